@@ -89,7 +89,7 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     key = await site.holder("reader", above, *others)
     await site.principals.create_user("writer", canned=["readwrite"])
     by_policy = await site.caller((await site.keys.create("writer")).key.id)
-    found = await site.catalog.entries.seek(site.object_context.meta, LAKE, Identifier(LEVELS, TABLE))
+    found = await site.catalog.entries.look_up(site.object_context.meta, LAKE, Identifier(LEVELS, TABLE))
     entry = found.live
     assert entry is not None
     caller = await site.caller(key)

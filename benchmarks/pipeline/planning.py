@@ -23,19 +23,19 @@ import msgspec
 
 from benchmarks.catalog import files as appends
 from lakebed.catalog.access.authorization import CatalogAuthorizer
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.metadata_cache import MetadataCache
-from lakebed.catalog.commits.publishing import CREATED, Pointer, Publisher
+from lakebed.catalog.commits.publishing import CREATED, PointerUpdate, Publisher
 from lakebed.catalog.entries import Entries
-from lakebed.catalog.idempotency import Answer, IdempotencyKeys, Mutation
+from lakebed.catalog.idempotency import IdempotencyKeys, Mutation, StoredResponse
 from lakebed.catalog.identifiers import Identifier
-from lakebed.catalog.locations.claims import Claims, Place
+from lakebed.catalog.locations.claims import EntryLocations, LocationClaims
 from lakebed.catalog.maintenance.service import MaintenanceParts, build_maintenance
 from lakebed.catalog.maintenance.table_planner import PlanningTotals
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.namespaces import Namespaces
 from lakebed.catalog.policies.attachments import CATALOG, PolicyAttachments, TargetName
-from lakebed.catalog.policies.policies import NewPolicy, Policies
+from lakebed.catalog.policies.policies import NewPolicy, PolicyManagement
 from lakebed.catalog.policies.policy_types import PolicyTypes
 from lakebed.catalog.policies.targets import PolicyTargets
 from lakebed.catalog.tables.files import FileAddress, TableFiles
@@ -106,10 +106,10 @@ class Site:
     files: TableFiles
     entries: Entries
     publisher: Publisher
-    claims: Claims
+    claims: LocationClaims
     namespaces: Namespaces
-    warehouses: Catalogs
-    policies: Policies
+    warehouses: CatalogService
+    policies: PolicyManagement
     attaching: PolicyAttachments
     maintenance: MaintenanceParts
     sizes: list[int] = field(default_factory=list)
@@ -141,13 +141,13 @@ def wire(object_context: ObjectContext) -> Site:
     meta, clock = object_context.meta, object_context.clock
     writer, gate = ObjectWriter(object_context), CatalogAuthorizer(object_context)
     files = TableFiles(object_context, writer, ObjectReader(object_context))
-    keys, warehouses = IdempotencyKeys(meta, clock), Catalogs(object_context, gate)
+    keys, warehouses = IdempotencyKeys(meta, clock), CatalogService(object_context, gate)
     entries = Entries(meta, files, gate, MetadataCache())
     namespaces = Namespaces(object_context, gate, warehouses, keys)
     types = PolicyTypes(object_context, gate, warehouses, keys)
-    policies = Policies(object_context, gate, warehouses, namespaces, keys, types)
+    policies = PolicyManagement(object_context, gate, warehouses, namespaces, keys, types)
     queue = TaskQueue(meta, clock, random.Random(1))
-    claims = Claims(object_context)
+    claims = LocationClaims(object_context)
     return Site(
         object_context=object_context,
         claims=claims,
@@ -197,7 +197,7 @@ async def build(site: Site, tables: int) -> None:
 
 async def publish(site: Site, namespace: str, numbers: range) -> None:
     """Publish the tables of a namespace, all in one transaction."""
-    pointers: list[Pointer] = []
+    pointers: list[PointerUpdate] = []
     uploads: list[tuple[str, bytes]] = []
     for number in numbers:
         identifier = Identifier((namespace,), f"t{number}")
@@ -210,9 +210,9 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
             uploads += manifests(location)
         found = await site.entries.find(site.object_context.meta, LAKE, identifier)
         entry_id = UUID(int=number + 1).hex
-        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
+        place = EntryLocations(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
         pointers.append(
-            Pointer(
+            PointerUpdate(
                 claim=await site.claims.prepare(ROOT, place),
                 found=found,
                 identifier=identifier,
@@ -230,7 +230,7 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
         )
     for start in range(0, len(uploads), AT_ONCE):
         await asyncio.gather(*(site.put(*upload) for upload in uploads[start : start + AT_ONCE]))
-    await site.publisher.publish(Mutation(ROOT), pointers, Answer(200))
+    await site.publisher.publish(Mutation(ROOT), pointers, StoredResponse(200))
 
 
 def metadata(location: str, number: int, *, is_messy: bool) -> dict[str, Any]:

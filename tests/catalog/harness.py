@@ -13,7 +13,7 @@ import msgspec
 from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
 from lakebed.catalog.catalogs.management import CatalogManagement
-from lakebed.catalog.catalogs.service import UNDROP_WINDOW, Catalogs
+from lakebed.catalog.catalogs.service import UNDROP_WINDOW, CatalogService
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.commits.publishing import Publisher
 from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Commits, Committed, TableChange, read_change
@@ -21,16 +21,16 @@ from lakebed.catalog.entries import Entries
 from lakebed.catalog.events import CatalogEvent, decode_event
 from lakebed.catalog.idempotency import IdempotencyKeys, Mutation, RequestKey
 from lakebed.catalog.identifiers import Identifier, check_identifier
-from lakebed.catalog.locations.claims import Claims
+from lakebed.catalog.locations.claims import LocationClaims
 from lakebed.catalog.model import Catalog, CatalogKind, Entry, EntryKind, Namespace
 from lakebed.catalog.namespaces import Namespaces
 from lakebed.catalog.restrictions.copies import Copies
 from lakebed.catalog.tables.creation import CreatedTable, Creation
 from lakebed.catalog.tables.drops import Dropping
 from lakebed.catalog.tables.files import TableFiles
-from lakebed.catalog.tables.metrics_reports import Reports
+from lakebed.catalog.tables.metrics_reports import MetricsReports
 from lakebed.catalog.tables.purging import PurgeWorker
-from lakebed.catalog.tables.registration import Registration
+from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.catalog.tables.renaming import Renaming
 from lakebed.catalog.tables.views import Views
 from lakebed.catalog.validation.commit import CommitValidator
@@ -108,16 +108,16 @@ class CatalogHarness:
     """The use cases, what they stand on, and short ways to call them as root."""
 
     store: ObjectStore
-    catalogs: Catalogs
+    catalogs: CatalogService
     namespaces: Namespaces
     entries: Entries
     creation: Creation
     commits: Commits
-    registration: Registration
+    registration: TableRegistration
     views: Views
     dropping: Dropping
     renaming: Renaming
-    reports: Reports
+    reports: MetricsReports
     keys: IdempotencyKeys
     tasks: TaskQueue
     purges: PurgeWorker
@@ -125,7 +125,7 @@ class CatalogHarness:
     authorizer: CatalogAuthorizer
     cache: MetadataCache
     publisher: Publisher
-    claims: Claims
+    claims: LocationClaims
 
     async def warehouse(self, name: str = "lake") -> None:
         """Make a table bucket."""
@@ -410,9 +410,9 @@ def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> CatalogHa
     cache = MetadataCache()
     files = TableFiles(f, writer, store.reader)
     keys = IdempotencyKeys(f.meta, store.clock)
-    catalogs = Catalogs(f, authorizer)
+    catalogs = CatalogService(f, authorizer)
     entries = Entries(f.meta, files, authorizer, cache)
-    claims = Claims(f)
+    claims = LocationClaims(f)
     publisher = Publisher(f, files, entries, keys, claims)
     validator = CommitValidator(files)
     return CatalogHarness(
@@ -422,11 +422,11 @@ def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> CatalogHa
         entries=entries,
         creation=Creation(f, authorizer, entries, files, publisher, cache, claims),
         commits=Commits(f, authorizer, entries, files, publisher, validator, cache, deleter, claims),
-        registration=Registration(f, authorizer, entries, files, publisher, validator, cache, claims),
+        registration=TableRegistration(f, authorizer, entries, files, publisher, validator, cache, claims),
         views=Views(f, authorizer, entries, files, publisher, cache, claims),
         dropping=Dropping(f, authorizer, catalogs, entries, keys, tasks),
         renaming=Renaming(f, authorizer, entries, keys),
-        reports=Reports(f, entries),
+        reports=MetricsReports(f, entries),
         keys=keys,
         tasks=tasks,
         purges=PurgeWorker(f, deleter, tasks, "worker"),

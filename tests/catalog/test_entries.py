@@ -172,8 +172,8 @@ async def test_reading_asks_for_the_right_named(light_catalog: CatalogHarness) -
 async def test_a_glance_leaves_the_room_to_others_and_takes_what_is_there(light_catalog: CatalogHarness) -> None:
     entry = (await light_catalog.create()).entry
     cache = light_catalog.cache
-    assert (await light_catalog.entries.glance(entry)) is cache.get(entry.version_token)
+    assert (await light_catalog.entries.peek_metadata(entry)) is cache.get(entry.version_token)
     cache._kept.clear()
-    seen = await light_catalog.entries.glance(entry)
+    seen = await light_catalog.entries.peek_metadata(entry)
     assert seen.table == (await light_catalog.metadata(name()))
     assert cache.get(entry.version_token) is None

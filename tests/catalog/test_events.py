@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.catalog.events import CatalogEvent, decode_event, tell
+from lakebed.catalog.events import CatalogEvent, append_catalog_event, decode_event
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Levels
 from lakebed.catalog.model import EntryKind
@@ -189,7 +189,7 @@ async def test_what_rolls_back_is_not_told(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
 
         async def work(tx: Transaction) -> None:
-            await tell(catalog.store.object_context.outbox, tx, "TableCommitted", ROOT, 1, "lake")
+            await append_catalog_event(catalog.store.object_context.outbox, tx, "TableCommitted", ROOT, 1, "lake")
             raise AlreadyExists("no")
 
         with pytest.raises(AlreadyExists):

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lakebed.catalog.idempotency import LIFETIME_MS, Answer, Mutation, RequestKey
+from lakebed.catalog.idempotency import LIFETIME_MS, Mutation, RequestKey, StoredResponse
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import AlreadyExists, CommitConflict, DuplicateRequest, InvalidInput, NoSuchTable, NotFound
 from lakebed.meta.seam import Transaction
@@ -17,7 +17,7 @@ KEY = RequestKey("01890a5d-ac96-774b-bcce-b302099a8057", "digest of the request"
 OTHER = RequestKey(KEY.id, "digest of another request")
 
 
-async def keep(catalog: CatalogHarness, key: RequestKey | None, answer: Answer) -> None:
+async def keep(catalog: CatalogHarness, key: RequestKey | None, answer: StoredResponse) -> None:
     async def work(tx: Transaction) -> None:
         await catalog.keys.keep(tx, key, answer)
 
@@ -27,73 +27,75 @@ async def keep(catalog: CatalogHarness, key: RequestKey | None, answer: Answer) 
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", [Answer(204), Answer(200, "entry"), Answer(409, body=b'{"error":{}}')])
-async def test_kept_answer_is_found_by_its_request(catalog: CatalogHarness, answer: Answer) -> None:
+@pytest.mark.parametrize(
+    "answer", [StoredResponse(204), StoredResponse(200, "entry"), StoredResponse(409, body=b'{"error":{}}')]
+)
+async def test_kept_answer_is_found_by_its_request(catalog: CatalogHarness, answer: StoredResponse) -> None:
     assert await catalog.keys.find(KEY) is None
     await keep(catalog, KEY, answer)
     assert await catalog.keys.find(KEY) == answer
 
 
 async def test_key_of_one_request_is_not_good_for_another(catalog: CatalogHarness) -> None:
-    await keep(catalog, KEY, Answer(204))
+    await keep(catalog, KEY, StoredResponse(204))
     with pytest.raises(InvalidInput, match="make a new key") as refused:
         await catalog.keys.find(OTHER)
     assert refused.value.argument == "Idempotency-Key"
 
 
 async def test_key_is_answered_once(catalog: CatalogHarness) -> None:
-    await keep(catalog, KEY, Answer(200, "first"))
+    await keep(catalog, KEY, StoredResponse(200, "first"))
     async with catalog.unchanged():
         for key in (KEY, OTHER):
             with pytest.raises(DuplicateRequest):
-                await keep(catalog, key, Answer(200, "second"))
-    assert await catalog.keys.find(KEY) == Answer(200, "first")
+                await keep(catalog, key, StoredResponse(200, "second"))
+    assert await catalog.keys.find(KEY) == StoredResponse(200, "first")
 
 
 async def test_without_a_key_nothing_is_kept(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
-        await keep(catalog, None, Answer(204))
+        await keep(catalog, None, StoredResponse(204))
 
 
 async def test_answer_is_kept_for_a_day(catalog: CatalogHarness) -> None:
-    await keep(catalog, KEY, Answer(200, "first"))
+    await keep(catalog, KEY, StoredResponse(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000)
-    assert await catalog.keys.forget_old() == 0
-    assert await catalog.keys.find(KEY) == Answer(200, "first")
+    assert await catalog.keys.delete_expired() == 0
+    assert await catalog.keys.find(KEY) == StoredResponse(200, "first")
     catalog.store.clock.advance(0.001)
     assert await catalog.keys.find(KEY) is None
     assert await catalog.keys.find(OTHER) is None
 
 
 async def test_old_key_is_free_again_even_before_it_is_forgotten(catalog: CatalogHarness) -> None:
-    await keep(catalog, KEY, Answer(200, "first"))
+    await keep(catalog, KEY, StoredResponse(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000 + 0.001)
-    await keep(catalog, OTHER, Answer(200, "second"))
-    assert await catalog.keys.find(OTHER) == Answer(200, "second")
-    assert await catalog.keys.forget_old() == 0
+    await keep(catalog, OTHER, StoredResponse(200, "second"))
+    assert await catalog.keys.find(OTHER) == StoredResponse(200, "second")
+    assert await catalog.keys.delete_expired() == 0
 
 
 async def test_old_answers_are_forgotten(catalog: CatalogHarness) -> None:
     for number in range(3):
-        await keep(catalog, RequestKey(f"k{number}", ""), Answer(204))
+        await keep(catalog, RequestKey(f"k{number}", ""), StoredResponse(204))
         catalog.store.clock.advance(1)
     catalog.store.clock.advance(LIFETIME_MS / 1000 - 1)
-    assert await catalog.keys.forget_old() == 2
-    assert await catalog.keys.find(RequestKey("k2", "")) == Answer(204)
+    assert await catalog.keys.delete_expired() == 2
+    assert await catalog.keys.find(RequestKey("k2", "")) == StoredResponse(204)
 
 
 async def test_refusal_is_kept_unless_there_is_an_answer(catalog: CatalogHarness) -> None:
-    await catalog.keys.keep_refusal(KEY, Answer(409, body=b"no"))
-    assert await catalog.keys.find(KEY) == Answer(409, body=b"no")
+    await catalog.keys.keep_refusal(KEY, StoredResponse(409, body=b"no"))
+    assert await catalog.keys.find(KEY) == StoredResponse(409, body=b"no")
     async with catalog.unchanged():
-        await catalog.keys.keep_refusal(KEY, Answer(404, body=b"other"))
+        await catalog.keys.keep_refusal(KEY, StoredResponse(404, body=b"other"))
 
 
 async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: CatalogHarness) -> None:
-    await keep(catalog, KEY, Answer(200, "first"))
+    await keep(catalog, KEY, StoredResponse(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000 + 0.001)
-    await catalog.keys.keep_refusal(OTHER, Answer(409, body=b"no"))
-    assert await catalog.keys.find(OTHER) == Answer(409, body=b"no")
+    await catalog.keys.keep_refusal(OTHER, StoredResponse(409, body=b"no"))
+    assert await catalog.keys.find(OTHER) == StoredResponse(409, body=b"no")
 
 
 # -- changes under a key ---------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: Cat
 
 async def test_answer_commits_with_the_change(catalog: CatalogHarness) -> None:
     made = await catalog.create(key=KEY)
-    assert await catalog.keys.find(KEY) == Answer(200, made.entry.id)
+    assert await catalog.keys.find(KEY) == StoredResponse(200, made.entry.id)
 
 
 async def test_change_that_fails_keeps_no_answer(catalog: CatalogHarness) -> None:
@@ -245,4 +247,4 @@ async def test_same_change_later_runs_into_what_it_did(catalog: CatalogHarness) 
     async with catalog.unchanged():
         with pytest.raises(NoSuchTable):
             await catalog.drop(key=KEY)
-    assert await catalog.keys.find(KEY) == Answer(204)
+    assert await catalog.keys.find(KEY) == StoredResponse(204)

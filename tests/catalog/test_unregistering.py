@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
+from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.model import Entry
 from lakebed.core.errors import NoSuchTable, PointerMoved
 from tests.objects.stores import ROOT
@@ -22,7 +22,7 @@ async def test_what_is_shown_is_kept_under_the_key(light_catalog: CatalogHarness
     await light_catalog.create()
     key = RequestKey("k", "r")
     assert await light_catalog.dropping.unregister(Mutation(ROOT, key), "lake", name(), show) == b"1 None"
-    assert await light_catalog.keys.find(key) == Answer(200, body=b"1 None")
+    assert await light_catalog.keys.find(key) == StoredResponse(200, body=b"1 None")
 
 
 async def test_commit_that_comes_between_is_shown_too(light_catalog: CatalogHarness) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.catalog.validation import Level
+from lakebed.catalog.validation import ValidationLevel
 from lakebed.core.clock import ManualClock
 from lakebed.core.settings import CommitValidation, ServerSettings, Settings, TablesSettings
 from lakebed.server import composition
@@ -21,8 +21,8 @@ from tests.wire.iceberg.lake import wire_lake
 
 
 def test_every_level_is_a_setting() -> None:
-    assert {level.value for level in CommitValidation} == {level.value for level in Level}
-    assert Level(TablesSettings().validation) is Level.STANDARD
+    assert {level.value for level in CommitValidation} == {level.value for level in ValidationLevel}
+    assert ValidationLevel(TablesSettings().validation) is ValidationLevel.STANDARD
 
 
 @pytest.mark.parametrize("level", CommitValidation)
@@ -39,13 +39,13 @@ async def test_level_of_the_settings_is_that_of_the_catalog(
     settings = Settings(server=ServerSettings(data=tmp_path / "data"), tables=TablesSettings(validation=level))
     metrics = Metrics(tmp_path / "run", 0)
     async with composition.compose(settings, establish_identity(settings), metrics):
-        assert wired == [Level(level)]
+        assert wired == [ValidationLevel(level)]
     metrics.close()
 
 
-@pytest.mark.parametrize(("level", "status"), [(Level.STANDARD, 200), (Level.STRICT, 400)])
+@pytest.mark.parametrize(("level", "status"), [(ValidationLevel.STANDARD, 200), (ValidationLevel.STRICT, 400)])
 async def test_strict_level_looks_for_the_files_that_a_commit_takes_over(
-    tmp_path: Path, level: Level, status: int
+    tmp_path: Path, level: ValidationLevel, status: int
 ) -> None:
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as store:
         catalog = await open_catalog(store)

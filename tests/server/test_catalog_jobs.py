@@ -7,7 +7,7 @@ import pytest
 from lakebed.catalog.idempotency import LIFETIME_MS, RequestKey
 from lakebed.catalog.maintenance.service import build_maintenance
 from lakebed.catalog.maintenance.table_planner import PlanningTotals
-from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.catalog.tables import drops
 from lakebed.catalog.tables.metrics_reports import KEPT_MS
 from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
@@ -48,7 +48,7 @@ def jobs(job_catalog: JobCatalog) -> CatalogJobs:
         dropping=catalog.dropping,
         keys=catalog.keys,
         reports=catalog.reports,
-        scans=Scans(meta, catalog.files, catalog.entries, catalog.commits, clock),
+        scans=ScanPlans(meta, catalog.files, catalog.entries, catalog.commits, clock),
         copies=catalog.copies,
         claims=catalog.claims,
         maintenance=job_catalog.background,

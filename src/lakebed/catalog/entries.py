@@ -24,9 +24,9 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .access.authorization import Action, CatalogAuthorizer, Privileges
-from .access.granted_listing import HeldEntries
+from .access.granted_listing import GrantedEntries
 from .commits.metadata_cache import CachedMetadata, MetadataCache
-from .commits.shared_history import Origin
+from .commits.shared_history import DocumentSource
 from .external.backing import served_here
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Catalog, Entry, EntryKind, Namespace
@@ -38,7 +38,7 @@ from .tables.files import TableFiles
 _ENTRY_AT = CATALOG_COLUMNS + NAMESPACE_COLUMNS
 
 
-class Found(NamedTuple):
+class ResolvedName(NamedTuple):
     """A name that was resolved, as far as it is there."""
 
     catalog: Catalog
@@ -52,7 +52,7 @@ class Found(NamedTuple):
         return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
 
 
-class Sought(NamedTuple):
+class NameLookup(NamedTuple):
     """A name as it was looked up, for the gate to be asked: only behind it may be told what of the name is missing."""
 
     identifier: Identifier
@@ -66,14 +66,14 @@ class Sought(NamedTuple):
         return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
 
     @property
-    def found(self) -> Found:
+    def found(self) -> ResolvedName:
         """The same, where the namespace is there. Raises NoSuchNamespace."""
         if self.namespace is None:
             raise no_such_namespace(self.identifier.namespace)
-        return Found(self.catalog, self.namespace, self.entry)
+        return ResolvedName(self.catalog, self.namespace, self.entry)
 
 
-class Known(NamedTuple):
+class LiveEntry(NamedTuple):
     """A live table or view, found by its id."""
 
     catalog: Catalog
@@ -86,7 +86,7 @@ class Known(NamedTuple):
         return Identifier(self.namespace.levels, self.entry.name)
 
 
-class Loaded(NamedTuple):
+class LoadedEntry(NamedTuple):
     """A table or view with its current metadata."""
 
     catalog: Catalog
@@ -120,7 +120,7 @@ class Entries:
         self.restrictions = Restrictions(meta)
         """Who sees what of the tables: asked by what hands out or changes more than a restricted caller may see."""
 
-    async def seek(self, reader: Reader, catalog_name: str, identifier: Identifier) -> Sought:
+    async def look_up(self, reader: Reader, catalog_name: str, identifier: Identifier) -> NameLookup:
         """What is there under a name, for a caller whom the gate has yet to pass.
 
         Raises NoSuchCatalog; NotSupported if another catalog is behind that one.
@@ -128,16 +128,16 @@ class Entries:
         row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, catalog_name)
         if row is None:
             raise NoSuchCatalog(f"no table bucket of that name. warehouse={catalog_name}")
-        return Sought(
+        return NameLookup(
             identifier,
             served_here(catalog_from(row)),
             None if row[CATALOG_COLUMNS] is None else namespace_from(row, CATALOG_COLUMNS),
             None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT),
         )
 
-    async def find(self, reader: Reader, catalog_name: str, identifier: Identifier) -> Found:
+    async def find(self, reader: Reader, catalog_name: str, identifier: Identifier) -> ResolvedName:
         """What is there under a name, for whoever has passed the gate. Raises NoSuchCatalog, NoSuchNamespace."""
-        return (await self.seek(reader, catalog_name, identifier)).found
+        return (await self.look_up(reader, catalog_name, identifier)).found
 
     async def get(
         self,
@@ -148,14 +148,14 @@ class Entries:
         action: Action,
         *,
         privileges: Privileges | None = None,
-    ) -> Found:
+    ) -> ResolvedName:
         """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView.
 
         `privileges` are what it takes of who holds grants, where that is not what the action takes.
         """
-        sought = await self.seek(self._meta, catalog_name, identifier)
-        await self.admit(caller, sought, kind, action, privileges=privileges)
-        return sought.found
+        lookup = await self.look_up(self._meta, catalog_name, identifier)
+        await self.authorize_entry(caller, lookup, kind, action, privileges=privileges)
+        return lookup.found
 
     async def load(
         self,
@@ -166,19 +166,19 @@ class Entries:
         action: Action,
         *,
         privileges: Privileges | None = None,
-    ) -> Loaded:
+    ) -> LoadedEntry:
         """The same with its metadata."""
-        sought = await self.seek(self._meta, catalog_name, identifier)
-        entry = await self.admit(caller, sought, kind, action, privileges=privileges)
-        found = sought.found
-        return Loaded(found.catalog, found.namespace, entry, await self.metadata(entry))
+        lookup = await self.look_up(self._meta, catalog_name, identifier)
+        entry = await self.authorize_entry(caller, lookup, kind, action, privileges=privileges)
+        found = lookup.found
+        return LoadedEntry(found.catalog, found.namespace, entry, await self.metadata(entry))
 
-    async def by_id(self, entry_id: str) -> Known:
+    async def by_id(self, entry_id: str) -> LiveEntry:
         """The live table or view with an id, whatever its name is now, whoever asks. Raises NotFound."""
         row = await self._meta.row(rows.ENTRY_BY_ID, entry_id)
         if row is None:
             raise NotFound(f"the table or view is not there any more. id={entry_id}")
-        return known_from(row)
+        return live_entry_from(row)
 
     async def metadata(self, entry: Entry) -> CachedMetadata:
         """The current metadata of an entry at hand. Raises Corrupted when its file is gone."""
@@ -188,12 +188,12 @@ class Entries:
         document, origin = await self._document(entry)
         return self._cache.keep(entry.version_token, document, origin=origin, of=entry.id)
 
-    async def glance(self, entry: Entry) -> CachedMetadata:
+    async def peek_metadata(self, entry: Entry) -> CachedMetadata:
         """The same for one who passes over many tables: what was not here already is not kept, others need the room."""
         kept = self._cache.get(entry.version_token)
         return CachedMetadata((await self._document(entry))[0]) if kept is None else kept
 
-    async def _document(self, entry: Entry) -> tuple[bytes, Origin | None]:
+    async def _document(self, entry: Entry) -> tuple[bytes, DocumentSource | None]:
         try:
             return await self._files.load(entry.metadata_at)
         except NotFound as error:
@@ -201,10 +201,10 @@ class Entries:
                 f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
             ) from error
 
-    async def admit(
+    async def authorize_entry(
         self,
         caller: Caller,
-        sought: Sought,
+        lookup: NameLookup,
         kind: EntryKind,
         action: Action,
         *,
@@ -216,16 +216,16 @@ class Entries:
         `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the namespace `ns.t`, and go on to the
         table `ns.t` only when told that there is no such table.
         """
-        await self.pass_gate(caller, sought, action, kind, privileges=privileges)
-        entry = sought.live
+        await self.authorize(caller, lookup, action, kind, privileges=privileges)
+        entry = lookup.live
         if entry is None or entry.kind is not kind:
-            raise no_such_entry(sought.identifier, kind)
+            raise no_such_entry(lookup.identifier, kind)
         return entry
 
-    async def pass_gate(
+    async def authorize(
         self,
         caller: Caller,
-        sought: Sought,
+        lookup: NameLookup,
         action: Action,
         kind: EntryKind = EntryKind.TABLE,
         *,
@@ -236,14 +236,14 @@ class Entries:
         Who holds grants is asked about the kind that is wanted, whatever has the name: a refusal does not tell that.
         Raises AccessDenied.
         """
-        namespace, name = sought.identifier
+        namespace, name = lookup.identifier
         await self._authorizer.check(
             caller,
-            sought.catalog,
+            lookup.catalog,
             action,
             namespace=namespace,
             name=name,
-            entry=sought.live,
+            entry=lookup.live,
             kind=kind,
             privileges=privileges,
         )
@@ -256,21 +256,21 @@ class Entries:
         Raises NoSuchNamespace.
         """
         name = check_namespace(levels)
-        sought = await self.seek(self._meta, catalog_name, Identifier(name, ""))
+        lookup = await self.look_up(self._meta, catalog_name, Identifier(name, ""))
         names_after: Callable[[str, int], Awaitable[Sequence[str]]]
         try:
-            await self._authorizer.check(caller, sought.catalog, Action.LIST_TABLES, namespace=name, kind=kind)
+            await self._authorizer.check(caller, lookup.catalog, Action.LIST_TABLES, namespace=name, kind=kind)
         except AccessDenied:
-            held = await self._held(caller, sought, kind)
+            held = await self._held(caller, lookup, kind)
             if held is None:
                 raise
             names_after = held.names
         else:
-            names_after = partial(self._names, sought.found.namespace, kind)
+            names_after = partial(self._names, lookup.found.namespace, kind)
         shown: list[str] = []
         while True:
             names = await names_after(after, limit + 1)
-            shown += await self._authorizer.visible_names(caller, sought.catalog, name, names)
+            shown += await self._authorizer.visible_names(caller, lookup.catalog, name, names)
             # Only where some of them are not for the caller does it take a further look for a whole page.
             if len(shown) > limit or len(names) <= limit:
                 return NamePage(name, shown[:limit], len(shown) > limit)
@@ -279,28 +279,28 @@ class Entries:
     async def _names(self, namespace: Namespace, kind: EntryKind, after: str, size: int) -> Sequence[str]:
         return [str(row[0]) for row in await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, size)]
 
-    async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> HeldEntries | None:
+    async def _held(self, caller: Caller, lookup: NameLookup, kind: EntryKind) -> GrantedEntries | None:
         """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""
-        if caller.principal.grants is None or sought.namespace is None:
+        if caller.principal.grants is None or lookup.namespace is None:
             return None
-        held = HeldEntries(self._meta, caller, sought.catalog, sought.namespace, kind)
+        held = GrantedEntries(self._meta, caller, lookup.catalog, lookup.namespace, kind)
         one = await held.one()
         if one is None:
             return None
         await self._authorizer.check(
             caller,
-            sought.catalog,
+            lookup.catalog,
             Action.LIST_TABLES,
-            namespace=sought.identifier.namespace,
+            namespace=lookup.identifier.namespace,
             kind=kind,
             securable=one,
         )
         return held
 
 
-def known_from(row: Row) -> Known:
+def live_entry_from(row: Row) -> LiveEntry:
     """A live table or view, from a row that has its warehouse, its namespace and itself."""
-    return Known(catalog_from(row), namespace_from(row, CATALOG_COLUMNS), entry_from(row, _ENTRY_AT))
+    return LiveEntry(catalog_from(row), namespace_from(row, CATALOG_COLUMNS), entry_from(row, _ENTRY_AT))
 
 
 def no_such_entry(identifier: Identifier, kind: EntryKind) -> NotFound:
@@ -319,7 +319,7 @@ def name_taken(entry: Entry, identifier: Identifier, wanted: EntryKind) -> Alrea
     return AlreadyExists(f"{entry.kind.words} {other}already exists: {identifier}")
 
 
-def created_meanwhile(entry: Entry, identifier: Identifier) -> AlreadyExists:
+def created_concurrently(entry: Entry, identifier: Identifier) -> AlreadyExists:
     """The error for a commit that creates a table whose name is not free any more."""
     if entry.dropped_ms is None and entry.kind is EntryKind.TABLE:
         return AlreadyExists(f"Requirement failed: table already exists: {identifier}")

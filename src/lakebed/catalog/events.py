@@ -35,7 +35,7 @@ _encode = msgspec.msgpack.Encoder().encode
 decode_event = msgspec.msgpack.Decoder(CatalogEvent).decode
 
 
-async def tell(
+async def append_catalog_event(
     outbox: Outbox,
     tx: Transaction,
     kind: str,

@@ -37,7 +37,7 @@ class Mutation(NamedTuple):
     key: RequestKey | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
     """What a request was answered."""
 
     status: int
@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Answer).decode
+_decode = msgspec.msgpack.Decoder(StoredResponse).decode
 
 
 class IdempotencyKeys:
@@ -57,9 +57,9 @@ class IdempotencyKeys:
         self._meta = meta
         self._clock = clock
 
-    async def find(self, key: RequestKey) -> Answer | None:
+    async def find(self, key: RequestKey) -> StoredResponse | None:
         """The answer of an earlier request with this key. Raises InvalidInput when that was another request."""
-        row = await self._meta.row(rows.IDEMPOTENT_ANSWER, key.id)
+        row = await self._meta.row(rows.STORED_RESPONSE, key.id)
         if row is None or row[2] < self._clock.now_ms() - LIFETIME_MS:
             return None
         if row[0] != key.request:
@@ -69,14 +69,14 @@ class IdempotencyKeys:
             )
         return _decode(row[1])
 
-    async def keep(self, tx: Transaction, key: RequestKey | None, answer: Answer) -> None:
+    async def keep(self, tx: Transaction, key: RequestKey | None, answer: StoredResponse) -> None:
         """The step of a transaction that keeps its answer. Raises DuplicateRequest."""
         if key is None:
             return
         if not await self._insert(tx, key, answer):
             raise DuplicateRequest("a request with this idempotency key was answered already")
 
-    async def keep_refusal(self, key: RequestKey, answer: Answer) -> None:
+    async def keep_refusal(self, key: RequestKey, answer: StoredResponse) -> None:
         """Keep the answer of a request that changed nothing, unless there is one."""
 
         async def work(tx: Transaction) -> None:
@@ -84,16 +84,16 @@ class IdempotencyKeys:
 
         await self._meta.transact(work)
 
-    async def _insert(self, tx: Transaction, key: RequestKey, answer: Answer) -> bool:
+    async def _insert(self, tx: Transaction, key: RequestKey, answer: StoredResponse) -> bool:
         now_ms = self._clock.now_ms()
-        await tx.run(rows.FORGET_ANSWER, key.id, now_ms - LIFETIME_MS)
-        return await tx.row(rows.KEEP_ANSWER, key.id, key.request, _encode(answer), now_ms) is not None
+        await tx.run(rows.DELETE_EXPIRED_RESPONSE, key.id, now_ms - LIFETIME_MS)
+        return await tx.row(rows.INSERT_RESPONSE, key.id, key.request, _encode(answer), now_ms) is not None
 
-    async def forget_old(self) -> int:
+    async def delete_expired(self) -> int:
         """Remove answers nobody can ask for any more; how many."""
         before = self._clock.now_ms() - LIFETIME_MS
 
         async def work(tx: Transaction) -> int:
-            return await tx.run(rows.FORGET_ANSWERS, before)
+            return await tx.run(rows.DELETE_EXPIRED_RESPONSES, before)
 
         return await self._meta.transact(work)

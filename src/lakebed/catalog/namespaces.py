@@ -18,11 +18,11 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .access.authorization import Action, CatalogAuthorizer, Privileges
-from .access.granted_listing import held_children
+from .access.granted_listing import granted_children
 from .catalogs.properties import PropertiesChange, changed_properties, check_properties
-from .catalogs.service import Catalogs
-from .events import tell
-from .idempotency import Answer, IdempotencyKeys, Mutation
+from .catalogs.service import CatalogService
+from .events import append_catalog_event
+from .idempotency import IdempotencyKeys, Mutation, StoredResponse
 from .identifiers import Levels, check_namespace, display, path_of
 from .model import Catalog, Namespace, pack_properties
 from .rows import namespace_from
@@ -40,7 +40,11 @@ class Namespaces:
     """The use cases of namespaces."""
 
     def __init__(
-        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs, keys: IdempotencyKeys
+        self,
+        object_context: ObjectContext,
+        authorizer: CatalogAuthorizer,
+        catalogs: CatalogService,
+        keys: IdempotencyKeys,
     ) -> None:
         self._f = object_context
         self._authorizer = authorizer
@@ -60,14 +64,14 @@ class Namespaces:
         answer = msgspec.json.encode({"namespace": name, "properties": dict(properties)})
 
         async def work(tx: Transaction) -> Namespace:
-            await self._keys.keep(tx, mutation.key, Answer(200, body=answer))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, body=answer))
             catalog = await self._catalogs.find(tx, catalog_name)
             for depth in range(1, len(name)):
                 await _insert(tx, catalog, name[:depth], {}, now_ms)
             if await _insert(tx, catalog, name, properties, now_ms) is None:
                 raise AlreadyExists(f"Namespace already exists: {display(name)}")
             made = await self.find(tx, catalog, name)
-            await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, catalog_name, name)
+            await append_catalog_event(f.outbox, tx, "NamespaceCreated", caller, now_ms, catalog_name, name)
             return made
 
         return await f.meta.transact(work)
@@ -80,7 +84,9 @@ class Namespaces:
             catalog = await self._catalogs.find(tx, catalog_name)
             for depth in range(1, len(levels) + 1):
                 if await _insert(tx, catalog, levels[:depth], {}, now_ms) is not None:
-                    await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, catalog_name, levels[:depth])
+                    await append_catalog_event(
+                        f.outbox, tx, "NamespaceCreated", caller, now_ms, catalog_name, levels[:depth]
+                    )
 
         await f.meta.transact(work)
 
@@ -157,7 +163,7 @@ class Namespaces:
         """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""
         if caller.principal.grants is None:
             return None
-        found = await held_children(self._f.meta, caller, catalog, parent)
+        found = await granted_children(self._f.meta, caller, catalog, parent)
         if found is None:
             return None
         namespaces, one = found
@@ -186,8 +192,8 @@ class Namespaces:
             properties, change = changed_properties(namespace.properties, updates, removals)
             check_properties(properties)
             await tx.run(rows.SET_NAMESPACE_PROPERTIES, pack_properties(properties), namespace.id)
-            await self._keys.keep(tx, mutation.key, Answer(200, body=msgspec.json.encode(change)))
-            await tell(f.outbox, tx, "NamespaceConfigured", caller, now_ms, catalog_name, name)
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, body=msgspec.json.encode(change)))
+            await append_catalog_event(f.outbox, tx, "NamespaceConfigured", caller, now_ms, catalog_name, name)
             return change
 
         return await f.meta.transact(work)
@@ -201,7 +207,7 @@ class Namespaces:
         await self._authorizer.check(caller, catalog, Action.DELETE_NAMESPACE, namespace=name)
 
         async def work(tx: Transaction) -> None:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, StoredResponse(204))
             catalog = await self._catalogs.find(tx, catalog_name)
             namespace = await self.find(tx, catalog, name)
             if await tx.row(rows.NAMESPACE_HAS_ENTRIES, namespace.id) is not None:
@@ -213,7 +219,7 @@ class Namespaces:
                 raise _not_empty(name, "policies")
             await invalidate_namespace_grants(tx, namespace.id)
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)
-            await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, catalog_name, name)
+            await append_catalog_event(f.outbox, tx, "NamespaceDropped", caller, now_ms, catalog_name, name)
 
         await f.meta.transact(work)
 

@@ -100,11 +100,11 @@ def _namespaces_among(batch: int) -> str:
     )
 
 
-HELD_BATCH: Final = 64
+ID_BATCH: Final = 64
 """How many of what a caller holds one statement looks for; missing ones are blank."""
-CHILD_NAMESPACES_AMONG: Final = _namespaces_among(HELD_BATCH)
-HELD_LARGE_BATCH: Final = 4096
-CHILD_NAMESPACES_AMONG_MANY: Final = _namespaces_among(HELD_LARGE_BATCH)
+CHILD_NAMESPACES_AMONG: Final = _namespaces_among(ID_BATCH)
+LARGE_ID_BATCH: Final = 4096
+CHILD_NAMESPACES_AMONG_MANY: Final = _namespaces_among(LARGE_ID_BATCH)
 
 NAMESPACE_HAS_ENTRIES: Final = "SELECT 1 FROM entries WHERE namespace = ? LIMIT 1"
 NAMESPACE_HAS_CHILDREN: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? AND parent = ? LIMIT 1"
@@ -170,8 +170,8 @@ def _entries_among(batch: int) -> str:
     )
 
 
-ENTRIES_AMONG: Final = _entries_among(HELD_BATCH)
-ENTRIES_AMONG_MANY: Final = _entries_among(HELD_LARGE_BATCH)
+ENTRIES_AMONG: Final = _entries_among(ID_BATCH)
+ENTRIES_AMONG_MANY: Final = _entries_among(LARGE_ID_BATCH)
 
 INSERT_GENERIC_TABLE: Final = "INSERT INTO generic_tables (entry, format, doc, properties) VALUES (?, ?, ?, ?)"
 GENERIC_TABLE: Final = "SELECT format, doc, properties FROM generic_tables WHERE entry = ?"
@@ -181,7 +181,7 @@ MOVE_POINTER: Final = (
     " version_token = ?, generation = ?, updated_ms = ?"
     " WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
 )
-IS_AT: Final = "SELECT 1 FROM entries WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
+IS_AT_VERSION: Final = "SELECT 1 FROM entries WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
 RENAME_ENTRY: Final = "UPDATE entries SET namespace = ?, name = ?, updated_ms = ? WHERE id = ?"
 PROTECT_ENTRY: Final = "UPDATE entries SET protected = ? WHERE id = ?"
 MARK_DROPPED: Final = "UPDATE entries SET dropped_ms = ?, expires_ms = ?, purge = ? WHERE id = ?"
@@ -201,7 +201,9 @@ EXPIRED: Final = (
 
 INSERT_LOCATION: Final = "INSERT INTO entry_locations (bucket, prefix, entry) VALUES (?, ?, ?)"
 LOCATIONS_OF: Final = "SELECT prefix FROM entry_locations WHERE entry = ? ORDER BY prefix"
-PLACES_OF: Final = "SELECT b.name, l.prefix FROM entry_locations l JOIN buckets b ON b.id = l.bucket WHERE l.entry = ?"
+DIRECTORIES_OF: Final = (
+    "SELECT b.name, l.prefix FROM entry_locations l JOIN buckets b ON b.id = l.bucket WHERE l.entry = ?"
+)
 DELETE_LOCATIONS: Final = "DELETE FROM entry_locations WHERE entry = ?"
 LOCATION_AT_OR_BEFORE: Final = (
     "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1"
@@ -238,13 +240,13 @@ COMMITS_OF: Final = f"SELECT {_COMMIT} FROM entry_commits WHERE entry = ? ORDER 
 
 # -- idempotency keys ---------------------------------------------------------------------------------------------
 
-IDEMPOTENT_ANSWER: Final = "SELECT request, answer, created_ms FROM idempotency_keys WHERE id = ?"
-KEEP_ANSWER: Final = (
+STORED_RESPONSE: Final = "SELECT request, answer, created_ms FROM idempotency_keys WHERE id = ?"
+INSERT_RESPONSE: Final = (
     "INSERT INTO idempotency_keys (id, request, answer, created_ms) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (id) DO NOTHING RETURNING id"
 )
-FORGET_ANSWER: Final = "DELETE FROM idempotency_keys WHERE id = ? AND created_ms < ?"
-FORGET_ANSWERS: Final = "DELETE FROM idempotency_keys WHERE created_ms < ?"
+DELETE_EXPIRED_RESPONSE: Final = "DELETE FROM idempotency_keys WHERE id = ? AND created_ms < ?"
+DELETE_EXPIRED_RESPONSES: Final = "DELETE FROM idempotency_keys WHERE created_ms < ?"
 
 # -- files --------------------------------------------------------------------------------------------------------
 
@@ -269,7 +271,7 @@ REPORTS_BEFORE: Final = (
     "SELECT seq, kind, report, principal, received_ms FROM table_reports"
     " WHERE entry = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
 )
-FORGET_REPORTS: Final = "DELETE FROM table_reports WHERE received_ms < ?"
+DELETE_OLD_REPORTS: Final = "DELETE FROM table_reports WHERE received_ms < ?"
 
 # -- imports ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.access.data_access import DataAccess
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.commits.publishing import Publisher
 from lakebed.catalog.commits.service import Commits
@@ -20,31 +20,31 @@ from lakebed.catalog.external.bridges.polling import Polling
 from lakebed.catalog.external.federation.service import Federation, wire_federation
 from lakebed.catalog.external.notifications import Notifications
 from lakebed.catalog.idempotency import IdempotencyKeys
-from lakebed.catalog.labels.places import Places
-from lakebed.catalog.labels.service import Labelling
-from lakebed.catalog.locations.claims import Claims
+from lakebed.catalog.labels.service import LabelManagement
+from lakebed.catalog.labels.targets import LabelTargets
+from lakebed.catalog.locations.claims import LocationClaims
 from lakebed.catalog.maintenance.jobs.service import build_maintenance_jobs
 from lakebed.catalog.maintenance.service import MaintenanceParts, build_maintenance
 from lakebed.catalog.namespaces import Namespaces
 from lakebed.catalog.policies.attachments import PolicyAttachments
 from lakebed.catalog.policies.coverage import PolicyCoverage
-from lakebed.catalog.policies.policies import Policies
+from lakebed.catalog.policies.policies import PolicyManagement
 from lakebed.catalog.policies.policy_types import PolicyTypes
 from lakebed.catalog.policies.policy_versions import PolicyVersions
 from lakebed.catalog.policies.targets import PolicyTargets
 from lakebed.catalog.restrictions.copies import Copies
-from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.catalog.tables.creation import Creation
 from lakebed.catalog.tables.drops import Dropping
 from lakebed.catalog.tables.files import TableFiles
 from lakebed.catalog.tables.generic_tables import GenericTables
-from lakebed.catalog.tables.metrics_reports import Reports
+from lakebed.catalog.tables.metrics_reports import MetricsReports
 from lakebed.catalog.tables.purging import PurgeWorker
-from lakebed.catalog.tables.registration import Registration
+from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.catalog.tables.renaming import Renaming
 from lakebed.catalog.tables.views import Views
 from lakebed.catalog.validation.commit import CommitValidator
-from lakebed.catalog.validation.model import Level
+from lakebed.catalog.validation.model import ValidationLevel
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialResolver
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import DeploymentId
@@ -119,7 +119,7 @@ def wire_catalog(
     *,
     deployment: DeploymentId,
     safety_window_ms: int = SAFETY_WINDOW_MS,
-    validation: Level = Level.STANDARD,
+    validation: ValidationLevel = ValidationLevel.STANDARD,
     observe_admin: Observe | None = None,
     bearers: BearerTokens | None = None,
     schedule_interval_seconds: float = SCHEDULE_INTERVAL_SECONDS,
@@ -144,22 +144,22 @@ def wire_catalog(
     cache = MetadataCache()
     files = TableFiles(object_context, writer, reader)
     keys = IdempotencyKeys(meta, clock)
-    catalogs = Catalogs(object_context, authorizer)
+    catalogs = CatalogService(object_context, authorizer)
     namespaces = Namespaces(object_context, authorizer, catalogs, keys)
     entries = Entries(meta, files, authorizer, cache)
-    claims = Claims(object_context, client_locations=client_locations)
+    claims = LocationClaims(object_context, client_locations=client_locations)
     publisher = Publisher(object_context, files, entries, keys, claims)
     validator = CommitValidator(files, level=validation)
     commits = Commits(object_context, authorizer, entries, files, publisher, validator, cache, deleter, claims)
-    registration = Registration(object_context, authorizer, entries, files, publisher, validator, cache, claims)
+    registration = TableRegistration(object_context, authorizer, entries, files, publisher, validator, cache, claims)
     hosts = AllowedHosts(federation.hosts, setting="federation.hosts")
     extensions = wire_extensions(
         object_context, authorizer, catalogs, entries, files, commits, registration, claims, master, http, hosts
     )
     dropping = Dropping(object_context, authorizer, catalogs, entries, keys, tasks)
-    reports = Reports(object_context, entries)
+    reports = MetricsReports(object_context, entries)
     copies = Copies(object_context, namespaces, entries, files, publisher, cache, dropping, tasks, claims)
-    scans = Scans(meta, files, entries, commits, clock, copies)
+    scans = ScanPlans(meta, files, entries, commits, clock, copies)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
     maintenance_jobs, background_maintenance = build_maintenance_jobs(
         object_context,
@@ -184,7 +184,7 @@ def wire_catalog(
         debounce_seconds=schedule_debounce_seconds,
     )
     policy_types = PolicyTypes(object_context, authorizer, catalogs, keys)
-    policies = Policies(object_context, authorizer, catalogs, namespaces, keys, policy_types)
+    policies = PolicyManagement(object_context, authorizer, catalogs, namespaces, keys, policy_types)
     targets = PolicyTargets(authorizer, catalogs, entries)
     attaching = PolicyAttachments(object_context, catalogs, keys, policy_types, policies, targets)
     signatures = SignatureAuthenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
@@ -266,8 +266,8 @@ def wire_catalog(
         ),
         attaching=attaching,
         coverage=PolicyCoverage(object_context, authorizer, catalogs, policy_types, policies, targets, attaching),
-        labelling=Labelling(
-            object_context, catalogs, Places(object_context, authorizer, catalogs, entries, policies, account)
+        labelling=LabelManagement(
+            object_context, catalogs, LabelTargets(object_context, authorizer, catalogs, entries, policies, account)
         ),
         federation=external,
     )

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lakebed.catalog.idempotency import IdempotencyKeys
-from lakebed.catalog.locations.claims import Claims
+from lakebed.catalog.locations.claims import LocationClaims
 from lakebed.catalog.maintenance.jobs.background import BackgroundMaintenance, BackgroundReport
 from lakebed.catalog.maintenance.scheduler import Scheduler
 from lakebed.catalog.maintenance.table_planner import PlanningTotals
 from lakebed.catalog.restrictions.copies import Copies
-from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.catalog.tables.drops import PURGE_KIND, Dropping
-from lakebed.catalog.tables.metrics_reports import Reports
+from lakebed.catalog.tables.metrics_reports import MetricsReports
 from lakebed.catalog.tables.purging import PurgeWorker
 from lakebed.core.clock import Clock
 from lakebed.governance.delegation.delegations import DelegationLog
@@ -54,10 +54,10 @@ class CatalogJobs:
 
     dropping: Dropping
     keys: IdempotencyKeys
-    reports: Reports
-    scans: Scans
+    reports: MetricsReports
+    scans: ScanPlans
     copies: Copies
-    claims: Claims
+    claims: LocationClaims
     maintenance: BackgroundMaintenance
     purges: PurgeWorker
     tasks: TaskQueue
@@ -89,13 +89,13 @@ class CatalogJobs:
         while count := await self.copies.discard_unneeded():
             copies += count
         return RemovedRows(
-            await self.keys.forget_old(),
-            await self.reports.forget_old(),
-            await self.scans.forget_old(),
+            await self.keys.delete_expired(),
+            await self.reports.delete_expired(),
+            await self.scans.delete_expired(),
             tasks,
             delegations,
             copies,
-            await self.claims.forget_expired(),
+            await self.claims.delete_expired(),
         )
 
     async def maintain(self) -> BackgroundReport:

@@ -13,7 +13,7 @@ from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.access.s3_requests import TableFileAuthorizer
 from lakebed.catalog.external.bridges.polling import Polling
 from lakebed.catalog.external.remote.client import catalog_http
-from lakebed.catalog.validation import Level
+from lakebed.catalog.validation import ValidationLevel
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import Settings, StorageKind
@@ -302,7 +302,7 @@ def _wire(
         master,
         outbound,
         safety_window_ms=round(settings.tables.maintenance_safety_window * 1000),
-        validation=Level(settings.tables.validation),
+        validation=ValidationLevel(settings.tables.validation),
         observe_admin=instruments.admin.observe,
         bearers=tokens.bearers,
         schedule_interval_seconds=settings.pipeline.schedule_interval,

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.entries import Entries
 from lakebed.catalog.idempotency import IdempotencyKeys
@@ -34,7 +34,7 @@ class TableAdministration:
     """What can be done to tables from the command line, and in whose name."""
 
     root: Caller
-    catalogs: Catalogs
+    catalogs: CatalogService
     dropping: Dropping
 
 
@@ -53,7 +53,7 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
                 settings, identity, master, clock, meta, storage, ownership, open_writer
             ).object_context
             authorizer = CatalogAuthorizer(object_context)
-            catalogs = Catalogs(object_context, authorizer)
+            catalogs = CatalogService(object_context, authorizer)
             files = TableFiles(object_context, ObjectWriter(object_context), ObjectReader(object_context))
             entries = Entries(meta, files, authorizer, MetadataCache())
             keys, tasks = IdempotencyKeys(meta, clock), TaskQueue(meta, clock, random.SystemRandom())

@@ -18,7 +18,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_change, a_table, may, name, set_properties
 from tests.governance.documents import policy, statement
 from tests.governance.documents import user as principal

@@ -13,7 +13,7 @@ from lakebed.catalog import rows
 from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.access.data_access import DataAccess, TableData
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.locations.service import placed_at
+from lakebed.catalog.locations.directories import locate_entry
 from lakebed.catalog.tables.creation import StagedTable
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.access import DEFAULT_ACCOUNT
@@ -201,7 +201,7 @@ async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its
     await catalog.create("t", location="s3://lake/x/home", properties={"write.data.path": "s3://lake/x"})
     assert (await access_to(catalog)).directories == ("x/",)
     warehouse = await catalog.catalogs.find(catalog.store.meta, "lake")
-    placed = await placed_at(catalog.store.meta, warehouse.bucket, "x/later/file")
+    placed = await locate_entry(catalog.store.meta, warehouse.bucket, "x/later/file")
     assert placed is not None
     assert placed.entry.name == "t"
     with pytest.raises(LocationConflict):

@@ -12,7 +12,7 @@ from lakebed.catalog.model import EntryKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key
 from tests.catalog.harness import CatalogHarness
-from tests.catalog.test_gate_grants import holding
+from tests.catalog.test_catalog_grants import holding
 
 TABLE: Final = EntryKind.TABLE
 NAMES: Final = [f"t{number:02}" for number in range(30)]

@@ -9,7 +9,7 @@ from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.locations.service import check_location, default_location, namespace_location
+from lakebed.catalog.locations.directories import check_location, default_location, namespace_location
 from lakebed.catalog.model import Catalog, CatalogKind, EntryKind
 from lakebed.core.errors import (
     AccessDenied,
@@ -29,7 +29,7 @@ from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.meta.seam import Transaction
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
 from tests.catalog.harness import NOBODY, CatalogHarness, a_change, a_table, may, name, set_properties
-from tests.catalog.test_gate_grants import holding
+from tests.catalog.test_catalog_grants import holding
 from tests.governance.documents import policy, statement
 from tests.objects.stores import ROOT
 

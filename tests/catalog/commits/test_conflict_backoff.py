@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lakebed.catalog.commits.conflict_backoff import Losers
+from lakebed.catalog.commits.conflict_backoff import ConflictBackoff
 from lakebed.catalog.identifiers import Identifier
 
 ORDERS = Identifier(("sales",), "orders")
@@ -18,7 +18,7 @@ async def settled(tasks: list[asyncio.Task[None]]) -> list[bool]:
     return [task.done() for task in tasks]
 
 
-async def losing(losers: Losers, count: int, table: Identifier = ORDERS) -> list[asyncio.Task[None]]:
+async def losing(losers: ConflictBackoff, count: int, table: Identifier = ORDERS) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(losers.wait("lake", table)) for _ in range(count)]
     await settled(tasks)
     return tasks
@@ -31,7 +31,7 @@ async def end(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def test_one_is_told_at_once_and_one_more_after_each_commit() -> None:
-    losers = Losers(FOR_EVER)
+    losers = ConflictBackoff(FOR_EVER)
     tasks = await losing(losers, 4)
     assert await settled(tasks) == [True, False, False, False]
     losers.committed("lake", ORDERS)
@@ -42,7 +42,7 @@ async def test_one_is_told_at_once_and_one_more_after_each_commit() -> None:
 
 
 async def test_a_commit_for_which_nobody_waits_lets_the_next_one_go() -> None:
-    losers = Losers(FOR_EVER)
+    losers = ConflictBackoff(FOR_EVER)
     await end(await losing(losers, 1))
     losers.committed("lake", ORDERS)
     tasks = await losing(losers, 2)
@@ -51,7 +51,7 @@ async def test_a_commit_for_which_nobody_waits_lets_the_next_one_go() -> None:
 
 
 async def test_nobody_waits_for_ever() -> None:
-    losers = Losers(0.001)
+    losers = ConflictBackoff(0.001)
     tasks = await losing(losers, 5)
     async with asyncio.timeout(60):
         await asyncio.gather(*tasks)
@@ -59,7 +59,7 @@ async def test_nobody_waits_for_ever() -> None:
 
 
 async def test_who_gave_up_is_passed_over() -> None:
-    losers = Losers(FOR_EVER)
+    losers = ConflictBackoff(FOR_EVER)
     tasks = await losing(losers, 3)
     tasks[1].cancel()
     losers.committed("lake", ORDERS)
@@ -69,7 +69,7 @@ async def test_who_gave_up_is_passed_over() -> None:
 
 
 async def test_tables_do_not_wait_for_each_other() -> None:
-    losers = Losers(FOR_EVER)
+    losers = ConflictBackoff(FOR_EVER)
     orders = await losing(losers, 2)
     returns = await losing(losers, 2, RETURNS)
     losers.committed("lake", RETURNS)
@@ -79,7 +79,7 @@ async def test_tables_do_not_wait_for_each_other() -> None:
 
 
 async def test_many_tables_that_were_lost_once_are_not_remembered() -> None:
-    losers = Losers(0.0)
+    losers = ConflictBackoff(0.0)
     for number in range(5000):
         await losers.wait("lake", Identifier(("sales",), f"table_{number}"))
     assert len(losers._let_go) <= 1025

@@ -7,7 +7,7 @@ from lakebed.catalog.commits.metadata_pointers import same_file
 from lakebed.catalog.commits.service import Committed
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.harness import NOBODY, CatalogHarness, name, set_properties
 from tests.objects.stores import ROOT
 

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from lakebed.catalog.commits.publishing import Pointer
-from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
-from lakebed.catalog.locations.claims import Place
+from lakebed.catalog.commits.publishing import PointerUpdate
+from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
+from lakebed.catalog.locations.claims import EntryLocations
 from lakebed.catalog.model import Entry, EntryKind
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import (
@@ -27,17 +27,19 @@ from tests.catalog.harness import CatalogHarness, Eventful, name, set_properties
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
-ANSWER = Answer(200)
+ANSWER = StoredResponse(200)
 
 
-async def pointer(catalog: CatalogHarness, table: str = "t", location: str = "", body: bytes = b"m" * 100) -> Pointer:
+async def pointer(
+    catalog: CatalogHarness, table: str = "t", location: str = "", body: bytes = b"m" * 100
+) -> PointerUpdate:
     """A pointer from where the table is now, with a file."""
     found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
     entry_id = uuid4().hex if found.live is None else found.live.id
     location = location or (f"s3://lake/x/{entry_id}" if found.live is None else found.live.location)
     address = parse_location(f"{location}/metadata/{uuid4()}.metadata.json")
-    place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
-    return Pointer(
+    place = EntryLocations(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
+    return PointerUpdate(
         claim=await catalog.claims.prepare(ROOT, place),
         found=found,
         identifier=name(table),
@@ -109,10 +111,10 @@ async def test_without_pointers_and_key_nothing_happens(catalog: CatalogHarness)
 
 async def test_without_pointers_the_key_keeps_its_answer(catalog: CatalogHarness) -> None:
     key = RequestKey("k", "digest")
-    assert await catalog.publisher.publish(Mutation(ROOT, key), [], Answer(204)) == []
-    assert await catalog.keys.find(key) == Answer(204)
+    assert await catalog.publisher.publish(Mutation(ROOT, key), [], StoredResponse(204)) == []
+    assert await catalog.keys.find(key) == StoredResponse(204)
     with pytest.raises(DuplicateRequest):
-        await catalog.publisher.publish(Mutation(ROOT, key), [], Answer(204))
+        await catalog.publisher.publish(Mutation(ROOT, key), [], StoredResponse(204))
 
 
 async def test_pointer_to_a_file_that_is_there_writes_none(catalog: CatalogHarness) -> None:

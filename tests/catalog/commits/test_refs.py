@@ -10,7 +10,7 @@ from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Committed
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
 from tests.catalog.appends import appended
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.harness import NOBODY, CatalogHarness, Eventful, may, name, wire_catalog
 from tests.objects.stores import ROOT
 

@@ -9,7 +9,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import CommitConflict, InvalidInput, NoSuchTable
 from lakebed.iceberg.metadata import parse_table
 from tests.catalog.appends import appended
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.harness import CatalogHarness, name, set_properties
 from tests.objects.stores import ROOT
 

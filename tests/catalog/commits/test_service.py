@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog.access.authorization import Action
-from lakebed.catalog.commits.conflict_backoff import Losers
+from lakebed.catalog.commits.conflict_backoff import ConflictBackoff
 from lakebed.catalog.commits.service import MAX_CHANGES, CommitOptions, read_change
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import (
@@ -406,7 +406,7 @@ async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: Ca
 async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalog, losers = light_catalog, Losers(longest_wait_seconds=3600)
+    catalog, losers = light_catalog, ConflictBackoff(longest_wait_seconds=3600)
     monkeypatch.setattr(catalog.commits, "_losers", losers)
     await catalog.create()
     stale = [{"type": "assert-current-schema-id", "current-schema-id": 9}]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakebed.catalog.commits.service import Committed
-from lakebed.catalog.commits.shared_history import MAX_RECENT_BYTES, anchor_of, borrowed_parts, is_worth_borrowing
+from lakebed.catalog.commits.shared_history import MAX_RECENT_BYTES, base_file_of, shared_parts, should_share_history
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.clock import ManualClock
@@ -61,30 +61,30 @@ def _loan(size: int, *, seal: bytes | None = None) -> BaseContent:
     ],
 )
 def test_file_borrows_while_little_of_it_is_new(text: TableText, worth: bool) -> None:
-    anchor = anchor_of(text, _loan(text.size))
-    assert is_worth_borrowing(text, anchor, encrypt=False) is worth
-    assert not is_worth_borrowing(text, anchor, encrypt=True)
-    sealed = anchor_of(text, _loan(text.size, seal=b"seal"))
-    assert is_worth_borrowing(text, sealed, encrypt=True) is worth
-    assert not is_worth_borrowing(text, sealed, encrypt=False)
+    base_file = base_file_of(text, _loan(text.size))
+    assert should_share_history(text, base_file, encrypt=False) is worth
+    assert not should_share_history(text, base_file, encrypt=True)
+    sealed = base_file_of(text, _loan(text.size, seal=b"seal"))
+    assert should_share_history(text, sealed, encrypt=True) is worth
+    assert not should_share_history(text, sealed, encrypt=False)
 
 
 def test_history_that_is_not_the_anchor_s_is_never_borrowed() -> None:
     text = _text(settled=1000)
-    anchor = anchor_of(text, _loan(text.size))
-    assert is_worth_borrowing(replace(text, head=b"{"), anchor, encrypt=False)
+    base_file = base_file_of(text, _loan(text.size))
+    assert should_share_history(replace(text, head=b"{"), base_file, encrypt=False)
     other = bytes(bytearray(text.snapshots.settled))
-    assert not is_worth_borrowing(replace(text, snapshots=TextRun(other)), anchor, encrypt=False)
-    assert not is_worth_borrowing(replace(text, log=TextRun(b"L" * 10)), anchor, encrypt=False)
+    assert not should_share_history(replace(text, snapshots=TextRun(other)), base_file, encrypt=False)
+    assert not should_share_history(replace(text, log=TextRun(b"L" * 10)), base_file, encrypt=False)
 
 
 @pytest.mark.parametrize("log", [b"", b"log"])
 def test_parts_are_the_document(log: bytes) -> None:
     before = TableText(b'{"a":[', TextRun(b"1,2"), b'],"b":[', TextRun(log), b"]}")
     whole = b"".join(before.pieces)
-    anchor = anchor_of(before, _loan(len(whole)))
+    base_file = base_file_of(before, _loan(len(whole)))
     after = TableText(b'{"aa":[', replace(before.snapshots, recent=b",3"), b'],"bb":[', TextRun(log, b",4"), b"]}}")
-    parts = borrowed_parts(after, anchor)
+    parts = shared_parts(after, base_file)
     assert [isinstance(part, BaseRange) for part in parts] == [False, True, False, False, True, False, False]
     read = [part if isinstance(part, bytes) else whole[part.start : part.start + part.size] for part in parts]
     assert b"".join(read) == b"".join(after.pieces)
@@ -297,10 +297,10 @@ async def test_server_that_read_an_anchor_borrows_from_it(catalog: CatalogHarnes
     await _borrowing(catalog)
     oldest = next(iter((await catalog.metadata(name())).snapshots))
     whole = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
-    anchor = await _file(catalog, whole.entry.metadata_at)
-    assert anchor.lender is None
+    base_file = await _file(catalog, whole.entry.metadata_at)
+    assert base_file.lender is None
     committed = await wire_catalog(catalog.store).commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender == anchor.content
+    assert (await _file(catalog, committed.entry.metadata_at)).lender == base_file.content
     assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
     await check_tables(catalog.store)
 

@@ -5,15 +5,15 @@ import gc
 
 import pytest
 
-from lakebed.catalog.commits.table_locks import Turns
+from lakebed.catalog.commits.table_locks import TableLocks
 from tests.catalog.harness import name
 
 
 async def test_changes_of_one_table_take_turns_in_the_order_they_came() -> None:
-    turns, seen = Turns(), list[str]()
+    turns, seen = TableLocks(), list[str]()
 
     async def change(who: str) -> None:
-        async with turns.taken("lake", [name("t")]):
+        async with turns.hold("lake", [name("t")]):
             seen.append(f"{who} begins")
             await asyncio.sleep(0)
             seen.append(f"{who} ends")
@@ -23,22 +23,22 @@ async def test_changes_of_one_table_take_turns_in_the_order_they_came() -> None:
 
 
 async def test_changes_of_different_tables_do_not_wait_for_each_other() -> None:
-    turns = Turns()
+    turns = TableLocks()
     async with (
-        turns.taken("lake", [name("t")]),
-        turns.taken("lake", [name("u")]),
-        turns.taken("lake", [name("t", "other")]),
-        turns.taken("pond", [name("t")]),
+        turns.hold("lake", [name("t")]),
+        turns.hold("lake", [name("u")]),
+        turns.hold("lake", [name("t", "other")]),
+        turns.hold("pond", [name("t")]),
     ):
         pass
 
 
 async def test_changes_of_several_tables_do_not_wait_for_each_other_for_ever() -> None:
-    turns, done = Turns(), 0
+    turns, done = TableLocks(), 0
 
     async def change(*tables: str) -> None:
         nonlocal done
-        async with turns.taken("lake", [name(table) for table in tables]):
+        async with turns.hold("lake", [name(table) for table in tables]):
             await asyncio.sleep(0)
             done += 1
 
@@ -47,29 +47,29 @@ async def test_changes_of_several_tables_do_not_wait_for_each_other_for_ever() -
 
 
 async def test_turn_ends_with_a_failure_or_a_cancellation() -> None:
-    turns = Turns()
+    turns = TableLocks()
     with pytest.raises(RuntimeError):
-        async with turns.taken("lake", [name()]):
+        async with turns.hold("lake", [name()]):
             raise RuntimeError("no")
 
     async def wait_for_turn() -> None:
-        async with turns.taken("lake", [name(), name("u")]):
+        async with turns.hold("lake", [name(), name("u")]):
             raise AssertionError("it never had its turn")
 
-    async with turns.taken("lake", [name("u")]):
+    async with turns.hold("lake", [name("u")]):
         waiting = asyncio.create_task(wait_for_turn())
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        async with turns.taken("lake", [name()]):
+        async with turns.hold("lake", [name()]):
             pass
 
 
 async def test_nothing_is_remembered_of_tables_that_nobody_changes() -> None:
-    turns = Turns()
+    turns = TableLocks()
     for number in range(3):
-        async with turns.taken("lake", [name(f"t{number}")]):
+        async with turns.hold("lake", [name(f"t{number}")]):
             assert len(turns._locks) == 1
     gc.collect()
     assert len(turns._locks) == 0

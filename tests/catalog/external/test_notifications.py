@@ -15,7 +15,7 @@ from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidInput, NoSuc
 from lakebed.governance.rbac import Privilege
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness, a_table
-from tests.catalog.test_gate_grants import holding
+from tests.catalog.test_catalog_grants import holding
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)

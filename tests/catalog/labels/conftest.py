@@ -7,7 +7,7 @@ import pytest
 from tests.catalog.conftest import catalog, clock, light_catalog, light_store, objects_dsn, open_object_store
 from tests.catalog.harness import CatalogHarness
 
-from .shelf import Shelf, open_shelf
+from .labelled_catalog import Shelf, open_shelf
 
 __all__ = ["catalog", "clock", "light_catalog", "light_store", "objects_dsn", "open_object_store"]
 

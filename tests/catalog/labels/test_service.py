@@ -24,10 +24,10 @@ from lakebed.governance.rbac import INCLUDES, Privilege
 from lakebed.governance.rbac.operations import LABEL_OPERATIONS
 from lakebed.governance.rbac.securables import SERVICE_KEY, catalog_key, entry_key, namespace_key, policy_key
 from tests.catalog.harness import NOBODY, may, name
-from tests.catalog.test_gate_grants import holding
+from tests.catalog.test_catalog_grants import holding
 from tests.objects.stores import ROOT
 
-from .shelf import ANN, ROOT_OWNER, SUBJECTS, TABLE, TEAM, K, Shelf
+from .labelled_catalog import ANN, ROOT_OWNER, SUBJECTS, TABLE, TEAM, K, Shelf
 
 KINDS = list(SUBJECTS)
 

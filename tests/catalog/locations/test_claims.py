@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.locations.claims import PROMISED_MS, ChosenBy, Claims, Place
+from lakebed.catalog.locations.claims import PROMISED_MS, ChosenBy, EntryLocations, LocationClaims
 from lakebed.catalog.model import CatalogKind, EntryKind
 from lakebed.core.access import Session
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationConflict, WriteConflict
@@ -31,9 +31,9 @@ ENGINE = user("engine", allow("s3tables:*"))
 PLAIN = user("plain", allow("s3:*"))
 
 
-async def a_place(catalog: CatalogHarness, location: str = "s3://lake/mine") -> Place:
+async def a_place(catalog: CatalogHarness, location: str = "s3://lake/mine") -> EntryLocations:
     found = await catalog.entries.find(catalog.store.meta, "lake", name("t"))
-    return Place(found.catalog, found.namespace, EntryKind.TABLE, uuid4().hex, location)
+    return EntryLocations(found.catalog, found.namespace, EntryKind.TABLE, uuid4().hex, location)
 
 
 class Slow:
@@ -128,9 +128,9 @@ async def test_promise_is_kept_for_as_long_as_it_is_asked_for_again(catalog: Cat
         await catalog.store.put("lake", "mine/data/f", b"rows", caller=user("engine", allow("s3:*")))
         clock.advance(PROMISED_MS / 1000 * 0.6)
         await catalog.claims.promise(ENGINE, name("t"), place)
-    assert await catalog.claims.forget_expired() == 0
+    assert await catalog.claims.delete_expired() == 0
     clock.advance(PROMISED_MS / 1000)
-    assert await catalog.claims.forget_expired() == 1
+    assert await catalog.claims.delete_expired() == 1
     with pytest.raises(AccessDenied):
         await catalog.claims.promise(ENGINE, name("t"), place)
 
@@ -203,7 +203,7 @@ async def test_directories_of_an_external_catalog_take_the_rights_to_read(catalo
     """Credentials for its tables read and never write. Who tells the catalog of its tables is believed."""
     mirror = await catalog.make("mirror", "s3://sea/mirror", kind=CatalogKind.EXTERNAL)
     await catalog.store.put("sea", "mirror/t/f", b"rows")
-    place = Place(mirror, None, EntryKind.TABLE, uuid4().hex, "s3://sea/mirror/t")
+    place = EntryLocations(mirror, None, EntryKind.TABLE, uuid4().hex, "s3://sea/mirror/t")
     reader = user("reader", allow("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:GetBucketLocation"))
     for chosen_by in (ChosenBy.CLIENT, ChosenBy.OTHER_CATALOG):
         with pytest.raises(AccessDenied, match="s3:"):
@@ -213,7 +213,7 @@ async def test_directories_of_an_external_catalog_take_the_rights_to_read(catalo
 
 
 async def test_another_catalog_chooses_locations_where_clients_may_not(catalog: CatalogHarness) -> None:
-    claims, place = Claims(catalog.store.object_context, client_locations=False), await a_place(catalog)
+    claims, place = LocationClaims(catalog.store.object_context, client_locations=False), await a_place(catalog)
     for chosen_by in (ChosenBy.OTHER_CATALOG, ChosenBy.CATALOG):
         await claims.prepare(ENGINE, place, chosen_by)
     with pytest.raises(InvalidInput, match="not chosen by clients"):

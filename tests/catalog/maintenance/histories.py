@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakebed.catalog import rows as catalog_rows
 from lakebed.catalog.catalogs.service import placeholder_catalog
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.maintenance.reachability.survey import REPLACED_SINCE
 from lakebed.catalog.model import Entry, EntryKind, Namespace
 from lakebed.core.ids import BucketId
@@ -209,7 +209,7 @@ class History:
         return parse_table(self.files.contents[self.versions[-1].location])
 
     @property
-    def known(self) -> Known:
+    def known(self) -> LiveEntry:
         bucket = Bucket(BucketId(1), "lake", "0", "r", 0, "", b"\x80")
         current = self.versions[-1]
         entry = Entry(
@@ -228,7 +228,7 @@ class History:
             0,
             protected=False,
         )
-        return Known(placeholder_catalog(bucket, bucket.name), Namespace(1, "ns", b""), entry)
+        return LiveEntry(placeholder_catalog(bucket, bucket.name), Namespace(1, "ns", b""), entry)
 
     @property
     def reader(self) -> HistoryReader:
@@ -268,7 +268,7 @@ class HistoryReader:
         history = self._history
         if sql == catalog_rows.LOCATIONS_OF:
             return [("t/",)]
-        if sql == catalog_rows.PLACES_OF:
+        if sql == catalog_rows.DIRECTORIES_OF:
             return [("lake", "t/")]
         if sql == catalog_rows.COMMITTED_METADATA:
             return [(1,)] if str(args[1]) in history.committed else []

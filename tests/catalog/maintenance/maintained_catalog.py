@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.maintenance.scheduler import Scheduler
 from lakebed.catalog.maintenance.service import MaintenanceParts, build_maintenance
@@ -23,7 +23,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness, name
-from tests.catalog.policies.policing import NS, Policing, policing_on
+from tests.catalog.policies.policy_catalog import NS, Policing, policing_on
 from tests.objects.stores import ROOT, ObjectStore
 
 from .job_catalog import JobCatalog, wire_job_catalog
@@ -71,11 +71,11 @@ class MaintainedCatalog:
             await self.job_catalog.append(made, files=files)
         return made
 
-    async def known(self, table: str = "t") -> Known:
+    async def known(self, table: str = "t") -> LiveEntry:
         """A table."""
         found = await self.catalog.entries.find(self.store.meta, "lake", name(table))
         assert found.live is not None
-        return Known(found.catalog, found.namespace, found.live)
+        return LiveEntry(found.catalog, found.namespace, found.live)
 
     async def policy(
         self,

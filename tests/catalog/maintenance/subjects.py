@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakebed.catalog.catalogs.service import placeholder_catalog
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.catalog.maintenance.rules.job_rules import TableState
 from lakebed.catalog.model import Entry, EntryKind, Namespace
@@ -67,13 +67,13 @@ def totals(files: int, size: int, **more: int) -> dict[str, str]:
     return {key: str(one) for key, one in numbers.items()}
 
 
-def known(token: str = "token", created_ms: int = NOW_MS - 10 * DAY_MS) -> Known:
+def known(token: str = "token", created_ms: int = NOW_MS - 10 * DAY_MS) -> LiveEntry:
     """The table as the catalog knows it."""
     bucket = Bucket(BucketId(1), "lake", "0", "r", 0, "", b"\x80")
     entry = Entry(
         "e", EntryKind.TABLE, 1, 1, "t", "u", 2, "s3://lake/t", "", token, 1, created_ms, created_ms, protected=False
     )
-    return Known(placeholder_catalog(bucket, bucket.name), Namespace(1, "ns", b""), entry)
+    return LiveEntry(placeholder_catalog(bucket, bucket.name), Namespace(1, "ns", b""), entry)
 
 
 def subject(table: TableMetadata, *, now_ms: int = NOW_MS, token: str = "token", **more: Any) -> TableState:

@@ -15,7 +15,7 @@ from lakebed.meta.leases import Lease
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from tests.catalog.harness import name, set_property
-from tests.catalog.policies.policing import CATALOG, EXPIRY, OFF, ON, TABLE, VIEW
+from tests.catalog.policies.policy_catalog import CATALOG, EXPIRY, OFF, ON, TABLE, VIEW
 
 from .maintained_catalog import DEBOUNCE_SECONDS, INTERVAL_SECONDS, ROOT, MaintainedCatalog
 

@@ -7,7 +7,7 @@ from lakebed.catalog.policies.applicable import applicable_to, read_attached
 from lakebed.catalog.policies.attachments import TargetName
 from tests.catalog.harness import CatalogHarness, name
 
-from .policing import CATALOG, COMPACTION, EXPIRY, NS, policing_on
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, policing_on
 
 
 async def test_what_is_read_together_is_what_is_read_alone(catalog: CatalogHarness) -> None:

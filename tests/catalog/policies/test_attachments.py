@@ -21,7 +21,7 @@ from lakebed.governance.policies import PolicyTargetKind
 from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
-from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
 
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 

@@ -24,10 +24,10 @@ from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
 from tests.catalog.harness import NOBODY, CatalogHarness, a_table, may, name
-from tests.catalog.test_gate_grants import holding, key_of
+from tests.catalog.test_catalog_grants import holding, key_of
 from tests.objects.stores import ROOT
 
-from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
 
 DEEP = TargetName.of(["ns", "deep"])
 TARGETS = (CATALOG, NS, DEEP, TABLE, VIEW)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lakebed.catalog.access.authorization import Action
-from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
+from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.policies.policies import NewPolicy
 from lakebed.core.errors import (
     AccessDenied,
@@ -24,7 +24,7 @@ from lakebed.core.errors import (
 from tests.catalog.harness import NOBODY, CatalogHarness, may
 from tests.objects.stores import ROOT
 
-from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, policing_on, shown
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, policing_on, shown
 
 
 async def test_policy_is_made_and_told_of(catalog: CatalogHarness) -> None:
@@ -213,13 +213,13 @@ async def test_answers_are_kept_with_the_change(light_catalog: CatalogHarness) -
     policing = policing_on(light_catalog)
     key = RequestKey("k1", "digest")
     await policing.create(key=key)
-    assert await light_catalog.keys.find(key) == Answer(200, body=b"ns.p v0")
+    assert await light_catalog.keys.find(key) == StoredResponse(200, body=b"ns.p v0")
     key = RequestKey("k2", "digest")
     await policing.update(key=key)
-    assert await light_catalog.keys.find(key) == Answer(200, body=b"ns.p v1")
+    assert await light_catalog.keys.find(key) == StoredResponse(200, body=b"ns.p v1")
     key = RequestKey("k3", "digest")
     await policing.attach(target=CATALOG, key=key)
-    assert await light_catalog.keys.find(key) == Answer(204)
+    assert await light_catalog.keys.find(key) == StoredResponse(204)
 
 
 async def test_rights(light_catalog: CatalogHarness) -> None:

@@ -12,9 +12,9 @@ from lakebed.governance.rbac import INCLUDES, Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness
-from tests.catalog.test_gate_grants import holding, key_of
+from tests.catalog.test_catalog_grants import holding, key_of
 
-from .policing import CATALOG, NS, TABLE, Policing, policing_on
+from .policy_catalog import CATALOG, NS, TABLE, Policing, policing_on
 
 P = Privilege
 

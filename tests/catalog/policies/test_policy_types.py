@@ -10,7 +10,7 @@ from lakebed.objects.model import Caller
 from tests.catalog.harness import NOBODY, CatalogHarness, may
 from tests.objects.stores import ROOT
 
-from .policing import UseCase, policing_on
+from .policy_catalog import UseCase, policing_on
 
 RETENTION = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 

@@ -10,7 +10,7 @@ from lakebed.governance.policies import PolicyVersion
 from tests.catalog.harness import NOBODY, CatalogHarness, may
 from tests.objects.stores import ROOT
 
-from .policing import OFF, ON, Policing, policing_on
+from .policy_catalog import OFF, ON, Policing, policing_on
 
 COMPACT = '{"enable": true, "config": {"min-input-files": 2}}'
 

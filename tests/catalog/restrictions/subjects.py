@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakebed.catalog.policies.attachments import TargetName
-from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.core.access import ActivatedRoles, Session
 from lakebed.governance.policies import Restriction
 from lakebed.governance.policies.column_masks import read_masks
@@ -21,7 +21,7 @@ from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness
-from tests.catalog.policies.policing import TABLE, Policing
+from tests.catalog.policies.policy_catalog import TABLE, Policing
 
 UUID = "00000000-0000-0000-0000-00000000000a"
 
@@ -132,10 +132,10 @@ async def role(catalog: CatalogHarness, name: str, *members: str, federated: boo
     await catalog.store.meta.transact(work)
 
 
-def wire_scans(catalog: CatalogHarness) -> Scans:
+def wire_scans(catalog: CatalogHarness) -> ScanPlans:
     """Scans on a catalog, for restricted callers too."""
     store = catalog.store
-    return Scans(store.meta, catalog.files, catalog.entries, catalog.commits, store.clock, catalog.copies)
+    return ScanPlans(store.meta, catalog.files, catalog.entries, catalog.commits, store.clock, catalog.copies)
 
 
 def delegated(caller: Caller, table: str, activated: ActivatedRoles | None = None) -> Caller:

@@ -15,7 +15,7 @@ from lakebed.core.access import ActivatedRoles
 from lakebed.core.errors import AccessDenied
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness, a_change, may, name, set_properties
-from tests.catalog.policies.policing import CATALOG, NS, TABLE, policing_on
+from tests.catalog.policies.policy_catalog import CATALOG, NS, TABLE, policing_on
 from tests.objects.stores import ROOT
 
 from .subjects import content, delegated, restrict_rows, role

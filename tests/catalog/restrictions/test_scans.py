@@ -12,8 +12,8 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.restrictions import COPIES_NAMESPACE
 from lakebed.catalog.restrictions import copies as copies_module
 from lakebed.catalog.restrictions.copies import KEPT_MS
-from lakebed.catalog.scans.scan_plans import Planned, Scans
-from lakebed.catalog.scans.stored_plans import PlanStatus
+from lakebed.catalog.scans.plan_store import PlanStatus
+from lakebed.catalog.scans.scan_plans import PlannedScan, ScanPlans
 from lakebed.core.errors import (
     AccessDenied,
     CatalogNotEmpty,
@@ -30,7 +30,7 @@ from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.appends import appended
 from tests.catalog.harness import CatalogHarness, may, name
-from tests.catalog.policies.policing import NS, Policing, policing_on
+from tests.catalog.policies.policy_catalog import NS, Policing, policing_on
 from tests.objects.stores import ROOT
 
 from .subjects import content, delegated, restrict_rows, role, wire_scans
@@ -46,12 +46,12 @@ class Stage:
 
     catalog: CatalogHarness
     policing: Policing
-    scans: Scans
+    scans: ScanPlans
 
-    async def plan(self, caller: Caller = ANN, **request: Any) -> Planned:
+    async def plan(self, caller: Caller = ANN, **request: Any) -> PlannedScan:
         return await self.scans.plan(caller, "lake", name(), {key.replace("_", "-"): v for key, v in request.items()})
 
-    async def result(self, plan: Planned, caller: Caller = ANN) -> Planned:
+    async def result(self, plan: PlannedScan, caller: Caller = ANN) -> PlannedScan:
         return await self.scans.result(caller, "lake", name(), plan.result.plan_id)
 
     async def append(self, table: str = "t", *levels: str) -> None:
@@ -85,7 +85,7 @@ async def stage(catalog: CatalogHarness) -> Stage:
     return made
 
 
-def paths(planned: Planned) -> list[str]:
+def paths(planned: PlannedScan) -> list[str]:
     tasks: Any = (planned.result.scan_tasks or {})["file-scan-tasks"]
     return [task["data-file"]["file-path"] for task in tasks]
 
@@ -223,7 +223,7 @@ async def test_what_is_not_planned_for_the_restricted(stage: Stage) -> None:
     with pytest.raises(NoSuchPlanTask):
         await stage.scans.tasks(ANN, "lake", name(), "no task")
     f = stage.catalog
-    closed = Scans(f.store.meta, f.files, f.entries, f.commits, f.store.clock)
+    closed = ScanPlans(f.store.meta, f.files, f.entries, f.commits, f.store.clock)
     with pytest.raises(AccessDenied, match="a policy restricts"):
         await closed.plan(ANN, "lake", name(), {})
 
@@ -331,7 +331,7 @@ async def test_copies_lie_in_their_catalog_whatever_it_is_called(light_catalog: 
     assert planned.copy.location == f"s3://lake/restricted/{planned.copy.id}"
 
 
-def _of(planned: Planned) -> int:
+def _of(planned: PlannedScan) -> int:
     """The snapshot that was current when somebody planned."""
     snapshot = planned.table.current_snapshot_id
     assert snapshot is not None

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog.scans import MemoryPlanStore, PlanId, PlanRecord, PlanStatus, PlanStore, ScanRequest
-from lakebed.catalog.scans.scan_plans import Scans, StoredPlans
+from lakebed.catalog.scans.plan_store import MetadataPlanStore
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import AccessDenied, AlreadyExists
 from tests.catalog.appends import appended
@@ -29,7 +29,7 @@ def record(
 @pytest.mark.parametrize("kind", ["stored", "memory"])
 async def test_plans_are_kept_replaced_and_forgotten(catalog: CatalogHarness, kind: str) -> None:
     table_id = (await catalog.create()).entry.id
-    store: PlanStore = StoredPlans(catalog.store.meta) if kind == "stored" else MemoryPlanStore()
+    store: PlanStore = MetadataPlanStore(catalog.store.meta) if kind == "stored" else MemoryPlanStore()
     first = record("p1", table_id)
     await store.insert(first)
     await store.insert(record("p2", table_id, expires_ms=2000))
@@ -50,14 +50,14 @@ async def test_plans_are_kept_replaced_and_forgotten(catalog: CatalogHarness, ki
 
 async def test_who_may_not_read_the_data_gets_no_plan(catalog: CatalogHarness) -> None:
     await catalog.create()
-    scans = Scans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
+    scans = ScanPlans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
     with pytest.raises(AccessDenied):
         await scans.plan(user("nobody"), "lake", name(), {})
     planned = await scans.plan(ROOT, "lake", name(), {})
     assert planned.result.status is PlanStatus.COMPLETED
     await scans.cancel(ROOT, "lake", name(), planned.result.plan_id)
     catalog.store.clock.advance(3_600)
-    assert await scans.forget_old() == 1
+    assert await scans.delete_expired() == 1
 
 
 async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_other_table(
@@ -73,7 +73,7 @@ async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_othe
     assert own is not None
     key = parse_location(own).key
     await catalog.store.put("lake", key, await catalog.files.read(victims))
-    scans = Scans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
+    scans = ScanPlans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
     with pytest.raises(AccessDenied, match="outside the table's directories"):
         await scans.plan(ROOT, "lake", name("t"), {})
     planned = await scans.plan(ROOT, "lake", name("victim"), {})
@@ -84,7 +84,7 @@ async def test_plan_reads_manifests_where_the_table_was_before_it_moved(catalog:
     await catalog.create("t")
     await catalog.commit(name("t"), *await appended(catalog, name("t")))
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/elsewhere"})
-    scans = Scans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
+    scans = ScanPlans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
     tasks = (await scans.plan(ROOT, "lake", name("t"), {})).result.scan_tasks
     assert tasks is not None
     assert len(tasks["file-scan-tasks"]) == 1  # type: ignore[arg-type]  # JSON

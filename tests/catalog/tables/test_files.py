@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakebed.catalog.rows import STAT_BATCH, STAT_LARGE_BATCH
 from lakebed.catalog.tables import files as files_module
-from lakebed.catalog.tables.files import MAX_METADATA_BYTES, FileAddress, FileFacts, parse_location, unpack_metadata
+from lakebed.catalog.tables.files import MAX_METADATA_BYTES, FileAddress, FileStat, parse_location, unpack_metadata
 from lakebed.core.errors import (
     AccessDenied,
     InvalidInput,
@@ -189,9 +189,9 @@ async def test_facts_of_many_files(catalog: CatalogHarness, count: int) -> None:
     facts = await catalog.files.stat(asked)
     assert list(facts) == asked
     for location, key in there.items():
-        assert facts[location] == FileFacts(len(key), md5(key.encode()), now_ms)
+        assert facts[location] == FileStat(len(key), md5(key.encode()), now_ms)
     assert facts["s3a://lake/f0"] == facts.get("s3://lake/f0")
-    assert facts["s3://other/f0"] == FileFacts(7, md5(b"another"), now_ms)
+    assert facts["s3://other/f0"] == FileStat(7, md5(b"another"), now_ms)
     assert facts["s3://lake/none"] is None
     assert facts["s3://no-such-bucket/f0"] is None
 

@@ -6,8 +6,8 @@ import pytest
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.access.data_access import DataAccess
-from lakebed.catalog.diagnostics.survey import Surveys
-from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
+from lakebed.catalog.diagnostics.catalog_inventory import CatalogInventories
+from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.policies.attachments import TargetName
 from lakebed.catalog.tables.generic_tables import GenericTable, GenericTables, NewGenericTable
@@ -31,8 +31,8 @@ from lakebed.governance.rbac.model import GrantTarget, HeldGrant
 from lakebed.governance.rbac.securables import entry_key
 from lakebed.objects.model import Caller
 from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_table, may, name, staged
-from tests.catalog.policies.policing import policing_on
-from tests.catalog.test_gate_grants import holding, key_of
+from tests.catalog.policies.policy_catalog import policing_on
+from tests.catalog.test_catalog_grants import holding, key_of
 from tests.objects.stores import ROOT
 
 P = Privilege
@@ -219,7 +219,7 @@ async def test_namespace_and_bucket_stay_while_it_is_there(catalog: CatalogHarne
 async def test_answer_is_kept_with_the_change(light_catalog: CatalogHarness) -> None:
     key = RequestKey("k", "digest")
     made = await create(light_catalog, key=key)
-    assert await light_catalog.keys.find(key) == Answer(200, made.entry.id)
+    assert await light_catalog.keys.find(key) == StoredResponse(200, made.entry.id)
 
 
 async def test_rights(light_catalog: CatalogHarness) -> None:
@@ -331,6 +331,6 @@ async def test_warehouse_with_generic_tables_is_well(light_catalog: CatalogHarne
     await create(light_catalog)
     await light_catalog.create("t")
     f = light_catalog.store.object_context
-    survey = await Surveys(f, light_catalog.authorizer, light_catalog.catalogs).survey(ROOT, "lake")
+    survey = await CatalogInventories(f, light_catalog.authorizer, light_catalog.catalogs).survey(ROOT, "lake")
     assert (survey.tables, survey.views, survey.generic_tables) == (1, 0, 1)
     assert survey.blockers == []

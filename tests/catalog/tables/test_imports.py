@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.tables.imports import Imported, origin_of
+from lakebed.catalog.tables.imports import Imported, import_origin
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, InvalidInput, NoSuchNamespace
 from lakebed.objects.model import Caller
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.harness import CatalogHarness, Eventful, may, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
@@ -37,7 +37,7 @@ async def test_table_is_brought_in_with_where_it_came_from(catalog: CatalogHarne
     assert imported.is_new
     entry = imported.committed.entry
     assert (entry.metadata_at, entry.generation) == (where, 1)
-    origin = await origin_of(catalog.store.meta, entry.id)
+    origin = await import_origin(catalog.store.meta, entry.id)
     assert origin is not None
     assert (origin.metadata_at, origin.external_token, origin.properties) == (where, "v7", {"source": "polaris"})
     assert origin.principal == "root"

@@ -57,7 +57,7 @@ async def test_old_reports_are_forgotten(catalog: CatalogHarness) -> None:
         await catalog.reports.keep(ROOT, "lake", name(), "scan-report", b'{"n":%d}' % number)
         catalog.store.clock.advance(1)
     catalog.store.clock.advance(KEPT_MS / 1000 - 1)
-    assert await catalog.reports.forget_old() == 2
+    assert await catalog.reports.delete_expired() == 2
     [kept] = await catalog.reports.list(ROOT, "lake", name(), before=ALL, limit=9)
     assert kept.document == b'{"n":2}'
 

@@ -9,7 +9,7 @@ import pytest
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables import purging
-from lakebed.catalog.tables.drops import PURGE_KIND, Purge, decode_purge, encode_purge
+from lakebed.catalog.tables.drops import PURGE_KIND, PurgePayload, decode_purge, encode_purge
 from lakebed.catalog.tables.purging import PurgeOutcome, PurgeWorker
 from lakebed.core.errors import LocationConflict, Unavailable
 from lakebed.meta.seam import Transaction
@@ -295,7 +295,7 @@ async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: CatalogHarness) -
 
 
 def test_task_comes_back_from_its_payload() -> None:
-    purge = Purge(
+    purge = PurgePayload(
         catalog="lake",
         bucket=1,
         namespace=("a", "b"),

@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.commits.service import Committed
-from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
+from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables import files as files_module
 from lakebed.core.errors import (
@@ -401,7 +401,7 @@ async def test_key_keeps_the_answer(catalog: CatalogHarness) -> None:
     where = await stored(catalog, await exported(catalog))
     key = RequestKey("k", "digest")
     made = await catalog.registration.register_table(Mutation(ROOT, key), "lake", name(), where)
-    assert await catalog.keys.find(key) == Answer(200, made.entry.id)
+    assert await catalog.keys.find(key) == StoredResponse(200, made.entry.id)
 
 
 # -- views -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lakebed.catalog.access.authorization import Action
-from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
+from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import (
@@ -146,7 +146,7 @@ async def test_key_keeps_the_answer(catalog: CatalogHarness) -> None:
     await catalog.create()
     key = RequestKey("k", "digest")
     await catalog.renaming.rename(Mutation(ROOT, key), "lake", name(), name("u"), TABLE)
-    assert await catalog.keys.find(key) == Answer(204)
+    assert await catalog.keys.find(key) == StoredResponse(204)
 
 
 async def test_renaming_asks_for_the_right_to_the_source_and_to_create_the_target(

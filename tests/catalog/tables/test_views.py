@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.commits.service import Committed
-from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
+from lakebed.catalog.idempotency import Mutation, RequestKey, StoredResponse
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import (
     AccessDenied,
@@ -255,7 +255,7 @@ async def test_key_keeps_the_answer(catalog: CatalogHarness) -> None:
     made = await catalog.create_view()
     key = RequestKey("k", "digest")
     await replace(catalog, set_properties(a="1"), key=key)
-    assert await catalog.keys.find(key) == Answer(200, made.entry.id)
+    assert await catalog.keys.find(key) == StoredResponse(200, made.entry.id)
 
 
 # -- who may ---------------------------------------------------------------------------------------------------------

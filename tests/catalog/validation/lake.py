@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from lakebed.catalog.tables.files import FileFacts
+from lakebed.catalog.tables.files import FileStat
 from lakebed.core.errors import NotFound, TooLarge
 from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
 from lakebed.iceberg.metadata import TableMetadata, parse_table
@@ -30,7 +30,7 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}
-        self.facts: dict[str, FileFacts] = {}
+        self.facts: dict[str, FileStat] = {}
         self.reads: list[str] = []
         self.stats: list[str] = []
 
@@ -39,7 +39,7 @@ class MemoryFiles:
         if isinstance(content, bytes):
             self.contents[location] = content
             content = len(content)
-        self.facts[location] = FileFacts(content, f"etag-{len(self.facts)}", modified_ms)
+        self.facts[location] = FileStat(content, f"etag-{len(self.facts)}", modified_ms)
 
     def remove(self, location: str) -> None:
         self.contents.pop(location, None)
@@ -53,10 +53,10 @@ class MemoryFiles:
             raise TooLarge("too large")
         return self.contents[location]
 
-    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileFacts]:
+    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileStat]:
         return await self.read(location, limit), self.facts[location]
 
-    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
         self.stats += locations
         return {location: self.facts.get(location) for location in locations}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.catalog.validation import CommitLimits, CommitReport, CommitValidator, Level, SnapshotReport
+from lakebed.catalog.validation import CommitLimits, CommitReport, CommitValidator, SnapshotChanges, ValidationLevel
 from lakebed.core.errors import CommitConflict, Corrupted, InvalidInput, LakebedError, NotSupported, TooLarge
 from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent
 from lakebed.iceberg.metadata import TableMetadata
@@ -15,7 +15,9 @@ from tests.iceberg.manifests.avro_files import a_file, an_entry, optional
 from .lake import COMMITTED_MS, LOCATION, Lake, deleted, existing
 
 
-async def check(lake: Lake, base: TableMetadata | None, level: Level = Level.STANDARD, **options: Any) -> CommitReport:
+async def check(
+    lake: Lake, base: TableMetadata | None, level: ValidationLevel = ValidationLevel.STANDARD, **options: Any
+) -> CommitReport:
     limits = options.pop("limits", CommitLimits())
     return await CommitValidator(lake.files, level=level, limits=limits).check(base, lake.table, **options)
 
@@ -25,7 +27,7 @@ async def refused(
     base: TableMetadata | None,
     reason: str,
     error: type[LakebedError] = InvalidInput,
-    level: Level = Level.STANDARD,
+    level: ValidationLevel = ValidationLevel.STANDARD,
     **options: Any,
 ) -> None:
     with pytest.raises(error, match=reason):
@@ -37,38 +39,38 @@ def lake(request: pytest.FixtureRequest) -> Lake:
     return Lake(request.param)
 
 
-@pytest.fixture(params=list(Level))
-def level(request: pytest.FixtureRequest) -> Level:
-    level: Level = request.param
+@pytest.fixture(params=list(ValidationLevel))
+def level(request: pytest.FixtureRequest) -> ValidationLevel:
+    level: ValidationLevel = request.param
     return level
 
 
 class TestGoodCommits:
-    async def test_first_append(self, lake: Lake, level: Level) -> None:
+    async def test_first_append(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.append(lake.data_file(), lake.data_file())
         report = await check(lake, base, level)
-        assert report.snapshots == (SnapshotReport(100, "append", manifests_added=1, data_files_added=2),)
+        assert report.snapshots == (SnapshotChanges(100, "append", manifests_added=1, data_files_added=2),)
         assert set(report.observed) == set(lake.files.facts)
 
-    async def test_a_table_is_created_with_data(self, lake: Lake, level: Level) -> None:
+    async def test_a_table_is_created_with_data(self, lake: Lake, level: ValidationLevel) -> None:
         lake.append(lake.data_file())
         assert (await check(lake, None, level)).snapshots[0].data_files_added == 1
 
-    async def test_later_append(self, lake: Lake, level: Level) -> None:
+    async def test_later_append(self, lake: Lake, level: ValidationLevel) -> None:
         lake.append(lake.data_file())
         base = lake.append(lake.data_file())
         report = await check(lake, base, level)
         assert report.snapshots == (
-            SnapshotReport(101, "append", manifests_inherited=1, manifests_added=1, data_files_added=1),
+            SnapshotChanges(101, "append", manifests_inherited=1, manifests_added=1, data_files_added=1),
         )
 
-    async def test_several_snapshots_in_one_commit(self, lake: Lake, level: Level) -> None:
+    async def test_several_snapshots_in_one_commit(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.append(lake.data_file())
         lake.append(lake.data_file())
         lake.append(lake.data_file())
         assert [one.snapshot_id for one in (await check(lake, base, level)).snapshots] == [100, 101, 102]
 
-    async def test_an_append_that_merges_manifests(self, lake: Lake, level: Level) -> None:
+    async def test_an_append_that_merges_manifests(self, lake: Lake, level: ValidationLevel) -> None:
         old, new = lake.data_file(), lake.data_file()
         lake.append(old)
         row_id = 0 if lake.version > 2 else None
@@ -77,10 +79,10 @@ class TestGoodCommits:
         base = lake.snapshot([lake.manifest([an_entry(new), kept])])
         report = await check(lake, base, level)
         assert report.snapshots == (
-            SnapshotReport(101, "append", manifests_added=1, manifests_removed=1, data_files_added=1),
+            SnapshotChanges(101, "append", manifests_added=1, manifests_removed=1, data_files_added=1),
         )
 
-    async def test_manifests_are_rewritten_and_nothing_else(self, level: Level) -> None:
+    async def test_manifests_are_rewritten_and_nothing_else(self, level: ValidationLevel) -> None:
         lake = Lake()
         one, two = lake.data_file(), lake.data_file()
         lake.append(one)
@@ -90,7 +92,7 @@ class TestGoodCommits:
         assert report.snapshots[0].manifests_removed == 2
         assert report.snapshots[0].data_files_removed == 0
 
-    async def test_files_are_compacted(self, level: Level) -> None:
+    async def test_files_are_compacted(self, level: ValidationLevel) -> None:
         lake = Lake()
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
@@ -101,17 +103,17 @@ class TestGoodCommits:
         report = await check(lake, base, level)
         assert (report.snapshots[0].data_files_added, report.snapshots[0].data_files_removed) == (1, 2)
 
-    async def test_overwrite_of_an_empty_table(self, lake: Lake, level: Level) -> None:
+    async def test_overwrite_of_an_empty_table(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "overwrite")
         await check(lake, base, level)
 
     @pytest.mark.parametrize("operation", ["overwrite", "delete", "replace", "append"])
-    async def test_a_snapshot_that_changes_nothing(self, lake: Lake, level: Level, operation: str) -> None:
+    async def test_a_snapshot_that_changes_nothing(self, lake: Lake, level: ValidationLevel, operation: str) -> None:
         lake.append(lake.data_file())
         base = lake.snapshot(lake.lines, operation)
         await check(lake, base, level)
 
-    async def test_files_of_deletions_need_not_exist(self, level: Level) -> None:
+    async def test_files_of_deletions_need_not_exist(self, level: ValidationLevel) -> None:
         lake = Lake()
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
@@ -128,7 +130,7 @@ class TestGoodCommits:
         base = lake.snapshot([], "delete")
         assert (await check(lake, base)).snapshots[0].data_files_removed == 1
 
-    async def test_delete_files(self, level: Level) -> None:
+    async def test_delete_files(self, level: ValidationLevel) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         positions = lake.data_file(content=FileContent.POSITION_DELETES.value)
@@ -137,7 +139,7 @@ class TestGoodCommits:
         base = lake.snapshot([own, *lake.lines], "delete")
         assert (await check(lake, base, level)).snapshots[0].delete_files_added == 2
 
-    async def test_partitioned_files(self, level: Level) -> None:
+    async def test_partitioned_files(self, level: ValidationLevel) -> None:
         lake = Lake()
         field = {"name": "region", "transform": "identity", "source-id": 2, "field-id": 1000}
         lake.document["partition-specs"].append({"spec-id": 1, "fields": [field]})
@@ -147,13 +149,13 @@ class TestGoodCommits:
         base = lake.snapshot([own])
         await check(lake, base, level)
 
-    async def test_a_replaced_table_begins_without_a_parent(self, level: Level) -> None:
+    async def test_a_replaced_table_begins_without_a_parent(self, level: ValidationLevel) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "overwrite", parent_snapshot_id=None)
         await check(lake, base, level)
 
-    async def test_a_commit_without_snapshots(self, lake: Lake, level: Level) -> None:
+    async def test_a_commit_without_snapshots(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.table
         lake.document["properties"] = {"owner": "me"}
         assert await check(lake, base, level) == CommitReport()
@@ -163,8 +165,8 @@ class TestGoodCommits:
         base = lake.append(lake.data_file())
         lake.document["snapshots"][-1]["key-id"] = "k1"
         lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"AGS1....")
-        assert (await check(lake, base)).snapshots == (SnapshotReport(100, "append", is_opaque=True),)
-        await refused(lake, base, "encrypted", NotSupported, Level.STRICT)
+        assert (await check(lake, base)).snapshots == (SnapshotChanges(100, "append", is_opaque=True),)
+        await refused(lake, base, "encrypted", NotSupported, ValidationLevel.STRICT)
 
     async def test_encrypted_manifests_are_not_looked_into(self) -> None:
         lake = Lake(3)
@@ -172,7 +174,7 @@ class TestGoodCommits:
         lake.files.put(own.path, b"AGS1....")
         base = lake.snapshot([own])
         assert (await check(lake, base)).snapshots[0].is_opaque
-        await refused(lake, base, "encrypted", NotSupported, Level.STRICT)
+        await refused(lake, base, "encrypted", NotSupported, ValidationLevel.STRICT)
         # … nor later, when they are dropped or stay.
         dropping = lake.snapshot([], "delete")
         assert (await check(lake, dropping)).snapshots[0].is_opaque
@@ -180,7 +182,7 @@ class TestGoodCommits:
         lake.files.put(f"{LOCATION}/metadata/m8.avro", b"AGS1....")
         keeping = lake.append(lake.data_file())
         await check(lake, keeping)
-        await refused(lake, keeping, "encrypted", NotSupported, Level.STRICT)
+        await refused(lake, keeping, "encrypted", NotSupported, ValidationLevel.STRICT)
 
     async def test_what_only_claims_to_be_encrypted_is_looked_into(self) -> None:
         lake = Lake(3)
@@ -188,7 +190,7 @@ class TestGoodCommits:
         base = lake.snapshot([own], key_id="k1")
         await refused(lake, base, "file lies outside")
 
-    async def test_what_follows_an_encrypted_list_is_looked_into(self, level: Level) -> None:
+    async def test_what_follows_an_encrypted_list_is_looked_into(self, level: ValidationLevel) -> None:
         """Who hides a snapshot cannot pass off anything as taken over from it."""
         lake = Lake(3)
         lake.append(lake.data_file("s3://lake/u/a.parquet"))
@@ -196,7 +198,7 @@ class TestGoodCommits:
         base = lake.append(lake.data_file())
         await refused(lake, base, "file lies outside", level=level)
 
-    async def test_snapshots_may_be_written_in_any_order(self, lake: Lake, level: Level) -> None:
+    async def test_snapshots_may_be_written_in_any_order(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.append(lake.data_file())
         for _ in range(3):
             lake.append(lake.data_file())
@@ -266,7 +268,9 @@ class TestCost:
 class TestWhatIsRemembered:
     """Of one commit for the next, by one validator."""
 
-    async def test_a_later_append_reads_its_own_list_and_manifest_only(self, lake: Lake, level: Level) -> None:
+    async def test_a_later_append_reads_its_own_list_and_manifest_only(
+        self, lake: Lake, level: ValidationLevel
+    ) -> None:
         validator = CommitValidator(lake.files, level=level)
         await append_old(lake, validator)
         await append_old(lake, validator)
@@ -274,7 +278,9 @@ class TestWhatIsRemembered:
         await append_old(lake, validator)
         assert lake.files.reads == [f"{LOCATION}/metadata/snap-102.avro", lake.lines[0].path]
 
-    async def test_a_file_that_is_live_is_found_in_a_remembered_manifest(self, lake: Lake, level: Level) -> None:
+    async def test_a_file_that_is_live_is_found_in_a_remembered_manifest(
+        self, lake: Lake, level: ValidationLevel
+    ) -> None:
         validator = CommitValidator(lake.files, level=level)
         file = await append_old(lake, validator)
         base = lake.append(file)
@@ -283,7 +289,7 @@ class TestWhatIsRemembered:
             await validator.check(base, lake.table)
         assert len(lake.files.reads) == 2
 
-    async def test_a_file_that_was_deleted_may_come_back(self, lake: Lake, level: Level) -> None:
+    async def test_a_file_that_was_deleted_may_come_back(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         file = await append_old(lake, validator)
         number = 1 if lake.version > 1 else 0
@@ -293,7 +299,7 @@ class TestWhatIsRemembered:
         base = lake.append(file)
         assert (await validator.check(base, lake.table)).snapshots[0].data_files_added == 1
 
-    async def test_a_list_that_was_written_over_is_read_again(self, lake: Lake, level: Level) -> None:
+    async def test_a_list_that_was_written_over_is_read_again(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         await append_old(lake, validator)
         lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"no list")
@@ -301,7 +307,7 @@ class TestWhatIsRemembered:
         with pytest.raises(Corrupted, match="cannot be read"):
             await validator.check(base, lake.table)
 
-    async def test_a_list_that_is_gone_is_missed(self, lake: Lake, level: Level) -> None:
+    async def test_a_list_that_is_gone_is_missed(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         await append_old(lake, validator)
         lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
@@ -310,7 +316,7 @@ class TestWhatIsRemembered:
             await validator.check(base, lake.table)
 
     async def test_a_manifest_that_is_gone_is_missed(self, lake: Lake) -> None:
-        validator = CommitValidator(lake.files, level=Level.STRICT)
+        validator = CommitValidator(lake.files, level=ValidationLevel.STRICT)
         await append_old(lake, validator)
         lake.files.remove(lake.lines[0].path)
         base = lake.append(lake.data_file())
@@ -378,7 +384,7 @@ class TestScope:
             "",
         ],
     )
-    async def test_files_outside_are_refused(self, path: str, level: Level) -> None:
+    async def test_files_outside_are_refused(self, path: str, level: ValidationLevel) -> None:
         lake = Lake()
         file = a_file(path)
         lake.files.put(path, file.file_size_in_bytes)
@@ -400,7 +406,7 @@ class TestScope:
         lake = Lake()
         await check(lake, lake.append(lake.data_file(path)))
 
-    async def test_other_schemes_name_the_same_files(self, level: Level) -> None:
+    async def test_other_schemes_name_the_same_files(self, level: ValidationLevel) -> None:
         lake = Lake()
         file = lake.data_file()
         base = lake.append(file._replace(file_path=file.file_path.replace("s3://", "s3a://")))
@@ -433,7 +439,7 @@ class TestScope:
         lake.document["snapshots"][-1]["manifest-list"] = "s3://lake/u/metadata/snap.avro"
         await refused(lake, base, "manifest list lies outside")
 
-    async def test_what_was_outside_before_may_stay(self, level: Level) -> None:
+    async def test_what_was_outside_before_may_stay(self, level: ValidationLevel) -> None:
         """As after a table moved: its manifests are in the former place, and name files there."""
         lake = Lake()
         far = lake.data_file("s3://lake/old/data/a.parquet")
@@ -447,13 +453,13 @@ class TestScope:
 
 
 class TestObjects:
-    async def test_a_file_that_is_not_there(self, lake: Lake, level: Level) -> None:
+    async def test_a_file_that_is_not_there(self, lake: Lake, level: ValidationLevel) -> None:
         file = lake.data_file()
         base = lake.append(file)
         lake.files.remove(file.file_path)
         await refused(lake, base, "file is not there", level=level)
 
-    async def test_a_file_of_another_size(self, lake: Lake, level: Level) -> None:
+    async def test_a_file_of_another_size(self, lake: Lake, level: ValidationLevel) -> None:
         file = lake.data_file()
         base = lake.append(file)
         lake.files.put(file.file_path, file.file_size_in_bytes + 1)
@@ -474,7 +480,7 @@ class TestObjects:
         base = lake.append(lake.data_file())
         lake.files.remove(lake.lines[1].path)
         await check(lake, base)
-        await refused(lake, base, "manifest is not there", level=Level.STRICT)
+        await refused(lake, base, "manifest is not there", level=ValidationLevel.STRICT)
 
     async def test_a_list_that_is_not_there(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
@@ -594,7 +600,7 @@ class TestLines:
         own = lake.manifest([an_entry(lake.data_file())], first_row_id=None)
         await refused(lake, lake.snapshot([own]), "no first row id")
 
-    async def test_an_upgrade_gives_row_ids_to_manifests_of_before(self, level: Level) -> None:
+    async def test_an_upgrade_gives_row_ids_to_manifests_of_before(self, level: ValidationLevel) -> None:
         lake = Lake(2)
         lake.append(lake.data_file())
         lake.version = lake.document["format-version"] = 3
@@ -650,7 +656,7 @@ class TestEntries:
         own = lake.manifest([an_entry(lake.data_file(), sequence_number=1)], min_sequence_number=2)
         base = lake.snapshot([own, *lake.lines])
         await check(lake, base)
-        await refused(lake, base, "below its manifest's least", level=Level.STRICT)
+        await refused(lake, base, "below its manifest's least", level=ValidationLevel.STRICT)
 
     async def test_a_new_file_of_an_older_number(self) -> None:
         lake = Lake()
@@ -692,7 +698,7 @@ class TestEntries:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())], added_rows_count=7)])
         await check(lake, base)
-        await refused(lake, base, "another number of added rows", level=Level.STRICT)
+        await refused(lake, base, "another number of added rows", level=ValidationLevel.STRICT)
 
     @pytest.mark.parametrize(("ids", "reason"), [(None, "name no columns"), ((), "no columns"), ((1, 9), "id=9")])
     async def test_equality_deletes_name_columns(self, ids: tuple[int, ...] | None, reason: str) -> None:
@@ -759,7 +765,7 @@ class TestParent:
         own = lake.manifest([change(file, snapshot_id=101, number=2)])
         await refused(lake, lake.snapshot([own], "overwrite"), "sequence number")
 
-    async def test_files_of_older_writers_have_no_number_to_keep(self, level: Level) -> None:
+    async def test_files_of_older_writers_have_no_number_to_keep(self, level: ValidationLevel) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -772,13 +778,13 @@ class TestParent:
         lake.append(file)
         base = lake.snapshot([lake.manifest([existing(file, snapshot_id=55)])], "replace")
         await check(lake, base)
-        await refused(lake, base, "added by another snapshot", level=Level.STRICT)
+        await refused(lake, base, "added by another snapshot", level=ValidationLevel.STRICT)
 
 
 class TestFilesThatAreLiveAlready:
     """The rule that costs: whether an added file is in a manifest that stays."""
 
-    async def test_a_commit_sent_twice_is_a_conflict(self, level: Level) -> None:
+    async def test_a_commit_sent_twice_is_a_conflict(self, level: ValidationLevel) -> None:
         """The answer to an append was lost; its writer appends the same files again, on top of itself."""
         lake = Lake()
         file = lake.data_file()
@@ -804,7 +810,7 @@ class TestFilesThatAreLiveAlready:
         lake.append(file)
         base = lake.append(file)
         await check(lake, base)
-        await refused(lake, base, "is live in the parent", CommitConflict, Level.STRICT)
+        await refused(lake, base, "is live in the parent", CommitConflict, ValidationLevel.STRICT)
 
     async def test_one_that_is_there_twice_from_before_is_found_when_strict(self) -> None:
         lake = Lake()
@@ -813,9 +819,9 @@ class TestFilesThatAreLiveAlready:
         lake.append(file)
         base = lake.append(lake.data_file())
         await check(lake, base)
-        await refused(lake, base, "file is listed twice", level=Level.STRICT)
+        await refused(lake, base, "file is listed twice", level=ValidationLevel.STRICT)
 
-    async def test_twice_in_one_commit(self, level: Level) -> None:
+    async def test_twice_in_one_commit(self, level: ValidationLevel) -> None:
         lake = Lake()
         file = lake.data_file()
         base = lake.append(file)
@@ -859,7 +865,7 @@ class TestOperations:
 
 
 class TestFormat3:
-    async def test_vectors_of_one_file(self, level: Level) -> None:
+    async def test_vectors_of_one_file(self, level: ValidationLevel) -> None:
         lake = Lake(3)
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
@@ -869,7 +875,7 @@ class TestFormat3:
         report = await check(lake, base, level)
         assert report.snapshots[0].delete_files_added == 2
 
-    async def test_a_vector_replaces_another(self, level: Level) -> None:
+    async def test_a_vector_replaces_another(self, level: ValidationLevel) -> None:
         lake = Lake(3)
         file = lake.data_file()
         lake.append(file)
@@ -886,7 +892,7 @@ class TestFormat3:
         own = lake.manifest([an_entry(lake.vector(file.file_path, at)) for at in (4, 50)], content=1)
         await refused(lake, lake.snapshot([own, *lake.lines], "delete"), "two deletion vectors")
 
-    async def test_a_second_vector_while_the_first_stays_is_a_conflict(self, level: Level) -> None:
+    async def test_a_second_vector_while_the_first_stays_is_a_conflict(self, level: ValidationLevel) -> None:
         lake = Lake(3)
         file = lake.data_file()
         lake.append(file)
@@ -901,7 +907,7 @@ class TestFormat3:
         own = lake.manifest([an_entry(lake.vector(f"{LOCATION}/data/gone.parquet"))], content=1)
         base = lake.snapshot([own, *lake.lines], "delete")
         await check(lake, base)
-        await refused(lake, base, "about a file that is not live", level=Level.STRICT)
+        await refused(lake, base, "about a file that is not live", level=ValidationLevel.STRICT)
 
     @pytest.mark.parametrize(
         ("facts", "reason"),
@@ -954,7 +960,7 @@ class TestFormat3:
         own = [lake.manifest([an_entry(lake.data_file())]) for _ in range(2)]
         await refused(lake, lake.snapshot(own), "row ids of another")
 
-    async def test_row_ids_of_several_manifests(self, level: Level) -> None:
+    async def test_row_ids_of_several_manifests(self, level: ValidationLevel) -> None:
         lake = Lake(3)
         own = [lake.manifest([an_entry(lake.data_file())], first_row_id=first) for first in (10, 0)]
         await check(lake, lake.snapshot(own), level)
@@ -1047,13 +1053,13 @@ class TestStatistics:
 class TestAdoption:
     """Metadata that was made elsewhere."""
 
-    async def test_a_history_whose_beginning_is_expired(self, lake: Lake, level: Level) -> None:
+    async def test_a_history_whose_beginning_is_expired(self, lake: Lake, level: ValidationLevel) -> None:
         for _ in range(3):
             lake.append(lake.data_file())
         lake.document["snapshots"] = lake.document["snapshots"][2:]
         report = await check(lake, None, level, adopted=True)
         assert report.snapshots == (
-            SnapshotReport(102, "append", manifests_inherited=2, manifests_added=1, data_files_added=1),
+            SnapshotChanges(102, "append", manifests_inherited=2, manifests_added=1, data_files_added=1),
         )
 
     async def test_only_what_branches_and_tags_name_is_checked(self) -> None:
@@ -1079,13 +1085,13 @@ class TestAdoption:
         lake.append(lake.data_file())
         lake.files.remove(file.file_path)
         await check(lake, None, adopted=True)
-        await refused(lake, None, "file is not there", level=Level.STRICT, adopted=True)
+        await refused(lake, None, "file is not there", level=ValidationLevel.STRICT, adopted=True)
 
     async def test_live_files_must_be_inside_when_strict(self, lake: Lake) -> None:
         lake.append(lake.data_file("s3://lake/u/a.parquet"))
         lake.append(lake.data_file())
         await check(lake, None, adopted=True)
-        await refused(lake, None, "file lies outside", level=Level.STRICT, adopted=True)
+        await refused(lake, None, "file lies outside", level=ValidationLevel.STRICT, adopted=True)
 
 
 class TestRemovedSpecs:
@@ -1097,13 +1103,13 @@ class TestRemovedSpecs:
         lake.document["default-spec-id"] = 1
         return lake
 
-    async def test_one_that_nothing_is_divided_by(self, level: Level) -> None:
+    async def test_one_that_nothing_is_divided_by(self, level: ValidationLevel) -> None:
         lake = self.evolved()
         base = lake.table
         lake.document["partition-specs"] = lake.document["partition-specs"][1:]
         await check(lake, base, level)
 
-    async def test_one_that_is_in_use(self, level: Level) -> None:
+    async def test_one_that_is_in_use(self, level: ValidationLevel) -> None:
         lake = self.evolved()
         lake.append(lake.data_file())
         base = lake.table

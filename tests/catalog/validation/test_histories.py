@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.catalog.validation import CommitValidator, Level
+from lakebed.catalog.validation import CommitValidator, ValidationLevel
 from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.iceberg.manifests import DataFile, ManifestEntry, ManifestFile
 from lakebed.iceberg.metadata import TableMetadata
@@ -80,7 +80,7 @@ def test_honest_histories_pass(data: st.DataObject, version: int) -> None:
         if doomed:
             operation = data.draw(st.sampled_from(["overwrite", "replace"] if new_files else ["delete", "overwrite"]))
         base = writer.commit(lines, doomed, new_files, operation)
-        for level in Level:
+        for level in ValidationLevel:
             asyncio.run(CommitValidator(lake.files, level=level).check(base, lake.table))
 
     live = [one for files in writer.listed.values() for one in files]
@@ -90,7 +90,7 @@ def test_honest_histories_pass(data: st.DataObject, version: int) -> None:
         lake.files.remove(lost.file.file_path)
         asyncio.run(CommitValidator(lake.files).check(base, lake.table))
         with pytest.raises(InvalidInput, match="not there"):
-            asyncio.run(CommitValidator(lake.files, level=Level.STRICT).check(base, lake.table))
+            asyncio.run(CommitValidator(lake.files, level=ValidationLevel.STRICT).check(base, lake.table))
 
 
 @given(st.data(), st.sampled_from([1, 2, 3]))
@@ -107,6 +107,6 @@ def test_of_two_deletes_of_one_file_the_second_is_a_conflict(data: st.DataObject
     writer.commit([line], {victim.file.file_path}, 0, "delete")
     stale = lake.manifest([*(live.kept() for live in others), victim.deleted(lake.next_id)])
     base = lake.snapshot([stale, *lake.lines[1:]], "delete")
-    for level in Level:
+    for level in ValidationLevel:
         with pytest.raises(CommitConflict, match="not live in the parent"):
             asyncio.run(CommitValidator(lake.files, level=level).check(base, lake.table))

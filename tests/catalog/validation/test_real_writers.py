@@ -23,8 +23,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from lakebed.catalog.tables.files import FileFacts
-from lakebed.catalog.validation import CommitValidator, Level
+from lakebed.catalog.tables.files import FileStat
+from lakebed.catalog.validation import CommitValidator, ValidationLevel
 from lakebed.core.errors import NotFound
 from lakebed.iceberg.metadata import TableMetadata as OurMetadata
 from lakebed.iceberg.metadata import parse_table
@@ -50,15 +50,15 @@ class LocalFiles:
             raise NotFound(location)
         return self.path(location).read_bytes()
 
-    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileFacts]:
+    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileStat]:
         return await self.read(location, limit), self._facts(location)
 
-    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
         return {place: self._facts(place) if self.path(place).exists() else None for place in locations}
 
-    def _facts(self, location: str) -> FileFacts:
+    def _facts(self, location: str) -> FileStat:
         stat = self.path(location).stat()
-        return FileFacts(stat.st_size, str(stat.st_mtime_ns), int(stat.st_mtime * 1000))
+        return FileStat(stat.st_size, str(stat.st_mtime_ns), int(stat.st_mtime * 1000))
 
 
 class LocalIO(PyArrowFileIO):
@@ -184,7 +184,7 @@ async def test_every_commit_of_pyiceberg_passes(
 ) -> None:
     recorder = Recorder(tmp_path, version, spec)
     work(recorder.table)
-    for level in Level:
+    for level in ValidationLevel:
         validator = CommitValidator(LocalFiles(tmp_path), level=level)
         added = 0
         for before, after in pairwise(recorder.history):
@@ -196,7 +196,7 @@ async def test_every_commit_of_pyiceberg_passes(
 async def test_a_table_of_pyiceberg_is_adopted(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 2, BY_REGION)
     delete_some_rows(recorder.table)
-    for level in Level:
+    for level in ValidationLevel:
         report = await CommitValidator(LocalFiles(tmp_path), level=level).check(
             None, _ours(recorder.history[-1]), adopted=True
         )

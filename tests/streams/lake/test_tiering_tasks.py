@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.maintenance.tasks.catalog_tasks import CatalogTasks
 from lakebed.catalog.maintenance.tasks.events import decode_event
 from lakebed.core.clock import ManualClock
@@ -36,7 +36,7 @@ def queue(store: ObjectStore) -> TaskQueue:
 @pytest.fixture
 async def rounds(store: ObjectStore, queue: TaskQueue) -> TieringTasks:
     await store.buckets.create(ROOT, "lake")
-    await Catalogs(store.object_context, CatalogAuthorizer(store.object_context)).enable(ROOT, "lake")
+    await CatalogService(store.object_context, CatalogAuthorizer(store.object_context)).enable(ROOT, "lake")
     return tiering(store, queue, "lake", HostPort("streams.example", 9123))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from lakebed.catalog.validation import Level
+from lakebed.catalog.validation import ValidationLevel
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.delegation import AccessDelegation
@@ -46,7 +46,7 @@ from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import SecurityTokenService
-from tests.catalog.extended import no_network
+from tests.catalog.extension_catalog import no_network
 from tests.clients.boto import REGION, Keys
 from tests.clients.signing import Signer
 from tests.objects.stores import DAY_MS, ObjectStore, opened_store
@@ -220,7 +220,7 @@ def wire_lake(
     ttl_seconds: float = 900,
     endpoint: str | None = None,
     domains: tuple[str, ...] = (DOMAIN,),
-    validation: Level = Level.STANDARD,
+    validation: ValidationLevel = ValidationLevel.STANDARD,
     listeners: Sequence[Listener] = (),
     reported_reads: Sequence[Operation] = (),
     http: Http = no_network,

@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.settings import DecisionMode
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
-from tests.catalog.test_decided_elsewhere import showing
+from tests.catalog.test_external_authorizer import showing
 from tests.governance.decision_point.asking import Oracle
 
 from .test_federated_rights import on_table

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.catalog.locations.service import PATH_PROPERTIES
+from lakebed.catalog.locations.directories import PATH_PROPERTIES
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request

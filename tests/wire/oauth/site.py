@@ -28,7 +28,7 @@ from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
-from tests.catalog.extended import no_network
+from tests.catalog.extension_catalog import no_network
 from tests.clients.boto import REGION
 from tests.objects.stores import ObjectStore, opened_store
 

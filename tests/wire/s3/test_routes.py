@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.core.access import ANONYMOUS, Credential, CredentialResolver, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
@@ -364,7 +364,7 @@ async def test_feature_that_is_left_out_answers_as_the_inventory_says(feature: s
         await store.bucket("bucket")
         await store.put("bucket", "k", b"there")
         await store.bucket("tables")
-        await Catalogs(store.object_context, CatalogAuthorizer(store.object_context)).enable(ROOT, "tables")
+        await CatalogService(store.object_context, CatalogAuthorizer(store.object_context)).enable(ROOT, "tables")
         source: CredentialResolver = _NobodysKeys()
         services = S3Services.on(
             store.object_context,

@@ -114,7 +114,7 @@ class CatalogAuthorizer:
         name: str = "",
         entry: Entry | None = None,
         entry_id: str = "",
-        told_as: str = "",
+        reported_action: str = "",
         kind: EntryKind | GrantKind | None = None,
         privileges: Privileges | None = None,
         securable: Securable | None = None,
@@ -122,7 +122,7 @@ class CatalogAuthorizer:
         """Return if the caller may do `action` on the warehouse, or on a name in it. Raises AccessDenied.
 
         `entry_id` is of an entry that is promised and not there. A refusal is in the same words whether something has
-        the name or nothing; `told_as` is what it calls the action, where that depends on it.
+        the name or nothing; `reported_action` is what it calls the action, where that depends on it.
 
         The rest is for who holds grants: `kind` is what the name is thought to be of, or what is made or listed, and a
         table unless told otherwise; `privileges` are what it takes where that is not what the action takes; `securable`
@@ -165,7 +165,9 @@ class CatalogAuthorizer:
             # Its text has the resource, which is another where there is a table: who may not ask would learn that.
             why = str(error).partition(". principal=")[0]
             asked = "".join(f" {key}={value}" for key, value in facts.items())
-            raise AccessDenied(f"{why}. action={told_as or action} table-bucket={catalog.name}{asked}") from error
+            raise AccessDenied(
+                f"{why}. action={reported_action or action} table-bucket={catalog.name}{asked}"
+            ) from error
 
     def could_allow(self, caller: Caller, rules: ResourceRules, catalog: int, actions: Iterable[Action]) -> bool:
         """Whether the caller could be allowed one of the actions on something in a catalog with these rules."""
@@ -205,7 +207,7 @@ class CatalogAuthorizer:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""
         await self._f.authorize_account(caller, action, "*")
 
-    async def runs_tasks(self, caller: Caller) -> bool:
+    async def can_run_tasks(self, caller: Caller) -> bool:
         """Whether the caller may work for the server, whatever the keys that it calls with are confined to."""
         who = caller._replace(principal=replace(caller.principal, session=None))
         try:

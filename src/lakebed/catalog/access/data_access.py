@@ -11,8 +11,8 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..identifiers import Identifier, Levels, path_of
-from ..locations.claims import Claims, Place
-from ..locations.service import check_location
+from ..locations.claims import EntryLocations, LocationClaims
+from ..locations.directories import check_location
 from ..model import Catalog, Entry, EntryKind
 from ..restrictions import Restrictions
 from ..tables.files import FileAddress, parse_location
@@ -48,7 +48,7 @@ class TableData(NamedTuple):
 class DataAccess:
     """Decides what may be handed out."""
 
-    def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer, claims: Claims) -> None:
+    def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer, claims: LocationClaims) -> None:
         self._meta = meta
         self._authorizer = authorizer
         self._claims = claims
@@ -96,9 +96,9 @@ class DataAccess:
         caller first, or the promise is extended.
         """
         writes = await self._may_write(caller, catalog, identifier.namespace, identifier.name, entry_id=entry_id)
-        place = await self._place(catalog, identifier, entry_id, location, properties)
-        await self._claims.promise(caller, identifier, place)
-        return _data_at(place, writes=writes)
+        locations = await self._locations(catalog, identifier, entry_id, location, properties)
+        await self._claims.promise(caller, identifier, locations)
+        return _data_at(locations, writes=writes)
 
     async def of_unrecorded(
         self,
@@ -121,23 +121,23 @@ class DataAccess:
         if await self._meta.rows(rows.LOCATIONS_OF, entry_id):
             # Keys made out for it would pass for keys of who may have the table by its own name.
             raise AccessDenied(f"the table is on record, and not by this name: {identifier}")
-        place = await self._place(catalog, identifier, entry_id, location, properties)
-        if await self._claims.was_dropped_by(caller, identifier, place):
+        locations = await self._locations(catalog, identifier, entry_id, location, properties)
+        if await self._claims.was_dropped_by(caller, identifier, locations):
             writes = await self._may_write(caller, catalog, identifier.namespace, identifier.name, entry_id=entry_id)
-            return _data_at(place, writes=writes)
+            return _data_at(locations, writes=writes)
         return await self.of_staged(caller, catalog, identifier, entry_id, location, properties)
 
-    async def _place(
+    async def _locations(
         self,
         catalog: Catalog,
         identifier: Identifier,
         entry_id: str,
         location: str,
         properties: Mapping[str, str],
-    ) -> Place:
+    ) -> EntryLocations:
         row = await self._meta.row(rows.NAMESPACE, catalog.id, path_of(identifier.namespace))
         namespace = None if row is None else rows.namespace_from(row)
-        return Place(catalog, namespace, EntryKind.TABLE, entry_id, location, properties)
+        return EntryLocations(catalog, namespace, EntryKind.TABLE, entry_id, location, properties)
 
     async def _may_write(
         self,
@@ -167,7 +167,7 @@ class DataAccess:
         return not catalog.is_external
 
 
-def _data_at(place: Place, *, writes: bool) -> TableData:
+def _data_at(locations: EntryLocations, *, writes: bool) -> TableData:
     """The files of a table that is not on record."""
-    directories = tuple(address.directory for address in place.addresses)
-    return TableData(place.entry_id, parse_location(place.location), directories, writes)
+    directories = tuple(address.directory for address in locations.addresses)
+    return TableData(locations.entry_id, parse_location(locations.location), directories, writes)

@@ -29,7 +29,7 @@ _Told: TypeAlias = Callable[[Sequence[Row], AbstractSet[str]], list[str]]
 step more for each of ten thousand is a tenth of the time of their list."""
 
 
-class HeldEntries:
+class GrantedEntries:
     """The tables or views of a namespace that the caller may list, though not all of them: a page at a time.
 
     Few are sought by their ids, in one statement. Of many it is quicker to look through the namespace and keep those
@@ -56,7 +56,7 @@ class HeldEntries:
         return entry_securable(self._warehouse.id, self._namespace.levels, found[0]) if found else None
 
     async def _page(self, told: _Told, after: str, size: int) -> list[str]:
-        if len(self._ids) > rows.HELD_BATCH:
+        if len(self._ids) > rows.ID_BATCH:
             found = await self._scan(told, after, size)
             if found is not None:
                 return found
@@ -67,7 +67,7 @@ class HeldEntries:
         found: list[str] = []
         left = max(len(self._ids) * SCANNED_FOR_EACH, size)
         while left > 0:
-            step = min(max(size, rows.HELD_BATCH), left)
+            step = min(max(size, rows.ID_BATCH), left)
             passed = await self._reader.rows(rows.ENTRIES_AFTER, self._namespace.id, self._kind, after, step)
             found += told(passed, self._ids)
             if len(found) >= size or len(passed) < step:
@@ -94,7 +94,7 @@ def _ids_of(entries: Sequence[Row], held: AbstractSet[str]) -> list[str]:
     return [id_ for id_, _ in entries if id_ in held]
 
 
-async def held_children(
+async def granted_children(
     reader: Reader, caller: Caller, catalog: Catalog, parent: Levels
 ) -> tuple[list[Namespace], Securable] | None:
     """The direct children of a namespace, or of the warehouse, that the caller may list; as above."""
@@ -118,7 +118,7 @@ def _carriers(caller: Caller, privilege: Privilege, beginning: str) -> frozenset
 
 def _batches(values: Sequence[str], few: str, many: str) -> Iterator[tuple[str, list[str]]]:
     """Statements of two sizes, and what fills their marks: no store keeps a plan for every number of them."""
-    statement, size = (few, rows.HELD_BATCH) if len(values) <= rows.HELD_BATCH else (many, rows.HELD_LARGE_BATCH)
+    statement, size = (few, rows.ID_BATCH) if len(values) <= rows.ID_BATCH else (many, rows.LARGE_ID_BATCH)
     for start in range(0, len(values), size):
         batch = list(values[start : start + size])
         yield statement, batch + [""] * (size - len(batch))

@@ -23,9 +23,9 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..catalogs.base_locations import catalog_at
-from ..entries import known_from
+from ..entries import live_entry_from
 from ..locations.claims import claimant_of, reservation_at
-from ..locations.service import QUARANTINE_FOLDER, Placed, placed_at
+from ..locations.directories import QUARANTINE_FOLDER, LocatedEntry, locate_entry
 from ..model import RESERVED_FOLDER
 from ..restrictions import Restrictions, is_copies_namespace
 from ..restrictions.copy_rows import find_copy
@@ -61,7 +61,7 @@ class TableFileAuthorizer:
             if reserved is not None and key.startswith(f"{reserved}{QUARANTINE_FOLDER}"):
                 # They were some table's, and the right to read them went by its directory.
                 raise AccessDenied(f"the file is in quarantine: release it to read it. key={key}")
-        found = await placed_at(self._meta, bucket, key)
+        found = await locate_entry(self._meta, bucket, key)
         if found is None:
             return await self._admit_elsewhere(caller, bucket, action, key)
         await self._admit_to_table(caller, found, action, key, reads=reads)
@@ -86,12 +86,12 @@ class TableFileAuthorizer:
             )
         return reserved.holder
 
-    async def _admit_to_table(self, caller: Caller, found: Placed, action: str, key: str, *, reads: bool) -> None:
+    async def _admit_to_table(self, caller: Caller, found: LocatedEntry, action: str, key: str, *, reads: bool) -> None:
         principal = caller.principal
         if principal.is_anonymous:
             raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
         is_delegated = principal.session is not None and principal.session.delegated_for == found.entry.id
-        if is_copies_namespace(found.namespace) and not await self._authorizer.runs_tasks(caller):
+        if is_copies_namespace(found.namespace) and not await self._authorizer.can_run_tasks(caller):
             if not reads or not is_delegated:
                 raise AccessDenied(f"the file is of a copy that the server keeps for some. key={key}")
             await self._confirm_copy(caller, found, key)
@@ -130,12 +130,12 @@ class TableFileAuthorizer:
             return None
         return catalog.reserved_prefix
 
-    async def _confirm_copy(self, caller: Caller, found: Placed, key: str) -> None:
+    async def _confirm_copy(self, caller: Caller, found: LocatedEntry, key: str) -> None:
         """Return if a copy is of what its reader sees of the table now. Raises AccessDenied."""
         copy = await find_copy(self._meta, found.entry.id)
         source = None if copy is None else await self._meta.row(rows.ENTRY_BY_ID, copy.source)
         if copy is not None and source is not None:
-            known = known_from(source)
+            known = live_entry_from(source)
             restriction = await self._restrictions.of(
                 caller.principal, known.catalog, known.namespace.levels, known.entry
             )
@@ -150,7 +150,7 @@ class TableFileAuthorizer:
         key came to belong to another holder: the right to write into that table was not checked when the upload began.
         """
         if holder is not None:
-            found = await placed_at(tx, bucket, key)
+            found = await locate_entry(tx, bucket, key)
             now = "" if found is None else found.entry.id
             if found is None:
                 reserved = await reservation_at(tx, bucket, key, self._clock.now_ms())

@@ -15,7 +15,7 @@ from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 
 from .. import rows
-from ..locations.service import outermost
+from ..locations.directories import outermost
 from ..model import RESERVED_FOLDER, Catalog
 from ..tables.files import FileAddress, parse_location
 

@@ -32,28 +32,28 @@ from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
-from ..events import tell
-from ..locations.service import QUARANTINE_FOLDER
+from ..events import append_catalog_event
+from ..locations.directories import QUARANTINE_FOLDER
 from ..model import Catalog, CatalogKind, Properties, pack_directories, pack_properties
 from ..rows import catalog_from
 from .base_locations import BASE_LOCATION, CatalogLocations, claim_locations, parse_locations
-from .service import NewCatalog, check_catalog_properties, create_catalog, placeholder_catalog
+from .service import CatalogDefinition, check_catalog_properties, create_catalog, placeholder_catalog
 
 _TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
 """Names that would be read as another part of the catalog's paths."""
 
 
-Also = Callable[[Transaction, int], Awaitable[object]]
+CatalogStep = Callable[[Transaction, int], Awaitable[object]]
 """What else a transaction does, at a time."""
 
-Leave = Callable[[Catalog], Awaitable[None]]
+ServerTableRemoval = Callable[[Catalog], Awaitable[None]]
 """Takes out of a catalog what the server has put there by itself and nobody needs any more."""
 
 
 class CatalogManagement:
     """The use cases of catalogs, for those who may manage them."""
 
-    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, leave: Leave) -> None:
+    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, leave: ServerTableRemoval) -> None:
         self._f = object_context
         self._authorizer = authorizer
         self._leave = leave
@@ -67,7 +67,7 @@ class CatalogManagement:
         kind: CatalogKind,
         properties: Mapping[str, str],
         allowed: Sequence[str],
-        also: Also | None = None,
+        also: CatalogStep | None = None,
     ) -> ManagedCatalog:
         """Make a catalog in a bucket that is there; its `default-base-location` is among the properties.
 
@@ -90,8 +90,8 @@ class CatalogManagement:
             bucket = await f.bucket(tx, places.bucket)
             if bucket.id != asked.id:
                 raise WriteConflict(f"the bucket was made anew meanwhile. bucket={places.bucket}")
-            await create_catalog(tx, f, bucket, NewCatalog(name, places, kind, kept), by.principal, now_ms)
-            await tell(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
+            await create_catalog(tx, f, bucket, CatalogDefinition(name, places, kind, kept), by.principal, now_ms)
+            await append_catalog_event(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
             if also is not None:
                 await also(tx, now_ms)
             return await find_catalog(tx, name)
@@ -142,12 +142,12 @@ class CatalogManagement:
                 await claim_locations(tx, catalog.bucket, places, catalog.id)
             packed = pack_directories(places.allowed)
             await tx.run(rows.CONFIGURE_CATALOG, packed, pack_properties(kept), now_ms, catalog.id)
-            await tell(f.outbox, tx, "CatalogConfigured", caller, now_ms, name)
+            await append_catalog_event(f.outbox, tx, "CatalogConfigured", caller, now_ms, name)
             return await find_catalog(tx, name)
 
         return await f.meta.transact(work)
 
-    async def delete(self, by: Administrator, caller: Caller, name: str, first: Also | None = None) -> None:
+    async def delete(self, by: Administrator, caller: Caller, name: str, first: CatalogStep | None = None) -> None:
         """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchCatalog, CatalogNotEmpty.
 
         `first` is a step of the transaction that removes it, before it is looked whether the catalog is empty.
@@ -176,7 +176,7 @@ class CatalogManagement:
             if not await tx.rows(rows.CATALOGS_OF_BUCKET, bucket.id):
                 settings = msgspec.structs.replace(bucket.settings, tables=False)
                 await tx.run(UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
-            await tell(f.outbox, tx, "CatalogDeleted", caller, now_ms, name)
+            await append_catalog_event(f.outbox, tx, "CatalogDeleted", caller, now_ms, name)
 
         await f.meta.transact(work)
 

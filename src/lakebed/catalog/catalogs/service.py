@@ -24,7 +24,7 @@ from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
-from ..events import tell
+from ..events import append_catalog_event
 from ..external.backing import served_here
 from ..model import Catalog, CatalogKind, Properties, pack_directories, pack_properties
 from ..rows import catalog_from
@@ -55,7 +55,7 @@ class CatalogPage:
 
 
 @dataclass(frozen=True, slots=True)
-class NewCatalog:
+class CatalogDefinition:
     """A warehouse to be made."""
 
     name: str
@@ -64,7 +64,7 @@ class NewCatalog:
     properties: Properties = field(default_factory=dict)
 
 
-class Catalogs:
+class CatalogService:
     """The use cases of warehouses, and of table buckets."""
 
     def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer) -> None:
@@ -118,9 +118,9 @@ class Catalogs:
             bucket = await f.bucket(tx, name)
             row = await tx.row(rows.CATALOG, name)
             if row is None:
-                new = NewCatalog(name, CatalogLocations(name, ""))
+                new = CatalogDefinition(name, CatalogLocations(name, ""))
                 made = await create_catalog(tx, f, bucket, new, caller.principal, now_ms)
-                await tell(f.outbox, tx, "TableBucketEnabled", caller, now_ms, name)
+                await append_catalog_event(f.outbox, tx, "TableBucketEnabled", caller, now_ms, name)
                 return made
             found = catalog_from(row)
             if found.bucket.id != bucket.id or not found.is_table_bucket:
@@ -173,7 +173,7 @@ class Catalogs:
             check_catalog_properties(properties)
             packed = pack_properties(properties)
             await tx.run(rows.CONFIGURE_CATALOG, catalog.packed_allowed, packed, now_ms, catalog.id)
-            await tell(f.outbox, tx, "TableBucketConfigured", caller, now_ms, name)
+            await append_catalog_event(f.outbox, tx, "TableBucketConfigured", caller, now_ms, name)
             return catalog._replace(packed_properties=packed)
 
         return await f.meta.transact(work)
@@ -196,7 +196,7 @@ def placeholder_catalog(bucket: Bucket, name: str) -> Catalog:
 
 
 async def create_catalog(
-    tx: Transaction, f: ObjectContext, bucket: Bucket, new: NewCatalog, by: Principal, now_ms: int
+    tx: Transaction, f: ObjectContext, bucket: Bucket, new: CatalogDefinition, by: Principal, now_ms: int
 ) -> Catalog:
     """The step of a transaction that makes a warehouse with its administrators, and its bucket one that holds tables.
 

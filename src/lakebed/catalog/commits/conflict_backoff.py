@@ -24,7 +24,7 @@ _MOST_REMEMBERED: Final = 1024
 _Table = tuple[str, Identifier]
 
 
-class Losers:
+class ConflictBackoff:
     """The answers that wait, by table."""
 
     def __init__(self, longest_wait_seconds: float = LONGEST_WAIT_SECONDS) -> None:

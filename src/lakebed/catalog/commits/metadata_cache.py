@@ -12,7 +12,7 @@ from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.iceberg.metadata.serialization import TableText
 from lakebed.iceberg.metadata.table import TableMetadata
 
-from .shared_history import Anchor, Origin, recall
+from .shared_history import BaseFile, DocumentSource, recover_base_file
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """How much of metadata files a worker keeps; what is parsed of them comes on top, some three times as much."""
@@ -24,23 +24,23 @@ _MAX_TABLES: Final = 4096
 class CachedMetadata:
     """One file: its JSON, and what was parsed of it."""
 
-    __slots__ = ("_like", "_origin", "_table", "anchor", "pieces", "referenced", "size", "text")
+    __slots__ = ("_like", "_origin", "_table", "base_file", "pieces", "referenced", "size", "text")
 
     def __init__(
         self,
         document: bytes | TableText,
         table: TableMetadata | None = None,
-        anchor: Anchor | None = None,
-        origin: Origin | None = None,
+        base_file: BaseFile | None = None,
+        origin: DocumentSource | None = None,
         like: CachedMetadata | None = None,
     ) -> None:
         """`like` is an earlier version: what it has in the same words is not parsed again."""
         self._origin = origin
         self._like: TableMetadata | None = None if like is None else like._table
         self.text: TableText | None = None if isinstance(document, bytes) else document
-        """The runs of a document; they share their history with those before and after. Unknown until `recall`."""
-        self.anchor = anchor
-        """The file that the next one may borrow from, if there is one."""
+        """The parts of a document, shared with those before and after. Unknown until `recall` if it was read."""
+        self.base_file = base_file
+        """The file whose history the next one can share, if there is one."""
         self.pieces: tuple[bytes, ...] = (document,) if isinstance(document, bytes) else document.pieces
         """The JSON, to be read one after the other: long ones are not to be joined without need."""
         self.size = sum(map(len, self.pieces))
@@ -51,9 +51,11 @@ class CachedMetadata:
     def recall(self) -> None:
         """Find out, of a document that was read, what the next one may share with it and borrow from its file."""
         origin, self._origin = self._origin, None
-        recalled = None if origin is None or self.text is not None else recall(self.document, self.table, origin)
+        recalled = (
+            None if origin is None or self.text is not None else recover_base_file(self.document, self.table, origin)
+        )
         if recalled is not None:
-            self.text, self.anchor = recalled
+            self.text, self.base_file = recalled
 
     @property
     def document(self) -> bytes:
@@ -91,13 +93,13 @@ class MetadataCache:
         version_token: str,
         document: bytes | TableText,
         table: TableMetadata | None = None,
-        anchor: Anchor | None = None,
-        origin: Origin | None = None,
+        base_file: BaseFile | None = None,
+        origin: DocumentSource | None = None,
         of: str = "",
     ) -> CachedMetadata:
         """Keep the metadata of a version; `of` is the id of its table, where there may be others of it."""
         before = self._kept.get(self._latest.get(of, "")) if of else None
-        kept = CachedMetadata(document, table, anchor, origin, before)
+        kept = CachedMetadata(document, table, base_file, origin, before)
         if of:
             if len(self._latest) >= _MAX_TABLES:
                 self._latest.clear()

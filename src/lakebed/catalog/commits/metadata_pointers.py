@@ -10,17 +10,17 @@ from lakebed.meta.seam import MetaStore
 
 from .. import rows
 from ..access.authorization import Action
-from ..entries import Entries, Found
+from ..entries import Entries, ResolvedName
 from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import Entry, EntryKind
 from ..tables.files import SCHEMES
-from ..tables.registration import Registration
+from ..tables.registration import TableRegistration
 from .commit_log import CommitRecord
 from .service import Committed
 
 
-class Repeated(NamedTuple):
+class RepeatedMove(NamedTuple):
     """A move that was made before, and the table as it is now."""
 
     record: CommitRecord
@@ -30,7 +30,7 @@ class Repeated(NamedTuple):
 class PointerMoves:
     """Moves the pointers of tables."""
 
-    def __init__(self, meta: MetaStore, entries: Entries, registration: Registration) -> None:
+    def __init__(self, meta: MetaStore, entries: Entries, registration: TableRegistration) -> None:
         self._meta = meta
         self._entries = entries
         self._registration = registration
@@ -73,7 +73,7 @@ class PointerMoves:
             commit_id=commit_id,
         )
 
-    async def found(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> tuple[Found, Entry]:
+    async def found(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> tuple[ResolvedName, Entry]:
         """The table whose pointer is to move. Raises NoSuchTable, AccessDenied."""
         found = await self._entries.get(
             mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
@@ -83,8 +83,8 @@ class PointerMoves:
         return found, entry
 
     async def repeated(
-        self, found: Found, entry: Entry, commit_id: str, is_this: Callable[[CommitRecord], bool]
-    ) -> Repeated | None:
+        self, found: ResolvedName, entry: Entry, commit_id: str, is_this: Callable[[CommitRecord], bool]
+    ) -> RepeatedMove | None:
         """The answer to a move that was made before, by its id: the table as it is now. CommitConflict for another."""
         row = await self._meta.row(rows.COMMIT_BY_ID, entry.id, commit_id) if commit_id else None
         if row is None:
@@ -92,7 +92,7 @@ class PointerMoves:
         record = CommitRecord(*row)
         if not is_this(record):
             raise CommitConflict(f"the commit id was used for another commit. commit-id={commit_id}")
-        return Repeated(record, Committed(found, entry, await self._entries.metadata(entry)))
+        return RepeatedMove(record, Committed(found, entry, await self._entries.metadata(entry)))
 
 
 def same_file(one: str, other: str) -> bool:

@@ -18,27 +18,27 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.publishing import NewGarbage
 
 from .. import rows
-from ..entries import Entries, Found, name_taken
-from ..events import tell
-from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..entries import Entries, ResolvedName, name_taken
+from ..events import append_catalog_event
+from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Identifier
-from ..locations.claims import Claim, Claims
+from ..locations.claims import LocationClaim, LocationClaims
 from ..model import Entry, EntryKind
 from ..rows import entry_columns
-from ..tables.files import FileFacts, PreparedFile, TableFiles
+from ..tables.files import FileStat, PreparedFile, TableFiles
 
 CREATED: Final = "Created"
 COMMITTED: Final = "Committed"
 
-Also = Callable[[Transaction, Entry], Awaitable[None]]
+PublishStep = Callable[[Transaction, Entry], Awaitable[None]]
 """A further step of the transaction that moves a pointer; what it raises leaves the pointer where it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pointer:
+class PointerUpdate:
     """Where one pointer is to go."""
 
-    found: Found
+    found: ResolvedName
     """What was there when the change was prepared: the pointer moves only from there."""
     identifier: Identifier
     kind: EntryKind
@@ -51,7 +51,7 @@ class Pointer:
     metadata_at: str
     file: PreparedFile | None = None
     """The metadata file, unless it is there already."""
-    claim: Claim | None
+    claim: LocationClaim | None
     """The directories that it takes; None where it keeps those that it has."""
     event: str = COMMITTED
     operation: str = ""
@@ -61,9 +61,9 @@ class Pointer:
     requirements: bytes = b"[]"
     snapshot: int = 0
     facts: Mapping[str, str] | None = None
-    observed: Mapping[str, FileFacts] = field(default_factory=dict)
+    observed: Mapping[str, FileStat] = field(default_factory=dict)
     """The files that were found good when the change was checked: it stands only on these."""
-    also: Also | None = None
+    also: PublishStep | None = None
     """What else is recorded with the move, if something is."""
 
 
@@ -81,7 +81,12 @@ class Publisher:
     """Moves pointers."""
 
     def __init__(
-        self, object_context: ObjectContext, files: TableFiles, entries: Entries, keys: IdempotencyKeys, claims: Claims
+        self,
+        object_context: ObjectContext,
+        files: TableFiles,
+        entries: Entries,
+        keys: IdempotencyKeys,
+        claims: LocationClaims,
     ) -> None:
         self._f = object_context
         self._claims = claims
@@ -90,7 +95,11 @@ class Publisher:
         self._keys = keys
 
     async def publish(
-        self, mutation: Mutation, pointers: Sequence[Pointer], answer: Answer, staying: Sequence[Entry] = ()
+        self,
+        mutation: Mutation,
+        pointers: Sequence[PointerUpdate],
+        answer: StoredResponse,
+        staying: Sequence[Entry] = (),
     ) -> list[Entry]:
         """Move them all, or none. Raises PointerMoved, AlreadyExists, LocationConflict, NoSuchNamespace.
 
@@ -109,7 +118,7 @@ class Publisher:
             await self._keys.keep(tx, mutation.key, answer)
             entries = [await self._point(tx, pointer, now_ms) for pointer in pointers]
             for entry in staying:
-                if await tx.row(rows.IS_AT, entry.id, entry.version_token) is None:
+                if await tx.row(rows.IS_AT_VERSION, entry.id, entry.version_token) is None:
                     raise PointerMoved(f"the {entry.kind} changed while the commit was prepared: {entry.name}")
             for pointer in pointers:
                 # A client of the store may have deleted or replaced them since: then the commit is checked again.
@@ -120,7 +129,7 @@ class Publisher:
             for pointer, entry in zip(pointers, entries, strict=True):
                 if pointer.also is not None:
                     await pointer.also(tx, entry)
-                await tell(
+                await append_catalog_event(
                     f.outbox,
                     tx,
                     f"{entry.kind.noun}{pointer.event}",
@@ -146,7 +155,7 @@ class Publisher:
             f.garbage_collector.wake(displaced.blobs)
         return entries
 
-    async def _point(self, tx: Transaction, pointer: Pointer, now_ms: int) -> Entry:
+    async def _point(self, tx: Transaction, pointer: PointerUpdate, now_ms: int) -> Entry:
         base = pointer.found.live
         token = uuid4().hex
         if base is None:
@@ -194,7 +203,7 @@ class Publisher:
         )
         return entry
 
-    async def _insert(self, tx: Transaction, pointer: Pointer, token: str, now_ms: int) -> Entry:
+    async def _insert(self, tx: Transaction, pointer: PointerUpdate, token: str, now_ms: int) -> Entry:
         # As it is inside the transaction: the namespace may have been dropped meanwhile.
         found = await self._entries.find(tx, pointer.found.catalog.name, pointer.identifier)
         if found.entry is not None:
@@ -219,7 +228,7 @@ class Publisher:
         await tx.row(rows.INSERT_ENTRY, *entry_columns(entry))
         return entry
 
-    async def _discard(self, pointers: Sequence[Pointer]) -> None:
+    async def _discard(self, pointers: Sequence[PointerUpdate]) -> None:
         for pointer in pointers:
             if pointer.file is not None:
                 try:

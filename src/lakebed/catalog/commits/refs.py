@@ -19,7 +19,7 @@ from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
-from ..entries import Entries, Loaded
+from ..entries import Entries, LoadedEntry
 from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import EntryKind
@@ -35,7 +35,7 @@ Expected = int | None | msgspec.UnsetType
 class TableReferences:
     """The branches and tags of a table."""
 
-    loaded: Loaded
+    loaded: LoadedEntry
     metadata: TableMetadata
 
     @property
@@ -59,7 +59,7 @@ def is_retained(reference: SnapshotReference) -> bool:
     return (reference.min_snapshots_to_keep, reference.max_snapshot_age_ms, reference.max_ref_age_ms) != (None,) * 3
 
 
-class References:
+class BranchesAndTags:
     """The use cases of branches and tags."""
 
     def __init__(self, entries: Entries, commits: Commits) -> None:

@@ -30,21 +30,21 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer, Privileges
-from ..entries import Entries, Found, created_meanwhile, no_such_entry
+from ..entries import Entries, ResolvedName, created_concurrently, no_such_entry
 from ..external.external_catalogs import check_own
-from ..idempotency import Answer, Mutation
+from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
-from ..locations.claims import Claim, Claims, Place, changed_file, check_places
-from ..locations.service import stated_paths, table_directories
+from ..locations.claims import EntryLocations, LocationClaim, LocationClaims, check_locations, untrusted_metadata_file
+from ..locations.directories import stated_paths, table_directories
 from ..model import Entry, EntryKind
-from ..tables.files import FileAddress, FileFacts, PreparedFile, TableFiles, parse_location
+from ..tables.files import FileAddress, FileStat, PreparedFile, TableFiles, parse_location
 from ..validation.commit import CommitValidator
-from .conflict_backoff import Losers
+from .conflict_backoff import ConflictBackoff
 from .metadata_cache import CachedMetadata, MetadataCache
 from .metadata_naming import metadata_address
-from .publishing import COMMITTED, CREATED, Pointer, Publisher, check_unused
-from .shared_history import anchor_of
-from .table_locks import Turns
+from .publishing import COMMITTED, CREATED, PointerUpdate, Publisher, check_unused
+from .shared_history import base_file_of
+from .table_locks import TableLocks
 
 MAX_CHANGES: Final = 1024
 """Most requirements, and most updates, of one change."""
@@ -81,14 +81,14 @@ NO_OPTIONS: Final = CommitOptions()
 class Committed(NamedTuple):
     """A table after a commit."""
 
-    found: Found
+    found: ResolvedName
     entry: Entry
     metadata: CachedMetadata
 
 
 class _Prepared(NamedTuple):
     change: TableChange
-    found: Found
+    found: ResolvedName
     kept: CachedMetadata | None
     """The metadata before."""
     base: TableMetadata | None
@@ -96,12 +96,12 @@ class _Prepared(NamedTuple):
     text: TableText | None
     """What is to be written; None if nothing is."""
     entry_id: str
-    observed: Mapping[str, FileFacts]
-    claim: Claim | None = None
+    observed: Mapping[str, FileStat]
+    claim: LocationClaim | None = None
     """The directories that it takes, where they change."""
 
 
-Needs = Callable[[TableChange], Privileges]
+RequiredPrivileges = Callable[[TableChange], Privileges]
 """What a change takes of who holds grants, in place of what its actions take."""
 
 
@@ -142,7 +142,7 @@ class Commits:
         validator: CommitValidator,
         cache: MetadataCache,
         deleter: ObjectDeleter,
-        claims: Claims,
+        claims: LocationClaims,
     ) -> None:
         self._f = object_context
         self._claims = claims
@@ -153,8 +153,8 @@ class Commits:
         self._validator = validator
         self._cache = cache
         self._deleter = deleter
-        self._turns = Turns()
-        self._losers = Losers()
+        self._locks = TableLocks()
+        self._backoff = ConflictBackoff()
 
     async def commit(
         self, mutation: Mutation, catalog_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
@@ -163,13 +163,13 @@ class Commits:
         try:
             (committed,) = await self._commit(mutation, catalog_name, [change], options, status=200)
         except CommitConflict:
-            await self._losers.wait(catalog_name, change.identifier)
+            await self._backoff.wait(catalog_name, change.identifier)
             raise
         return committed
 
     async def commit_all(self, mutation: Mutation, catalog_name: str, changes: Sequence[TableChange]) -> None:
         """Commit to many tables, wholly or not at all. Several changes of one table are one."""
-        await self._commit(mutation, catalog_name, _folded(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
+        await self._commit(mutation, catalog_name, _merged(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
 
     async def parsed(self, entry: Entry) -> TableMetadata:
         """A table's current metadata."""
@@ -185,9 +185,9 @@ class Commits:
         options: CommitOptions,
         *,
         status: int,
-        needs: Needs = _change_needs,
+        needs: RequiredPrivileges = _change_needs,
     ) -> list[Committed]:
-        async with self._turns.taken(catalog_name, (change.identifier for change in changes)):
+        async with self._locks.hold(catalog_name, (change.identifier for change in changes)):
             for attempt in range(1, _ATTEMPTS + 1):
                 # Each time: what moved the pointer may have been this very commit, sent to another worker.
                 repeated = await self._repeated(mutation.caller, catalog_name, changes, options)
@@ -205,26 +205,31 @@ class Commits:
                     for one in prepared:
                         if one.kept is not None:
                             # It may be what the new file was to borrow from that is gone: then it is written whole.
-                            one.kept.anchor = None
+                            one.kept.base_file = None
                 else:
                     for change in changes:
-                        self._losers.committed(catalog_name, change.identifier)
+                        self._backoff.committed(catalog_name, change.identifier)
                     return committed
         raise AssertionError("unreachable")
 
     async def _prepare(
-        self, caller: Caller, catalog_name: str, change: TableChange, needs: Needs, expected_token: str = ""
+        self,
+        caller: Caller,
+        catalog_name: str,
+        change: TableChange,
+        needs: RequiredPrivileges,
+        expected_token: str = "",
     ) -> _Prepared:
         """The table as it would be. Raises CommitConflict, InvalidInput."""
         identifier = change.identifier
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         creates = is_create(change.requirements)
-        entry = sought.live
+        entry = lookup.live
         privileges = None if caller.principal.grants is None else needs(change)
         for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
             await self._authorizer.check(
                 caller,
-                sought.catalog,
+                lookup.catalog,
                 action,
                 namespace=identifier.namespace,
                 name=identifier.name,
@@ -232,18 +237,18 @@ class Commits:
                 kind=EntryKind.TABLE,
                 privileges=privileges,
             )
-        check_own(sought.catalog, "commit to a table")
-        found = sought.found
+        check_own(lookup.catalog, "commit to a table")
+        found = lookup.found
         if entry is not None and not creates:
             await self._entries.restrictions.refuse(
                 caller.principal,
-                sought.catalog,
+                lookup.catalog,
                 identifier.namespace,
                 entry,
                 "who does not see all of it does not commit to it",
             )
         if creates and found.entry is not None:
-            raise created_meanwhile(found.entry, identifier)
+            raise created_concurrently(found.entry, identifier)
         if not creates and (entry is None or entry.kind is not EntryKind.TABLE):
             raise no_such_entry(identifier, EntryKind.TABLE)
         if expected_token and (entry is None or entry.version_token != expected_token):
@@ -266,23 +271,27 @@ class Commits:
             return _Prepared(change, found, kept, base, new, None, entry_id, {})
         if entry is None:
             await check_unused(self._f.meta, entry_id)
-        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties)
+        locations = EntryLocations(
+            found.catalog, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties
+        )
         # Whether or not they change: the catalog's allowed locations may have.
-        check_places(place)
+        check_locations(locations)
         moves = base is None or stated_paths(base) != stated_paths(new)
         # Before the check of the commit, which says of files in the directories whether they are there.
-        claim = await self._claims.prepare(caller, place) if moves else None
+        claim = await self._claims.prepare(caller, locations) if moves else None
         checked = await self._validator.check(base, new)
         if kept is not None:
             kept.recall()
         text = write_table(new, base=base, before=None if kept is None else kept.text)
         return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed, claim)
 
-    async def _check_trusted(self, found: Found, entry: Entry, base: TableMetadata) -> None:
+    async def _check_trusted(self, found: ResolvedName, entry: Entry, base: TableMetadata) -> None:
         """Return if files may be read, written and deleted where the metadata says. Raises AccessDenied."""
-        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties)
-        if not await self._claims.trusts(place, entry.metadata_at):
-            raise changed_file(entry.metadata_at)
+        locations = EntryLocations(
+            found.catalog, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties
+        )
+        if not await self._claims.trusts(locations, entry.metadata_at):
+            raise untrusted_metadata_file(entry.metadata_at)
 
     async def _publish(
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
@@ -292,7 +301,7 @@ class Commits:
         staying = [one.found.live for one in prepared if one.new is one.base and one.found.live is not None]
         pointers = [await self._pointer(one, options) for one in moving]
         # A transaction of several tables has no body to give again.
-        answer = Answer(status, prepared[0].entry_id if status == 200 else "")
+        answer = StoredResponse(status, prepared[0].entry_id if status == 200 else "")
         entries = await self._publisher.publish(mutation, pointers, answer, staying)
         moved = dict(zip((one.entry_id for one in moving), zip(entries, pointers, strict=True), strict=True))
         committed = []
@@ -311,22 +320,22 @@ class Commits:
     def _keep(self, one: _Prepared, entry: Entry, file: PreparedFile | None) -> CachedMetadata:
         """Remember what was committed, and what the next metadata file may borrow from."""
         assert one.text is not None and file is not None  # noqa: S101,PT018  # what moves was written
-        text, loan, anchor = one.text, file.loan, None
+        text, loan, base_file = one.text, file.loan, None
         if loan is not None:
             text = text.whole()
-            anchor = anchor_of(text, loan)
+            base_file = base_file_of(text, loan)
         elif isinstance(file.taken, ComposedObject) and one.kept is not None:
-            anchor = one.kept.anchor
+            base_file = one.kept.base_file
         if one.found.live is not None:
             self._cache.forget(one.found.live.version_token)
-        return self._cache.keep(entry.version_token, text, one.new, anchor, of=entry.id)
+        return self._cache.keep(entry.version_token, text, one.new, base_file, of=entry.id)
 
-    async def _pointer(self, one: _Prepared, options: CommitOptions) -> Pointer:
+    async def _pointer(self, one: _Prepared, options: CommitOptions) -> PointerUpdate:
         new, base, entry = one.new, one.base, one.found.live
         address = metadata_address(new, None if entry is None else entry.metadata_at)
         added = new.snapshots_since(base)
         operation = options.operation or (added[-1].operation if added else "") or "commit"
-        return Pointer(
+        return PointerUpdate(
             found=one.found,
             identifier=one.change.identifier,
             kind=EntryKind.TABLE,
@@ -350,7 +359,7 @@ class Commits:
 
     async def _prepare_file(self, address: FileAddress, one: _Prepared) -> PreparedFile:
         assert one.text is not None  # noqa: S101  # what moves is written
-        return await self._files.prepare_table(address, one.text, None if one.kept is None else one.kept.anchor)
+        return await self._files.prepare_table(address, one.text, None if one.kept is None else one.kept.base_file)
 
     # -- repeated commits, and what is left behind ----------------------------------------------------------------
 
@@ -361,19 +370,19 @@ class Commits:
         if not options.commit_id:
             return None
         (change,) = changes
-        sought = await self._entries.seek(self._f.meta, catalog_name, change.identifier)
-        entry = sought.live
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, change.identifier)
+        entry = lookup.live
         if entry is None:
             return None
         row = await self._f.meta.row(rows.COMMIT_BY_ID, entry.id, options.commit_id)
         if row is None:
             return None
-        await self._entries.admit(
-            caller, sought, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION, privileges=_change_needs(change)
+        await self._entries.authorize_entry(
+            caller, lookup, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION, privileges=_change_needs(change)
         )
         if row[9] != _digest(change):
             raise CommitConflict(f"the commit id was used for another commit. commit-id={options.commit_id}")
-        return Committed(sought.found, entry, await self._entries.metadata(entry))
+        return Committed(lookup.found, entry, await self._entries.metadata(entry))
 
     async def _remove_old(self, one: _Prepared) -> None:
         """Delete metadata files that left the log, where the table asks for it.
@@ -397,7 +406,7 @@ class Commits:
                 await self._deleter.delete_many(system, catalog.bucket.name, doomed)
 
 
-def _folded(changes: Sequence[TableChange]) -> list[TableChange]:
+def _merged(changes: Sequence[TableChange]) -> list[TableChange]:
     folded: dict[Identifier, TableChange] = {}
     for change in changes:
         before = folded.get(change.identifier)

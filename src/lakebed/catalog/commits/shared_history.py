@@ -19,7 +19,15 @@ from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.objects.blobs.composition import BaseContent, BaseRange, digest_of
 from lakebed.objects.model import Extent
 
-__all__ = ["MAX_RECENT_BYTES", "Anchor", "Origin", "anchor_of", "borrowed_parts", "is_worth_borrowing", "recall"]
+__all__ = [
+    "MAX_RECENT_BYTES",
+    "BaseFile",
+    "DocumentSource",
+    "base_file_of",
+    "recover_base_file",
+    "shared_parts",
+    "should_share_history",
+]
 
 MAX_RECENT_BYTES: Final = 64 * 1024
 """How much history comes behind an anchor. Each file after it writes all of that again, some 130 commits' worth."""
@@ -33,7 +41,7 @@ _IS_BORROWED: Final = [False, True, False, False, True, False, False]
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class BaseFile:
     """A metadata file that was written whole, and where in it the settled runs of a text are."""
 
     text: TableText
@@ -47,37 +55,37 @@ class Anchor:
         return text.snapshots.settled is own.snapshots.settled and text.log.settled is own.log.settled
 
 
-def anchor_of(text: TableText, loan: BaseContent) -> Anchor:
+def base_file_of(text: TableText, loan: BaseContent) -> BaseFile:
     """The anchor that a file with this text is, all of which is settled. Costs a checksum of its history."""
     at = len(text.head)
     snapshots = BaseRange(at, len(text.snapshots.settled), digest_of(text.snapshots.settled))
     at += text.snapshots.size + len(text.middle)
-    return Anchor(text, loan, snapshots, BaseRange(at, len(text.log.settled), digest_of(text.log.settled)))
+    return BaseFile(text, loan, snapshots, BaseRange(at, len(text.log.settled), digest_of(text.log.settled)))
 
 
-def is_worth_borrowing(text: TableText, anchor: Anchor, *, encrypt: bool) -> bool:
+def should_share_history(text: TableText, base_file: BaseFile, *, encrypt: bool) -> bool:
     """Whether a file with this text is to borrow from the anchor."""
-    if not anchor.holds(text) or anchor.loan.encrypted != encrypt:
+    if not base_file.holds(text) or base_file.loan.encrypted != encrypt:
         return False  # its history was changed, or its bucket's rule, since
     size, settled = text.size, text.settled_size
     most_own = min(settled, max(_MAX_OWN_BYTES, size // _MAX_OWN_SHARE))
     return text.recent_size <= MAX_RECENT_BYTES and size - settled <= most_own
 
 
-def borrowed_parts(text: TableText, anchor: Anchor) -> list[bytes | BaseRange]:
-    """The file with this text, as it borrows: always in these parts, so that they are known again (`recall`)."""
+def shared_parts(text: TableText, base_file: BaseFile) -> list[bytes | BaseRange]:
+    """The parts of a file that shares the base file's history: always these seven, as `recover_base_file` expects."""
     return [
         text.head,
-        anchor.snapshots,
+        base_file.snapshots,
         text.snapshots.recent,
         text.middle,
-        anchor.log,
+        base_file.log,
         text.log.recent,
         text.tail,
     ]
 
 
-class Origin(NamedTuple):
+class DocumentSource(NamedTuple):
     """Where a document was read from: its content, what that borrows from, and its pieces."""
 
     content: int
@@ -85,7 +93,9 @@ class Origin(NamedTuple):
     pieces: Sequence[Extent]
 
 
-def recall(document: bytes, table: TableMetadata, origin: Origin) -> tuple[TableText, Anchor] | None:
+def recover_base_file(
+    document: bytes, table: TableMetadata, origin: DocumentSource
+) -> tuple[TableText, BaseFile] | None:
     """The text of a document that was read, and the anchor that the next one may borrow from; None if it cannot.
 
     So it does not matter which worker wrote a file: whoever commits next goes on from there. Costs a copy.
@@ -97,10 +107,10 @@ def recall(document: bytes, table: TableMetadata, origin: Origin) -> tuple[Table
     text = write_table(table)
     if text.size != len(document) or b"".join(text.pieces) != document:
         return None  # written by somebody else, in other words
-    return text, anchor_of(text, BaseContent(origin.content, origin.pieces[0]))
+    return text, base_file_of(text, BaseContent(origin.content, origin.pieces[0]))
 
 
-def _recall_borrowed(document: bytes, pieces: Sequence[Extent], lender: int) -> tuple[TableText, Anchor] | None:
+def _recall_borrowed(document: bytes, pieces: Sequence[Extent], lender: int) -> tuple[TableText, BaseFile] | None:
     ends = list(accumulate(piece.size for piece in pieces))
     if [bool(piece.blob_size) for piece in pieces] != _IS_BORROWED or ends[-1] != len(document):
         return None
@@ -109,7 +119,7 @@ def _recall_borrowed(document: bytes, pieces: Sequence[Extent], lender: int) -> 
     )
     text = TableText(head, TextRun(snapshots, recent), middle, TextRun(log, recent_log), tail)
     lent, lent_log = (piece for piece in pieces if piece.blob_size)
-    return text, Anchor(
+    return text, BaseFile(
         text,
         BaseContent(lender, Extent(lent.blob_size, blob=lent.blob, seal=lent.seal)),
         BaseRange(lent.start, lent.size, digest_of(snapshots)),

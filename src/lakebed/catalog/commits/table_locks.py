@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from ..identifiers import Identifier
 
 
-class Turns:
+class TableLocks:
     """One change of a table or view at a time, in the order in which they came."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Turns:
         self._locks: WeakValueDictionary[tuple[str, Identifier], Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def taken(self, catalog_name: str, identifiers: Iterable[Identifier]) -> AsyncIterator[None]:
+    async def hold(self, catalog_name: str, identifiers: Iterable[Identifier]) -> AsyncIterator[None]:
         """Wait for the turn of all of them, and have it."""
         async with AsyncExitStack() as stack:
             # In one order, so that no two wait for each other.

@@ -14,12 +14,12 @@ from lakebed.objects.model import Caller
 from .. import rows as table_rows
 from ..access.authorization import Action
 from ..commits.commit_log import CommitRecord
-from ..events import tell
+from ..events import append_catalog_event
 from ..identifiers import Identifier
-from ..locations.claims import ChosenBy, Claim, Claims, Place
+from ..locations.claims import ChosenBy, EntryLocations, LocationClaim, LocationClaims
 from . import rows
-from .chain import Finding, RecoveryState
-from .examination import Examination, Recorded
+from .commit_chain import CommitFinding, RecoveryState
+from .table_diagnostics import RecordedState, TableDiagnostics
 
 OPERATION = "recovered"
 """What a record says that was written afterwards: which operation it was is not known."""
@@ -28,7 +28,7 @@ OPERATION = "recovered"
 class Recovered(NamedTuple):
     """A table after a recovery."""
 
-    recorded: Recorded
+    recorded: RecordedState
     finalized: int
     """Records that were missing and were written."""
     discarded: int
@@ -40,7 +40,7 @@ class Recovered(NamedTuple):
 class Recovery:
     """Recovers tables."""
 
-    def __init__(self, object_context: ObjectContext, examination: Examination, claims: Claims) -> None:
+    def __init__(self, object_context: ObjectContext, examination: TableDiagnostics, claims: LocationClaims) -> None:
         self._f = object_context
         self._claims = claims
         self._examination = examination
@@ -50,16 +50,18 @@ class Recovery:
         f = self._f
         now_ms = f.clock.now_ms()
         action = Action.UPDATE_METADATA_LOCATION
-        asked = await self._examination.admit(caller, catalog_name, identifier, action)
+        asked = await self._examination.authorize(caller, catalog_name, identifier, action)
         before = await self._examination.read(f.meta, catalog_name, asked)
         metadata, parsed = await self._examination.metadata(before)
-        claim: Claim | None = None
+        claim: LocationClaim | None = None
         if metadata.missing_directories and parsed is not None:
-            place = Place(before.catalog, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties)
+            locations = EntryLocations(
+                before.catalog, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties
+            )
             # The commit that wrote the current metadata file passed the check. Where clients can change that file, it
             # is what they say.
-            is_trusted = await self._claims.trusts(place, before.entry.metadata_at)
-            claim = await self._claims.prepare(caller, place, ChosenBy.CATALOG if is_trusted else ChosenBy.CLIENT)
+            is_trusted = await self._claims.trusts(locations, before.entry.metadata_at)
+            claim = await self._claims.prepare(caller, locations, ChosenBy.CATALOG if is_trusted else ChosenBy.CLIENT)
 
         async def work(tx: Transaction) -> Recovered:
             found = await self._examination.read(tx, catalog_name, asked)
@@ -77,7 +79,7 @@ class Recovery:
                 reclaimed = metadata.missing_directories
             if not (finalized or discarded or reclaimed):
                 return Recovered(found, 0, 0, ())
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 "TableRecovered",
@@ -99,7 +101,7 @@ class Recovery:
         return await f.meta.transact(work)
 
 
-def _record(entry_id: str, finding: Finding, now_ms: int) -> CommitRecord:
+def _record(entry_id: str, finding: CommitFinding, now_ms: int) -> CommitRecord:
     return CommitRecord(
         entry=entry_id,
         generation=finding.generation,

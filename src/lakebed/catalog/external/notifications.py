@@ -16,15 +16,15 @@ from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs
+from ..catalogs.service import CatalogService
 from ..entries import Entries
 from ..idempotency import Mutation
 from ..identifiers import Identifier, path_of
-from ..locations.service import check_location
+from ..locations.directories import check_location
 from ..model import Catalog, Entry
 from ..namespaces import Namespaces
 from ..tables.drops import Dropping
-from ..tables.registration import Registration
+from ..tables.registration import TableRegistration
 
 _LAST: Final = "SELECT told_at FROM notified_names WHERE warehouse = ? AND path = ? AND name = ?"
 _ADMIT: Final = (
@@ -63,10 +63,10 @@ class Notifications:
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         namespaces: Namespaces,
         entries: Entries,
-        registration: Registration,
+        registration: TableRegistration,
         dropping: Dropping,
     ) -> None:
         self._f = object_context

@@ -33,17 +33,17 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
-from ..catalogs.service import Catalogs
+from ..catalogs.service import CatalogService
 from ..model import Catalog
-from .places import Place, Places
+from .targets import LabelTarget, LabelTargets
 
-__all__ = ["LabelPage", "Labelled", "Labelling"]
+__all__ = ["LabelManagement", "LabelPage", "LabelledSubject"]
 
 _MAX_GONE_THROUGH: Final = 10_000
 """How many things are gone through for one page of those that fit and may be seen."""
 
 
-class Labelled(NamedTuple):
+class LabelledSubject(NamedTuple):
     """Something and its labels."""
 
     subject: LabelSubject
@@ -54,16 +54,16 @@ class Labelled(NamedTuple):
 class LabelPage:
     """Some of what was looked for."""
 
-    found: list[Labelled]
+    found: list[LabelledSubject]
     last_key: str
     """Where the next page goes on."""
     truncated: bool
 
 
-class Labelling:
+class LabelManagement:
     """The use cases of labels."""
 
-    def __init__(self, object_context: ObjectContext, catalogs: Catalogs, places: Places) -> None:
+    def __init__(self, object_context: ObjectContext, catalogs: CatalogService, places: LabelTargets) -> None:
         self._f = object_context
         self._catalogs = catalogs
         self._places = places
@@ -100,7 +100,7 @@ class Labelling:
     async def find(self, caller: Caller, query: LabelQuery, *, after: str = "", limit: int = 100) -> LabelPage:
         """What has labels that fit, and that the caller may see the labels of."""
         catalogs: dict[str, Catalog | None] = {}
-        found: list[Labelled] = []
+        found: list[LabelledSubject] = []
         gone_through = 0
         while page := await self._page(query, after):
             tags = await self._tags([one.key for one in page])
@@ -111,7 +111,7 @@ class Labelling:
                 after = one.key
                 labels = Labels(tags.get(one.key, {}), one.owner)
                 if _fits(query, labels) and await self._may_see(caller, one, catalogs):
-                    found.append(Labelled(one.subject, labels))
+                    found.append(LabelledSubject(one.subject, labels))
         return LabelPage(found, after, truncated=False)
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -123,10 +123,10 @@ class Labelling:
         return rows.label_key(subject.kind, _present(place))
 
     async def _page(self, query: LabelQuery, after: str) -> list[LabelledRow]:
-        statement, sought = _statement(query)
+        statement, lookup = _statement(query)
         kind = query.kind or ""
         found = await self._f.meta.rows(
-            statement, *sought, kind, kind, query.catalog, query.catalog, after, rows.TAGS_AT_ONCE
+            statement, *lookup, kind, kind, query.catalog, query.catalog, after, rows.TAGS_AT_ONCE
         )
         return [rows.labelled_from(row) for row in found]
 
@@ -147,11 +147,11 @@ class Labelling:
             return False
         return True
 
-    async def _place(self, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> Place | None:
+    async def _place(self, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> LabelTarget | None:
         """Where something is that was found; None if its catalog has gone meanwhile."""
         subject, catalog_id = one.subject, one.catalog
         if catalog_id is None:
-            return Place(subject, None, SERVICE)
+            return LabelTarget(subject, None, SERVICE)
         if subject.catalog not in catalogs:
             try:
                 catalogs[subject.catalog] = await self._catalogs.find_any(self._f.meta, subject.catalog)
@@ -161,15 +161,17 @@ class Labelling:
         if catalog is None:
             return None
         if one.entry is not None:
-            return Place(subject, catalog, entry_securable(catalog_id, subject.namespace, one.entry), entry=one.entry)
+            return LabelTarget(
+                subject, catalog, entry_securable(catalog_id, subject.namespace, one.entry), entry=one.entry
+            )
         if one.policy is not None:
-            return Place(subject, catalog, policy_securable(catalog_id, subject.namespace, one.policy))
+            return LabelTarget(subject, catalog, policy_securable(catalog_id, subject.namespace, one.policy))
         if subject.namespace:
-            return Place(subject, catalog, namespace_securable(catalog_id, subject.namespace))
-        return Place(subject, catalog, catalog_securable(catalog_id))
+            return LabelTarget(subject, catalog, namespace_securable(catalog_id, subject.namespace))
+        return LabelTarget(subject, catalog, catalog_securable(catalog_id))
 
 
-def _present(place: Place) -> int | str:
+def _present(place: LabelTarget) -> int | str:
     """The id of something that is there. Raises NotFound in the words of its kind."""
     if place.missing is not None:
         raise place.missing
@@ -203,7 +205,9 @@ async def _labels(reader: Reader, key: str) -> Labels:
     return rows.labels_from(await reader.row(rows.LABELLED, key), await reader.rows(rows.TAGS, key))
 
 
-async def _store(tx: Transaction, key: str, place: Place, row_id: int | str, before: Labels, after: Labels) -> None:
+async def _store(
+    tx: Transaction, key: str, place: LabelTarget, row_id: int | str, before: Labels, after: Labels
+) -> None:
     if not after.tags and after.owner is None:
         await tx.run(rows.REMOVE_LABELLED, key)
         return

@@ -37,10 +37,16 @@ from ..access.directory_permissions import check_directory_rights
 from ..catalogs.service import takes_client_locations
 from ..identifiers import Identifier, Levels, levels_of, path_of
 from ..model import Catalog, EntryKind, Namespace
-from ..rows import catalog_in
+from ..rows import CATALOG_SELECTED, catalog_in
 from ..tables.files import FileAddress, parse_location
-from . import claim_rows
-from .service import check_unclaimed, default_location, location_taken, namespace_location, outermost, table_directories
+from .directories import (
+    check_unclaimed,
+    default_location,
+    location_taken,
+    namespace_location,
+    outermost,
+    table_directories,
+)
 
 PROMISED_MS: Final = 24 * 3_600_000
 """How long a staged table has its directory from when credentials for it were last issued."""
@@ -48,6 +54,57 @@ PROMISED_MS: Final = 24 * 3_600_000
 
 RELEASED_MS: Final = MAX_DELEGATION_SECONDS * 1000
 """How long after a drop credentials for the table's files are honoured: as long as any that was issued before."""
+
+
+class _DirectoryStatements(NamedTuple):
+    """The statements about one kind of directories. The first column is the directory."""
+
+    at_or_before: str
+    within: str
+    delete: str
+
+
+def _statements(table: str, columns: str) -> _DirectoryStatements:
+    chosen = f"SELECT {columns} FROM {table}"  # noqa: S608  # constants only
+    return _DirectoryStatements(
+        f"{chosen} WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1",
+        f"{chosen} WHERE bucket = ? AND prefix >= ? AND prefix < ? ORDER BY prefix",
+        f"DELETE FROM {table} WHERE bucket = ? AND prefix = ?",  # noqa: S608
+    )
+
+
+_PROMISED: Final = _statements("promised_locations", "prefix, principal, was_empty, expires_ms")
+_RETAINED: Final = _statements("retained_locations", "prefix, dropped_ms")
+
+_INSERT_PROMISE: Final = (
+    "INSERT INTO promised_locations (bucket, prefix, principal, warehouse, namespace, name, was_empty, expires_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_RESERVATIONS_OF_KEY: Final = (
+    f"SELECT l.prefix, l.principal, l.entry, l.at_ms, l.namespace, l.name, {CATALOG_SELECTED} FROM ("  # noqa: S608
+    "SELECT * FROM (SELECT prefix, principal, '' AS entry, expires_ms AS at_ms, namespace, name, warehouse"
+    " FROM promised_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) p"
+    " UNION ALL "
+    "SELECT * FROM (SELECT prefix, principal, entry, dropped_ms AS at_ms, namespace, name, warehouse"
+    " FROM retained_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) r"
+    ") l JOIN warehouses w ON w.id = l.warehouse"
+)
+"""The last promised and the last retained directory at or before a key."""
+_DELETE_EXPIRED: Final = "DELETE FROM promised_locations WHERE expires_ms <= ?"
+
+_INSERT_RETAINED: Final = (
+    "INSERT INTO retained_locations (bucket, prefix, entry, principal, warehouse, namespace, name, dropped_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_RETAINED_OF: Final = (
+    "SELECT prefix, principal, warehouse, namespace, name, dropped_ms FROM retained_locations WHERE entry = ?"
+)
+
+_OCCUPIED: Final = (
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM objects WHERE bucket = ? AND key >= ? AND key < ?)"
+    " OR EXISTS (SELECT 1 FROM versions WHERE bucket = ? AND key >= ? AND key < ?)"
+    " OR EXISTS (SELECT 1 FROM uploads WHERE bucket = ? AND key >= ? AND key < ? AND finished_ms IS NULL)"
+)
 
 
 class ChosenBy(Enum):
@@ -60,7 +117,7 @@ class ChosenBy(Enum):
     """This catalog, or the administrator that configured its locations. The bucket owner's rights count."""
 
 
-class Place(NamedTuple):
+class EntryLocations(NamedTuple):
     """Directories that an entry is to have."""
 
     catalog: Catalog
@@ -76,15 +133,15 @@ class Place(NamedTuple):
         return table_directories(self.catalog, self.location, self.properties)
 
 
-def check_places(place: Place) -> None:
+def check_locations(locations: EntryLocations) -> None:
     """Return if the directories are allowed in the catalog, whatever the claimant's rights. Raises InvalidInput."""
-    table_directories(place.catalog, place.location, place.properties)
+    table_directories(locations.catalog, locations.location, locations.properties)
 
 
-class Claim(NamedTuple):
+class LocationClaim(NamedTuple):
     """A claim, with what was found out for it before its transaction."""
 
-    place: Place
+    locations: EntryLocations
     claimant: str
     permitted: frozenset[str]
     """Directories to which the claimant holds every right in S3."""
@@ -112,27 +169,29 @@ def claimant_of(principal: Principal) -> str:
     return principal.user_id or principal.arn
 
 
-class Claims:
+class LocationClaims:
     """Takes directories for tables, views and generic tables."""
 
     def __init__(self, object_context: ObjectContext, *, client_locations: bool = True) -> None:
         self._f = object_context
         self._client_locations = client_locations
 
-    async def prepare(self, caller: Caller, place: Place, chosen_by: ChosenBy = ChosenBy.CLIENT) -> Claim:
+    async def prepare(
+        self, caller: Caller, locations: EntryLocations, chosen_by: ChosenBy = ChosenBy.CLIENT
+    ) -> LocationClaim:
         """The claim, if the caller may make it. Call it before any answer that depends on files in the directories.
 
         Raises InvalidInput, LocationConflict; AccessDenied for a directory that holds objects, to a caller who lacks a
         right to them in S3.
         """
-        meta, bucket = self._f.meta, place.catalog.bucket
+        meta, bucket = self._f.meta, locations.catalog.bucket
         if chosen_by is ChosenBy.CLIENT:
-            self._check_chosen(place, await _held(meta, place))
+            self._check_chosen(locations, await _held(meta, locations))
         elif chosen_by is ChosenBy.CATALOG:
             caller = Caller(root_of(bucket.owner))
         claimant = claimant_of(caller.principal)
-        contested = await _contested(meta, place, claimant, self._f.clock.now_ms())
-        actions = directory_actions(writes=not place.catalog.is_external)
+        contested = await _contested(meta, locations, claimant, self._f.clock.now_ms())
+        actions = directory_actions(writes=not locations.catalog.is_external)
         for directory in contested:
             try:
                 await check_directory_rights(self._f, caller, bucket, directory, actions)
@@ -141,64 +200,64 @@ class Claims:
                     f"the location holds objects, and the caller lacks a right to them in S3: choose an empty location,"
                     f" or have the right granted. location=s3://{bucket.name}/{directory} reason={error}"
                 ) from error
-        return Claim(place, claimant, frozenset(contested))
+        return LocationClaim(locations, claimant, frozenset(contested))
 
-    async def take(self, tx: Transaction, claim: Claim) -> None:
+    async def take(self, tx: Transaction, claim: LocationClaim) -> None:
         """Make the directories the entry's, besides those that it has. Raises LocationConflict, AccessDenied.
 
         Directories that it had stay its own: a table that moves leaves its files behind, and goes on reading them.
         """
         await self._check_again(tx, claim)
-        place = claim.place
-        bucket_id = place.catalog.bucket.id
-        held = await _held(tx, place)
-        for address in place.addresses:
+        locations = claim.locations
+        bucket_id = locations.catalog.bucket.id
+        held = await _held(tx, locations)
+        for address in locations.addresses:
             held.add(address.directory)
-            await _take_overlapping(tx, claim_rows.RETAINED, bucket_id, address.directory)
-            await _take_overlapping(tx, claim_rows.PROMISED, bucket_id, address.directory)
-        await tx.run(catalog_rows.DELETE_LOCATIONS, place.entry_id)
+            await _take_overlapping(tx, _RETAINED, bucket_id, address.directory)
+            await _take_overlapping(tx, _PROMISED, bucket_id, address.directory)
+        await tx.run(catalog_rows.DELETE_LOCATIONS, locations.entry_id)
         for directory in outermost(held):
-            await tx.run(catalog_rows.INSERT_LOCATION, bucket_id, directory, place.entry_id)
+            await tx.run(catalog_rows.INSERT_LOCATION, bucket_id, directory, locations.entry_id)
 
-    async def trusts(self, place: Place, metadata_at: str) -> bool:
+    async def trusts(self, locations: EntryLocations, metadata_at: str) -> bool:
         """Whether what a current metadata file says of the entry's directories is what was claimed for it.
 
-        `place` is what the file says now. In a bucket without tables clients may have written the file again since.
+        `locations` is what the file says now. In a bucket without tables clients may have written the file again since.
         """
-        if parse_location(metadata_at).bucket == place.catalog.bucket.name:
+        if parse_location(metadata_at).bucket == locations.catalog.bucket.name:
             return True
-        held = tuple(await _held(self._f.meta, place))
-        return bool(held) and all(address.directory.startswith(held) for address in place.addresses)
+        held = tuple(await _held(self._f.meta, locations))
+        return bool(held) and all(address.directory.startswith(held) for address in locations.addresses)
 
-    async def promise(self, caller: Caller, identifier: Identifier, place: Place) -> None:
+    async def promise(self, caller: Caller, identifier: Identifier, locations: EntryLocations) -> None:
         """Keep the directories of a staged table for the caller, until it is committed or the promise expires.
 
         Raises what `prepare` and `take` raise.
         """
         now_ms = self._f.clock.now_ms()
-        if await self._is_promised(caller, place, now_ms + PROMISED_MS // 2):
+        if await self._is_promised(caller, locations, now_ms + PROMISED_MS // 2):
             return
-        claim = await self.prepare(caller, place)
-        bucket_id = place.catalog.bucket.id
+        claim = await self.prepare(caller, locations)
+        bucket_id = locations.catalog.bucket.id
 
         async def work(tx: Transaction) -> None:
             await self._check_again(tx, claim)
             promised: set[str] = set()
-            for address in place.addresses:
+            for address in locations.addresses:
                 promised.add(address.directory)
                 for prefix, _, was_empty, expires_ms in await _take_overlapping(
-                    tx, claim_rows.PROMISED, bucket_id, address.directory
+                    tx, _PROMISED, bucket_id, address.directory
                 ):
                     # A promise to the same principal: its files stay promised.
                     if was_empty and expires_ms > now_ms:
                         promised.add(prefix)
             for directory in outermost(promised):
                 await tx.run(
-                    claim_rows.INSERT_PROMISE,
+                    _INSERT_PROMISE,
                     bucket_id,
                     directory,
                     claim.claimant,
-                    place.catalog.id,
+                    locations.catalog.id,
                     path_of(identifier.namespace),
                     identifier.name,
                     int(directory not in claim.permitted),
@@ -207,52 +266,57 @@ class Claims:
 
         await self._f.meta.transact(work)
 
-    async def was_dropped_by(self, caller: Caller, identifier: Identifier, place: Place) -> bool:
+    async def was_dropped_by(self, caller: Caller, identifier: Identifier, locations: EntryLocations) -> bool:
         """Whether the caller has just dropped this very table, by this name and with these directories.
 
         Its files may be deleted then, by engines that purge tables themselves.
         """
         since_ms = self._f.clock.now_ms() - RELEASED_MS
-        found = await self._f.meta.rows(claim_rows.RETAINED_OF, place.entry_id)
-        dropped_as = (claimant_of(caller.principal), place.catalog.id, path_of(identifier.namespace), identifier.name)
+        found = await self._f.meta.rows(_RETAINED_OF, locations.entry_id)
+        dropped_as = (
+            claimant_of(caller.principal),
+            locations.catalog.id,
+            path_of(identifier.namespace),
+            identifier.name,
+        )
         prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == dropped_as and row[5] > since_ms]
-        return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in place.addresses)
+        return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in locations.addresses)
 
-    async def forget_expired(self) -> int:
+    async def delete_expired(self) -> int:
         """Remove promises that have expired; how many. For the server's clock to call."""
         now_ms = self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> int:
-            return await tx.run(claim_rows.DELETE_EXPIRED, now_ms)
+            return await tx.run(_DELETE_EXPIRED, now_ms)
 
         return await self._f.meta.transact(work)
 
-    async def _is_promised(self, caller: Caller, place: Place, until_ms: int) -> bool:
-        claimant, bucket_id = claimant_of(caller.principal), place.catalog.bucket.id
-        for address in place.addresses:
-            row = await self._f.meta.row(claim_rows.PROMISED.at_or_before, bucket_id, address.directory)
+    async def _is_promised(self, caller: Caller, locations: EntryLocations, until_ms: int) -> bool:
+        claimant, bucket_id = claimant_of(caller.principal), locations.catalog.bucket.id
+        for address in locations.addresses:
+            row = await self._f.meta.row(_PROMISED.at_or_before, bucket_id, address.directory)
             if row is None or row[0] != address.directory or row[1] != claimant or not row[2] or row[3] < until_ms:
                 return False
         return True
 
-    async def _check_again(self, tx: Transaction, claim: Claim) -> None:
-        for directory in await _contested(tx, claim.place, claim.claimant, self._f.clock.now_ms()):
+    async def _check_again(self, tx: Transaction, claim: LocationClaim) -> None:
+        for directory in await _contested(tx, claim.locations, claim.claimant, self._f.clock.now_ms()):
             if directory not in claim.permitted:
                 raise AccessDenied(
                     f"objects were written to the location while it was claimed: choose an empty location, or try again"
-                    f" with rights to them in S3. location=s3://{claim.place.catalog.bucket.name}/{directory}"
+                    f" with rights to them in S3. location=s3://{claim.locations.catalog.bucket.name}/{directory}"
                 )
 
-    def _check_chosen(self, place: Place, held: Collection[str]) -> None:
+    def _check_chosen(self, locations: EntryLocations, held: Collection[str]) -> None:
         """Return unless a client chose a location where the server alone chooses them. Raises InvalidInput."""
-        if self._client_locations and takes_client_locations(place.catalog):
+        if self._client_locations and takes_client_locations(locations.catalog):
             return
-        given = [default_location(place.catalog, place.kind, place.entry_id)]
-        if place.namespace is not None:
+        given = [default_location(locations.catalog, locations.kind, locations.entry_id)]
+        if locations.namespace is not None:
             # Assigned by the server as well: engines that name locations themselves take it from the namespace.
-            given.append(namespace_location(place.catalog, place.namespace))
+            given.append(namespace_location(locations.catalog, locations.namespace))
         allowed = (*held, *(f"{location.partition('://')[2].partition('/')[2]}/" for location in given))
-        for address in place.addresses:
+        for address in locations.addresses:
             if not address.directory.startswith(allowed):
                 raise InvalidInput(
                     f"locations of tables are not chosen by clients here: leave out location and write.*.path."
@@ -261,7 +325,7 @@ class Claims:
                 )
 
 
-def changed_file(metadata_at: str) -> AccessDenied:
+def untrusted_metadata_file(metadata_at: str) -> AccessDenied:
     """The error for a metadata file that is not trusted."""
     return AccessDenied(
         f"the metadata file names directories that the table does not have: it was changed after it was registered."
@@ -271,7 +335,7 @@ def changed_file(metadata_at: str) -> AccessDenied:
 
 async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Reservation | None:
     """The reservation that covers a key of no table, if there is one. One statement."""
-    for row in await reader.rows(claim_rows.RESERVATIONS_OF_KEY, bucket.id, key, bucket.id, key):
+    for row in await reader.rows(_RESERVATIONS_OF_KEY, bucket.id, key, bucket.id, key):
         prefix, principal, entry, at_ms, path, name = row[:6]
         if key.startswith(prefix) and now_ms < (at_ms + RELEASED_MS if entry else at_ms):
             return Reservation(catalog_in(bucket, row, 6), principal, entry, levels_of(path), name)
@@ -284,7 +348,7 @@ async def retain(
     """Turn the directories of an entry that is dropped without a purge into retained ones."""
     for (prefix,) in await tx.rows(catalog_rows.LOCATIONS_OF, entry_id):
         await tx.run(
-            claim_rows.INSERT_RETAINED,
+            _INSERT_RETAINED,
             catalog.bucket.id,
             prefix,
             entry_id,
@@ -297,32 +361,30 @@ async def retain(
     await tx.run(catalog_rows.DELETE_LOCATIONS, entry_id)
 
 
-async def _held(reader: Reader, place: Place) -> set[str]:
+async def _held(reader: Reader, locations: EntryLocations) -> set[str]:
     """The directories that the entry has."""
-    return {str(row[0]) for row in await reader.rows(catalog_rows.LOCATIONS_OF, place.entry_id)}
+    return {str(row[0]) for row in await reader.rows(catalog_rows.LOCATIONS_OF, locations.entry_id)}
 
 
-async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -> list[str]:
+async def _contested(reader: Reader, locations: EntryLocations, claimant: str, now_ms: int) -> list[str]:
     """The directories that take S3 rights to claim, because they hold files. Raises LocationConflict."""
-    catalog = place.catalog
+    catalog = locations.catalog
     bucket_id = catalog.bucket.id
-    held = await _held(reader, place)
+    held = await _held(reader, locations)
     contested: dict[str, None] = {}
-    for address in place.addresses:
+    for address in locations.addresses:
         directory = address.directory
         if directory.startswith(tuple(held)):
             continue
-        await check_unclaimed(reader, catalog, address, place.entry_id)
+        await check_unclaimed(reader, catalog, address, locations.entry_id)
         own = set(held)
-        for prefix, principal, was_empty, expires_ms in await _overlapping(
-            reader, claim_rows.PROMISED, bucket_id, directory
-        ):
+        for prefix, principal, was_empty, expires_ms in await _overlapping(reader, _PROMISED, bucket_id, directory):
             if expires_ms > now_ms:
                 if principal != claimant:
                     raise location_taken(address)
                 if was_empty:
                     own.add(prefix)
-        for prefix, _ in await _overlapping(reader, claim_rows.RETAINED, bucket_id, directory):
+        for prefix, _ in await _overlapping(reader, _RETAINED, bucket_id, directory):
             if not await _is_empty(reader, bucket_id, prefix):
                 contested[prefix] = None
         if not directory.startswith(tuple(own)) and not await _is_empty(reader, bucket_id, directory, but=own):
@@ -330,7 +392,7 @@ async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -
     return list(contested)
 
 
-async def _overlapping(reader: Reader, kept: claim_rows.Kept, bucket_id: int, directory: str) -> list[Row]:
+async def _overlapping(reader: Reader, kept: _DirectoryStatements, bucket_id: int, directory: str) -> list[Row]:
     """Rows whose directory lies around this one, is it, or lies inside it. They do not overlap among themselves."""
     found = list(await reader.rows(kept.within, bucket_id, directory, successor(directory)))
     around = await reader.row(kept.at_or_before, bucket_id, directory)
@@ -339,7 +401,7 @@ async def _overlapping(reader: Reader, kept: claim_rows.Kept, bucket_id: int, di
     return found
 
 
-async def _take_overlapping(tx: Transaction, kept: claim_rows.Kept, bucket_id: int, directory: str) -> list[Row]:
+async def _take_overlapping(tx: Transaction, kept: _DirectoryStatements, bucket_id: int, directory: str) -> list[Row]:
     """Remove the rows of directories that overlap with this one; they come back."""
     found = await _overlapping(tx, kept, bucket_id, directory)
     for row in found:
@@ -351,7 +413,7 @@ async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iter
     """Whether a directory holds no object, version or unfinished upload, apart from those under `but`."""
     for start, end in _gaps(directory, sorted(one for one in but if one.startswith(directory))):
         within = (bucket_id, start, end)
-        if await reader.row(claim_rows.OCCUPIED, *within, *within, *within) is not None:
+        if await reader.row(_OCCUPIED, *within, *within, *within) is not None:
             return False
     return True
 

@@ -12,7 +12,7 @@ from lakebed.core.errors import AccessDenied
 from lakebed.meta.seam import Reader
 
 from .. import rows
-from ..tables.files import FileFacts, FileSource, parse_location
+from ..tables.files import FileSource, FileStat, parse_location
 
 
 class ConfinedFiles:
@@ -29,14 +29,14 @@ class ConfinedFiles:
         await self._check([location])
         return await self._files.read(location, limit)
 
-    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
         """Size, ETag and time of each file; None for a missing one. Raises AccessDenied."""
         await self._check(locations)
         return await self._files.stat(locations)
 
     async def _check(self, locations: Sequence[str]) -> None:
         if self._directories is None:
-            found = await self._meta.rows(rows.PLACES_OF, self._entry_id)
+            found = await self._meta.rows(rows.DIRECTORIES_OF, self._entry_id)
             self._directories = frozenset((str(row[0]), str(row[1])) for row in found)
         for location in locations:
             address = parse_location(location)

@@ -15,7 +15,7 @@ from lakebed.iceberg.manifests import DataFile, FileContent, ManifestFile
 from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.iceberg.metadata.table import TableMetadata
 
-from ..entries import Known
+from ..entries import LiveEntry
 from .reachability.walking import LiveFiles
 
 __all__ = [
@@ -65,7 +65,7 @@ def small_below_bytes(target_bytes: int) -> int:
 
 
 def health_from_summary(
-    known: Known,
+    known: LiveEntry,
     table: TableMetadata,
     *,
     small_below: int | None = None,
@@ -85,7 +85,7 @@ def health_from_summary(
 
 
 def health_from_files(
-    known: Known,
+    known: LiveEntry,
     table: TableMetadata,
     live: LiveFiles,
     *,
@@ -114,7 +114,7 @@ def health_from_files(
 
 
 def _health(
-    known: Known,
+    known: LiveEntry,
     table: TableMetadata,
     counts: _Counts,
     small_below: int,

@@ -20,7 +20,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
 
 from .. import rows
-from ..entries import Entries, Known, known_from
+from ..entries import Entries, LiveEntry, live_entry_from
 from ..events import decode_event
 from ..model import EntryKind
 from .table_planner import PlanningTotals, TablePlan, TablePlanner
@@ -224,7 +224,7 @@ class Scheduler:
     # -- planning -------------------------------------------------------------------------------------------------
 
     async def _plan_pending(self, due: Sequence[str]) -> PlanningTotals:
-        tables: list[Known] = []
+        tables: list[LiveEntry] = []
         for entry_id in due:
             # Dropped tables need nothing; nor do views, though policies can be attached to them.
             with suppress(NotFound):
@@ -239,7 +239,7 @@ class Scheduler:
 
     async def _pass_on(self, after: str) -> SchedulerRound:
         """One page of a pass over all tables."""
-        page = [known_from(row) for row in await self._f.meta.rows(rows.TABLES_AFTER, after, PAGE)]
+        page = [live_entry_from(row) for row in await self._f.meta.rows(rows.TABLES_AFTER, after, PAGE)]
         plans = await self._planner.plan_tables(page) if page else []
         planned = await self._commit(plans, self._done_seq()) if plans else PlanningTotals()
         is_last = len(page) < PAGE

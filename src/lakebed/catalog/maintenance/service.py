@@ -16,8 +16,8 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer, ServerAction
-from ..catalogs.service import Catalogs
-from ..entries import Entries, Known, known_from, no_such_entry
+from ..catalogs.service import CatalogService
+from ..entries import Entries, LiveEntry, live_entry_from, no_such_entry
 from ..identifiers import Identifier, Levels, display, path_of
 from ..model import EntryKind
 from ..tables.files import TableFiles
@@ -57,7 +57,7 @@ class TableMaintenance:
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         entries: Entries,
         planner: TablePlanner,
         submissions: TaskSubmissions,
@@ -100,13 +100,13 @@ class TableMaintenance:
             found = await self._f.meta.rows(rows.TABLES_OF_NAMESPACE_AFTER, catalog_name, path, after, limit + 1)
         else:
             found = await self._f.meta.rows(rows.TABLES_OF_CATALOG_AFTER, catalog_name, after, limit + 1)
-        page = [known_from(row) for row in found[:limit]]
+        page = [live_entry_from(row) for row in found[:limit]]
         shown = [known for known in page if await self._may_look_at(caller, known)]
         maintained = await self._maintained(shown)
         tables = [
             health_from_summary(
                 known,
-                (await self._entries.glance(known.entry)).table,
+                (await self._entries.peek_metadata(known.entry)).table,
                 last_maintained=maintained.get(known.entry.id),
             )
             for known in shown
@@ -136,18 +136,18 @@ class TableMaintenance:
         opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
         return plan, [SubmittedTask(one.task.id, one.spec) for one in opened]
 
-    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> Known:
+    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
         found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
-        return Known(found.catalog, found.namespace, found.live)
+        return LiveEntry(found.catalog, found.namespace, found.live)
 
-    async def _may_look_at(self, caller: Caller, known: Known) -> bool:
+    async def _may_look_at(self, caller: Caller, known: LiveEntry) -> bool:
         return await self._authorizer.allows(
             caller, known.catalog, Action.GET_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
         )
 
-    async def _maintained(self, tables: list[Known]) -> dict[str, dict[str, int]]:
+    async def _maintained(self, tables: list[LiveEntry]) -> dict[str, dict[str, int]]:
         """When each job last succeeded, by table and job."""
         runs = await self._history.runs(self._f.meta, [known.entry.id for known in tables])
         return {
@@ -168,7 +168,7 @@ class MaintenanceParts:
 def build_maintenance(
     object_context: ObjectContext,
     authorizer: CatalogAuthorizer,
-    catalogs: Catalogs,
+    catalogs: CatalogService,
     entries: Entries,
     files: TableFiles,
     queue: TaskQueue,

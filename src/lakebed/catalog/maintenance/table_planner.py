@@ -22,7 +22,7 @@ from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.context import ObjectContext
 
-from ..entries import Entries, Known
+from ..entries import Entries, LiveEntry
 from ..policies.applicable import read_attached
 from ..restrictions import is_copies_namespace
 from ..rows import REPORTS_BEFORE
@@ -73,7 +73,7 @@ class PlanningTotals(NamedTuple):
 class TablePlan:
     """The plan of a table, beside the tasks that are open."""
 
-    known: Known
+    known: LiveEntry
     policies: Sequence[EffectivePolicy]
     plan: TaskPlan
     revisions: Sequence[tuple[OpenTask, PlannedTask]] = ()
@@ -110,14 +110,14 @@ class TablePlanner:
         self._history = history
         self._files = files
 
-    async def plan_tables(self, tables: Sequence[Known], *, is_pressing: bool = False) -> list[TablePlan]:
+    async def plan_tables(self, tables: Sequence[LiveEntry], *, is_pressing: bool = False) -> list[TablePlan]:
         """Plan the tables that are due: all of them if `is_pressing`. Changes nothing."""
         meta, now_ms = self._f.meta, self._f.clock.now_ms()
         # Restricted copies of tables are written once and dropped soon.
         tables = [known for known in tables if not is_copies_namespace(known.namespace.levels)]
         ids = [known.entry.id for known in tables]
         looks = await self._history.marks(meta, ids)
-        changed: list[tuple[Known, Sequence[EffectivePolicy], str]] = []
+        changed: list[tuple[LiveEntry, Sequence[EffectivePolicy], str]] = []
         for known, policies in await self._with_policies(meta, tables):
             before = looks.get(known.entry.id)
             if not policies and before is None and not is_pressing:
@@ -167,13 +167,13 @@ class TablePlanner:
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def _with_policies(
-        self, reader: Reader, tables: Sequence[Known]
-    ) -> list[tuple[Known, Sequence[EffectivePolicy]]]:
+        self, reader: Reader, tables: Sequence[LiveEntry]
+    ) -> list[tuple[LiveEntry, Sequence[EffectivePolicy]]]:
         """Tables with the policies that apply to them; a few statements for each table bucket.
 
         No policy applies to tables of external catalogs: the catalog that commits to them maintains them.
         """
-        found: list[tuple[Known, Sequence[EffectivePolicy]]] = []
+        found: list[tuple[LiveEntry, Sequence[EffectivePolicy]]] = []
         in_order = sorted(tables, key=lambda known: (known.entry.catalog, known.entry.id))
         for catalog, group in groupby(in_order, key=lambda known: known.entry.catalog):
             members = list(group)
@@ -187,7 +187,7 @@ class TablePlanner:
 
     async def _examine(
         self,
-        known: Known,
+        known: LiveEntry,
         policies: Sequence[EffectivePolicy],
         mark: str,
         state: _State,
@@ -225,7 +225,7 @@ class TablePlanner:
 
     async def _plan(
         self,
-        known: Known,
+        known: LiveEntry,
         policies: Sequence[EffectivePolicy],
         state: _State,
         is_open: Container[JobKind],
@@ -234,7 +234,7 @@ class TablePlanner:
         now_ms = self._f.clock.now_ms()
         subject = TableState(
             known,
-            (await self._entries.glance(known.entry)).table,
+            (await self._entries.peek_metadata(known.entry)).table,
             now_ms,
             signals=await self._signals(known.entry.id, now_ms),
             last_runs={job: run.succeeded_ms for job, run in state.runs.items() if run.succeeded_ms is not None},

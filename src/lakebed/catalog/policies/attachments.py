@@ -14,15 +14,15 @@ from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
 from ..catalogs.properties import check_properties
-from ..catalogs.service import Catalogs
-from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..catalogs.service import CatalogService
+from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Levels, check_namespace
 from ..model import Catalog
 from .applicable import applicable_to
-from .policies import Policies
+from .policies import PolicyManagement
 from .policy_events import append_attachment_event
 from .policy_types import PolicyTypes
-from .targets import CATALOG, PolicyTarget, PolicyTargets, TargetName, read_action
+from .targets import CATALOG, PolicyTargets, ResolvedTarget, TargetName, read_action
 
 __all__ = ["CATALOG", "PolicyAttachments", "TargetName", "TargetPage"]
 
@@ -41,10 +41,10 @@ class PolicyAttachments:
     def __init__(
         self,
         object_context: ObjectContext,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         keys: IdempotencyKeys,
         types: PolicyTypes,
-        policies: Policies,
+        policies: PolicyManagement,
         targets: PolicyTargets,
     ) -> None:
         self._f = object_context
@@ -73,18 +73,18 @@ class PolicyAttachments:
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, StoredResponse(204))
             catalog = await self._catalogs.find(tx, catalog_name)
             policy = await self._policies.find(tx, catalog, home, name)
-            sought, place = await self._targets.find(tx, catalog_name, target)
-            kind = await self.confirm_attachable(tx, catalog, policy, sought, place)
+            lookup, place = await self._targets.find(tx, catalog_name, target)
+            kind = await self.confirm_attachable(tx, catalog, policy, lookup, place)
             changed = await tx.run(
                 rows.ATTACH,
-                sought.key,
+                lookup.key,
                 policy.id,
                 catalog.id,
-                None if sought.namespace is None or sought.entry is not None else sought.namespace.id,
-                None if sought.entry is None else sought.entry.id,
+                None if lookup.namespace is None or lookup.entry is not None else lookup.namespace.id,
+                None if lookup.entry is None else lookup.entry.id,
                 policy.type,
                 # The store has one a target of those that are inheritable, and any number of those that add up.
                 int(policy.inheritable and not kind.adds_up),
@@ -92,12 +92,12 @@ class PolicyAttachments:
                 now_ms,
             )
             if changed:
-                await self._tell(tx, "CatalogPolicyAttached", caller, now_ms, catalog_name, policy, sought, place)
+                await self._tell(tx, "CatalogPolicyAttached", caller, now_ms, catalog_name, policy, lookup, place)
 
         await f.meta.transact(work)
 
     async def confirm_attachable(
-        self, reader: Reader, catalog: Catalog, policy: Policy, sought: PolicyTarget, place: AttachmentTarget
+        self, reader: Reader, catalog: Catalog, policy: Policy, lookup: ResolvedTarget, place: AttachmentTarget
     ) -> PolicyType:
         """The type of a policy, if it can be attached to a target now.
 
@@ -109,7 +109,7 @@ class PolicyAttachments:
             raise NotAttachable(f"policies of {kind.name} go with {allowed}, not with a {place.kind}: {place}")
         if kind.adds_up or not policy.inheritable:
             return kind
-        other = await reader.row(rows.OTHER_OF_TYPE, sought.key, policy.type, policy.id)
+        other = await reader.row(rows.OTHER_OF_TYPE, lookup.key, policy.type, policy.id)
         if other is not None:
             raise AttachmentConflict(
                 f"the target has a policy of that type; detach it first. target={place} type={policy.type}"
@@ -126,12 +126,12 @@ class PolicyAttachments:
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, StoredResponse(204))
             policy = await self._policies.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
-            sought, place = await self._targets.find(tx, catalog_name, target)
-            if not await tx.run(rows.DETACH, sought.key, policy.id):
+            lookup, place = await self._targets.find(tx, catalog_name, target)
+            if not await tx.run(rows.DETACH, lookup.key, policy.id):
                 raise not_attached(policy, place)
-            await self._tell(tx, "CatalogPolicyDetached", caller, now_ms, catalog_name, policy, sought, place)
+            await self._tell(tx, "CatalogPolicyDetached", caller, now_ms, catalog_name, policy, lookup, place)
 
         await f.meta.transact(work)
 
@@ -157,13 +157,13 @@ class PolicyAttachments:
         It takes the right to look at the target, or to do `action` to it, and none to policies.
         Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
         """
-        sought = await self._targets.seek(self._f.meta, catalog_name, target)
-        await self._targets.check(caller, sought, action or read_action(target))
-        if sought.missing is not None:
-            raise sought.missing
+        lookup = await self._targets.look_up(self._f.meta, catalog_name, target)
+        await self._targets.check(caller, lookup, action or read_action(target))
+        if lookup.missing is not None:
+            raise lookup.missing
         if kind:
-            await self._types.stated(self._f.meta, sought.catalog, kind)
-        found = await applicable_to(self._f.meta, sought.catalog.id, target.namespace, sought.entry)
+            await self._types.stated(self._f.meta, lookup.catalog, kind)
+        found = await applicable_to(self._f.meta, lookup.catalog.id, target.namespace, lookup.entry)
         return [one for one in found if not kind or one.policy.type == kind]
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -180,10 +180,10 @@ class PolicyAttachments:
         """The namespace of a policy, if the caller has the permission for `action` on it and on the target."""
         home = check_namespace(levels)
         check_policy_name(name)
-        sought = await self._targets.seek(self._f.meta, catalog_name, target)
-        policy = await self._policies.seek(self._f.meta, sought.catalog, home, name)
-        await self._policies.pass_gate(caller, sought.catalog, home, policy, action)
-        await self._targets.check(caller, sought, action)
+        lookup = await self._targets.look_up(self._f.meta, catalog_name, target)
+        policy = await self._policies.look_up(self._f.meta, lookup.catalog, home, name)
+        await self._policies.authorize(caller, lookup.catalog, home, policy, action)
+        await self._targets.check(caller, lookup, action)
         return home
 
     async def _tell(
@@ -194,10 +194,10 @@ class PolicyAttachments:
         now_ms: int,
         catalog_name: str,
         policy: Policy,
-        sought: PolicyTarget,
+        lookup: ResolvedTarget,
         place: AttachmentTarget,
     ) -> None:
-        entry_id = "" if sought.entry is None else sought.entry.id
+        entry_id = "" if lookup.entry is None else lookup.entry.id
         await append_attachment_event(self._f.outbox, tx, event, caller, now_ms, catalog_name, policy, place, entry_id)
 
 

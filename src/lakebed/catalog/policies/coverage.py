@@ -19,16 +19,16 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs
-from ..entries import Known, known_from
+from ..catalogs.service import CatalogService
+from ..entries import LiveEntry, live_entry_from
 from ..identifiers import SEPARATOR, Levels, check_namespace, path_of
 from ..model import Catalog, EntryKind
 from ..namespaces import no_such_namespace
 from .applicable import Attached, entry_place, read_attached
 from .attachments import PolicyAttachments, not_attached
-from .policies import Policies
+from .policies import PolicyManagement
 from .policy_types import PolicyTypes
-from .targets import PolicyTarget, PolicyTargets, TargetName, existing_place, read_action
+from .targets import PolicyTargets, ResolvedTarget, TargetName, existing_place, read_action
 
 __all__ = ["AffectedEntry", "AttachmentChange", "EffectPage", "PageProgress", "PolicyCoverage", "UncoveredPage"]
 
@@ -57,7 +57,7 @@ class PageProgress(NamedTuple):
 class UncoveredPage:
     """Tables to which no policy applies."""
 
-    tables: list[Known]
+    tables: list[LiveEntry]
     passage: PageProgress
 
 
@@ -87,7 +87,7 @@ class _Scope(NamedTuple):
     entry: str = ""
 
 
-_Take = Callable[[Known], bool]
+_Take = Callable[[LiveEntry], bool]
 """Examines a table or view; whether it is part of the result."""
 
 _Judge = Callable[[Attached], _Take]
@@ -101,9 +101,9 @@ class PolicyCoverage:
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         types: PolicyTypes,
-        policies: Policies,
+        policies: PolicyManagement,
         targets: PolicyTargets,
         attaching: PolicyAttachments,
     ) -> None:
@@ -136,10 +136,10 @@ class PolicyCoverage:
             raise no_such_namespace(namespace)
         if kind:
             await self._types.stated(self._f.meta, catalog, kind)
-        found: list[Known] = []
+        found: list[LiveEntry] = []
 
         def judge(attached: Attached) -> _Take:
-            def take(known: Known) -> bool:
+            def take(known: LiveEntry) -> bool:
                 held = attached.applicable_to(known.namespace.levels, known.entry)
                 if any(not kind or one.policy.type == kind for one in held):
                     return False
@@ -171,19 +171,19 @@ class PolicyCoverage:
         """
         meta = self._f.meta
         policy = await self._policies.get(caller, catalog_name, levels, name)
-        sought = await self._targets.seek(meta, catalog_name, target)
-        await self._targets.check(caller, sought, read_action(target))
-        place = existing_place(sought)
+        lookup = await self._targets.look_up(meta, catalog_name, target)
+        await self._targets.check(caller, lookup, read_action(target))
+        place = existing_place(lookup)
         if change is AttachmentChange.ATTACH:
-            await self._attaching.confirm_attachable(meta, sought.catalog, policy, sought, place)
-        elif await meta.row(policy_rows.IS_ATTACHED, sought.key, policy.id) is None:
+            await self._attaching.confirm_attachable(meta, lookup.catalog, policy, lookup, place)
+        elif await meta.row(policy_rows.IS_ATTACHED, lookup.key, policy.id) is None:
             raise not_attached(policy, place)
         affected: list[AffectedEntry] = []
 
         def judge(attached: Attached) -> _Take:
-            assumed = _assuming(attached, sought, policy, change)
+            assumed = _assuming(attached, lookup, policy, change)
 
-            def take(known: Known) -> bool:
+            def take(known: LiveEntry) -> bool:
                 around = known.namespace.levels
                 before, then = attached.applicable_to(around, known.entry), assumed.applicable_to(around, known.entry)
                 effects = policy_effects(before, then)
@@ -193,7 +193,7 @@ class PolicyCoverage:
 
             return take
 
-        scope = _Scope(sought.catalog, target.namespace, "" if sought.entry is None else sought.entry.id)
+        scope = _Scope(lookup.catalog, target.namespace, "" if lookup.entry is None else lookup.entry.id)
         both = frozenset({EntryKind.TABLE, EntryKind.VIEW})
         return EffectPage(policy, place, affected, await self._go_through(caller, scope, both, judge, after, limit))
 
@@ -216,7 +216,7 @@ class PolicyCoverage:
                     taken += take(known)
         return PageProgress(examined, after, truncated=False)
 
-    async def _page(self, scope: _Scope, after: str) -> list[Known]:
+    async def _page(self, scope: _Scope, after: str) -> list[LiveEntry]:
         meta, catalog = self._f.meta, scope.catalog.id
         if scope.entry:
             found = await meta.rows(rows.ENTRY_BY_ID, scope.entry) if after < scope.entry else []
@@ -228,16 +228,16 @@ class PolicyCoverage:
             )
         else:
             found = await meta.rows(rows.GOVERNED_IN_CATALOG_AFTER, catalog, after, _ENTRIES_A_STEP)
-        return [known_from(row) for row in found]
+        return [live_entry_from(row) for row in found]
 
-    async def _may_look_at(self, caller: Caller, known: Known) -> bool:
+    async def _may_look_at(self, caller: Caller, known: LiveEntry) -> bool:
         return await self._authorizer.allows(
             caller, known.catalog, Action.GET_TABLE, namespace=known.namespace.levels, entry=known.entry
         )
 
 
-def _assuming(attached: Attached, sought: PolicyTarget, policy: Policy, change: AttachmentChange) -> Attached:
+def _assuming(attached: Attached, lookup: ResolvedTarget, policy: Policy, change: AttachmentChange) -> Attached:
     """The attachments after the change."""
-    others = [one for one in attached.attachments.get(sought.key, ()) if one.policy.id != policy.id]
+    others = [one for one in attached.attachments.get(lookup.key, ()) if one.policy.id != policy.id]
     there = [*others, AttachedPolicy(policy)] if change is AttachmentChange.ATTACH else others
-    return attached.assuming(sought.key, there, None if sought.entry is not None else sought.namespace)
+    return attached.assuming(lookup.key, there, None if lookup.entry is not None else lookup.namespace)

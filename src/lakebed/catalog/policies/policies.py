@@ -23,21 +23,21 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs
-from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..catalogs.service import CatalogService
+from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Levels, check_namespace, display, path_of
 from ..model import Catalog
 from ..namespaces import Namespaces
 from .policy_events import append_attachment_event, append_policy_event
 from .policy_types import PolicyTypes
 
-__all__ = ["NewPolicy", "Policies", "PolicyPage"]
+__all__ = ["NewPolicy", "PolicyManagement", "PolicyPage"]
 
 _FIRST_OF_ALL: Final = ""
 _TARGETS_A_STEP: Final = 1000
 _TARGETS_NAMED: Final = 3
 
-Show = Callable[[Policy], bytes]
+RenderPolicy = Callable[[Policy], bytes]
 """Renders the response, which is stored for repeated requests with the same idempotency key."""
 
 
@@ -60,14 +60,14 @@ class PolicyPage:
     truncated: bool
 
 
-class Policies:
+class PolicyManagement:
     """The use cases of policies, except attachments."""
 
     def __init__(
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         namespaces: Namespaces,
         keys: IdempotencyKeys,
         types: PolicyTypes,
@@ -81,17 +81,17 @@ class Policies:
 
     async def find(self, reader: Reader, catalog: Catalog, levels: Levels, name: str) -> Policy:
         """The policy of that name, without authorization. Raises NoSuchPolicy, also if the namespace does not exist."""
-        policy = await self.seek(reader, catalog, levels, name)
+        policy = await self.look_up(reader, catalog, levels, name)
         if policy is None:
             raise NoSuchPolicy(f"Policy does not exist: {display((*levels, name))}")
         return policy
 
-    async def seek(self, reader: Reader, catalog: Catalog, levels: Levels, name: str) -> Policy | None:
+    async def look_up(self, reader: Reader, catalog: Catalog, levels: Levels, name: str) -> Policy | None:
         """The same before authorization: None if it does not exist."""
         row = await reader.row(rows.POLICY, catalog.id, path_of(levels), name)
         return None if row is None else rows.policy_from(row)
 
-    async def pass_gate(
+    async def authorize(
         self, caller: Caller, catalog: Catalog, home: Levels, policy: Policy | None, action: Action
     ) -> None:
         """Check the permission for `action` on a policy in the namespace `home`. Raises AccessDenied.
@@ -102,7 +102,7 @@ class Policies:
         await self._authorizer.check(caller, catalog, action, namespace=home, kind=GrantKind.POLICY, securable=on)
 
     async def create(
-        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], asked: NewPolicy, show: Show
+        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], asked: NewPolicy, show: RenderPolicy
     ) -> Policy:
         """Create a policy. Raises NoSuchNamespace, AlreadyExists, InvalidInput for an unknown type, InvalidPolicy."""
         f, caller = self._f, mutation.caller
@@ -129,7 +129,7 @@ class Policies:
         )
 
         async def work(tx: Transaction) -> Policy:
-            await self._keys.keep(tx, mutation.key, Answer(200, body=show(new)))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, body=show(new)))
             catalog = await self._catalogs.find(tx, catalog_name)
             namespace = await self._namespaces.find(tx, catalog, home)
             await self._confirm_type(tx, catalog, kind)
@@ -185,7 +185,7 @@ class Policies:
         description: str | Unset | None,
         content: str | Unset | None,
         current_version: int,
-        show: Show,
+        show: RenderPolicy,
     ) -> Policy:
         """Replace description and content, unless unset. Equal values change nothing, nor the version.
 
@@ -217,7 +217,7 @@ class Policies:
                     version=policy.version + 1,
                     updated_ms=now_ms,
                 )
-            await self._keys.keep(tx, mutation.key, Answer(200, body=show(changed)))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, body=show(changed)))
             if changed is not policy:
                 await tx.run(
                     rows.UPDATE_POLICY,
@@ -242,7 +242,7 @@ class Policies:
         _, home = await self._admitted(caller, catalog_name, levels, name, Action.DROP_POLICY)
 
         async def work(tx: Transaction) -> None:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, StoredResponse(204))
             policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
             targets = await self._targets(tx, policy)
             if targets and not detach_all:
@@ -274,7 +274,7 @@ class Policies:
         home = check_namespace(levels)
         check_policy_name(name)
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
-        await self.pass_gate(caller, catalog, home, await self.seek(self._f.meta, catalog, home, name), action)
+        await self.authorize(caller, catalog, home, await self.look_up(self._f.meta, catalog, home, name), action)
         return catalog, home
 
     async def _confirm_type(self, tx: Transaction, catalog: Catalog, kind: PolicyType) -> None:

@@ -15,7 +15,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 
-from ..events import tell
+from ..events import append_catalog_event
 from ..identifiers import display
 
 
@@ -23,7 +23,7 @@ async def append_policy_event(
     outbox: Outbox, tx: Transaction, kind: str, caller: Caller, now_ms: int, catalog: str, policy: Policy
 ) -> None:
     """Append an event of a policy. The content is not part of it: read the policy for that."""
-    await tell(outbox, tx, kind, caller, now_ms, catalog, policy.namespace, facts=_facts(policy))
+    await append_catalog_event(outbox, tx, kind, caller, now_ms, catalog, policy.namespace, facts=_facts(policy))
 
 
 async def append_attachment_event(
@@ -42,7 +42,7 @@ async def append_attachment_event(
     if entry_id:
         facts |= {"name": place.path[-1], "id": entry_id}
     namespace = place.path[:-1] if entry_id else place.path
-    await tell(outbox, tx, kind, caller, now_ms, catalog, namespace, facts=facts)
+    await append_catalog_event(outbox, tx, kind, caller, now_ms, catalog, namespace, facts=facts)
 
 
 def _facts(policy: Policy) -> dict[str, str]:

@@ -12,9 +12,9 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs
-from ..events import tell
-from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..catalogs.service import CatalogService
+from ..events import append_catalog_event
+from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..model import Catalog
 
 __all__ = ["PolicyTypePage", "PolicyTypes"]
@@ -32,7 +32,11 @@ class PolicyTypes:
     """The use cases of types."""
 
     def __init__(
-        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs, keys: IdempotencyKeys
+        self,
+        object_context: ObjectContext,
+        authorizer: CatalogAuthorizer,
+        catalogs: CatalogService,
+        keys: IdempotencyKeys,
     ) -> None:
         self._f = object_context
         self._authorizer = authorizer
@@ -68,11 +72,11 @@ class PolicyTypes:
         await self._authorizer.check(caller, await self._catalogs.find(f.meta, catalog_name), Action.CREATE_POLICY_TYPE)
 
         async def work(tx: Transaction) -> PolicyType:
-            await self._keys.keep(tx, mutation.key, Answer(200, body=show(made)))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, body=show(made)))
             catalog = await self._catalogs.find(tx, catalog_name)
             if await tx.row(rows.INSERT_TYPE, catalog.id, *rows.type_columns(made)) is None:
                 raise AlreadyExists(f"the policy type exists already. type={made.name}")
-            await tell(
+            await append_catalog_event(
                 f.outbox, tx, "CatalogPolicyTypeCreated", caller, now_ms, catalog_name, facts={"type": made.name}
             )
             return made
@@ -101,13 +105,15 @@ class PolicyTypes:
         await self._authorizer.check(caller, await self._catalogs.find(f.meta, catalog_name), Action.DROP_POLICY_TYPE)
 
         async def work(tx: Transaction) -> None:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, StoredResponse(204))
             catalog = await self._catalogs.find(tx, catalog_name)
             if (await self.find(tx, catalog, name)).is_system:
                 raise PolicyInUse(f"the type is the server's own, and stays. type={name}")
             if await tx.row(rows.TYPE_HAS_POLICIES, catalog.id, name) is not None:
                 raise PolicyInUse(f"there are policies of the type; drop them first. type={name}")
             await tx.run(rows.DELETE_TYPE, catalog.id, name)
-            await tell(f.outbox, tx, "CatalogPolicyTypeDropped", caller, now_ms, catalog_name, facts={"type": name})
+            await append_catalog_event(
+                f.outbox, tx, "CatalogPolicyTypeDropped", caller, now_ms, catalog_name, facts={"type": name}
+            )
 
         await f.meta.transact(work)

@@ -11,7 +11,7 @@ from lakebed.governance.policies import Policy, PolicyVersion, rows
 from lakebed.meta.seam import Reader
 from lakebed.objects.model import Caller
 
-from .policies import Policies
+from .policies import PolicyManagement
 
 __all__ = ["PolicyVersions", "VersionPage"]
 
@@ -30,7 +30,7 @@ class VersionPage:
 class PolicyVersions:
     """Reads versions."""
 
-    def __init__(self, reader: Reader, policies: Policies) -> None:
+    def __init__(self, reader: Reader, policies: PolicyManagement) -> None:
         self._reader = reader
         self._policies = policies
 

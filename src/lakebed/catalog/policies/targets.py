@@ -11,14 +11,14 @@ from lakebed.meta.seam import Reader
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs
+from ..catalogs.service import CatalogService
 from ..entries import Entries, no_such_entry
 from ..identifiers import Identifier, Levels, check_identifier, check_namespace
 from ..model import Catalog, Entry, EntryKind, Namespace
 from ..namespaces import no_such_namespace
 from .applicable import entry_place
 
-__all__ = ["CATALOG", "PolicyTarget", "PolicyTargets", "TargetName", "existing_place", "read_action"]
+__all__ = ["CATALOG", "PolicyTargets", "ResolvedTarget", "TargetName", "existing_place", "read_action"]
 
 
 class TargetName(NamedTuple):
@@ -41,7 +41,7 @@ class TargetName(NamedTuple):
 CATALOG: Final = TargetName()
 
 
-class PolicyTarget(NamedTuple):
+class ResolvedTarget(NamedTuple):
     """A target as found, for authorization: what of it is missing may be reported only after that."""
 
     name: TargetName
@@ -85,38 +85,38 @@ class PolicyTarget(NamedTuple):
 class PolicyTargets:
     """Finds targets, and authorizes requests on them."""
 
-    def __init__(self, authorizer: CatalogAuthorizer, catalogs: Catalogs, entries: Entries) -> None:
+    def __init__(self, authorizer: CatalogAuthorizer, catalogs: CatalogService, entries: Entries) -> None:
         self._authorizer = authorizer
         self._catalogs = catalogs
         self._entries = entries
 
-    async def seek(self, reader: Reader, catalog_name: str, target: TargetName) -> PolicyTarget:
+    async def look_up(self, reader: Reader, catalog_name: str, target: TargetName) -> ResolvedTarget:
         """The target, as far as it exists. Raises NoSuchCatalog."""
         if not target.namespace:
-            return PolicyTarget(target, await self._catalogs.find(reader, catalog_name), None, None)
-        sought = await self._entries.seek(reader, catalog_name, Identifier(*target))
-        return PolicyTarget(target, sought.catalog, sought.namespace, sought.live)
+            return ResolvedTarget(target, await self._catalogs.find(reader, catalog_name), None, None)
+        lookup = await self._entries.look_up(reader, catalog_name, Identifier(*target))
+        return ResolvedTarget(target, lookup.catalog, lookup.namespace, lookup.live)
 
     async def find(
         self, reader: Reader, catalog_name: str, target: TargetName
-    ) -> tuple[PolicyTarget, AttachmentTarget]:
+    ) -> tuple[ResolvedTarget, AttachmentTarget]:
         """The target and its place, after authorization. Raises NoSuchTarget, NotAttachable."""
-        sought = await self.seek(reader, catalog_name, target)
-        return sought, existing_place(sought)
+        lookup = await self.look_up(reader, catalog_name, target)
+        return lookup, existing_place(lookup)
 
-    async def check(self, caller: Caller, sought: PolicyTarget, action: Action) -> None:
+    async def check(self, caller: Caller, lookup: ResolvedTarget, action: Action) -> None:
         """Check the permission for `action` on the target. Raises AccessDenied."""
-        namespace, name = sought.name
-        await self._authorizer.check(caller, sought.catalog, action, namespace=namespace, name=name, entry=sought.entry)
+        namespace, name = lookup.name
+        await self._authorizer.check(caller, lookup.catalog, action, namespace=namespace, name=name, entry=lookup.entry)
 
 
-def existing_place(sought: PolicyTarget) -> AttachmentTarget:
+def existing_place(lookup: ResolvedTarget) -> AttachmentTarget:
     """The place of an existing target. Raises NoSuchTarget, NotAttachable."""
-    if sought.is_generic:
-        raise NotAttachable(f"policies go with tables and views, not with generic tables: {sought.name}")
-    place = sought.place
+    if lookup.is_generic:
+        raise NotAttachable(f"policies go with tables and views, not with generic tables: {lookup.name}")
+    place = lookup.place
     if place is None:
-        raise NoSuchTarget(f"Target does not exist: {sought.name}")
+        raise NoSuchTarget(f"Target does not exist: {lookup.name}")
     return place
 
 

@@ -29,11 +29,11 @@ from lakebed.objects.model import Caller
 
 from ..commits.metadata_cache import MetadataCache
 from ..commits.metadata_naming import metadata_address
-from ..commits.publishing import CREATED, Pointer, Publisher
-from ..entries import Entries, Known
-from ..idempotency import Answer, Mutation
+from ..commits.publishing import CREATED, PointerUpdate, Publisher
+from ..entries import Entries, LiveEntry
+from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
-from ..locations.claims import ChosenBy, Claims, Place
+from ..locations.claims import ChosenBy, EntryLocations, LocationClaims
 from ..maintenance.tasks.events import append_events
 from ..maintenance.tasks.queue import TaskSubmissions
 from ..model import Catalog, Entry, EntryKind
@@ -89,7 +89,7 @@ class Copies:
         cache: MetadataCache,
         dropping: Dropping,
         queue: TaskQueue,
-        claims: Claims,
+        claims: LocationClaims,
     ) -> None:
         self._f = object_context
         self._claims = claims
@@ -103,15 +103,15 @@ class Copies:
         self._submissions = TaskSubmissions(object_context.outbox, object_context.clock, queue)
 
     async def ensure(
-        self, caller: Caller, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction
+        self, caller: Caller, source: LiveEntry, table: TableMetadata, snapshot: Snapshot, restriction: Restriction
     ) -> Copy:
         """The copy of a snapshot for a restriction; asked for, if there is none yet.
 
         Raises AccessDenied if the restriction cannot be applied to the table, Throttled if there are too many already.
         """
         recipe = define_copy(table, snapshot, restriction)
-        sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
-        row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *sought))
+        lookup = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
+        row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *lookup))
         if row is None:
             row = await self._make(source, table, snapshot, restriction, recipe)
         if row.task is None:
@@ -173,7 +173,12 @@ class Copies:
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def _make(
-        self, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction, recipe: CopyDefinition
+        self,
+        source: LiveEntry,
+        table: TableMetadata,
+        snapshot: Snapshot,
+        restriction: Restriction,
+        recipe: CopyDefinition,
     ) -> CopyRow:
         counted = await self._f.meta.row(copy_rows.COUNT, source.entry.id, restriction.key)
         if counted is not None and counted[0] >= MAX_COPIES:
@@ -188,15 +193,17 @@ class Copies:
         await self._make_home(system, catalog)
         address = metadata_address(metadata, None)
         document = serialize_table(metadata)
-        sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
+        lookup = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
 
         async def record(tx: Transaction, entry: Entry) -> None:
-            if await tx.row(copy_rows.INSERT, entry.id, *sought, now_ms, now_ms) is None:
+            if await tx.row(copy_rows.INSERT, entry.id, *lookup, now_ms, now_ms) is None:
                 raise AlreadyExists("there is such a copy by now")
 
         found = await self._entries.find(self._f.meta, catalog.name, identifier)
-        place = Place(catalog, found.namespace, EntryKind.TABLE, uuid.hex, metadata.location, metadata.properties)
-        pointer = Pointer(
+        place = EntryLocations(
+            catalog, found.namespace, EntryKind.TABLE, uuid.hex, metadata.location, metadata.properties
+        )
+        pointer = PointerUpdate(
             found=found,
             identifier=identifier,
             kind=EntryKind.TABLE,
@@ -213,14 +220,14 @@ class Copies:
             also=record,
         )
         try:
-            (entry,) = await self._publisher.publish(system, [pointer], Answer(200, uuid.hex))
+            (entry,) = await self._publisher.publish(system, [pointer], StoredResponse(200, uuid.hex))
         except AlreadyExists:
-            row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *sought))
+            row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *lookup))
             if row is None:
                 raise
             return row
         self._cache.keep(entry.version_token, document, metadata)
-        return CopyRow(entry.id, *sought, None, now_ms)
+        return CopyRow(entry.id, *lookup, None, now_ms)
 
     async def _make_home(self, system: Mutation, catalog: Catalog) -> None:
         try:
@@ -231,7 +238,7 @@ class Copies:
             except AlreadyExists:
                 return
 
-    async def _ask(self, caller: Caller, source: Known, row: CopyRow) -> CopyRow:
+    async def _ask(self, caller: Caller, source: LiveEntry, row: CopyRow) -> CopyRow:
         """Have a worker make the copy. It may be asked for twice, and is in the queue once."""
         spec = TaskSpec(
             job=JobKind.COPY_RESTRICTED,
@@ -282,7 +289,7 @@ def _system(catalog: Catalog) -> Mutation:
 
 
 def _new_copy(
-    source: Known, table: TableMetadata, snapshot: Snapshot, recipe: CopyDefinition, uuid: str, now_ms: int
+    source: LiveEntry, table: TableMetadata, snapshot: Snapshot, recipe: CopyDefinition, uuid: str, now_ms: int
 ) -> TableMetadata:
     """The metadata of a copy without rows."""
     spec = CopySpec(

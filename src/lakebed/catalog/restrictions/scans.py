@@ -19,11 +19,11 @@ from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.iceberg.schema import parse_schema
 from lakebed.objects.model import Caller
 
-from ..entries import Known
+from ..entries import LiveEntry
 from ..model import Entry
+from ..scans.plan_store import PlanFailure, PlanId, PlanStatus, PlanStore
 from ..scans.requests import ScanRequest
 from ..scans.service import PlanningService, PlanResult
-from ..scans.stored_plans import PlanFailure, PlanId, PlanStatus, PlanStore
 from ..scans.table_scan import open_scan
 from .copies import Copies, Copy
 from .copy_definition import define_copy, masked_columns, open_schema
@@ -36,7 +36,7 @@ class RestrictedPrincipal(NamedTuple):
     """Who scans what, and what of it he sees."""
 
     caller: Caller
-    source: Known
+    source: LiveEntry
     table: TableMetadata
     restriction: Restriction
 

@@ -5,11 +5,11 @@ to a schema (`binding`), projected to partitions (`projection`) and held against
 (`manifest_filter`, `metrics_filter`, `residuals`, `deletes`).
 """
 
+from .plan_store import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus, PlanStore
 from .plan_tasks import PlanningLimits
 from .planner import FileScanTask, ScanPlanner
 from .requests import ScanRequest, parse_request
 from .service import PlanningService, PlanResult
-from .stored_plans import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus, PlanStore
 from .table_scan import TableScan, open_scan
 
 __all__ = [

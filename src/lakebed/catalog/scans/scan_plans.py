@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.iceberg.metadata.table import TableMetadata
-from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
 from ..commits.service import Commits
-from ..entries import Entries, Found, Known
+from ..entries import Entries, LiveEntry, ResolvedName
 from ..identifiers import Identifier
 from ..locations.confined_files import ConfinedFiles
 from ..model import Entry, EntryKind
@@ -25,63 +23,19 @@ from ..restrictions.caller_restrictions import restricted_denial
 from ..restrictions.copies import Copies
 from ..restrictions.scans import RestrictedPrincipal, RestrictedScan, RestrictedScans
 from ..tables.files import FileSource
+from .plan_store import MetadataPlanStore, PlanId, PlanStatus
 from .requests import parse_request
 from .service import PlanningService, PlanResult
-from .stored_plans import PlanId, PlanRecord, PlanStatus
 
-__all__ = ["Planned", "Scans", "StoredPlans"]
+__all__ = ["PlannedScan", "ScanPlans"]
 
 log = logging.getLogger("lakebed.catalog")
 
-_INSERT: Final = "INSERT INTO scan_plans (id, entry, status, record, expires_ms) VALUES (?, ?, ?, ?, ?)"
-_GET: Final = "SELECT record FROM scan_plans WHERE id = ?"
-_REPLACE: Final = "UPDATE scan_plans SET status = ?, record = ? WHERE id = ? AND status = ?"
-_EXPIRE: Final = "DELETE FROM scan_plans WHERE expires_ms <= ?"
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(PlanRecord).decode
-
-
-class StoredPlans:
-    """Plans in the metadata store. Implements `PlanStore`."""
-
-    def __init__(self, meta: MetaStore) -> None:
-        self._meta = meta
-
-    async def insert(self, record: PlanRecord) -> None:
-        """Keep a new plan. Raises AlreadyExists if its id is taken."""
-
-        async def work(tx: Transaction) -> None:
-            await tx.run(_INSERT, record.id, record.table_id, record.status.value, _encode(record), record.expires_ms)
-
-        await self._meta.transact(work)
-
-    async def get(self, plan_id: PlanId) -> PlanRecord | None:
-        """The plan; None if it is unknown."""
-        row = await self._meta.row(_GET, plan_id)
-        return None if row is None else _decode(row[0])
-
-    async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
-        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
-
-        async def work(tx: Transaction) -> bool:
-            return await tx.run(_REPLACE, record.status.value, _encode(record), record.id, expected.value) > 0
-
-        return await self._meta.transact(work)
-
-    async def remove_expired(self, now_ms: int) -> int:
-        """Forget plans whose time is over. Tells how many."""
-
-        async def work(tx: Transaction) -> int:
-            return await tx.run(_EXPIRE, now_ms)
-
-        return await self._meta.transact(work)
-
-
-class Planned(NamedTuple):
+class PlannedScan(NamedTuple):
     """A plan, and the table that it is of."""
 
-    found: Found
+    found: ResolvedName
     entry: Entry
     table: TableMetadata
     result: PlanResult
@@ -91,23 +45,23 @@ class Planned(NamedTuple):
     """What the files are of, if it is a copy of that part."""
 
 
-class _Asked(NamedTuple):
+class _RequestedScan(NamedTuple):
     """A table that somebody scans."""
 
-    found: Found
+    found: ResolvedName
     entry: Entry
     table: TableMetadata
     viewer: RestrictedPrincipal | None
     """Whom policies restrict."""
 
-    def planned(self, result: PlanResult) -> Planned:
-        return Planned(self.found, self.entry, self.table, result)
+    def planned(self, result: PlanResult) -> PlannedScan:
+        return PlannedScan(self.found, self.entry, self.table, result)
 
-    def restricted(self, scan: RestrictedScan) -> Planned:
-        return Planned(self.found, self.entry, self.table, scan.result, True, scan.copy)
+    def restricted(self, scan: RestrictedScan) -> PlannedScan:
+        return PlannedScan(self.found, self.entry, self.table, scan.result, True, scan.copy)
 
 
-class Scans:
+class ScanPlans:
     """Plans scans for callers who may read the table's data; for those who see a part of it, over copies of that.
 
     Without `copies`, the latter are refused.
@@ -125,12 +79,12 @@ class Scans:
         self._entries = entries
         self._commits = commits
         self._clock = clock
-        self._plans = StoredPlans(meta)
+        self._plans = MetadataPlanStore(meta)
         self._planning = PlanningService(partial(ConfinedFiles, files, meta), self._plans, clock)
         self._restricted = None if copies is None else RestrictedScans(self._planning, self._plans, copies)
         self._running: set[asyncio.Task[None]] = set()
 
-    async def plan(self, caller: Caller, catalog: str, identifier: Identifier, document: object) -> Planned:
+    async def plan(self, caller: Caller, catalog: str, identifier: Identifier, document: object) -> PlannedScan:
         """Plan a scan; what takes long goes on in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
         asked = await self._asked(caller, catalog, identifier)
         request = parse_request(document)
@@ -141,7 +95,7 @@ class Scans:
             self._carry_out(asked.entry, asked.table, result.plan_id)
         return asked.planned(result)
 
-    async def result(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> Planned:
+    async def result(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> PlannedScan:
         """Where a plan is. Raises NoSuchPlanId."""
         asked = await self._asked(caller, catalog, identifier)
         if asked.viewer is not None:
@@ -167,22 +121,22 @@ class Scans:
             return await self._for_restricted(asked).tasks(asked.viewer, plan_task)
         return await self._planning.fetch_tasks(asked.entry.id, asked.table, plan_task)
 
-    async def forget_old(self) -> int:
+    async def delete_expired(self) -> int:
         """Remove plans nobody can come back for; how many."""
         return await self._plans.remove_expired(self._clock.now_ms())
 
-    async def _asked(self, caller: Caller, catalog: str, identifier: Identifier) -> _Asked:
+    async def _asked(self, caller: Caller, catalog: str, identifier: Identifier) -> _RequestedScan:
         found = await self._entries.get(caller, catalog, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
         table = await self._commits.parsed(entry)
         restriction = await self._entries.restrictions.of(caller.principal, found.catalog, identifier.namespace, entry)
         if restriction is None:
-            return _Asked(found, entry, table, None)
-        source = Known(found.catalog, found.namespace, entry)
-        return _Asked(found, entry, table, RestrictedPrincipal(caller, source, table, restriction))
+            return _RequestedScan(found, entry, table, None)
+        source = LiveEntry(found.catalog, found.namespace, entry)
+        return _RequestedScan(found, entry, table, RestrictedPrincipal(caller, source, table, restriction))
 
-    def _for_restricted(self, asked: _Asked) -> RestrictedScans:
+    def _for_restricted(self, asked: _RequestedScan) -> RestrictedScans:
         if self._restricted is None:
             raise restricted_denial(
                 asked.found.namespace.levels, asked.entry, "no scans are planned here for who sees a part"

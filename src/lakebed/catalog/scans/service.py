@@ -21,10 +21,10 @@ from lakebed.iceberg.metadata.table import TableMetadata
 
 from ..tables.files import FileSource
 from .documents import render_tasks
+from .plan_store import PlanFailure, PlanId, PlanRecord, PlanStatus, PlanStore, new_plan_id
 from .plan_tasks import PlanningLimits, Work
 from .planner import FileScanTask, ScanPlanner
 from .requests import ScanRequest
-from .stored_plans import PlanFailure, PlanId, PlanRecord, PlanStatus, PlanStore, new_plan_id
 from .table_scan import TableScan, open_scan
 
 __all__ = ["PlanResult", "PlanningService"]

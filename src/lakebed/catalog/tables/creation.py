@@ -13,13 +13,13 @@ from lakebed.objects.context import ObjectContext
 from ..access.authorization import Action, CatalogAuthorizer
 from ..commits.metadata_cache import CachedMetadata, MetadataCache
 from ..commits.metadata_naming import metadata_address
-from ..commits.publishing import CREATED, Pointer, Publisher
-from ..entries import Entries, Found, name_taken
+from ..commits.publishing import CREATED, PointerUpdate, Publisher
+from ..entries import Entries, ResolvedName, name_taken
 from ..external.external_catalogs import check_own
-from ..idempotency import Answer, Mutation
+from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
-from ..locations.claims import Claims, Place, check_places
-from ..locations.service import default_location
+from ..locations.claims import EntryLocations, LocationClaims, check_locations
+from ..locations.directories import default_location
 from ..model import Entry, EntryKind
 from .files import TableFiles
 
@@ -27,7 +27,7 @@ from .files import TableFiles
 class StagedTable(NamedTuple):
     """A table before its first commit. Only the promise of its directories is stored."""
 
-    found: Found
+    found: ResolvedName
     identifier: Identifier
     entry_id: str
     metadata: TableMetadata
@@ -37,7 +37,7 @@ class StagedTable(NamedTuple):
 class CreatedTable(NamedTuple):
     """A table that has just been made."""
 
-    found: Found
+    found: ResolvedName
     identifier: Identifier
     entry: Entry
     metadata: CachedMetadata
@@ -45,12 +45,12 @@ class CreatedTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    found: Found
+    found: ResolvedName
     identifier: Identifier
     entry_id: str
     metadata: TableMetadata
     document: bytes
-    place: Place
+    locations: EntryLocations
 
 
 class Creation:
@@ -64,7 +64,7 @@ class Creation:
         files: TableFiles,
         publisher: Publisher,
         cache: MetadataCache,
-        claims: Claims,
+        claims: LocationClaims,
     ) -> None:
         self._f = object_context
         self._claims = claims
@@ -80,16 +80,16 @@ class Creation:
         Raises what `create` raises.
         """
         draft = await self._draft(mutation, catalog_name, levels, request)
-        await self._claims.promise(mutation.caller, draft.identifier, draft.place)
+        await self._claims.promise(mutation.caller, draft.identifier, draft.locations)
         return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
 
     async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> CreatedTable:
         """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
         draft = await self._draft(mutation, catalog_name, levels, request)
         metadata = draft.metadata
-        claim = await self._claims.prepare(mutation.caller, draft.place)
+        claim = await self._claims.prepare(mutation.caller, draft.locations)
         address = metadata_address(metadata, None)
-        pointer = Pointer(
+        pointer = PointerUpdate(
             found=draft.found,
             identifier=draft.identifier,
             kind=EntryKind.TABLE,
@@ -104,28 +104,30 @@ class Creation:
             event=CREATED,
             operation="create",
         )
-        (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, draft.entry_id))
+        (entry,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, draft.entry_id))
         return CreatedTable(
             draft.found, draft.identifier, entry, self._cache.keep(entry.version_token, draft.document, metadata)
         )
 
     async def _draft(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> _Draft:
         identifier = check_identifier(levels, request.name)
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         await self._authorizer.check(
             mutation.caller,
-            sought.catalog,
+            lookup.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
         )
-        check_own(sought.catalog, "create a table")
-        found = sought.found
+        check_own(lookup.catalog, "create a table")
+        found = lookup.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.TABLE)
         uuid = uuid4()
         location = request.location or default_location(found.catalog, EntryKind.TABLE, uuid.hex)
-        place = Place(found.catalog, found.namespace, EntryKind.TABLE, uuid.hex, location, request.properties or {})
-        check_places(place)
+        locations = EntryLocations(
+            found.catalog, found.namespace, EntryKind.TABLE, uuid.hex, location, request.properties or {}
+        )
+        check_locations(locations)
         metadata = new_table(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
-        return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata), place)
+        return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata), locations)

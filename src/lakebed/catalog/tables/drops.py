@@ -24,11 +24,11 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs, undrop_window_ms
-from ..entries import Entries, Known, no_such_entry
-from ..events import tell
+from ..catalogs.service import CatalogService, undrop_window_ms
+from ..entries import Entries, LiveEntry, no_such_entry
+from ..events import append_catalog_event
 from ..external.external_catalogs import check_own
-from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, levels_of
 from ..locations.claims import retain
 from ..model import Catalog, Entry, EntryKind
@@ -40,17 +40,17 @@ PURGE_KIND: Final = "purge-table"
 PURGING: Final = OPERATIONS["dropTable purge"].target
 """What it takes of who holds grants to drop a table with its files."""
 
-Show = Callable[[Entry, bytes], bytes]
+RenderTable = Callable[[Entry, bytes], bytes]
 """Makes the answer of a table and its metadata document."""
 
-AlsoForgotten = Callable[[Transaction], Awaitable[None]]
+DropStep = Callable[[Transaction], Awaitable[None]]
 """A further step of the transaction that drops a table; what it raises leaves the table where it was."""
 
 _ATTEMPTS: Final = 5
 _EXPIRED_A_RUN: Final = 100
 
 
-class Purge(msgspec.Struct, frozen=True, kw_only=True):
+class PurgePayload(msgspec.Struct, frozen=True, kw_only=True):
     """What a purge task is to remove."""
 
     catalog: str = msgspec.field(name="warehouse")
@@ -65,7 +65,7 @@ class Purge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 encode_purge = msgspec.json.Encoder().encode
-decode_purge = msgspec.json.Decoder(Purge).decode
+decode_purge = msgspec.json.Decoder(PurgePayload).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Dropping:
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         entries: Entries,
         keys: IdempotencyKeys,
         tasks: TaskQueue,
@@ -118,10 +118,10 @@ class Dropping:
         if purge:
             check_own(found.catalog, f"purge a {kind}")
         await self._refuse_restricted(mutation.caller, found.catalog, identifier, found.live)
-        return await self._drop(mutation, catalog_name, identifier, kind, Answer(204), purge=purge)
+        return await self._drop(mutation, catalog_name, identifier, kind, StoredResponse(204), purge=purge)
 
     async def forget(
-        self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, also: AlsoForgotten
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, also: DropStep
     ) -> Entry | None:
         """Drop a table that another catalog has dropped, for who may tell of it; None if there is none of that name.
 
@@ -130,18 +130,20 @@ class Dropping:
         """
         try:
             return await self._drop(
-                mutation, catalog_name, identifier, EntryKind.TABLE, Answer(204), restorable=False, also=also
+                mutation, catalog_name, identifier, EntryKind.TABLE, StoredResponse(204), restorable=False, also=also
             )
         except (NoSuchTable, NoSuchNamespace):
 
             async def work(tx: Transaction) -> None:
-                await self._keys.keep(tx, mutation.key, Answer(204))
+                await self._keys.keep(tx, mutation.key, StoredResponse(204))
                 await also(tx)
 
             await self._f.meta.transact(work)
             return None
 
-    async def unregister(self, mutation: Mutation, catalog_name: str, identifier: Identifier, show: Show) -> bytes:
+    async def unregister(
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, show: RenderTable
+    ) -> bytes:
         """Take the name off a table, and show it as it was last. Raises NoSuchTable, TableProtected.
 
         What is shown is kept under the request's key: the table is not there to be shown again.
@@ -154,7 +156,7 @@ class Dropping:
             await self._refuse_restricted(mutation.caller, found.catalog, identifier, entry)
             try:
                 await self._drop(
-                    mutation, catalog_name, identifier, entry.kind, Answer(200, body=shown), last_seen=entry
+                    mutation, catalog_name, identifier, entry.kind, StoredResponse(200, body=shown), last_seen=entry
                 )
             except PointerMoved:
                 if attempt == _ATTEMPTS:
@@ -182,12 +184,12 @@ class Dropping:
         catalog_name: str,
         identifier: Identifier,
         kind: EntryKind,
-        answer: Answer,
+        answer: StoredResponse,
         *,
         purge: bool = False,
         last_seen: Entry | None = None,
         restorable: bool = True,
-        also: AlsoForgotten | None = None,
+        also: DropStep | None = None,
     ) -> Entry:
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
@@ -209,7 +211,7 @@ class Dropping:
                 await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
             else:
                 await self._remove(tx, found.catalog, identifier, entry, caller, now_ms, purge=purge)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 _kind(entry, "Dropped"),
@@ -237,14 +239,14 @@ class Dropping:
     async def restore(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> Entry:
         """Take a drop back. Raises NoSuchTable when nothing of that name was dropped, AlreadyExists when it lives."""
         f, caller = self._f, mutation.caller
-        sought = await self._entries.seek(f.meta, catalog_name, identifier)
+        lookup = await self._entries.look_up(f.meta, catalog_name, identifier)
         await self._authorizer.check(
             caller,
-            sought.catalog,
+            lookup.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
-            kind=None if sought.entry is None else sought.entry.kind,
+            kind=None if lookup.entry is None else lookup.entry.kind,
         )
         now_ms = f.clock.now_ms()
 
@@ -252,12 +254,12 @@ class Dropping:
             entry = (await self._entries.find(tx, catalog_name, identifier)).entry
             if entry is None:
                 raise NoSuchTable(f"nothing of that name was dropped, or its time is over: {identifier}")
-            await self._keys.keep(tx, mutation.key, Answer(200, entry.id))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, entry.id))
             if entry.dropped_ms is None:
                 raise AlreadyExists(f"it is not dropped: {identifier}")
             await tx.run(rows.RESTORE_ENTRY, now_ms, entry.id)
             restored = entry._replace(dropped_ms=None, expires_ms=None, purge=False, updated_ms=now_ms)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 _kind(entry, "Restored"),
@@ -274,11 +276,11 @@ class Dropping:
     async def purge_now(self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, files: bool) -> None:
         """Give up a dropped entry before its window is over; with `files`, a task removes them."""
         f, caller = self._f, mutation.caller
-        sought = await self._entries.seek(f.meta, catalog_name, identifier)
-        kind = EntryKind.TABLE if sought.entry is None else sought.entry.kind
+        lookup = await self._entries.look_up(f.meta, catalog_name, identifier)
+        kind = EntryKind.TABLE if lookup.entry is None else lookup.entry.kind
         await self._authorizer.check(
             caller,
-            sought.catalog,
+            lookup.catalog,
             Action.DELETE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
@@ -286,18 +288,20 @@ class Dropping:
             privileges=None if kind is EntryKind.VIEW or not files else PURGING,
         )
         if files:
-            check_own(sought.catalog, f"purge a {kind}")
-        await self._refuse_restricted(caller, sought.catalog, identifier, sought.entry)
+            check_own(lookup.catalog, f"purge a {kind}")
+        await self._refuse_restricted(caller, lookup.catalog, identifier, lookup.entry)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, StoredResponse(204))
             found = await self._entries.find(tx, catalog_name, identifier)
             entry = found.entry
             if entry is None or entry.dropped_ms is None:
                 raise NoSuchTable(f"nothing of that name was dropped: {identifier}")
             await self._remove(tx, found.catalog, identifier, entry, caller, now_ms, purge=files or entry.purge)
-            await tell(f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, catalog_name, identifier.namespace, entry)
+            await append_catalog_event(
+                f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, catalog_name, identifier.namespace, entry
+            )
 
         await f.meta.transact(work)
 
@@ -310,13 +314,13 @@ class Dropping:
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Entry:
-            await self._keys.keep(tx, mutation.key, Answer(200, "" if before is None else before.id))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, "" if before is None else before.id))
             entry = (await self._entries.find(tx, catalog_name, identifier)).live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(identifier, kind)
             await tx.run(rows.PROTECT_ENTRY, int(protected), entry.id)
             changed = entry._replace(protected=protected)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 _kind(entry, "Protected" if protected else "Unprotected"),
@@ -343,7 +347,7 @@ class Dropping:
                 system = Caller(root_of(catalog.bucket.owner))
                 identifier = Identifier(levels_of(path), entry.name)
                 await self._remove(tx, catalog, identifier, entry, system, now_ms, purge=entry.purge)
-                await tell(
+                await append_catalog_event(
                     f.outbox,
                     tx,
                     _kind(entry, "Expired"),
@@ -357,7 +361,7 @@ class Dropping:
 
         return await f.meta.transact(work)
 
-    async def discard(self, known: Known) -> None:
+    async def discard(self, known: LiveEntry) -> None:
         """Remove a table that is the server's own, with its files, whatever the undrop window."""
         f, now_ms = self._f, self._f.clock.now_ms()
         catalog, levels, entry = known.catalog, known.namespace.levels, known.entry
@@ -366,7 +370,9 @@ class Dropping:
         async def work(tx: Transaction) -> None:
             await self._remove(tx, catalog, Identifier(levels, entry.name), entry, system, now_ms, purge=True)
             facts = {"purge": "true", "restorable": "false"}
-            await tell(f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, catalog.name, levels, entry, facts=facts)
+            await append_catalog_event(
+                f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, catalog.name, levels, entry, facts=facts
+            )
 
         await f.meta.transact(work)
 
@@ -387,7 +393,7 @@ class Dropping:
             await retain(tx, caller.principal, catalog, identifier, entry.id, now_ms)
             return
         prefixes: Sequence[tuple[str]] = await tx.rows(rows.LOCATIONS_OF, entry.id)
-        purge_task = Purge(
+        purge_task = PurgePayload(
             catalog=catalog.name,
             bucket=catalog.bucket.id,
             bucket_name=catalog.bucket.name,

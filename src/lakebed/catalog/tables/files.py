@@ -26,7 +26,7 @@ from lakebed.objects.rows import BUCKET_COLUMNS, OBJECT_COLUMNS
 from lakebed.objects.writing import NewObject, ObjectWriter
 
 from .. import rows
-from ..commits.shared_history import Anchor, Origin, borrowed_parts, is_worth_borrowing
+from ..commits.shared_history import BaseFile, DocumentSource, shared_parts, should_share_history
 
 MAX_METADATA_BYTES: Final = 50 * 1024 * 1024
 """Largest table metadata file, as it is and unpacked."""
@@ -61,7 +61,7 @@ class FileAddress(NamedTuple):
         return self.key.rstrip("/") + "/"
 
 
-class FileFacts(NamedTuple):
+class FileStat(NamedTuple):
     """What is known of a file without reading it."""
 
     size: int
@@ -76,7 +76,7 @@ class FileSource(Protocol):
         """The whole file. Raises NotFound, TooLarge."""
         ...
 
-    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
         """What is known of each; None for one that is not there."""
         ...
 
@@ -174,17 +174,17 @@ class TableFiles:
         """The whole file, on the catalog's own behalf: who may ask for it was decided before."""
         return (await self.fetch(location, limit))[0]
 
-    async def fetch(self, location: str, limit: int = MAX_METADATA_BYTES) -> tuple[bytes, FileFacts]:
+    async def fetch(self, location: str, limit: int = MAX_METADATA_BYTES) -> tuple[bytes, FileStat]:
         """The same, and what is known of the very file that was read."""
         address = parse_location(location)
         row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
         if row is None or row[BUCKET_COLUMNS] is None:
             raise NotFound(f"no such file. location={location}")
-        facts = FileFacts(*row[_FACTS_AT : _FACTS_AT + len(FileFacts._fields)])
+        facts = FileStat(*row[_FACTS_AT : _FACTS_AT + len(FileStat._fields)])
         source = ContentSource(self._f.contents, facts.size, Content(*row[_CONTENT_AT:]))
         return await _all_of(source, limit), facts
 
-    async def load(self, location: str) -> tuple[bytes, Origin | None]:
+    async def load(self, location: str) -> tuple[bytes, DocumentSource | None]:
         """A metadata file's JSON, and where it is from if the next one may borrow from there. Raises NotFound."""
         address = parse_location(location)
         row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
@@ -197,7 +197,7 @@ class TableFiles:
         if document is not data or not source.extents:
             return document, None
         lender = await self._f.meta.row(object_rows.LENDER, content)
-        return document, Origin(content, None if lender is None else lender[0], source.extents)
+        return document, DocumentSource(content, None if lender is None else lender[0], source.extents)
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
         """The whole file, if the caller may read it."""
@@ -206,11 +206,11 @@ class TableFiles:
         assert found.source is not None  # noqa: S101  # `get` opens the content
         return await _all_of(found.source, limit)
 
-    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
         """What is known of each file; None for one that is not there."""
         return await _stat(self._f.meta, locations)
 
-    async def confirm(self, tx: Transaction, observed: Mapping[str, FileFacts]) -> None:
+    async def confirm(self, tx: Transaction, observed: Mapping[str, FileStat]) -> None:
         """Return if each file is still the one that was observed. Raises PointerMoved for one that is not.
 
         A statement for each 256 files: what was read of them is not read again. A file that was removed and written
@@ -228,15 +228,15 @@ class TableFiles:
         encrypt = await self._admit(address, len(body))
         return await self._ingest(address, [body], encrypt=encrypt)
 
-    async def prepare_table(self, address: FileAddress, text: TableText, anchor: Anchor | None) -> PreparedFile:
+    async def prepare_table(self, address: FileAddress, text: TableText, base_file: BaseFile | None) -> PreparedFile:
         """Store a table's metadata file; what the anchor has of it already is borrowed, where that is worth it.
 
         Raises TooLarge, NoSuchBucket, StorageFull.
         """
         encrypt = await self._admit(address, text.size)
-        if anchor is None or not is_worth_borrowing(text, anchor, encrypt=encrypt):
+        if base_file is None or not should_share_history(text, base_file, encrypt=encrypt):
             return await self._ingest(address, text.pieces, encrypt=encrypt)
-        composed = await self._f.ingester.compose(anchor.loan, borrowed_parts(text, anchor))
+        composed = await self._f.ingester.compose(base_file.loan, shared_parts(text, base_file))
         return PreparedFile(address, NewObject(address.key, _JSON), composed)
 
     async def _admit(self, address: FileAddress, size: int) -> bool:
@@ -284,8 +284,8 @@ class TableFiles:
             await self._f.ingester.discard(prepared.taken)
 
 
-async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileFacts | None]:
-    facts: dict[str, FileFacts | None] = dict.fromkeys(locations)
+async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileStat | None]:
+    facts: dict[str, FileStat | None] = dict.fromkeys(locations)
     by_bucket: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for location in facts:
         address = parse_location(location)
@@ -301,7 +301,7 @@ async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileFacts
             batch += batch[-1:] * (size - len(batch))
             for key, length, etag, modified_ms in await reader.rows(statement, bucket, *batch):
                 for location in keys[key]:
-                    facts[location] = FileFacts(length, etag, modified_ms)
+                    facts[location] = FileStat(length, etag, modified_ms)
     return facts
 
 

@@ -20,12 +20,12 @@ from lakebed.objects.model import Caller
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
 from ..catalogs.properties import check_properties
-from ..entries import Entries, Found, name_taken, no_such_entry
-from ..events import tell
-from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..entries import Entries, ResolvedName, name_taken, no_such_entry
+from ..events import append_catalog_event
+from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Identifier, check_identifier
-from ..locations.claims import Claims, Place
-from ..locations.service import check_location
+from ..locations.claims import EntryLocations, LocationClaims
+from ..locations.directories import check_location
 from ..model import Catalog, Entry, EntryKind, pack_properties, unpack_properties
 from ..rows import entry_columns
 
@@ -71,7 +71,7 @@ class GenericTables:
         authorizer: CatalogAuthorizer,
         entries: Entries,
         keys: IdempotencyKeys,
-        claims: Claims,
+        claims: LocationClaims,
     ) -> None:
         self._f = object_context
         self._claims = claims
@@ -96,10 +96,10 @@ class GenericTables:
         identifier = check_identifier(levels, asked.name)
         _check(asked)
         identity = uuid4()
-        sought = await self._entries.seek(f.meta, catalog_name, identifier)
+        lookup = await self._entries.look_up(f.meta, catalog_name, identifier)
         await self._authorizer.check(
             caller,
-            sought.catalog,
+            lookup.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
@@ -107,17 +107,17 @@ class GenericTables:
         )
         if with_data:
             check_has_files(asked.base_location)
-            await self._check_data(caller, sought.catalog, identifier, identity.hex)
-        found = sought.found
+            await self._check_data(caller, lookup.catalog, identifier, identity.hex)
+        found = lookup.found
         location = _location(found.catalog, asked.base_location)
         now_ms = f.clock.now_ms()
         claim = None
         if location:
-            place = Place(found.catalog, found.namespace, EntryKind.GENERIC_TABLE, identity.hex, location)
-            claim = await self._claims.prepare(caller, place)
+            locations = EntryLocations(found.catalog, found.namespace, EntryKind.GENERIC_TABLE, identity.hex, location)
+            claim = await self._claims.prepare(caller, locations)
 
         async def work(tx: Transaction) -> Entry:
-            await self._keys.keep(tx, mutation.key, Answer(200, identity.hex))
+            await self._keys.keep(tx, mutation.key, StoredResponse(200, identity.hex))
             there = await self._entries.find(tx, catalog_name, identifier)
             if there.entry is not None:
                 raise name_taken(there.entry, identifier, EntryKind.GENERIC_TABLE)
@@ -142,7 +142,7 @@ class GenericTables:
             await tx.run(rows.INSERT_GENERIC_TABLE, entry.id, asked.format, asked.doc, properties)
             if claim is not None:
                 await self._claims.take(tx, claim)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 f"{entry.kind.noun}Created",
@@ -164,7 +164,7 @@ class GenericTables:
         found = await self._entries.get(caller, catalog_name, identifier, kind, Action.GET_TABLE)
         return await self.described(self._f.meta, found, identifier)
 
-    async def described(self, reader: Reader, found: Found, identifier: Identifier) -> GenericTable:
+    async def described(self, reader: Reader, found: ResolvedName, identifier: Identifier) -> GenericTable:
         """What is known of a generic table that was found, whoever asks. Raises NoSuchTable, Corrupted."""
         entry = found.live
         if entry is None or entry.kind is not EntryKind.GENERIC_TABLE:

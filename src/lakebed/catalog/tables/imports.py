@@ -22,11 +22,11 @@ from ..entries import Entries, name_taken
 from ..idempotency import Mutation
 from ..identifiers import Identifier
 from ..model import Entry, EntryKind, Properties, pack_properties, unpack_properties
-from .registration import Registration
+from .registration import TableRegistration
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ImportOrigin:
     """Where a table was imported from."""
 
     metadata_at: str
@@ -48,7 +48,11 @@ class Imports:
     """Imports tables."""
 
     def __init__(
-        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, entries: Entries, registration: Registration
+        self,
+        object_context: ObjectContext,
+        authorizer: CatalogAuthorizer,
+        entries: Entries,
+        registration: TableRegistration,
     ) -> None:
         self._f = object_context
         self._authorizer = authorizer
@@ -72,20 +76,20 @@ class Imports:
         """
         check_properties(properties)
         caller = mutation.caller
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         await self._authorizer.check(
             caller,
-            sought.catalog,
+            lookup.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
-            entry=sought.live,
+            entry=lookup.live,
         )
-        found = sought.found
+        found = lookup.found
         if found.entry is not None:
             if found.live is None or found.entry.kind is not EntryKind.TABLE:
                 raise name_taken(found.entry, identifier, EntryKind.TABLE)
-            entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
+            entry = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
             await self._check_same(identifier, entry, metadata_at, external_token)
             return Imported(Committed(found, entry, await self._entries.metadata(entry)), is_new=False)
 
@@ -112,7 +116,7 @@ class Imports:
             raise AlreadyExists(f"the table is there with another metadata file: {identifier}")
         if external_token is None:
             return
-        origin = await origin_of(self._f.meta, entry.id)
+        origin = await import_origin(self._f.meta, entry.id)
         if origin is None or origin.external_token != external_token:
             raise CommitConflict(
                 f"the table was not imported at this version of the other catalog: {identifier}",
@@ -120,9 +124,9 @@ class Imports:
             )
 
 
-async def origin_of(reader: Reader, entry_id: str) -> Origin | None:
+async def import_origin(reader: Reader, entry_id: str) -> ImportOrigin | None:
     """Where a table was imported from; None if it was not."""
     row = await reader.row(rows.IMPORT_OF, entry_id)
     if row is None:
         return None
-    return Origin(row[0], row[1], unpack_properties(row[2]), row[3], row[4])
+    return ImportOrigin(row[0], row[1], unpack_properties(row[2]), row[3], row[4])

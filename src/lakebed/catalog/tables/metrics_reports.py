@@ -24,7 +24,7 @@ KEPT_MS: Final = 30 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MetricsReport:
     """One report."""
 
     seq: int
@@ -34,7 +34,7 @@ class Report:
     received_ms: int
 
 
-class Reports:
+class MetricsReports:
     """Takes reports in and gives them out."""
 
     def __init__(self, object_context: ObjectContext, entries: Entries) -> None:
@@ -57,19 +57,19 @@ class Reports:
 
     async def list(
         self, caller: Caller, catalog_name: str, identifier: Identifier, *, before: int, limit: int
-    ) -> list[Report]:
+    ) -> list[MetricsReport]:
         """Reports of a table, newest first, from before a sequence number."""
         found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_TABLE)
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
-        return [Report(*row) for row in await self._f.meta.rows(rows.REPORTS_BEFORE, entry.id, before, limit)]
+        return [MetricsReport(*row) for row in await self._f.meta.rows(rows.REPORTS_BEFORE, entry.id, before, limit)]
 
-    async def forget_old(self) -> int:
+    async def delete_expired(self) -> int:
         """Remove reports that are too old; how many."""
         before = self._f.clock.now_ms() - KEPT_MS
 
         async def work(tx: Transaction) -> int:
-            return await tx.run(rows.FORGET_REPORTS, before)
+            return await tx.run(rows.DELETE_OLD_REPORTS, before)
 
         return await self._f.meta.transact(work)
 

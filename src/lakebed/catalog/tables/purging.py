@@ -21,7 +21,7 @@ from lakebed.objects.model import Caller
 from lakebed.objects.rows import versions_behind
 
 from .. import rows
-from .drops import PURGE_KIND, Purge, decode_purge
+from .drops import PURGE_KIND, PurgePayload, decode_purge
 
 _PAGE_KEYS: Final = 1000
 _LEASE_SECONDS: Final = 120.0
@@ -81,7 +81,7 @@ class PurgeWorker:
 
         await self._f.meta.transact(work)
 
-    async def _empty(self, claim: TaskLease, purge: Purge, prefix: str) -> tuple[int, int]:
+    async def _empty(self, claim: TaskLease, purge: PurgePayload, prefix: str) -> tuple[int, int]:
         removed = kept = 0
         bucket_name = purge.bucket_name or purge.catalog
         try:

@@ -15,17 +15,17 @@ from lakebed.objects.model import Caller
 
 from ..access.authorization import CREATE_OR_MOVE, Action, CatalogAuthorizer, Privileges
 from ..commits.metadata_cache import MetadataCache
-from ..commits.publishing import COMMITTED, Also, Pointer, Publisher
+from ..commits.publishing import COMMITTED, PointerUpdate, Publisher, PublishStep
 from ..commits.service import Committed
-from ..entries import Entries, Found, name_taken
+from ..entries import Entries, ResolvedName, name_taken
 from ..external.external_catalogs import check_own
-from ..idempotency import Answer, Mutation
+from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
-from ..locations.claims import ChosenBy, Claims, Place
-from ..locations.service import check_location
+from ..locations.claims import ChosenBy, EntryLocations, LocationClaims
+from ..locations.directories import check_location
 from ..model import EntryKind
 from ..validation.commit import CommitValidator
-from .files import FileFacts, TableFiles, parse_location, unpack_metadata
+from .files import FileStat, TableFiles, parse_location, unpack_metadata
 
 REGISTERED = "Registered"
 
@@ -35,11 +35,11 @@ class _File(NamedTuple):
 
     location: str
     document: bytes
-    observed: Mapping[str, FileFacts]
+    observed: Mapping[str, FileStat]
     metadata: TableMetadata
 
 
-class Registration:
+class TableRegistration:
     """Registers metadata files."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Registration:
         publisher: Publisher,
         validator: CommitValidator,
         cache: MetadataCache,
-        claims: Claims,
+        claims: LocationClaims,
     ) -> None:
         self._f = object_context
         self._claims = claims
@@ -73,7 +73,7 @@ class Registration:
         expected_token: str | None = None,
         operation: str = "register",
         commit_id: str = "",
-        also: Also | None = None,
+        also: PublishStep | None = None,
         follows: bool = False,
     ) -> Committed:
         """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
@@ -111,7 +111,14 @@ class Registration:
         )
 
     async def adopt_table(
-        self, mutation: Mutation, found: Found, identifier: Identifier, metadata_at: str, uuid: str, *, also: Also
+        self,
+        mutation: Mutation,
+        found: ResolvedName,
+        identifier: Identifier,
+        metadata_at: str,
+        uuid: str,
+        *,
+        also: PublishStep,
     ) -> Committed:
         """Give the metadata file that another catalog tells of the name that was found, for who may tell of it.
 
@@ -146,37 +153,39 @@ class Registration:
             file,
             operation="notify",
             also=also,
-            answer=Answer(204),
+            answer=StoredResponse(204),
             chosen_by=ChosenBy.CATALOG,
         )
 
     async def _move(
         self,
         mutation: Mutation,
-        found: Found,
+        found: ResolvedName,
         identifier: Identifier,
         file: _File,
         *,
         operation: str,
         commit_id: str = "",
-        also: Also | None = None,
-        answer: Answer | None = None,
+        also: PublishStep | None = None,
+        answer: StoredResponse | None = None,
         chosen_by: ChosenBy,
     ) -> Committed:
         """Check what a table's metadata file says, and make it the current one."""
         entry, metadata, metadata_at = found.live, file.metadata, file.location
         entry_id = uuid4().hex if entry is None else entry.id
-        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties)
+        locations = EntryLocations(
+            found.catalog, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties
+        )
         # Before the check, which says of files in the directories whether they are there.
-        claim = await self._claims.prepare(mutation.caller, place, chosen_by)
+        claim = await self._claims.prepare(mutation.caller, locations, chosen_by)
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
             before = (await self._entries.metadata(entry)).table
-            was = place._replace(location=before.location, properties=before.properties)
+            was = locations._replace(location=before.location, properties=before.properties)
             # A file that was changed since is nothing that the next one could follow.
             base = before if await self._claims.trusts(was, entry.metadata_at) else None
         checked = await self._validator.check(base, metadata, adopted=base is None)
-        pointer = Pointer(
+        pointer = PointerUpdate(
             found=found,
             identifier=identifier,
             kind=EntryKind.TABLE,
@@ -194,7 +203,7 @@ class Registration:
             observed={**checked.observed, **file.observed},
             also=also,
         )
-        answer = answer or Answer(200, pointer.entry_id)
+        answer = answer or StoredResponse(200, pointer.entry_id)
         (published,) = await self._publisher.publish(mutation, [pointer], answer)
         return Committed(found, published, self._cache.keep(published.version_token, file.document, metadata))
 
@@ -208,9 +217,11 @@ class Registration:
         metadata: ViewMetadata = parse_view(document)
         check_uuid(metadata.uuid)
         entry_id = uuid4().hex
-        place = Place(found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties)
-        claim = await self._claims.prepare(caller, place)
-        pointer = Pointer(
+        locations = EntryLocations(
+            found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
+        )
+        claim = await self._claims.prepare(caller, locations)
+        pointer = PointerUpdate(
             found=found,
             identifier=identifier,
             kind=EntryKind.VIEW,
@@ -225,7 +236,7 @@ class Registration:
             operation="register",
             observed=observed,
         )
-        (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
+        (published,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, pointer.entry_id))
         return Committed(found, published, self._cache.keep(published.version_token, document))
 
     async def _admitted(
@@ -237,38 +248,38 @@ class Registration:
         *,
         overwrite: bool,
         follows: bool = False,
-    ) -> Found:
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+    ) -> ResolvedName:
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         await self._authorizer.check(
             caller,
-            sought.catalog,
-            Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION,
+            lookup.catalog,
+            Action.CREATE_TABLE if lookup.live is None else Action.UPDATE_METADATA_LOCATION,
             namespace=identifier.namespace,
             name=identifier.name,
-            entry=sought.live,
-            told_as=CREATE_OR_MOVE,
+            entry=lookup.live,
+            reported_action=CREATE_OR_MOVE,
             kind=kind,
             # Who only makes names is told that this one is taken. To move one takes what moving pointers takes.
             privileges=OPERATIONS["registerTable overwrite"].target if overwrite else _making(kind),
-            securable=None if overwrite else namespace_securable(sought.catalog.id, identifier.namespace),
+            securable=None if overwrite else namespace_securable(lookup.catalog.id, identifier.namespace),
         )
         if not follows:
-            check_own(sought.catalog, f"register a {kind}")
-        found = sought.found
+            check_own(lookup.catalog, f"register a {kind}")
+        found = lookup.found
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
             raise name_taken(there, identifier, kind)
         if there is not None:
             await self._entries.restrictions.refuse(
                 caller.principal,
-                sought.catalog,
+                lookup.catalog,
                 identifier.namespace,
                 there,
                 "who does not see all of it does not move its pointer",
             )
         return found
 
-    async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileFacts]]:
+    async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileStat]]:
         """The metadata, and the state of the file that it was read from: no pointer goes to another."""
         facts = (await self._files.stat([metadata_at]))[metadata_at]
         try:

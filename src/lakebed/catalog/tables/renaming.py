@@ -10,10 +10,10 @@ from lakebed.objects.context import ObjectContext
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
 from ..entries import Entries, name_taken, no_such_entry
-from ..events import tell
+from ..events import append_catalog_event
 from ..external.bridges.moving import Place, move_bridge
 from ..external.external_catalogs import check_own
-from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Identifier
 from ..model import Entry, EntryKind
 
@@ -60,7 +60,7 @@ class Renaming:
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await self._keys.keep(tx, mutation.key, Answer(204))
+            await self._keys.keep(tx, mutation.key, StoredResponse(204))
             entry = (await self._entries.find(tx, catalog_name, source)).live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(source, kind)
@@ -70,7 +70,7 @@ class Renaming:
             if kind is EntryKind.TABLE:
                 await move_bridge(tx, Place(entry.namespace, source.name), Place(there.namespace.id, target.name))
             await tx.run(rows.RENAME_ENTRY, there.namespace.id, target.name, now_ms, entry.id)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 f"{kind.noun}Renamed",

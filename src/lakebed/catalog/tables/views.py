@@ -13,15 +13,15 @@ from lakebed.objects.context import ObjectContext
 from ..access.authorization import Action, CatalogAuthorizer
 from ..commits.metadata_cache import MetadataCache
 from ..commits.metadata_naming import metadata_address
-from ..commits.publishing import COMMITTED, CREATED, Pointer, Publisher
+from ..commits.publishing import COMMITTED, CREATED, PointerUpdate, Publisher
 from ..commits.service import Committed
-from ..commits.table_locks import Turns
-from ..entries import Entries, Found, name_taken, no_such_entry
+from ..commits.table_locks import TableLocks
+from ..entries import Entries, ResolvedName, name_taken, no_such_entry
 from ..external.external_catalogs import check_own
-from ..idempotency import Answer, Mutation
+from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
-from ..locations.claims import Claims, Place, changed_file, check_places
-from ..locations.service import default_location, stated_paths
+from ..locations.claims import EntryLocations, LocationClaims, check_locations, untrusted_metadata_file
+from ..locations.directories import default_location, stated_paths
 from ..model import EntryKind
 from .files import TableFiles
 
@@ -39,7 +39,7 @@ class Views:
         files: TableFiles,
         publisher: Publisher,
         cache: MetadataCache,
-        claims: Claims,
+        claims: LocationClaims,
     ) -> None:
         self._f = object_context
         self._claims = claims
@@ -48,22 +48,22 @@ class Views:
         self._files = files
         self._publisher = publisher
         self._cache = cache
-        self._turns = Turns()
+        self._locks = TableLocks()
 
     async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateView) -> Committed:
         """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
         identifier = check_identifier(levels, request.name)
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         await self._authorizer.check(
             mutation.caller,
-            sought.catalog,
+            lookup.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
             kind=EntryKind.VIEW,
         )
-        check_own(sought.catalog, "create a view")
-        found = sought.found
+        check_own(lookup.catalog, "create a view")
+        found = lookup.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.VIEW)
         uuid = uuid4()
@@ -80,7 +80,7 @@ class Views:
         updates: tuple[Update, ...],
     ) -> Committed:
         """Commit to a view. Raises CommitConflict, NoSuchView, InvalidInput."""
-        async with self._turns.taken(catalog_name, [identifier]):
+        async with self._locks.hold(catalog_name, [identifier]):
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
                     return await self._replace(mutation, catalog_name, identifier, requirements, updates)
@@ -106,9 +106,11 @@ class Views:
             raise no_such_entry(identifier, EntryKind.VIEW)
         kept = await self._entries.metadata(entry)
         base = parse_view(kept.document)
-        place = Place(found.catalog, found.namespace, EntryKind.VIEW, entry.id, base.location, base.properties)
-        if not await self._claims.trusts(place, entry.metadata_at):
-            raise changed_file(entry.metadata_at)
+        locations = EntryLocations(
+            found.catalog, found.namespace, EntryKind.VIEW, entry.id, base.location, base.properties
+        )
+        if not await self._claims.trusts(locations, entry.metadata_at):
+            raise untrusted_metadata_file(entry.metadata_at)
         check_view(requirements, base)
         new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
         if new is base:
@@ -118,19 +120,21 @@ class Views:
     async def _publish(
         self,
         mutation: Mutation,
-        found: Found,
+        found: ResolvedName,
         identifier: Identifier,
         base: ViewMetadata | None,
         metadata: ViewMetadata,
         entry_id: str,
     ) -> Committed:
-        place = Place(found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties)
-        check_places(place)
+        locations = EntryLocations(
+            found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
+        )
+        check_locations(locations)
         moves = base is None or stated_paths(base) != stated_paths(metadata)
-        claim = await self._claims.prepare(mutation.caller, place) if moves else None
+        claim = await self._claims.prepare(mutation.caller, locations) if moves else None
         document = serialize_view(metadata)
         address = metadata_address(metadata, None if found.live is None else found.live.metadata_at)
-        pointer = Pointer(
+        pointer = PointerUpdate(
             found=found,
             identifier=identifier,
             kind=EntryKind.VIEW,
@@ -145,5 +149,5 @@ class Views:
             event=CREATED if base is None else COMMITTED,
             operation="create" if base is None else "replace",
         )
-        (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, entry_id))
+        (entry,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, entry_id))
         return Committed(found, entry, self._cache.keep(entry.version_token, document))

@@ -1,7 +1,7 @@
 """Validation of commits: whether a table's new state may follow the old one, and whether its new snapshots hold."""
 
 from .commit import CommitValidator
-from .model import DEFAULT_COMMIT_LIMITS, CommitLimits, CommitReport, Level, SnapshotReport
+from .model import DEFAULT_COMMIT_LIMITS, CommitLimits, CommitReport, SnapshotChanges, ValidationLevel
 from .transition import check_transition
 
 __all__ = [
@@ -9,7 +9,7 @@ __all__ = [
     "CommitLimits",
     "CommitReport",
     "CommitValidator",
-    "Level",
-    "SnapshotReport",
+    "SnapshotChanges",
+    "ValidationLevel",
     "check_transition",
 ]

@@ -12,41 +12,40 @@ is where such a file would be; the strict level reads all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from lakebed.core.errors import Corrupted, InvalidInput, NotFound, NotSupported, TooLarge
 from lakebed.iceberg.manifests import ManifestContent, ManifestFile
 from lakebed.iceberg.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
+from lakebed.iceberg.metadata.statistics import PartitionStatisticsFile
 from lakebed.iceberg.metadata.table import TableMetadata
 
-from .ancestry import parents_first
-from .changes import (
-    Changes,
+from .commit_files import CommitFiles, CommitObjects
+from .directory_scope import DirectoryScope, normalized, scope_of
+from .file_changes import (
+    FileChanges,
     already_live,
+    check_operation,
     check_other_vectors,
     check_row_ids,
     check_vectors,
     compare_files,
-    merge_surveys,
+    merge_manifests,
 )
-from .entries import EntryRules, Survey, live_files, survey
-from .lines import by_location, compare_lines
-from .memory import ManifestMemory
+from .manifest_cache import ManifestCache
+from .manifest_entries import EntryRules, ManifestContents, read_added_manifest, read_live_files
+from .manifest_lists import by_location, compare_manifest_lists
 from .model import (
     DEFAULT_COMMIT_LIMITS,
-    Allowance,
+    CommitBudget,
     CommitLimits,
     CommitReport,
     FileKey,
-    Level,
-    SnapshotReport,
+    SnapshotChanges,
     TrackedFile,
+    ValidationLevel,
 )
-from .objects import CommitFiles, CommitObjects
-from .operations import check_operation
-from .scope import scope_of, spelled
-from .statistics import check_statistics
 from .transition import check_transition
 
 __all__ = ["CommitValidator"]
@@ -64,14 +63,14 @@ class CommitValidator:
         self,
         files: CommitFiles,
         *,
-        level: Level = Level.STANDARD,
+        level: ValidationLevel = ValidationLevel.STANDARD,
         limits: CommitLimits = DEFAULT_COMMIT_LIMITS,
-        memory: ManifestMemory | None = None,
+        memory: ManifestCache | None = None,
     ) -> None:
         self._files = files
         self._level = level
         self._limits = limits
-        self._memory = memory or ManifestMemory()
+        self._memory = memory or ManifestCache()
 
     async def check(self, base: TableMetadata | None, new: TableMetadata, *, adopted: bool = False) -> CommitReport:
         """Check that `new` may follow `base`. Raises InvalidInput, TooLarge, CommitConflict.
@@ -81,8 +80,8 @@ class CommitValidator:
         that its manifests are there, and what it added itself. The strict level looks for all their live files.
         """
         if base is not None:
-            check_transition(base, new, strict=self._level is Level.STRICT)
-        objects = CommitObjects(self._files, Allowance(self._limits), self._memory)
+            check_transition(base, new, strict=self._level is ValidationLevel.STRICT)
+        objects = CommitObjects(self._files, CommitBudget(self._limits), self._memory)
         return await _Validation(objects, self._level, self._limits, base, new, adopted=adopted).run()
 
 
@@ -92,7 +91,7 @@ class _Validation:
     def __init__(
         self,
         objects: CommitObjects,
-        level: Level,
+        level: ValidationLevel,
         limits: CommitLimits,
         base: TableMetadata | None,
         new: TableMetadata,
@@ -102,12 +101,12 @@ class _Validation:
         self._base = base
         self._new = new
         self._adopted = adopted
-        self._strict = level is Level.STRICT
+        self._strict = level is ValidationLevel.STRICT
         self._limits = limits
         self._objects = objects
         self._scope = scope_of([new] if base is None else [new, base])
         self._lines: dict[int, Mapping[str, ManifestFile] | None] = {}
-        self._surveys: dict[str, Survey] = {}
+        self._surveys: dict[str, ManifestContents] = {}
         """What the commit's own manifests hold, for its later snapshots."""
 
     async def run(self) -> CommitReport:
@@ -115,9 +114,9 @@ class _Validation:
         if self._adopted:
             heads = {reference.snapshot_id for reference in self._new.refs.values()}
             added = [snapshot for snapshot in added if snapshot.snapshot_id in heads]
-        reports = [await self._check_snapshot(snapshot) for snapshot in parents_first(added)]
+        reports = [await self._check_snapshot(snapshot) for snapshot in _parents_first(added)]
         await self._check_removed_specs()
-        await check_statistics(self._base, self._new, self._scope, self._objects, self._limits)
+        await _check_statistics(self._base, self._new, self._scope, self._objects, self._limits)
         return CommitReport(tuple(reports), self._objects.observed)
 
     def _known(self, snapshot_id: int | None) -> Snapshot | None:
@@ -129,7 +128,7 @@ class _Validation:
 
     # -- one snapshot ---------------------------------------------------------------------------------------------
 
-    async def _check_snapshot(self, snapshot: Snapshot) -> SnapshotReport:
+    async def _check_snapshot(self, snapshot: Snapshot) -> SnapshotChanges:
         if snapshot.manifest_list is None:
             raise InvalidInput(
                 f"a new snapshot needs a manifest-list. snapshot={snapshot.snapshot_id}", argument="manifest-list"
@@ -140,16 +139,16 @@ class _Validation:
         lines = await self._lines_of(snapshot)
         if lines is None:
             self._admit_opaque(where)
-            return SnapshotReport(snapshot.snapshot_id, snapshot.operation, is_opaque=True)
+            return SnapshotChanges(snapshot.snapshot_id, snapshot.operation, is_opaque=True)
         parent = await self._parent_lines(snapshot)
         version, specs = self._new.format_version, self._new.specs
-        compared = compare_lines(snapshot, lines, parent, format_version=version, spec_ids=specs)
+        compared = compare_manifest_lists(snapshot, lines, parent, format_version=version, spec_ids=specs)
         await self._find_manifests(compared.added if parent is not None else lines)
         found = await self._read_own(snapshot, compared.added)
         live, lost = await self._read_dropped(compared.removed)
         is_opaque = found.is_opaque or live is None
         if parent is None or live is None or is_opaque:
-            changes = Changes(found.added, found.existing, found.deleted)
+            changes = FileChanges(found.added, found.existing, found.deleted)
         else:
             has_parent = snapshot.parent_snapshot_id is not None
             changes = compare_files(found, live, has_parent=has_parent, strict=self._strict)
@@ -159,7 +158,7 @@ class _Validation:
             check_row_ids(changes)
         await self._find_files(changes.added.values())
         await self._check_inherited(compared.inherited, changes, knows_parent=parent is not None)
-        return SnapshotReport(
+        return SnapshotChanges(
             snapshot.snapshot_id,
             snapshot.operation,
             manifests_inherited=len(compared.inherited),
@@ -183,9 +182,9 @@ class _Validation:
             if where is None:
                 self._lines[key] = None
             elif is_old:
-                self._lines[key] = await self._old_lines(spelled(where), snapshot)
+                self._lines[key] = await self._old_lines(normalized(where), snapshot)
             else:
-                self._lines[key] = await self._new_lines(spelled(where), snapshot)
+                self._lines[key] = await self._new_lines(normalized(where), snapshot)
         return self._lines[key]
 
     async def _new_lines(self, where: str, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
@@ -201,7 +200,7 @@ class _Validation:
         except (NotFound, InvalidInput) as error:
             # Without it nobody could tell what the new snapshot takes over. A branch can be set back to before it.
             raise Corrupted(f"manifest list of the parent snapshot cannot be read. location={where}") from error
-        return None if found is None else {spelled(line.path): line for line in found.lines}
+        return None if found is None else {normalized(line.path): line for line in found.lines}
 
     def _lists_before(self, snapshot: Snapshot, generations: int = _GENERATIONS) -> Iterator[str]:
         """Where the lists of the nearest ancestors are, the parent's first; only those in the table's directories."""
@@ -209,7 +208,7 @@ class _Validation:
             parent = self._known(snapshot.parent_snapshot_id)
             if parent is None:
                 return
-            if parent.manifest_list is not None and self._scope.holds(location := spelled(parent.manifest_list)):
+            if parent.manifest_list is not None and self._scope.holds(location := normalized(parent.manifest_list)):
                 yield location
             snapshot = parent
 
@@ -250,7 +249,7 @@ class _Validation:
                     f" manifest={location} listed={line.length} found={found[location].size}"
                 )
 
-    async def _read_own(self, snapshot: Snapshot, lines: Mapping[str, ManifestFile]) -> Survey:
+    async def _read_own(self, snapshot: Snapshot, lines: Mapping[str, ManifestFile]) -> ManifestContents:
         first_row_id = snapshot.first_row_id or 0
         rules = EntryRules(
             snapshot_id=snapshot.snapshot_id,
@@ -263,8 +262,8 @@ class _Validation:
             strict=self._strict,
         )
 
-        def parse(data: bytes, location: str, line: ManifestFile) -> Survey:
-            return survey(data, location, line, rules, self._limits)
+        def parse(data: bytes, location: str, line: ManifestFile) -> ManifestContents:
+            return read_added_manifest(data, location, line, rules, self._limits)
 
         surveys = await self._objects.manifests(lines, parse)
         for location, found in surveys.items():
@@ -273,7 +272,7 @@ class _Validation:
             if found.is_opaque:
                 self._admit_opaque(location)
             self._surveys[location] = found
-        return merge_surveys(found for found in surveys.values() if found is not None)
+        return merge_manifests(found for found in surveys.values() if found is not None)
 
     async def _read_dropped(self, lines: Mapping[str, ManifestFile]) -> tuple[dict[FileKey, TrackedFile] | None, int]:
         """The live files of manifests that a snapshot drops, unless encrypted; how many of the manifests are lost.
@@ -294,16 +293,16 @@ class _Validation:
         if self._strict:
             raise NotSupported(f"encrypted manifests cannot be validated strictly. location={location}")
 
-    async def _read_old(self, lines: Mapping[str, ManifestFile]) -> dict[str, Survey | None]:
-        def parse(data: bytes, location: str, line: ManifestFile) -> Survey:
+    async def _read_old(self, lines: Mapping[str, ManifestFile]) -> dict[str, ManifestContents | None]:
+        def parse(data: bytes, location: str, line: ManifestFile) -> ManifestContents:
             try:
-                return live_files(data, line, self._limits)
+                return read_live_files(data, line, self._limits)
             except TooLarge:
                 raise
             except InvalidInput as error:
                 raise Corrupted(f"manifest of the parent snapshot cannot be read. location={location}") from error
 
-        found: dict[str, Survey | None] = {
+        found: dict[str, ManifestContents | None] = {
             location: self._surveys[location] for location in lines if location in self._surveys
         }
         found |= await self._objects.remembered({key: line for key, line in lines.items() if key not in found})
@@ -322,7 +321,7 @@ class _Validation:
                 )
 
     async def _check_inherited(
-        self, inherited: Mapping[str, ManifestFile], changes: Changes, *, knows_parent: bool
+        self, inherited: Mapping[str, ManifestFile], changes: FileChanges, *, knows_parent: bool
     ) -> None:
         """Refuse files and deletion vectors that the manifests which stay have already, as far as these are read."""
         if self._strict:
@@ -365,11 +364,13 @@ class _Validation:
             chosen[location] = line
         return chosen
 
-    def _check_places(self, found: Survey | None) -> None:
+    def _check_places(self, found: ManifestContents | None) -> None:
         for file in () if found is None else (*found.existing.values(), *found.added.values()):
             self._scope.locate(file.location, "file")
 
-    async def _check_all(self, inherited: Mapping[str, ManifestFile], changes: Changes, *, knows_parent: bool) -> None:
+    async def _check_all(
+        self, inherited: Mapping[str, ManifestFile], changes: FileChanges, *, knows_parent: bool
+    ) -> None:
         """The strict level: every live file of the snapshot is there, once; vectors are about live data files."""
         vectors = {file.referenced for file in changes.added.values() if file.referenced is not None}
         live = {**changes.kept, **changes.added}
@@ -393,7 +394,7 @@ class _Validation:
                 raise InvalidInput(f"deletion vector is about a file that is not live. file={file.referenced}")
 
 
-def _check_stays(found: Survey, changes: Changes, vectors: Collection[str]) -> None:
+def _check_stays(found: ManifestContents, changes: FileChanges, vectors: Collection[str]) -> None:
     for files in (found.existing, found.added):
         if not changes.added.keys().isdisjoint(files):
             raise already_live(files[next(iter(changes.added.keys() & files.keys()))])
@@ -403,3 +404,50 @@ def _check_stays(found: Survey, changes: Changes, vectors: Collection[str]) -> N
 
 def _count(files: Mapping[FileKey, TrackedFile], *, data: bool) -> int:
     return sum(file.is_data is data for file in files.values())
+
+
+def _parents_first(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """The snapshots, each after its parent. Raises InvalidInput for one that comes from itself."""
+    waiting = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
+    ordered: list[Snapshot] = []
+    for snapshot in snapshots:
+        line: dict[int, Snapshot] = {}
+        following: Snapshot | None = waiting.pop(snapshot.snapshot_id, None)
+        while following is not None:
+            line[following.snapshot_id] = following
+            parent_id = following.parent_snapshot_id
+            if parent_id in line:
+                raise InvalidInput(f"snapshot is its own ancestor. snapshot={parent_id}", argument="parent-snapshot-id")
+            following = None if parent_id is None else waiting.pop(parent_id, None)
+        ordered += reversed(line.values())
+    return ordered
+
+
+async def _check_statistics(
+    base: TableMetadata | None, new: TableMetadata, scope: DirectoryScope, objects: CommitObjects, limits: CommitLimits
+) -> None:
+    """Check the statistics files that the commit adds. Raises InvalidInput, TooLarge."""
+    known = set() if base is None else {_statistics_identity(file) for file in _statistics_files(base)}
+    added = [file for file in _statistics_files(new) if _statistics_identity(file) not in known]
+    if len(added) > limits.statistics_files:
+        raise TooLarge(f"commit has too many statistics files. maximum={limits.statistics_files}")
+    if sum(file.file_size_in_bytes for file in added) > limits.statistics_bytes:
+        raise TooLarge(f"commit has too many bytes of statistics. maximum={limits.statistics_bytes}")
+    located = [(scope.locate(file.statistics_path, "statistics file"), file.file_size_in_bytes) for file in added]
+    found = await objects.find((location for location, _ in located), "statistics file")
+    for location, size in located:
+        if size > limits.statistics_file_bytes:
+            raise TooLarge(f"statistics file is too large. location={location} maximum={limits.statistics_file_bytes}")
+        if found[location].size != size:
+            raise InvalidInput(
+                f"statistics file has another size than the commit says."
+                f" location={location} said={size} found={found[location].size}"
+            )
+
+
+def _statistics_files(table: TableMetadata) -> list[PartitionStatisticsFile]:
+    return [*table.statistics, *table.partition_statistics]
+
+
+def _statistics_identity(file: PartitionStatisticsFile) -> tuple[int, str, int]:
+    return file.snapshot_id, file.statistics_path, file.file_size_in_bytes

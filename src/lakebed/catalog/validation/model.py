@@ -10,21 +10,21 @@ from typing import Final, NamedTuple, TypeAlias
 from lakebed.core.errors import TooLarge
 from lakebed.iceberg.manifests import DEFAULT_LIMITS, FileContent, ReadLimits
 
-from ..tables.files import FileFacts
+from ..tables.files import FileStat
 
 __all__ = [
     "DEFAULT_COMMIT_LIMITS",
-    "Allowance",
+    "CommitBudget",
     "CommitLimits",
     "CommitReport",
     "FileKey",
-    "Level",
-    "SnapshotReport",
+    "SnapshotChanges",
     "TrackedFile",
+    "ValidationLevel",
 ]
 
 
-class Level(StrEnum):
+class ValidationLevel(StrEnum):
     """How far a commit's snapshots are followed."""
 
     STANDARD = "standard"
@@ -85,7 +85,7 @@ class TrackedFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotReport:
+class SnapshotChanges:
     """What one snapshot changes."""
 
     snapshot_id: int
@@ -107,11 +107,11 @@ class SnapshotReport:
 class CommitReport:
     """What was found good: each new snapshot, and the state of every object that the verdict rests on."""
 
-    snapshots: tuple[SnapshotReport, ...] = ()
-    observed: Mapping[str, FileFacts] = field(default_factory=dict)
+    snapshots: tuple[SnapshotChanges, ...] = ()
+    observed: Mapping[str, FileStat] = field(default_factory=dict)
 
 
-class Allowance:
+class CommitBudget:
     """What is left of a commit's limits."""
 
     def __init__(self, limits: CommitLimits) -> None:

@@ -8,7 +8,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.iceberg.documents import DocumentElement
 from lakebed.iceberg.metadata.table import TableMetadata
 
-from .evolution import check_evolution
+from .schema_evolution import check_evolution
 
 __all__ = ["check_transition", "means_the_same"]
 

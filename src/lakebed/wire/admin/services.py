@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakebed.catalog.external.federation.service import Federation
 from lakebed.catalog.idempotency import IdempotencyKeys
-from lakebed.catalog.labels.service import Labelling
+from lakebed.catalog.labels.service import LabelManagement
 from lakebed.catalog.maintenance.service import TableMaintenance
 from lakebed.catalog.maintenance.tasks.service import TaskService
 from lakebed.catalog.policies.attachments import PolicyAttachments
@@ -41,5 +41,5 @@ class AdminServices:
     failover: Failover
     attaching: PolicyAttachments
     coverage: PolicyCoverage
-    labelling: Labelling
+    labelling: LabelManagement
     federation: Federation

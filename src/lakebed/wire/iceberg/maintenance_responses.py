@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.identifiers import display
 from lakebed.catalog.maintenance.jobs.config import EffectiveConfig
 from lakebed.catalog.maintenance.jobs.model import AuditEvent, Findings, JobRecord, MaintenanceJob
@@ -60,7 +60,7 @@ def report_document(seen: JobView) -> Document:
     }
 
 
-def job_document(known: Known, job: MaintenanceJob) -> Document:
+def job_document(known: LiveEntry, job: MaintenanceJob) -> Document:
     """A job."""
     counts = job.counts
     return {
@@ -104,7 +104,7 @@ def job_document(known: Known, job: MaintenanceJob) -> Document:
     }
 
 
-def scheduler_document(known: Known, view: SchedulerView) -> Document:
+def scheduler_document(known: LiveEntry, view: SchedulerView) -> Document:
     """How the maintenance of a table stands."""
     config = view.effective.config
     return {
@@ -146,7 +146,7 @@ def held_documents(held: Sequence[QuarantinedFile]) -> list[Document]:
     ]
 
 
-def _table(known: Known) -> Document:
+def _table(known: LiveEntry) -> Document:
     return {
         "table_bucket": known.catalog.name,
         "namespace": display(known.namespace.levels),

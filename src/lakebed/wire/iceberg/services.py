@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakebed.catalog.access.data_access import DataAccess
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.metadata_pointers import PointerMoves
-from lakebed.catalog.commits.refs import References
+from lakebed.catalog.commits.refs import BranchesAndTags
 from lakebed.catalog.commits.rollback import Rollback
 from lakebed.catalog.commits.service import Commits
-from lakebed.catalog.diagnostics.examination import Examination
+from lakebed.catalog.diagnostics.catalog_inventory import CatalogInventories
 from lakebed.catalog.diagnostics.recovery import Recovery
-from lakebed.catalog.diagnostics.survey import Surveys
+from lakebed.catalog.diagnostics.table_diagnostics import TableDiagnostics
 from lakebed.catalog.entries import Entries
 from lakebed.catalog.external.bridges.service import Bridges
 from lakebed.catalog.external.bridges.syncing import Syncing
@@ -22,12 +22,12 @@ from lakebed.catalog.external.notifications import Notifications
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.catalog.maintenance.jobs.service import MaintenanceJobs
 from lakebed.catalog.namespaces import Namespaces
-from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.catalog.tables.creation import Creation
 from lakebed.catalog.tables.drops import Dropping
 from lakebed.catalog.tables.imports import Imports
-from lakebed.catalog.tables.metrics_reports import Reports
-from lakebed.catalog.tables.registration import Registration
+from lakebed.catalog.tables.metrics_reports import MetricsReports
+from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.catalog.tables.renaming import Renaming
 from lakebed.catalog.tables.views import Views
 from lakebed.core.clock import Clock
@@ -44,13 +44,13 @@ DeletedKeys = Callable[[bytes], Sequence[str]]
 class TableExtensions:
     """The use cases behind the routes that table buckets add to the Iceberg specification."""
 
-    refs: References
+    refs: BranchesAndTags
     pointers: PointerMoves
     rollback: Rollback
     imports: Imports
-    examination: Examination
+    examination: TableDiagnostics
     recovery: Recovery
-    surveys: Surveys
+    surveys: CatalogInventories
     bridges: Bridges
     syncing: Syncing
 
@@ -61,18 +61,18 @@ class IcebergServices:
 
     meta: MetaStore
     clock: Clock
-    catalogs: Catalogs
+    catalogs: CatalogService
     namespaces: Namespaces
     entries: Entries
     creation: Creation
     commits: Commits
-    registration: Registration
+    registration: TableRegistration
     views: Views
     dropping: Dropping
     renaming: Renaming
     notifications: Notifications
-    reports: Reports
-    scans: Scans
+    reports: MetricsReports
+    scans: ScanPlans
     keys: IdempotencyKeys
     data_access: DataAccess
     vending: CredentialVending

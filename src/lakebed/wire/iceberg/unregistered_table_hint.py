@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.catalog.locations.service import PATH_PROPERTIES
+from lakebed.catalog.locations.directories import PATH_PROPERTIES
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.http.message import Request
 

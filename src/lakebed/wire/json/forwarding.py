@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from lakebed.catalog.external.federation.connections import Backed
 from lakebed.catalog.external.federation.service import Federation
-from lakebed.catalog.idempotency import Answer, IdempotencyKeys
+from lakebed.catalog.idempotency import IdempotencyKeys, StoredResponse
 from lakebed.core.errors import InvalidInput, NotSupported, Unavailable
 from lakebed.wire.http.message import Response
 
@@ -79,7 +79,7 @@ async def _forward_change(services: F, request: JsonRequest, backed: Backed, for
         key = request.mutation.key
         if key is not None and error.undecided and not backed.remote.keeps_keys:
             model = error_model(error)
-            await services.keys.keep_refusal(key, Answer(model.status, body=error_document(model, str(error))))
+            await services.keys.keep_refusal(key, StoredResponse(model.status, body=error_document(model, str(error))))
         raise
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
-from lakebed.catalog.idempotency import Answer, IdempotencyKeys, RequestKey
+from lakebed.catalog.idempotency import IdempotencyKeys, RequestKey, StoredResponse
 from lakebed.core.errors import DuplicateRequest, InvalidInput, LakebedError
 from lakebed.wire.http.message import RAW_ERRORS, Request, Response
 
@@ -64,4 +64,4 @@ async def _keep_error(keys: IdempotencyKeys, key: RequestKey, error: LakebedErro
     model = error_model(error)
     if model.status in _KEPT_STATUSES and not isinstance(error, DuplicateRequest):
         document = error_document(model, client_message(error, model))
-        await keys.keep_refusal(key, Answer(model.status, body=document))
+        await keys.keep_refusal(key, StoredResponse(model.status, body=document))

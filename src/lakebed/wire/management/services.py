@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
-from lakebed.catalog.catalogs.management import CatalogManagement, Leave
+from lakebed.catalog.catalogs.management import CatalogManagement, ServerTableRemoval
 from lakebed.catalog.external.federation.connections import Connections
 from lakebed.catalog.external.federation.service import Federation
 from lakebed.core.access import Credential, ResourceRules, Securable
@@ -40,7 +40,7 @@ class ManagementServices:
         object_context: ObjectContext,
         root: Credential,
         issuer: CredentialIssuer,
-        leave: Leave,
+        leave: ServerTableRemoval,
         federation: Federation | None = None,
     ) -> ManagementServices:
         """The use cases on an object store's facilities. `leave` clears catalogs that are to be deleted."""

@@ -9,7 +9,7 @@ from lakebed.catalog.entries import Entries
 from lakebed.catalog.external.federation.service import Federation
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.catalog.policies.attachments import PolicyAttachments
-from lakebed.catalog.policies.policies import Policies
+from lakebed.catalog.policies.policies import PolicyManagement
 from lakebed.catalog.policies.policy_types import PolicyTypes
 from lakebed.catalog.policies.policy_versions import PolicyVersions
 from lakebed.catalog.tables.drops import Dropping
@@ -35,7 +35,7 @@ class PolarisServices:
     access_delegation: AccessDelegation
     store: StoreAddress
     region: str
-    policies: Policies
+    policies: PolicyManagement
     policy_types: PolicyTypes
     attaching: PolicyAttachments
     policy_versions: PolicyVersions

@@ -10,7 +10,7 @@ from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import AlreadyExists
 from lakebed.core.secrets import Secret
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
 from tests.catalog.harness import CatalogHarness, name
 from tests.objects.stores import ROOT

@@ -14,7 +14,7 @@ from lakebed.catalog.maintenance.jobs.rows import NEXT_VERSION
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import Unavailable
 from lakebed.meta.seam import Transaction
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, Neighbour, foreign_history
 from tests.catalog.harness import CatalogHarness, Eventful, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT

@@ -12,7 +12,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput, NoSuchBucket, NoSuchNamespace, NotFound
 from lakebed.core.secrets import Secret
 from lakebed.meta.seam import Transaction
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
 from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.stores import ROOT

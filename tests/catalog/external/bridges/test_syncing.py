@@ -9,7 +9,7 @@ from lakebed.catalog.external.bridges.syncing import SyncRequest
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NotFound, Unavailable
 from lakebed.net.http import Http
-from tests.catalog.extended import extended, no_network
+from tests.catalog.extension_catalog import extended, no_network
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, History, Neighbour, foreign_history
 from tests.catalog.harness import CatalogHarness, may, name, set_properties
 from tests.objects.stores import ROOT

@@ -12,7 +12,7 @@ import pytest
 from lakebed.catalog import rows as catalog_rows
 from lakebed.catalog.commits.commit_log import CommitRecord
 from lakebed.catalog.commits.publishing import Publisher
-from lakebed.catalog.diagnostics.chain import LineStatus, State, walk
+from lakebed.catalog.diagnostics.commit_chain import ChainStatus, TableVersion, check_chain
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.maintenance.jobs import removal
@@ -130,8 +130,8 @@ async def test_a_removal_of_more_than_a_batch_is_one_line_of_the_log(
     after = await job_catalog.catalog.entry(table)
     assert (after.metadata_at, after.generation) == (before.metadata_at, before.generation + 1)
     records = [CommitRecord(*row) for row in await job_catalog.store.meta.rows(catalog_rows.COMMITS_OF, after.id, 100)]
-    line = walk(State(after.metadata_at, after.version_token), after.generation, records)
-    assert line.status is LineStatus.COMPLETE
+    line = check_chain(TableVersion(after.metadata_at, after.version_token), after.generation, records)
+    assert line.status is ChainStatus.COMPLETE
     assert line.findings[0].operation == removal.OPERATION
     await job_catalog.append(table)
     await job_catalog.check_whole(table)

@@ -44,8 +44,9 @@ FILES_NOBODY_WROTE: Final = (
 )
 """Tests that append files which are not there, at paths that are of no table.
 
-No such commit is taken: a table's files are in its own directories (`catalog/validation/scope.py`), and they are there
-when they become visible. With the files in place the tests are to pass, each of them.
+Such a commit is rejected: a table's files are in its own directories
+(`catalog/validation/directory_scope.py`), and they exist when they become visible. With the files in place, each of the
+tests must pass.
 """
 
 CANNOT_PASS: Final[Mapping[str, tuple[str, ...]]] = {

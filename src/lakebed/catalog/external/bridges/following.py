@@ -13,7 +13,7 @@ from lakebed.catalog.entries import Entries
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import Entry
 from lakebed.catalog.tables.files import TableFiles
-from lakebed.catalog.tables.registration import Registration
+from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.core.errors import CommitConflict, NotFound
 from lakebed.meta.seam import Transaction
 from lakebed.net.hosts import AllowedHosts
@@ -57,7 +57,7 @@ class Following:
         object_context: ObjectContext,
         entries: Entries,
         files: TableFiles,
-        registration: Registration,
+        registration: TableRegistration,
         bridges: Bridges,
         outcomes: Outcomes,
         http: Http,
@@ -140,7 +140,7 @@ class Following:
 
     async def _tidied(self, bridged: Bridged, local: Entry) -> Entry | None:
         """The table at its present version, if nothing happened to it but that maintenance removed files."""
-        now = (await self._entries.seek(self._f.meta, bridged.catalog.name, bridged.identifier)).live
+        now = (await self._entries.look_up(self._f.meta, bridged.catalog.name, bridged.identifier)).live
         if now is None or (now.id, now.metadata_at) != (local.id, local.metadata_at):
             return None
         return None if now.version_token == local.version_token else now

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from lakebed.catalog.events import tell
+from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.model import Entry
 from lakebed.core.errors import CommitConflict, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.meta.seam import Transaction
@@ -65,7 +65,7 @@ class Outcomes:
         async def work(tx: Transaction) -> None:
             written = await self._set_state(tx, replace(bridge, state=state, due_ms=self._next_due_ms(bridge, state)))
             if written and state.status is not before.status:
-                await tell(
+                await append_catalog_event(
                     f.outbox,
                     tx,
                     "TableBridgeFailed",

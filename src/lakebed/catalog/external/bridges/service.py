@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 from lakebed.catalog.access.authorization import CREATE_OR_MOVE, Action, CatalogAuthorizer
-from lakebed.catalog.entries import Entries, Found
-from lakebed.catalog.events import tell
+from lakebed.catalog.entries import Entries, ResolvedName
+from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import NotFound
@@ -59,7 +59,7 @@ class Bridges:
         found = await self._admitted(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
         return await self.of(self._f.meta, found, identifier)
 
-    async def of(self, reader: Reader, found: Found, identifier: Identifier) -> Bridged:
+    async def of(self, reader: Reader, found: ResolvedName, identifier: Identifier) -> Bridged:
         """The bridge of a name that was looked up."""
         row = await reader.row(rows.FIND, found.namespace.id, identifier.name)
         bridge = None if row is None else rows.bridge_from(row)
@@ -85,7 +85,7 @@ class Bridges:
             before = await self.of(tx, await self._entries.find(tx, catalog_name, identifier), identifier)
             made = self.new(before, config, secrets, now_ms)
             await self.put(tx, made)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 "TableBridgeConfigured",
@@ -106,7 +106,7 @@ class Bridges:
         identifier: Identifier,
         config: BridgeConfig,
         secrets: RemoteSecrets,
-    ) -> Found:
+    ) -> ResolvedName:
         """The name, if the caller may give it this bridge. Raises InvalidInput, AccessDenied."""
         check_config(config, secrets)
         found = await self._admitted(caller, catalog_name, identifier, Action.CREATE_TABLE)
@@ -120,9 +120,9 @@ class Bridges:
 
     async def admit_move(self, caller: Caller, catalog_name: str, identifier: Identifier) -> None:
         """Return if the caller may have the table follow the other side. Raises NoSuchNamespace, AccessDenied."""
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
-        action = Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION
-        await self._admitted(caller, catalog_name, identifier, action, told_as=CREATE_OR_MOVE)
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
+        action = Action.CREATE_TABLE if lookup.live is None else Action.UPDATE_METADATA_LOCATION
+        await self._admitted(caller, catalog_name, identifier, action, reported_action=CREATE_OR_MOVE)
 
     async def remove(self, caller: Caller, catalog_name: str, identifier: Identifier) -> None:
         """Take the bridge off a name. The table stays as it is. Raises NotFound."""
@@ -134,7 +134,7 @@ class Bridges:
             found = await self._entries.find(tx, catalog_name, identifier)
             if not await tx.run(rows.DELETE, found.namespace.id, identifier.name):
                 raise NotFound(f"no bridge is configured: {identifier}")
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 "TableBridgeRemoved",
@@ -190,19 +190,19 @@ class Bridges:
     # -- who may --------------------------------------------------------------------------------------------------
 
     async def _admitted(
-        self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action, *, told_as: str = ""
-    ) -> Found:
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action, *, reported_action: str = ""
+    ) -> ResolvedName:
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         await self._authorizer.check(
             caller,
-            sought.catalog,
+            lookup.catalog,
             action,
             namespace=identifier.namespace,
             name=identifier.name,
-            entry=sought.live,
-            told_as=told_as,
+            entry=lookup.live,
+            reported_action=reported_action,
         )
-        return sought.found
+        return lookup.found
 
     async def _admit_folder(self, caller: Caller, folder: str) -> None:
         """Return if the caller may read the folder: from now on it is read for him."""

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.catalogs.properties import check_properties
-from lakebed.catalog.catalogs.service import Catalogs
-from lakebed.catalog.events import tell
+from lakebed.catalog.catalogs.service import CatalogService
+from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.model import Catalog
 from lakebed.core.access import ResourceRules
 from lakebed.core.errors import NotFound, StateConflict
@@ -57,7 +57,7 @@ class Connections:
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         vault: Vault,
         remotes: Remotes,
     ) -> None:
@@ -192,7 +192,7 @@ class Connections:
 
     async def _tell(self, tx: Transaction, kind: str, caller: Caller, connection: Connection, now_ms: int) -> None:
         facts = {"uri": connection.config.uri, "authentication": connection.config.auth.kind}
-        await tell(self._f.outbox, tx, kind, caller, now_ms, connection.name, facts=facts)
+        await append_catalog_event(self._f.outbox, tx, kind, caller, now_ms, connection.name, facts=facts)
 
 
 def check_connection(config: ConnectionConfig, secrets: RemoteSecrets) -> None:

@@ -10,8 +10,8 @@ import msgspec
 
 from lakebed.catalog import rows as own
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
-from lakebed.catalog.access.granted_listing import HeldEntries
-from lakebed.catalog.idempotency import Answer, Mutation
+from lakebed.catalog.access.granted_listing import GrantedEntries
+from lakebed.catalog.idempotency import Mutation, StoredResponse
 from lakebed.catalog.identifiers import Identifier, Levels, check_identifier, check_namespace, levels_of, path_of
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.rows import namespace_from
@@ -93,7 +93,7 @@ class RemoteEntries:
         row = await self._meta.row(own.NAMESPACE, backed.catalog_id, path_of(levels))
         if caller.principal.grants is None or row is None:
             return None
-        held = HeldEntries(self._meta, caller, backed.catalog, namespace_from(row), kind)
+        held = GrantedEntries(self._meta, caller, backed.catalog, namespace_from(row), kind)
         one = await held.one()
         if one is None:
             return None
@@ -161,7 +161,7 @@ class RemoteEntries:
 
         query = {"purgeRequested": "true"} if purge else {}
         request = RemoteRequest("DELETE", await self.path(backed, identifier, kind), query)
-        await self._passing.change(mutation, backed, request, missing(kind), record, Answer(204))
+        await self._passing.change(mutation, backed, request, missing(kind), record, StoredResponse(204))
 
     async def rename(self, mutation: Mutation, backed: Backed, asked: Rename, kind: EntryKind) -> None:
         """Give it another name; grants go along. Raises NoSuchTable, NoSuchView, AlreadyExists."""
@@ -192,7 +192,7 @@ class RemoteEntries:
             RemoteRequest("POST", (f"{kind}s", "rename"), body=written(asked)),
             Meant(_MISSING[kind], AlreadyExists),
             record,
-            Answer(204),
+            StoredResponse(204),
         )
 
     async def register(
@@ -269,9 +269,9 @@ def missing(kind: EntryKind) -> Meant:
     return Meant(_MISSING[kind], CommitConflict)
 
 
-def kept(identifier: Identifier) -> Answer:
+def kept(identifier: Identifier) -> StoredResponse:
     """What a key keeps of a change that is answered with a table or view: which it is."""
-    return Answer(200, entry=f"{_SHOWN_AGAIN}{path_of(identifier.namespace)}\n{identifier.name}")
+    return StoredResponse(200, entry=f"{_SHOWN_AGAIN}{path_of(identifier.namespace)}\n{identifier.name}")
 
 
 def shown_again(entry: str) -> Identifier | None:

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, Privileges
-from lakebed.catalog.access.granted_listing import held_children
-from lakebed.catalog.idempotency import Answer, Mutation
+from lakebed.catalog.access.granted_listing import granted_children
+from lakebed.catalog.idempotency import Mutation, StoredResponse
 from lakebed.catalog.identifiers import Levels, check_namespace
 from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from lakebed.governance.rbac import OPERATIONS
@@ -83,7 +83,7 @@ class RemoteNamespaces:
     async def _held(self, caller: Caller, backed: Backed, parent: Levels) -> frozenset[Levels] | None:
         if caller.principal.grants is None:
             return None
-        found = await held_children(self._meta, caller, backed.catalog, parent)
+        found = await granted_children(self._meta, caller, backed.catalog, parent)
         if found is None:
             return None
         namespaces, one = found
@@ -129,7 +129,7 @@ class RemoteNamespaces:
             RemoteRequest("POST", (_ALL,), body=written(document)),
             Meant(missing=NoSuchNamespace, conflict=AlreadyExists),
             record,
-            Answer(200, body=written(document)),
+            StoredResponse(200, body=written(document)),
         )
 
     async def get(self, caller: Caller, backed: Backed, levels: Sequence[str]) -> HttpResponse:
@@ -169,7 +169,7 @@ class RemoteNamespaces:
             RemoteRequest("POST", (_ALL, path, "properties"), body=written(document)),
             MISSING,
             record,
-            Answer(200, body=written(kept)),
+            StoredResponse(200, body=written(kept)),
         )
 
     async def drop(self, mutation: Mutation, backed: Backed, levels: Sequence[str]) -> None:
@@ -186,7 +186,7 @@ class RemoteNamespaces:
             RemoteRequest("DELETE", (_ALL, path)),
             Meant(missing=NoSuchNamespace, conflict=NamespaceNotEmpty),
             record,
-            Answer(204),
+            StoredResponse(204),
         )
 
     async def _admitted(

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from lakebed.catalog.events import tell
-from lakebed.catalog.idempotency import Answer, IdempotencyKeys, Mutation
+from lakebed.catalog.events import append_catalog_event
+from lakebed.catalog.idempotency import IdempotencyKeys, Mutation, StoredResponse
 from lakebed.catalog.identifiers import Identifier, Levels
 from lakebed.catalog.model import Entry, EntryKind
 from lakebed.core.errors import DuplicateRequest, ExternalCatalogError, LakebedError, NotSupported, Unavailable
@@ -65,7 +65,7 @@ class Passing:
         request: RemoteRequest,
         meant: Meant,
         record: Record,
-        kept: Answer,
+        kept: StoredResponse,
     ) -> HttpResponse:
         """The answer to a request that changes something; `kept` is what its key keeps here.
 
@@ -111,7 +111,7 @@ class Passing:
         facts: dict[str, str] | None = None,
     ) -> None:
         """Append an event to what `tx` commits. It says where the thing is, and has no id: nothing here has it."""
-        await tell(
+        await append_catalog_event(
             self._f.outbox,
             tx,
             kind,

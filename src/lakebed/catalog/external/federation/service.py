@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.net.hosts import AllowedHosts
@@ -39,7 +39,7 @@ class Federation:
 def wire_federation(
     object_context: ObjectContext,
     authorizer: CatalogAuthorizer,
-    catalogs: Catalogs,
+    catalogs: CatalogService,
     keys: IdempotencyKeys,
     master: MasterKeys,
     http: Http,

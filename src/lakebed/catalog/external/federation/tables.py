@@ -11,7 +11,7 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from lakebed.catalog.access.authorization import Action
-from lakebed.catalog.idempotency import Answer, Mutation
+from lakebed.catalog.idempotency import Mutation, StoredResponse
 from lakebed.catalog.identifiers import SEPARATOR, Identifier, check_identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchTable
@@ -179,7 +179,7 @@ class RemoteTables:
             RemoteRequest("POST", ("transactions", "commit"), body=written(document)),
             Meant(NoSuchTable, CommitConflict),
             record,
-            Answer(204),
+            StoredResponse(204),
         )
 
     async def credentials(

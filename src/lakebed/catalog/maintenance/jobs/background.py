@@ -70,7 +70,7 @@ class BackgroundMaintenance:
                 report = _sum(report, await self._run(entry_id))
             if len(found) < _PAGE:
                 break
-        await self._jobs.forget_old(clock.now_ms() - KEPT_MS, clock.now_ms())
+        await self._jobs.delete_expired(clock.now_ms() - KEPT_MS, clock.now_ms())
         return report
 
     async def _run(self, entry_id: str) -> StoredJob | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.entries import Entries, no_such_entry
-from lakebed.catalog.events import tell
+from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import NotFound
@@ -28,7 +28,7 @@ class MaintenanceConfigs:
     """Stored maintenance configurations."""
 
     def __init__(
-        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs, entries: Entries
+        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: CatalogService, entries: Entries
     ) -> None:
         self._f = object_context
         self._authorizer = authorizer
@@ -73,7 +73,7 @@ class MaintenanceConfigs:
             else:
                 await tx.run(rows.SET_CONFIG, entry.id, _in_background(config), _encode(config))
             effective = await self.effective(tx, entry.id)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 "TableMaintenanceConfigured",
@@ -111,7 +111,7 @@ class MaintenanceConfigs:
                 await tx.run(rows.REMOVE_DEFAULT, catalog.id)
             else:
                 await tx.run(rows.SET_DEFAULT, catalog.id, _in_background(config), _encode(config))
-            await tell(f.outbox, tx, "TableBucketMaintenanceConfigured", caller, now_ms, catalog_name)
+            await append_catalog_event(f.outbox, tx, "TableBucketMaintenanceConfigured", caller, now_ms, catalog_name)
 
         await f.meta.transact(work)
         if config is None:

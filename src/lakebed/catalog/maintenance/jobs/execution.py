@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lakebed.catalog.entries import Entries, Known
-from lakebed.catalog.events import tell
+from lakebed.catalog.entries import Entries, LiveEntry
+from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.tables.files import TableFiles
 from lakebed.core.errors import CommitConflict, Fenced, LakebedError
 from lakebed.iceberg.metadata import TableMetadata
@@ -32,7 +32,7 @@ __all__ = ["JobExecutor", "Surveyed", "planned"]
 class Surveyed(NamedTuple):
     """A table and its removal plan."""
 
-    known: Known
+    known: LiveEntry
     table: TableMetadata
     plan: RemovalPlan
 
@@ -52,7 +52,7 @@ class JobExecutor:
         """The live files of a snapshot of a table."""
         return await walker_of(self._files, self._f.meta, entry_id).live_files(snapshot)
 
-    async def table(self, known: Known) -> TableMetadata:
+    async def table(self, known: LiveEntry) -> TableMetadata:
         """The current metadata of a table."""
         return (await self._entries.metadata(known.entry)).table
 
@@ -107,7 +107,7 @@ class JobExecutor:
         return await self._f.meta.transact(work)
 
     async def _succeed(
-        self, caller: Caller, known: Known, job: MaintenanceJob, findings: Findings, actor: Actor
+        self, caller: Caller, known: LiveEntry, job: MaintenanceJob, findings: Findings, actor: Actor
     ) -> StoredJob:
         f = self._f
         now_ms = f.clock.now_ms()
@@ -117,7 +117,7 @@ class JobExecutor:
             done = succeed(record.job, record.job.counts, now_ms)
             changed = record_step(record, done, now_ms, actor, AuditStep.WORKER_SUCCEEDED)
             await self._jobs.finish(tx, changed, now_ms, findings)
-            await tell(
+            await append_catalog_event(
                 f.outbox,
                 tx,
                 "TableMaintained",

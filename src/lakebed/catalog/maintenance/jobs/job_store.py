@@ -106,7 +106,7 @@ class JobStore:
         if task is not None:
             await self._queue.complete(tx, TaskLease(task))
 
-    async def forget_old(self, before_ms: int, now_ms: int) -> int:
+    async def delete_expired(self, before_ms: int, now_ms: int) -> int:
         """Remove old jobs, and tasks that outlived their table; how many jobs."""
         for task in await self._queue.of_kinds(self._meta, [KIND]):
             if task.due_ms <= now_ms:

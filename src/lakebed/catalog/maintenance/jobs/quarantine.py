@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from lakebed.catalog.locations.service import QUARANTINE_FOLDER, entry_at
+from lakebed.catalog.locations.directories import QUARANTINE_FOLDER, entry_id_at
 from lakebed.catalog.model import Catalog
 from lakebed.meta.seam import Row, Transaction
 from lakebed.objects import rows as object_rows
@@ -185,7 +185,7 @@ class Quarantine:
         if bucket is None or stored is None:
             return True
         is_free = await current_of(tx, bucket, held.key) is None
-        if not is_free or await entry_at(tx, bucket.id, held.key) != held.entry:
+        if not is_free or await entry_id_at(tx, bucket.id, held.key) != held.entry:
             return False
         # As written now, so that a new safety window begins.
         restored = await _share(f, tx, bucket, stored, held.key, now_ms, displaced)

@@ -20,7 +20,7 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.catalog import rows as catalog_rows
-from lakebed.catalog.entries import Known, known_from
+from lakebed.catalog.entries import LiveEntry, live_entry_from
 from lakebed.catalog.model import Catalog, Entry
 from lakebed.core.errors import AccessDenied, CommitConflict
 from lakebed.meta.seam import Transaction
@@ -121,9 +121,9 @@ class Remover:
             removal.version_token, removal.generation = next_token, generation
         removal.outcomes.update(outcomes)
 
-    async def _unmoved(self, tx: Transaction, entry_id: str, version_token: str) -> Known:
+    async def _unmoved(self, tx: Transaction, entry_id: str, version_token: str) -> LiveEntry:
         row = await tx.row(catalog_rows.ENTRY_BY_ID, entry_id)
-        known = None if row is None else known_from(row)
+        known = None if row is None else live_entry_from(row)
         if known is None or known.entry.version_token != version_token:
             raise CommitConflict(
                 "the table was changed or dropped since the plan was made: plan again", condition="version-token"

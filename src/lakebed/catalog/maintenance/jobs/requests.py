@@ -12,7 +12,7 @@ import msgspec
 
 from lakebed.catalog.commits.metadata_pointers import same_file
 from lakebed.catalog.commits.service import CommitOptions, Commits, read_change
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import CommitConflict, InvalidInput, StateConflict
 from lakebed.core.jobs import JobKind, TaskSpec
@@ -89,7 +89,7 @@ class OperatorRequests:
         self._submissions = submissions
         self._safety_window_ms = safety_window_ms
 
-    async def run(self, caller: Caller, known: Known, request: RunRequest) -> StoredJob:
+    async def run(self, caller: Caller, known: LiveEntry, request: RunRequest) -> StoredJob:
         """Run the request, and report. Raises InvalidInput; CommitConflict when the table changed; StateConflict."""
         check_run(request)
         expected = request.expected_metadata_location
@@ -114,7 +114,7 @@ class OperatorRequests:
 
     # -- plans and removals ---------------------------------------------------------------------------------------
 
-    async def _plan(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> StoredJob:
+    async def _plan(self, known: LiveEntry, effective: EffectiveConfig, request: RunRequest) -> StoredJob:
         """Plan without removing: as requested, or because removal is disabled."""
         job = self._new(known, effective, request)
         surveyed = await self._executor.survey(
@@ -131,7 +131,9 @@ class OperatorRequests:
 
         return await self._f.meta.transact(work)
 
-    async def _delete(self, caller: Caller, known: Known, effective: EffectiveConfig, request: RunRequest) -> StoredJob:
+    async def _delete(
+        self, caller: Caller, known: LiveEntry, effective: EffectiveConfig, request: RunRequest
+    ) -> StoredJob:
         async def work(tx: Transaction) -> JobRecord:
             now_ms = self._f.clock.now_ms()
             current = await self._jobs.current(tx, known.entry.id)
@@ -159,7 +161,7 @@ class OperatorRequests:
         record = record_step(current.record, ended, now_ms, Actor.OPERATOR, step, ended.failure_reason)
         await self._jobs.finish(tx, record, now_ms)
 
-    def _new(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> MaintenanceJob:
+    def _new(self, known: LiveEntry, effective: EffectiveConfig, request: RunRequest) -> MaintenanceJob:
         now_ms, window_ms = self._f.clock.now_ms(), self._safety_window_ms
         operation = RemovalMode.DELETE if request.delete else RemovalMode.DRY_RUN
         job = new_job(uuid4().hex, known.entry.id, effective, operation, now_ms=now_ms, safety_window_ms=window_ms)
@@ -192,7 +194,7 @@ class OperatorRequests:
             )
         return report
 
-    async def _expire(self, caller: Caller, known: Known, report: ExpirationReport) -> ExpirationReport:
+    async def _expire(self, caller: Caller, known: LiveEntry, report: ExpirationReport) -> ExpirationReport:
         """Commit the expiration on the version that was planned. Raises CommitConflict."""
         updates = expiration_updates(report)
         if not updates:
@@ -210,7 +212,7 @@ class OperatorRequests:
     # -- compaction -----------------------------------------------------------------------------------------------
 
     async def _compaction(
-        self, caller: Caller, known: Known, table: TableMetadata, request: RunRequest
+        self, caller: Caller, known: LiveEntry, table: TableMetadata, request: RunRequest
     ) -> CompactionReport | None:
         if request.compaction is None:
             return None
@@ -227,7 +229,7 @@ class OperatorRequests:
         task_id = await self._queue(caller, known, report)
         return msgspec.structs.replace(report, status=CompactionStatus.QUEUED_FOR_PIPELINE, task_id=task_id)
 
-    async def _queue(self, caller: Caller, known: Known, report: CompactionReport) -> int:
+    async def _queue(self, caller: Caller, known: LiveEntry, report: CompactionReport) -> int:
         """Submit a task to the pipeline, which plans again on the table as it is then. One open task per table."""
         spec = TaskSpec(
             job=JobKind.COMPACT,

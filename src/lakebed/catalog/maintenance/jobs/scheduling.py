@@ -9,7 +9,7 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.catalog import rows as catalog_rows
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.rows import CATALOG_COLUMNS, NAMESPACE_COLUMNS, entry_from
 from lakebed.core.errors import CommitConflict, PointerMoved, StateConflict
 from lakebed.meta.seam import Reader, Transaction
@@ -105,7 +105,7 @@ class JobScheduling:
         timeline = await self._jobs.newest(meta, entry_id, _TIMELINE)
         return SchedulerView(effective, status, job, held, timeline, recommended_for_table(status, job))
 
-    async def schedule(self, known: Known, scheduler_id: str) -> StoredJob:
+    async def schedule(self, known: LiveEntry, scheduler_id: str) -> StoredJob:
         """Plan and queue a job; or the job or report that prevents it. Raises CommitConflict."""
         entry_id = known.entry.id
         for _ in range(_ATTEMPTS):
@@ -122,7 +122,7 @@ class JobScheduling:
                 return stored
         raise PointerMoved("the table kept changing while its maintenance was planned")
 
-    async def work(self, caller: Caller, known: Known, worker_id: str) -> StoredJob:
+    async def work(self, caller: Caller, known: LiveEntry, worker_id: str) -> StoredJob:
         """Run the queued job, or a new one, to its end; or the job or report that prevents it.
 
         Raises CommitConflict when the plan is stale; Fenced when the lease was lost.
@@ -149,7 +149,7 @@ class JobScheduling:
             raise CommitConflict(_STALE, condition="version-token")
         return await self._executor.run(caller, begun.stored.record, Actor.WORKER) if begun.is_running else begun.stored
 
-    async def heartbeat(self, known: Known, job_name: str, worker_id: str, lease_id: str) -> StoredJob:
+    async def heartbeat(self, known: LiveEntry, job_name: str, worker_id: str, lease_id: str) -> StoredJob:
         """Accept a heartbeat. Raises StateConflict when the job is not that worker's, Fenced, NotFound."""
         entry_id = known.entry.id
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
-from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.service import Commits
-from lakebed.catalog.entries import Entries, Known, no_such_entry
+from lakebed.catalog.entries import Entries, LiveEntry, no_such_entry
 from lakebed.catalog.external.external_catalogs import check_own
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
@@ -34,7 +34,7 @@ __all__ = ["JobView", "MaintenanceJobs", "build_maintenance_jobs"]
 class JobView:
     """A job, its table, and the compaction task that it submitted, if that still exists."""
 
-    known: Known
+    known: LiveEntry
     stored: StoredJob
     task: Task | None = None
 
@@ -72,7 +72,9 @@ class MaintenanceJobs:
         known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         return await self._seen(known, await self._jobs.find(self._f.meta, known.entry.id, job_name))
 
-    async def scheduler(self, caller: Caller, catalog_name: str, identifier: Identifier) -> tuple[Known, SchedulerView]:
+    async def scheduler(
+        self, caller: Caller, catalog_name: str, identifier: Identifier
+    ) -> tuple[LiveEntry, SchedulerView]:
         """The state of a table's maintenance."""
         known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         return known, await self._scheduling.view(known.entry.id)
@@ -122,15 +124,15 @@ class MaintenanceJobs:
             await self._scheduling.view(known.entry.id),
         )
 
-    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> Known:
+    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
         found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if action is Action.RUN_MAINTENANCE:
             check_own(found.catalog, "maintain a table")
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
-        return Known(found.catalog, found.namespace, found.live)
+        return LiveEntry(found.catalog, found.namespace, found.live)
 
-    async def _seen(self, known: Known, stored: StoredJob) -> JobView:
+    async def _seen(self, known: LiveEntry, stored: StoredJob) -> JobView:
         compaction = stored.findings.compaction
         if compaction is None or compaction.task_id is None:
             return JobView(known, stored)
@@ -143,7 +145,7 @@ class MaintenanceJobs:
 def build_maintenance_jobs(
     object_context: ObjectContext,
     authorizer: CatalogAuthorizer,
-    catalogs: Catalogs,
+    catalogs: CatalogService,
     entries: Entries,
     files: TableFiles,
     commits: Commits,

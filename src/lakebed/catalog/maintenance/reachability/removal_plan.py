@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lakebed.catalog.validation.scope import spelled
+from lakebed.catalog.validation.directory_scope import normalized
 from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.iceberg.snapshot_expiry import is_gc_enabled
 
@@ -68,9 +68,9 @@ def history_of(table: TableMetadata, current_at: str, recently_current: Iterable
     """The metadata history of a table."""
     named = {reference.snapshot_id for reference in table.refs.values()}
     return MetadataHistory(
-        spelled(current_at),
-        frozenset(spelled(entry.metadata_file) for entry in table.metadata_log),
-        frozenset(map(spelled, recently_current)),
+        normalized(current_at),
+        frozenset(normalized(entry.metadata_file) for entry in table.metadata_log),
+        frozenset(map(normalized, recently_current)),
         frozenset(named - {table.current_snapshot_id}),
         is_gc_enabled(table.properties),
     )

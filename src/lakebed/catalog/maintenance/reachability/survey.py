@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakebed.catalog import rows as catalog_rows
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.tables.files import FileAddress, FileSource, parse_location, unpack_metadata
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.iceberg.metadata import TableMetadata, parse_table
@@ -75,7 +75,9 @@ class Surveyor:
         self._files = files
         self._limits = limits
 
-    async def plan(self, known: Known, table: TableMetadata, *, retain_recent: int, watermark_ms: int) -> RemovalPlan:
+    async def plan(
+        self, known: LiveEntry, table: TableMetadata, *, retain_recent: int, watermark_ms: int
+    ) -> RemovalPlan:
         """The removal plan of a table, whose metadata at the version known is `table`."""
         entry = known.entry
         replaced = await self._reader.rows(REPLACED_SINCE, entry.id, watermark_ms, MAX_METADATA_READ + 1)
@@ -123,7 +125,7 @@ class Surveyor:
             has_young_roots=split.has_young_roots or bool(elsewhere),
         )
 
-    async def _list(self, known: Known, table: TableMetadata) -> tuple[list[tuple[ObjectKind, StoredFile]], int]:
+    async def _list(self, known: LiveEntry, table: TableMetadata) -> tuple[list[tuple[ObjectKind, StoredFile]], int]:
         """The files in the table's directories with their kind, and the number of other files."""
         bucket = known.catalog.bucket
         folders = _metadata_folders(table)
@@ -185,7 +187,7 @@ class Surveyor:
 
 def _assembled(
     *,
-    known: Known,
+    known: LiveEntry,
     history: MetadataHistory,
     retain_recent: int,
     watermark_ms: int,

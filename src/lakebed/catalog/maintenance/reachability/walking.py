@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from lakebed.catalog.locations.confined_files import ConfinedFiles
 from lakebed.catalog.tables.files import FileSource
-from lakebed.catalog.validation.scope import spelled
+from lakebed.catalog.validation.directory_scope import normalized
 from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, TooLarge
 from lakebed.iceberg.manifests import (
     DEFAULT_LIMITS,
@@ -131,18 +131,18 @@ class Walker:
         lists: dict[str, Snapshot] = {}
         lines: dict[str, ManifestFile] = {}
         for root in roots:
-            reached.statistics.update(map(spelled, root.statistics))
+            reached.statistics.update(map(normalized, root.statistics))
             for snapshot in root.snapshots:
                 reached.snapshots.add(snapshot.snapshot_id)
                 if snapshot.manifest_list is not None:
-                    lists.setdefault(spelled(snapshot.manifest_list), snapshot)
+                    lists.setdefault(normalized(snapshot.manifest_list), snapshot)
                 for path in snapshot.manifests or ():
-                    lines.setdefault(spelled(path), _unlisted(path))
+                    lines.setdefault(normalized(path), _unlisted(path))
         reached.manifest_lists.update(lists)
         for lines_of, problem in await _each(lists.items(), lambda item: self._list(*item)):
             _note(reached.problems, problem)
             for line in lines_of:
-                lines.setdefault(spelled(line.path), line)
+                lines.setdefault(normalized(line.path), line)
         reached.manifests.update(lines)
         if len(lines) > self._limits.manifests:
             reached.problems.append(ReachabilityProblem("", ObjectKind.MANIFEST_FILE, Reason.TOO_MANY_FILES))
@@ -153,11 +153,11 @@ class Walker:
     async def manifests(self, snapshot: Snapshot) -> tuple[tuple[ManifestFile, ...], list[ReachabilityProblem]]:
         """The manifests of one snapshot, as its manifest list describes them. Reads one small file."""
         problems: list[ReachabilityProblem] = []
-        lines: dict[str, ManifestFile] = {spelled(path): _unlisted(path) for path in snapshot.manifests or ()}
+        lines: dict[str, ManifestFile] = {normalized(path): _unlisted(path) for path in snapshot.manifests or ()}
         if snapshot.manifest_list is not None:
-            lines_of, problem = await self._list(spelled(snapshot.manifest_list), snapshot)
+            lines_of, problem = await self._list(normalized(snapshot.manifest_list), snapshot)
             _note(problems, problem)
-            lines.update((spelled(line.path), line) for line in lines_of)
+            lines.update((normalized(line.path), line) for line in lines_of)
         return tuple(lines.values()), problems
 
     async def live_files(self, snapshot: Snapshot) -> LiveFiles:
@@ -172,7 +172,7 @@ class Walker:
             kind = ObjectKind.MANIFEST_FILE if len(lines) > self._limits.manifests else ObjectKind.DATA_FILE
             problems.append(ReachabilityProblem("", kind, Reason.TOO_MANY_FILES))
             return found
-        for entries, problem in await _each(lines, lambda line: self._manifest(spelled(line.path), line)):
+        for entries, problem in await _each(lines, lambda line: self._manifest(normalized(line.path), line)):
             _note(problems, problem)
             for file in entries:
                 (found.data if file.content == FileContent.DATA else found.deletes).append(file)
@@ -187,7 +187,7 @@ class Walker:
                 _note(reached.problems, problem)
                 for file in entries:
                     is_data = file.content == FileContent.DATA
-                    (reached.data_files if is_data else reached.delete_files).add(spelled(file.file_path))
+                    (reached.data_files if is_data else reached.delete_files).add(normalized(file.file_path))
             if len(reached.data_files) + len(reached.delete_files) > self._limits.files:
                 reached.problems.append(ReachabilityProblem("", ObjectKind.DATA_FILE, Reason.TOO_MANY_FILES))
                 return

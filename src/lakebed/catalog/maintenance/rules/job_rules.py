@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from lakebed.catalog.entries import Known
+from lakebed.catalog.entries import LiveEntry
 from lakebed.core.jobs import JobKind, Option
 from lakebed.core.sizes import GIB, MIB
 from lakebed.iceberg.manifests import ManifestFile
@@ -59,7 +59,7 @@ class DetailLevel(IntEnum):
 class TableState:
     """A table, as far as it was read."""
 
-    known: Known
+    known: LiveEntry
     table: TableMetadata
     now_ms: int
     manifests: tuple[ManifestFile, ...] | None = None

@@ -12,8 +12,8 @@ import msgspec
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, ServerAction
 from lakebed.catalog.access.directory_permissions import check_directory_rights
-from lakebed.catalog.catalogs.service import Catalogs
-from lakebed.catalog.entries import Entries, Known, Sought
+from lakebed.catalog.catalogs.service import CatalogService
+from lakebed.catalog.entries import Entries, LiveEntry, NameLookup
 from lakebed.catalog.external.external_catalogs import check_own
 from lakebed.catalog.identifiers import Identifier, check_identifier
 from lakebed.catalog.model import Catalog, EntryKind
@@ -53,7 +53,7 @@ class TaskAuthorization:
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         entries: Entries,
         history: TaskHistory,
     ) -> None:
@@ -92,20 +92,20 @@ class TaskAuthorization:
             await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         identifier = check_identifier(spec.namespace, spec.table)
         named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
-        sought = await self._entries.seek(self._f.meta, spec.warehouse, identifier)
-        check_own(sought.catalog, "run a job")
+        lookup = await self._entries.look_up(self._f.meta, spec.warehouse, identifier)
+        check_own(lookup.catalog, "run a job")
         if spec.job is JobKind.IMPORT:
-            await self._check_source(caller, sought.catalog, identifier, options)
-        if spec.job in _MAKES_TABLE and sought.live is None:
+            await self._check_source(caller, lookup.catalog, identifier, options)
+        if spec.job in _MAKES_TABLE and lookup.live is None:
             namespace, name = identifier
-            await self._authorizer.check(caller, sought.catalog, Action.CREATE_TABLE, namespace=namespace, name=name)
+            await self._authorizer.check(caller, lookup.catalog, Action.CREATE_TABLE, namespace=namespace, name=name)
             return named
-        return await self._about(caller, sought, named)
+        return await self._about(caller, lookup, named)
 
-    async def _about(self, caller: Caller, sought: Sought, spec: TaskSpec) -> TaskSpec:
+    async def _about(self, caller: Caller, lookup: NameLookup, spec: TaskSpec) -> TaskSpec:
         """The order about a table that is there, with what it may cost."""
-        entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
-        known = Known(sought.found.catalog, sought.found.namespace, entry)
+        entry = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.RUN_MAINTENANCE)
+        known = LiveEntry(lookup.found.catalog, lookup.found.namespace, entry)
         health = health_from_summary(known, (await self._entries.metadata(entry)).table)
         speeds = await self._history.speeds(self._f.meta)
         cost = estimate_cost(spec.job, health.data_files or 0, health.data_bytes or 0, speeds)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, ServerAction
-from lakebed.catalog.entries import Entries, known_from
+from lakebed.catalog.entries import Entries, live_entry_from
 from lakebed.catalog.rows import ENTRY_BY_ID
 from lakebed.core.errors import Fenced, InvalidInput, NotFound
 from lakebed.core.jobs import JobKind, TaskSpec, decode_spec
@@ -253,7 +253,7 @@ class TaskService:
         row = await reader.row(ENTRY_BY_ID, spec.entry)
         if row is None:
             return None
-        known = known_from(row)
+        known = live_entry_from(row)
         return msgspec.structs.replace(
             spec, warehouse=known.catalog.name, namespace=known.namespace.levels, table=known.entry.name
         )

@@ -23,18 +23,20 @@ _NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma"
 async def load_credentials(services: IcebergServices, request: JsonRequest) -> Response:
     """Temporary keys for the files of a table, as far as the caller may have them."""
     identifier = request.table
-    sought = await services.entries.seek(services.meta, request.catalog, identifier)
-    catalog, entry, where = sought.catalog, sought.live, hint_of_request(request.http)
-    if where is not None and sought.entry is None:
+    lookup = await services.entries.look_up(services.meta, request.catalog, identifier)
+    catalog, entry, where = lookup.catalog, lookup.live, hint_of_request(request.http)
+    if where is not None and lookup.entry is None:
         data = await services.data_access.of_unrecorded(
             request.caller, catalog, identifier, where.table, where.location, where.properties
         )
-        if sought.namespace is None:
+        if lookup.namespace is None:
             raise no_such_namespace(identifier.namespace)
     else:
         if entry is None or entry.kind is not EntryKind.TABLE:
             # Who may not read the data does not learn that there is no table.
-            entry = await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
+            entry = await services.entries.authorize_entry(
+                request.caller, lookup, EntryKind.TABLE, Action.GET_TABLE_DATA
+            )
         data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
         where = None
     if not allowed_delegation(services.access_delegation, catalog).vends:

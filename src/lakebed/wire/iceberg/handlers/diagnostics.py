@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from lakebed.catalog.diagnostics.chain import RecoveryState
-from lakebed.catalog.diagnostics.examination import Diagnosis, Recorded
-from lakebed.catalog.diagnostics.judgement import log_blockers, log_status
-from lakebed.catalog.diagnostics.survey import Survey
+from lakebed.catalog.diagnostics.catalog_inventory import CatalogInventory
+from lakebed.catalog.diagnostics.commit_chain import RecoveryState
+from lakebed.catalog.diagnostics.recovery_status import log_blockers, log_status
+from lakebed.catalog.diagnostics.table_diagnostics import Diagnosis, RecordedState
 from lakebed.catalog.identifiers import display
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
@@ -75,14 +75,14 @@ async def start_migration(services: IcebergServices, request: JsonRequest) -> Re
 async def cancel_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """No move ever begins, so none holds writes back."""
     await read_strict_document(request, EmptyDocument)
-    catalog = await services.extensions.surveys.admit_change(request.caller, request.catalog)
+    catalog = await services.extensions.surveys.authorize_change(request.caller, request.catalog)
     return ok({"table_bucket": catalog.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
 
 
 # -- documents ----------------------------------------------------------------------------------------------------
 
 
-def _export(recorded: Recorded) -> dict[str, Any]:
+def _export(recorded: RecordedState) -> dict[str, Any]:
     catalog, namespace, entry = recorded.catalog, recorded.namespace, recorded.entry
     parts: dict[str, Any] = {
         "table_bucket": {
@@ -134,7 +134,7 @@ def _export(recorded: Recorded) -> dict[str, Any]:
     return {**parts, "backing_manifest": _backing_manifest(recorded, parts)}
 
 
-def _backing_manifest(recorded: Recorded, parts: Mapping[str, object]) -> dict[str, Any]:
+def _backing_manifest(recorded: RecordedState, parts: Mapping[str, object]) -> dict[str, Any]:
     entry, line, commits = recorded.entry, recorded.line, recorded.commits
     manifest: dict[str, Any] = {
         "version": _VERSION,
@@ -184,7 +184,7 @@ def _backing_manifest(recorded: Recorded, parts: Mapping[str, object]) -> dict[s
     return manifest
 
 
-def _counts(recorded: Recorded) -> dict[str, int]:
+def _counts(recorded: RecordedState) -> dict[str, int]:
     line = recorded.line
     return {
         "staged_before_table_update_count": line.count(RecoveryState.STAGED_BEFORE_TABLE_UPDATE),
@@ -194,7 +194,7 @@ def _counts(recorded: Recorded) -> dict[str, int]:
     }
 
 
-def _commit_recovery(recorded: Recorded) -> dict[str, Any]:
+def _commit_recovery(recorded: RecordedState) -> dict[str, Any]:
     entry = recorded.entry
     return {
         "table_bucket": recorded.catalog.name,
@@ -236,7 +236,7 @@ def _diagnosis(found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _migration(survey: Survey) -> dict[str, Any]:
+def _migration(survey: CatalogInventory) -> dict[str, Any]:
     return {
         "table_bucket": survey.catalog.name,
         "source_kind": BACKING,

@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from lakebed.catalog.identifiers import Levels
-from lakebed.catalog.locations.service import namespace_location
+from lakebed.catalog.locations.directories import namespace_location
 from lakebed.catalog.namespaces import NamespacePage
 from lakebed.core.errors import NoSuchNamespace
 from lakebed.governance.rbac import OPERATIONS

@@ -7,8 +7,8 @@ from functools import partial
 import msgspec
 
 from lakebed.catalog.access.authorization import Action
-from lakebed.catalog.scans.scan_plans import Planned
-from lakebed.catalog.scans.stored_plans import PlanStatus
+from lakebed.catalog.scans.plan_store import PlanStatus
+from lakebed.catalog.scans.scan_plans import PlannedScan
 from lakebed.core.json.parsing import parse_body
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.errors import error_model
@@ -52,7 +52,7 @@ async def fetch_scan_tasks(services: IcebergServices, request: JsonRequest) -> R
     return ok(await services.scans.tasks(request.caller, request.catalog, request.table, asked.plan_task))
 
 
-async def _answer(services: IcebergServices, request: JsonRequest, planned: Planned) -> Response:
+async def _answer(services: IcebergServices, request: JsonRequest, planned: PlannedScan) -> Response:
     result = planned.result
     document = result.document()
     if result.failure is not None:

@@ -13,7 +13,7 @@ import msgspec
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.access.data_access import TableData
 from lakebed.catalog.identifiers import Identifier
-from lakebed.catalog.locations.service import placed_at
+from lakebed.catalog.locations.directories import locate_entry
 from lakebed.catalog.model import Catalog, EntryKind
 from lakebed.catalog.namespaces import no_such_namespace
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
@@ -78,18 +78,18 @@ async def sign_request(services: IcebergServices, request: JsonRequest) -> Respo
     """Sign a request for the files of the table in the path."""
     wanted = await _read(services, request)
     identifier = request.table
-    sought = await services.entries.seek(services.meta, request.catalog, identifier)
-    catalog, entry, where = sought.catalog, sought.entry, hint_of_request(request.http)
+    lookup = await services.entries.look_up(services.meta, request.catalog, identifier)
+    catalog, entry, where = lookup.catalog, lookup.entry, hint_of_request(request.http)
     if where is not None and entry is None:
         data = await services.data_access.of_unrecorded(
             request.caller, catalog, identifier, where.table, where.location, where.properties
         )
-        if sought.namespace is None:
+        if lookup.namespace is None:
             raise no_such_namespace(identifier.namespace)
         return _signed(services, request, wanted, catalog, identifier, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
-        await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
+        await services.entries.authorize_entry(request.caller, lookup, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
     data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
     return _signed(services, request, wanted, catalog, identifier, data)
@@ -99,7 +99,7 @@ async def sign_s3_request(services: IcebergServices, request: JsonRequest) -> Re
     """Sign a request for the files of whichever table they are of: for clients that do not say which."""
     wanted = await _read(services, request)
     bucket = await services.meta.row(BUCKET_BY_NAME, wanted.address.target.bucket)
-    placed = None if bucket is None else await placed_at(services.meta, bucket_from(bucket), wanted.reach.first)
+    placed = None if bucket is None else await locate_entry(services.meta, bucket_from(bucket), wanted.reach.first)
     if placed is None or placed.entry.kind is not EntryKind.TABLE:
         raise AccessDenied("the request is not for the files of a table")
     if placed.entry.dropped_ms is not None and not _is_look(wanted):

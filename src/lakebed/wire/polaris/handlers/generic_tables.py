@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lakebed.catalog.entries import Found
+from lakebed.catalog.entries import ResolvedName
 from lakebed.catalog.identifiers import Identifier, check_identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables.generic_tables import GenericTable, NewGenericTable, check_has_files
@@ -69,7 +69,7 @@ async def drop_generic_table(services: PolarisServices, request: JsonRequest) ->
 async def shown_again(services: PolarisServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a creation that was answered before: the table as it is now, with keys of its own."""
     known = await services.entries.by_id(entry_id)
-    found = Found(known.catalog, known.namespace, known.entry)
+    found = ResolvedName(known.catalog, known.namespace, known.entry)
     return await _shown(
         services, request, await services.generic_tables.described(services.meta, found, known.identifier)
     )

@@ -30,12 +30,12 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs
+from ..catalogs.service import CatalogService
 from ..entries import Entries, no_such_entry
 from ..identifiers import Identifier, check_identifier, check_namespace
 from ..model import Catalog, EntryKind
 from ..namespaces import no_such_namespace
-from ..policies.policies import Policies
+from ..policies.policies import PolicyManagement
 
 ENTRY_KINDS: Final = {
     LabelKind.TABLE: EntryKind.TABLE,
@@ -56,7 +56,7 @@ _GRANT_KINDS: Final = {
 _OPERATIONS: Final = {Action.GET_LABELS: "getLabels", Action.SET_LABELS: "setLabels"}
 
 
-class Place(NamedTuple):
+class LabelTarget(NamedTuple):
     """Something as far as it is there."""
 
     subject: LabelSubject
@@ -71,16 +71,16 @@ class Place(NamedTuple):
     """Why it is not there. To be raised behind the question whether the caller may know."""
 
 
-class Places:
+class LabelTargets:
     """Finds what has labels."""
 
     def __init__(
         self,
         object_context: ObjectContext,
         authorizer: CatalogAuthorizer,
-        catalogs: Catalogs,
+        catalogs: CatalogService,
         entries: Entries,
-        policies: Policies,
+        policies: PolicyManagement,
         account: str,
     ) -> None:
         """`account` is root's, which users and roles belong to."""
@@ -91,7 +91,7 @@ class Places:
         self._policies = policies
         self._rules = ResourceRules(owner=account)
 
-    async def find(self, reader: Reader, subject: LabelSubject) -> Place:
+    async def find(self, reader: Reader, subject: LabelSubject) -> LabelTarget:
         """What has a name. Raises InvalidName, InvalidInput, NoSuchCatalog."""
         if subject.kind is LabelKind.PRINCIPAL:
             return await _principal(reader, subject)
@@ -104,7 +104,7 @@ class Places:
         if subject.kind is LabelKind.NAMESPACE:
             return await self._namespace(reader, subject)
         catalog = await self._catalogs.find(reader, subject.catalog)
-        place = Place(subject, catalog, catalog_securable(catalog.id), catalog.id)
+        place = LabelTarget(subject, catalog, catalog_securable(catalog.id), catalog.id)
         if subject.kind is LabelKind.CATALOG:
             return place
         row = await reader.row(role_rows.CATALOG_ROLE, catalog.id, subject.name)
@@ -113,7 +113,7 @@ class Places:
             return place._replace(row_id=None, missing=absent)
         return place._replace(row_id=row[0])
 
-    async def check(self, caller: Caller, place: Place, action: Action) -> None:
+    async def check(self, caller: Caller, place: LabelTarget, action: Action) -> None:
         """Return if the caller may see or change the labels of something. Raises AccessDenied."""
         subject, kind = place.subject, place.subject.kind
         if place.catalog is None:
@@ -134,47 +134,47 @@ class Places:
             securable=place.securable,
         )
 
-    async def _namespace(self, reader: Reader, subject: LabelSubject) -> Place:
+    async def _namespace(self, reader: Reader, subject: LabelSubject) -> LabelTarget:
         levels = check_namespace(subject.namespace)
-        sought = await self._entries.seek(reader, subject.catalog, Identifier(levels, ""))
-        place = Place(subject, sought.catalog, namespace_securable(sought.catalog.id, levels))
-        if sought.namespace is None:
+        lookup = await self._entries.look_up(reader, subject.catalog, Identifier(levels, ""))
+        place = LabelTarget(subject, lookup.catalog, namespace_securable(lookup.catalog.id, levels))
+        if lookup.namespace is None:
             return place._replace(missing=no_such_namespace(levels))
-        return place._replace(row_id=sought.namespace.id)
+        return place._replace(row_id=lookup.namespace.id)
 
-    async def _entry(self, reader: Reader, subject: LabelSubject) -> Place:
+    async def _entry(self, reader: Reader, subject: LabelSubject) -> LabelTarget:
         identifier = check_identifier(subject.namespace, subject.name)
-        sought = await self._entries.seek(reader, subject.catalog, identifier)
-        catalog_id, kind, entry = sought.catalog.id, ENTRY_KINDS[subject.kind], sought.live
+        lookup = await self._entries.look_up(reader, subject.catalog, identifier)
+        catalog_id, kind, entry = lookup.catalog.id, ENTRY_KINDS[subject.kind], lookup.live
         if entry is None or entry.kind is not kind:
             around = namespace_securable(catalog_id, identifier.namespace)
-            return Place(subject, sought.catalog, around, missing=no_such_entry(identifier, kind))
+            return LabelTarget(subject, lookup.catalog, around, missing=no_such_entry(identifier, kind))
         on = entry_securable(catalog_id, identifier.namespace, entry.id)
-        return Place(subject, sought.catalog, on, entry.id, entry.id)
+        return LabelTarget(subject, lookup.catalog, on, entry.id, entry.id)
 
-    async def _policy(self, reader: Reader, subject: LabelSubject) -> Place:
+    async def _policy(self, reader: Reader, subject: LabelSubject) -> LabelTarget:
         levels = check_namespace(subject.namespace)
         check_policy_name(subject.name)
         catalog = await self._catalogs.find(reader, subject.catalog)
-        policy = await self._policies.seek(reader, catalog, levels, subject.name)
+        policy = await self._policies.look_up(reader, catalog, levels, subject.name)
         catalog_id = catalog.id
         if policy is None:
             absent = NoSuchPolicy(f"Policy does not exist: {'.'.join((*levels, subject.name))}")
-            return Place(subject, catalog, namespace_securable(catalog_id, levels), missing=absent)
-        return Place(subject, catalog, policy_securable(catalog_id, levels, policy.id), policy.id)
+            return LabelTarget(subject, catalog, namespace_securable(catalog_id, levels), missing=absent)
+        return LabelTarget(subject, catalog, policy_securable(catalog_id, levels, policy.id), policy.id)
 
 
-async def _principal(reader: Reader, subject: LabelSubject) -> Place:
+async def _principal(reader: Reader, subject: LabelSubject) -> LabelTarget:
     if subject.name == ROOT:
         raise InvalidInput("root is what the settings say it is, and has no labels", argument="name", value=ROOT)
     try:
-        return Place(subject, row_id=(await find_user(reader, subject.name)).user_id)
+        return LabelTarget(subject, row_id=(await find_user(reader, subject.name)).user_id)
     except NoSuchPrincipal as error:
-        return Place(subject, missing=error)
+        return LabelTarget(subject, missing=error)
 
 
-async def _principal_role(reader: Reader, subject: LabelSubject) -> Place:
+async def _principal_role(reader: Reader, subject: LabelSubject) -> LabelTarget:
     try:
-        return Place(subject, row_id=(await find_principal_role(reader, subject.name)).id)
+        return LabelTarget(subject, row_id=(await find_principal_role(reader, subject.name)).id)
     except NoSuchPrincipal as error:
-        return Place(subject, missing=error)
+        return LabelTarget(subject, missing=error)

@@ -11,17 +11,17 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, CatalogAuthorizer
-from ..catalogs.service import Catalogs
-from ..locations.service import outermost
+from ..catalogs.service import CatalogService
+from ..locations.directories import outermost
 from ..model import Catalog, EntryKind
 from . import rows
-from .judgement import Blocker, RecoveryAction
+from .recovery_status import MigrationBlocker, RecoveryAction
 
 _PAGE_ROWS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class CatalogInventory:
     """What a warehouse holds, at one moment."""
 
     catalog: Catalog
@@ -50,13 +50,13 @@ class Survey:
     """Records of commits that their table does not have."""
 
     @property
-    def blockers(self) -> list[Blocker]:
+    def blockers(self) -> list[MigrationBlocker]:
         """What would have to be put right before the catalog could be moved."""
         found = (
-            (self.unlogged or self.ahead, Blocker.COMMIT_RECOVERY_REQUIRED),
-            (self.unplaced, Blocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED),
-            (self.overlapping, Blocker.DUPLICATE_WAREHOUSE_PREFIX),
-            (self.shared_uuids, Blocker.DUPLICATE_TABLE_IDENTITY),
+            (self.unlogged or self.ahead, MigrationBlocker.COMMIT_RECOVERY_REQUIRED),
+            (self.unplaced, MigrationBlocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED),
+            (self.overlapping, MigrationBlocker.DUPLICATE_WAREHOUSE_PREFIX),
+            (self.shared_uuids, MigrationBlocker.DUPLICATE_TABLE_IDENTITY),
         )
         return [blocker for count, blocker in found if count]
 
@@ -67,20 +67,20 @@ class Survey:
         return [RecoveryAction.RUN_COMMIT_RECOVERY] if repairable else []
 
 
-class Surveys:
+class CatalogInventories:
     """Counts warehouses."""
 
-    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs) -> None:
+    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: CatalogService) -> None:
         self._f = object_context
         self._authorizer = authorizer
         self._catalogs = catalogs
 
-    async def survey(self, caller: Caller, catalog_name: str) -> Survey:
+    async def survey(self, caller: Caller, catalog_name: str) -> CatalogInventory:
         """Count what a warehouse holds. Raises NoSuchCatalog. The cost grows with what there is to count."""
         catalog = await self._admitted(caller, catalog_name, Action.GET_TABLE_BUCKET)
         number = catalog.id
 
-        async def work(tx: Transaction) -> Survey:
+        async def work(tx: Transaction) -> CatalogInventory:
             tables = views = generic = dropped = 0
             for kind, is_live, count in await tx.rows(rows.ENTRY_COUNTS, number):
                 if not is_live:
@@ -92,7 +92,7 @@ class Surveys:
                 else:
                     generic += count
             directories, overlapping = await _directories(tx, catalog)
-            return Survey(
+            return CatalogInventory(
                 catalog=catalog,
                 store=self._f.meta.dialect,
                 namespaces=await _count(tx, rows.NAMESPACE_COUNT, number),
@@ -127,7 +127,7 @@ class Surveys:
 
         return await self._f.meta.transact(work)
 
-    async def admit_change(self, caller: Caller, catalog_name: str) -> Catalog:
+    async def authorize_change(self, caller: Caller, catalog_name: str) -> Catalog:
         """The warehouse, if the caller may change what it is. Raises NoSuchCatalog, AccessDenied."""
         return await self._admitted(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
 

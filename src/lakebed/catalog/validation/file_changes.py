@@ -13,22 +13,23 @@ from dataclasses import dataclass
 
 from lakebed.core.errors import CommitConflict, InvalidInput
 
-from .entries import Survey
+from .manifest_entries import ManifestContents
 from .model import FileKey, TrackedFile
 
 __all__ = [
-    "Changes",
+    "FileChanges",
     "already_live",
+    "check_operation",
     "check_other_vectors",
     "check_row_ids",
     "check_vectors",
     "compare_files",
-    "merge_surveys",
+    "merge_manifests",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FileChanges:
     """A snapshot's changes, agreed with its parent."""
 
     added: Mapping[FileKey, TrackedFile]
@@ -38,9 +39,9 @@ class Changes:
     """Deleted, or left out together with the manifest that listed them: entries of deletions only inform."""
 
 
-def merge_surveys(surveys: Iterable[Survey]) -> Survey:
+def merge_manifests(surveys: Iterable[ManifestContents]) -> ManifestContents:
     """The manifests of a snapshot as one. Raises InvalidInput for a file that is in two of them."""
-    whole = Survey()
+    whole = ManifestContents()
     for one in surveys:
         whole.is_opaque |= one.is_opaque
         for into, files in ((whole.added, one.added), (whole.existing, one.existing), (whole.deleted, one.deleted)):
@@ -57,7 +58,9 @@ def merge_surveys(surveys: Iterable[Survey]) -> Survey:
     return whole
 
 
-def compare_files(found: Survey, live: Mapping[FileKey, TrackedFile], *, has_parent: bool, strict: bool) -> Changes:
+def compare_files(
+    found: ManifestContents, live: Mapping[FileKey, TrackedFile], *, has_parent: bool, strict: bool
+) -> FileChanges:
     """A snapshot's changes. `live` are the files of the manifests that it drops.
 
     Raises CommitConflict where the parent is not as the snapshot assumes, InvalidInput where the snapshot cannot be.
@@ -80,7 +83,7 @@ def compare_files(found: Survey, live: Mapping[FileKey, TrackedFile], *, has_par
         if key in live:
             raise already_live(file)
     removed = {key: file for key, file in live.items() if key not in found.existing}
-    return Changes(found.added, found.existing, removed)
+    return FileChanges(found.added, found.existing, removed)
 
 
 def already_live(file: TrackedFile) -> CommitConflict:
@@ -88,7 +91,7 @@ def already_live(file: TrackedFile) -> CommitConflict:
     return CommitConflict(f"file to be added is live in the parent snapshot. file={file.location}", condition="file")
 
 
-def check_vectors(changes: Changes) -> None:
+def check_vectors(changes: FileChanges) -> None:
     """Refuse two deletion vectors for one data file in a snapshot's own manifests. Raises InvalidInput."""
     seen: set[str] = set()
     for files in (changes.added, changes.kept):
@@ -109,7 +112,7 @@ def check_other_vectors(vectors: Container[str], others: Iterable[TrackedFile]) 
             )
 
 
-def check_row_ids(changes: Changes) -> None:
+def check_row_ids(changes: FileChanges) -> None:
     """Refuse new files that share row ids. Raises InvalidInput."""
     ranges = sorted(
         (file.first_row_id, file.record_count, file.location)
@@ -121,6 +124,29 @@ def check_row_ids(changes: Changes) -> None:
         if first < end and count:
             raise InvalidInput(f"new file has row ids of another. file={location} first-row-id={first}")
         end = max(end, first + count)
+
+
+def check_operation(operation: str | None, changes: FileChanges) -> None:
+    """Raises InvalidInput for changes that the operation does not stand for. Format 1 may leave it open."""
+    adds_data = any(file.is_data for file in changes.added.values())
+    adds_deletes = any(not file.is_data for file in changes.added.values())
+    match operation:
+        case None | "overwrite":
+            return
+        case "append":
+            if changes.removed:
+                file = next(iter(changes.removed.values()))
+                raise InvalidInput(f"an append cannot remove files. file={file.location}", argument="summary")
+            if adds_deletes:
+                raise InvalidInput("an append cannot add delete files", argument="summary")
+        case "delete":
+            if adds_data:
+                raise InvalidInput("a delete cannot add data files", argument="summary")
+        case "replace":
+            if adds_data and not changes.removed:
+                raise InvalidInput("a replace that adds data files must remove what they replace", argument="summary")
+        case _:
+            raise InvalidInput(f"unknown operation of a snapshot. operation={operation[:80]}", argument="summary")
 
 
 def _check_unchanged(was: TrackedFile, file: TrackedFile) -> None:

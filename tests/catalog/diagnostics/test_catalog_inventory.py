@@ -3,18 +3,18 @@ from __future__ import annotations
 import pytest
 
 from lakebed.catalog.commits.service import CommitOptions
-from lakebed.catalog.diagnostics.judgement import Blocker, RecoveryAction
-from lakebed.catalog.diagnostics.survey import Survey
+from lakebed.catalog.diagnostics.catalog_inventory import CatalogInventory
+from lakebed.catalog.diagnostics.recovery_status import MigrationBlocker, RecoveryAction
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, NoSuchCatalog
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.harness import NOBODY, CatalogHarness, a_table, may, name, set_properties
 from tests.objects.stores import ROOT
 
-from .test_examination import tamper
+from .test_table_diagnostics import tamper
 
 
-async def survey(catalog: CatalogHarness) -> Survey:
+async def survey(catalog: CatalogHarness) -> CatalogInventory:
     return await extended(catalog).tables.surveys.survey(ROOT, "lake")
 
 
@@ -60,24 +60,29 @@ async def test_catalogs_of_one_bucket_are_counted_apart(catalog: CatalogHarness)
 @pytest.mark.parametrize(
     ("change", "blocker"),
     [
-        ("DELETE FROM entry_commits", Blocker.COMMIT_RECOVERY_REQUIRED),
-        ("UPDATE entry_commits SET generation = generation + 1", Blocker.COMMIT_RECOVERY_REQUIRED),
-        ("DELETE FROM entry_locations", Blocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED),
+        ("DELETE FROM entry_commits", MigrationBlocker.COMMIT_RECOVERY_REQUIRED),
+        ("UPDATE entry_commits SET generation = generation + 1", MigrationBlocker.COMMIT_RECOVERY_REQUIRED),
+        ("DELETE FROM entry_locations", MigrationBlocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED),
         (
             "INSERT INTO entry_locations (bucket, prefix, entry) SELECT bucket, prefix || 'in/', entry"
             " FROM entry_locations",
-            Blocker.DUPLICATE_WAREHOUSE_PREFIX,
+            MigrationBlocker.DUPLICATE_WAREHOUSE_PREFIX,
         ),
-        ("UPDATE entries SET uuid = 'same'", Blocker.DUPLICATE_TABLE_IDENTITY),
+        ("UPDATE entries SET uuid = 'same'", MigrationBlocker.DUPLICATE_TABLE_IDENTITY),
     ],
 )
-async def test_what_stands_in_the_way_is_found(light_catalog: CatalogHarness, change: str, blocker: Blocker) -> None:
+async def test_what_stands_in_the_way_is_found(
+    light_catalog: CatalogHarness, change: str, blocker: MigrationBlocker
+) -> None:
     await light_catalog.create()
     await light_catalog.create("u")
     await tamper(light_catalog, change)
     found = await survey(light_catalog)
     assert blocker in found.blockers
-    repairable = blocker in (Blocker.COMMIT_RECOVERY_REQUIRED, Blocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED)
+    repairable = blocker in (
+        MigrationBlocker.COMMIT_RECOVERY_REQUIRED,
+        MigrationBlocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED,
+    )
     assert (RecoveryAction.RUN_COMMIT_RECOVERY in found.actions) is repairable
 
 
@@ -101,5 +106,5 @@ async def test_only_who_may_see_a_warehouse_is_told_of_it(light_catalog: Catalog
     with pytest.raises(AccessDenied):
         await surveys.fingerprint(reader, "lake")
     with pytest.raises(AccessDenied):
-        await surveys.admit_change(reader, "lake")
-    assert (await surveys.admit_change(ROOT, "lake")).name == "lake"
+        await surveys.authorize_change(reader, "lake")
+    assert (await surveys.authorize_change(ROOT, "lake")).name == "lake"

@@ -5,15 +5,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.locations.claims import Place
-from lakebed.catalog.locations.service import (
+from lakebed.catalog.locations.claims import EntryLocations
+from lakebed.catalog.locations.directories import (
     PATH_PROPERTIES,
     check_location,
     check_path_properties,
     check_unclaimed,
     default_location,
-    entry_at,
-    placed_at,
+    entry_id_at,
+    locate_entry,
     table_directories,
 )
 from lakebed.catalog.model import Catalog, EntryKind
@@ -255,11 +255,11 @@ async def test_key_is_told_by_the_directory_it_lies_in(catalog: CatalogHarness) 
         ("b", None),
         ("", None),
     ):
-        placed = await placed_at(meta, bucket, key)
-        assert await entry_at(meta, bucket.id, key) == (None if entry is None else entry.id)
+        placed = await locate_entry(meta, bucket, key)
+        assert await entry_id_at(meta, bucket.id, key) == (None if entry is None else entry.id)
         assert (None if placed is None else placed.entry) == entry
         assert placed is None or placed.namespace == ("ns",)
-    assert await placed_at(meta, bucket._replace(id=BucketId(bucket.id + 1)), "a/t/data/1") is None
+    assert await locate_entry(meta, bucket._replace(id=BucketId(bucket.id + 1)), "a/t/data/1") is None
 
 
 segments = st.sampled_from(("a", "b", "a0", "a!", "é", "\U0010ffff"))
@@ -296,9 +296,9 @@ async def test_of_all_directories_none_lies_inside_that_of_another_entry(
         properties = {} if data is None else {"write.data.path": f"s3://lake/{data}"}
         asked = {place} if data is None else {place, data}
 
-        wish = Place(warehouse, None, EntryKind.TABLE, entry, f"s3://lake/{place}", properties)
+        wish = EntryLocations(warehouse, None, EntryKind.TABLE, entry, f"s3://lake/{place}", properties)
 
-        async def claim(wish: Place = wish) -> None:
+        async def claim(wish: EntryLocations = wish) -> None:
             prepared = await catalog.claims.prepare(ROOT, wish)
             await meta.transact(lambda tx: catalog.claims.take(tx, prepared))
 
@@ -311,5 +311,5 @@ async def test_of_all_directories_none_lies_inside_that_of_another_entry(
             held[entry] = held.get(entry, set()) | asked
     for key in keys:
         owners = {who for who, had in held.items() if any(f"{key}/x".startswith(f"{one}/") for one in had)}
-        assert await entry_at(meta, warehouse.bucket.id, f"{key}/x") == (owners.pop() if owners else None)
+        assert await entry_id_at(meta, warehouse.bucket.id, f"{key}/x") == (owners.pop() if owners else None)
         assert not owners

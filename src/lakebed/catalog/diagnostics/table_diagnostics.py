@@ -18,15 +18,15 @@ from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 from .. import rows as table_rows
 from ..access.authorization import Action
 from ..commits.commit_log import CommitRecord
-from ..entries import Entries, Sought, no_such_entry
+from ..entries import Entries, NameLookup, no_such_entry
 from ..identifiers import Identifier
-from ..locations.service import table_directories
+from ..locations.directories import table_directories
 from ..model import Catalog, Entry, EntryKind, Namespace
 from ..tables.files import FileAddress, TableFiles, parse_location, unpack_metadata
-from ..tables.imports import Origin, origin_of
+from ..tables.imports import ImportOrigin, import_origin
 from . import rows
-from .chain import Line, State, walk
-from .judgement import MetadataStatus, RecoveryAction, RecoveryStatus, recommended_actions, recovery_status
+from .commit_chain import CommitChain, TableVersion, check_chain
+from .recovery_status import MetadataStatus, RecoveryAction, RecoveryStatus, recommended_actions, recovery_status
 
 MAX_RECORDS: Final = 1000
 """How much of a log is walked: its newest records."""
@@ -52,7 +52,7 @@ class CommitCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedState:
     """What the metadata store has of a table, as it was at one moment."""
 
     catalog: Catalog
@@ -60,10 +60,10 @@ class Recorded:
     namespace_created_ms: int
     identifier: Identifier
     entry: Entry
-    line: Line
+    line: CommitChain
     commits: CommitCounts
     directories: tuple[str, ...]
-    origin: Origin | None
+    origin: ImportOrigin | None
     lease_holders: tuple[str, ...]
     """Processes that do chores for the catalog right now."""
     store: str
@@ -71,7 +71,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataFacts:
+class MetadataReport:
     """What is to be said of the metadata file that the pointer names."""
 
     status: MetadataStatus
@@ -91,8 +91,8 @@ class MetadataFacts:
 class Diagnosis:
     """All of it, and what follows."""
 
-    recorded: Recorded
-    metadata: MetadataFacts
+    recorded: RecordedState
+    metadata: MetadataReport
     orphans: tuple[str, ...]
     """Metadata files in the table's folder that neither the pointer, nor its file's log, nor the commits name."""
     orphans_complete: bool
@@ -109,7 +109,7 @@ class Diagnosis:
         return recommended_actions(self.recorded.line, self.metadata.status, self.metadata.missing_directories)
 
 
-class Examination:
+class TableDiagnostics:
     """Examines tables."""
 
     def __init__(self, object_context: ObjectContext, entries: Entries, files: TableFiles) -> None:
@@ -117,35 +117,35 @@ class Examination:
         self._entries = entries
         self._files = files
 
-    async def recorded(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Recorded:
+    async def recorded(self, caller: Caller, catalog_name: str, identifier: Identifier) -> RecordedState:
         """What the metadata store has of a table. Raises NoSuchTable."""
-        asked = await self.admit(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
+        asked = await self.authorize(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
 
-        async def work(tx: Transaction) -> Recorded:
+        async def work(tx: Transaction) -> RecordedState:
             # One transaction: between two looks the pointer could pass a record by.
             return await self.read(tx, catalog_name, asked)
 
         return await self._f.meta.transact(work)
 
-    async def admit(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> Sought:
+    async def authorize(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> NameLookup:
         """What has the name, if the caller may do `action` to it. Raises NoSuchCatalog, AccessDenied.
 
         Before the transaction, because the answer may come from elsewhere (ADR 23).
         """
-        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
-        await self._entries.pass_gate(caller, sought, action)
-        return sought
+        lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
+        await self._entries.authorize(caller, lookup, action)
+        return lookup
 
-    async def read(self, reader: Reader, catalog_name: str, asked: Sought) -> Recorded:
+    async def read(self, reader: Reader, catalog_name: str, asked: NameLookup) -> RecordedState:
         """What the metadata store has of a table that the caller was asked about, as a step of a transaction.
 
         Raises NoSuchTable; WriteConflict if something else has the name by now.
         """
         identifier = asked.identifier
-        sought = await self._entries.seek(reader, catalog_name, identifier)
-        if sought.live is not None and (asked.live is None or asked.live.id != sought.live.id):
+        lookup = await self._entries.look_up(reader, catalog_name, identifier)
+        if lookup.live is not None and (asked.live is None or asked.live.id != lookup.live.id):
             raise WriteConflict(f"the name was given to something else meanwhile: {identifier}")
-        found = sought.found
+        found = lookup.found
         entry = found.live
         if entry is None or entry.kind is not EntryKind.TABLE:
             raise no_such_entry(identifier, EntryKind.TABLE)
@@ -154,18 +154,18 @@ class Examination:
         created = await reader.row(rows.NAMESPACE_CREATED, found.namespace.id)
         if counts is None or created is None:
             raise RuntimeError("a count returned no row")
-        current = State(entry.metadata_at, entry.version_token)
+        current = TableVersion(entry.metadata_at, entry.version_token)
         holders = await reader.rows(rows.LEASE_HOLDERS, self._f.clock.now_ms())
-        return Recorded(
+        return RecordedState(
             catalog=found.catalog,
             namespace=found.namespace,
             namespace_created_ms=int(created[0]),
             identifier=identifier,
             entry=entry,
-            line=walk(current, entry.generation, [CommitRecord(*row) for row in log]),
+            line=check_chain(current, entry.generation, [CommitRecord(*row) for row in log]),
             commits=CommitCounts(*counts),
             directories=tuple(str(row[0]) for row in await reader.rows(table_rows.LOCATIONS_OF, entry.id)),
-            origin=await origin_of(reader, entry.id),
+            origin=await import_origin(reader, entry.id),
             lease_holders=tuple(str(row[0]) for row in holders),
             store=self._f.meta.dialect,
         )
@@ -184,24 +184,24 @@ class Examination:
         orphans, complete = await self._orphans(recorded, parsed)
         return Diagnosis(recorded, metadata, tuple(orphans[:MAX_LISTED]), complete and len(orphans) <= MAX_LISTED)
 
-    async def metadata(self, recorded: Recorded) -> tuple[MetadataFacts, TableMetadata | None]:
+    async def metadata(self, recorded: RecordedState) -> tuple[MetadataReport, TableMetadata | None]:
         """What is to be said of the file that the pointer names; read from the store, never from a cache."""
         entry = recorded.entry
         try:
             parse_location(entry.metadata_at)
         except InvalidInput as error:
-            return MetadataFacts(MetadataStatus.INVALID_LOCATION, str(error)), None
+            return MetadataReport(MetadataStatus.INVALID_LOCATION, str(error)), None
         try:
             data = await self._files.read(entry.metadata_at)
         except InvalidInput as error:
-            return MetadataFacts(MetadataStatus.INVALID_JSON, str(error)), None
+            return MetadataReport(MetadataStatus.INVALID_JSON, str(error)), None
         except (NotFound, Corrupted) as error:
-            return MetadataFacts(MetadataStatus.MISSING_OBJECT, str(error)), None
+            return MetadataReport(MetadataStatus.MISSING_OBJECT, str(error)), None
         try:
             parsed = parse_table(unpack_metadata(data))
         except InvalidInput as error:
-            return MetadataFacts(MetadataStatus.INVALID_JSON, str(error), size_bytes=len(data)), None
-        facts = MetadataFacts(
+            return MetadataReport(MetadataStatus.INVALID_JSON, str(error), size_bytes=len(data)), None
+        facts = MetadataReport(
             MetadataStatus.VALID,
             size_bytes=len(data),
             snapshots=len(parsed.snapshots),
@@ -212,7 +212,7 @@ class Examination:
         )
         return facts, parsed
 
-    async def _missing(self, recorded: Recorded, locations: Sequence[str]) -> tuple[str, ...]:
+    async def _missing(self, recorded: RecordedState, locations: Sequence[str]) -> tuple[str, ...]:
         # Whoever wrote a file that was registered chose what it names: which files of others exist is not reported.
         here = [location for location in locations if _is_own(recorded, location)]
         found = await self._files.stat(here)
@@ -220,7 +220,7 @@ class Examination:
 
     # -- files that nothing names ---------------------------------------------------------------------------------
 
-    async def _orphans(self, recorded: Recorded, metadata: TableMetadata | None) -> tuple[list[str], bool]:
+    async def _orphans(self, recorded: RecordedState, metadata: TableMetadata | None) -> tuple[list[str], bool]:
         folder = _metadata_folder(recorded.entry, metadata)
         if not _is_own(recorded, folder):
             return [], False
@@ -256,7 +256,7 @@ def _metadata_folder(entry: Entry, metadata: TableMetadata | None) -> str:
     return stated or f"{entry.location.rstrip('/')}/metadata"
 
 
-def _is_own(recorded: Recorded, location: str) -> bool:
+def _is_own(recorded: RecordedState, location: str) -> bool:
     """Whether a file or folder is in the table's recorded directories."""
     try:
         address = parse_location(location)
@@ -279,7 +279,7 @@ def _disagreements(entry: Entry, metadata: TableMetadata) -> list[str]:
     return [f"{name}: recorded={here} metadata={there}" for name, here, there in compared if here != there]
 
 
-def _missing_directories(recorded: Recorded, metadata: TableMetadata) -> list[str]:
+def _missing_directories(recorded: RecordedState, metadata: TableMetadata) -> list[str]:
     try:
         wanted = table_directories(recorded.catalog, metadata.location, metadata.properties)
     except InvalidInput:

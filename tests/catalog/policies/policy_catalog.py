@@ -10,7 +10,7 @@ from lakebed.catalog.events import CatalogEvent, decode_event
 from lakebed.catalog.idempotency import Mutation, RequestKey
 from lakebed.catalog.policies.attachments import CATALOG, PolicyAttachments, TargetName
 from lakebed.catalog.policies.coverage import PolicyCoverage
-from lakebed.catalog.policies.policies import NewPolicy, Policies
+from lakebed.catalog.policies.policies import NewPolicy, PolicyManagement
 from lakebed.catalog.policies.policy_types import PolicyTypes
 from lakebed.catalog.policies.targets import PolicyTargets
 from lakebed.core.unset import Unset
@@ -40,7 +40,7 @@ class Policing:
 
     catalog: CatalogHarness
     types: PolicyTypes
-    policies: Policies
+    policies: PolicyManagement
     attaching: PolicyAttachments
     coverage: PolicyCoverage
 
@@ -138,7 +138,7 @@ def policing_on(catalog: CatalogHarness) -> Policing:
     """The services on a catalog, as `server.catalog` wires them."""
     f = catalog.store.object_context
     types = PolicyTypes(f, catalog.authorizer, catalog.catalogs, catalog.keys)
-    policies = Policies(f, catalog.authorizer, catalog.catalogs, catalog.namespaces, catalog.keys, types)
+    policies = PolicyManagement(f, catalog.authorizer, catalog.catalogs, catalog.namespaces, catalog.keys, types)
     targets = PolicyTargets(catalog.authorizer, catalog.catalogs, catalog.entries)
     attaching = PolicyAttachments(f, catalog.catalogs, catalog.keys, types, policies, targets)
     coverage = PolicyCoverage(f, catalog.authorizer, catalog.catalogs, types, policies, targets, attaching)

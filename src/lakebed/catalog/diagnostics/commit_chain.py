@@ -49,7 +49,7 @@ class IndexStatus(StrEnum):
     CONFLICTING = "CONFLICTING"
 
 
-class LineStatus(StrEnum):
+class ChainStatus(StrEnum):
     """How far the line goes."""
 
     COMPLETE = "COMPLETE"
@@ -60,7 +60,7 @@ class LineStatus(StrEnum):
     """It ends before records that are there."""
 
 
-class State(NamedTuple):
+class TableVersion(NamedTuple):
     """A version of a table."""
 
     metadata_at: str
@@ -68,7 +68,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CommitFinding:
     """One move of the pointer, and what was found of it. The names are those of the report."""
 
     generation: int
@@ -89,11 +89,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommitChain:
     """What the walk has shown; findings from the newest to the oldest."""
 
-    status: LineStatus
-    findings: tuple[Finding, ...]
+    status: ChainStatus
+    findings: tuple[CommitFinding, ...]
 
     def count(self, state: RecoveryState) -> int:
         """How many moves are in a state."""
@@ -105,61 +105,61 @@ class Line:
         return sum(finding.idempotency_index_status is IndexStatus.CONFLICTING for finding in self.findings)
 
 
-def walk(current: State, generation: int, records: Sequence[CommitRecord]) -> Line:
+def check_chain(current: TableVersion, generation: int, records: Sequence[CommitRecord]) -> CommitChain:
     """Judge the records of a table whose pointer is at `current`, which is the move number `generation`.
 
     The records may be the newest part of the log only.
     """
-    return _Walk(current, generation, records).run()
+    return _ChainCheck(current, generation, records).run()
 
 
-class _Walk:
-    def __init__(self, current: State, generation: int, records: Sequence[CommitRecord]) -> None:
+class _ChainCheck:
+    def __init__(self, current: TableVersion, generation: int, records: Sequence[CommitRecord]) -> None:
         self._current = current
         self._generation = generation
         self._records: Mapping[int, CommitRecord] = {record.generation: record for record in records}
         self._ids: dict[str, int] = {}
         for record in records:
             self._ids[record.commit_id] = self._ids.get(record.commit_id, 0) + 1
-        self._findings: dict[int, Finding] = {}
+        self._findings: dict[int, CommitFinding] = {}
 
-    def run(self) -> Line:
+    def run(self) -> CommitChain:
         status = self._descend()
         self._ascend()
         ordered = sorted(self._findings.values(), key=lambda finding: -finding.generation)
-        return Line(status, tuple(ordered))
+        return CommitChain(status, tuple(ordered))
 
     # -- below the pointer ----------------------------------------------------------------------------------------
 
-    def _descend(self) -> LineStatus:
+    def _descend(self) -> ChainStatus:
         numbers = sorted(number for number in self._records if number <= self._generation)
         oldest = numbers[0] if numbers else self._generation + 1
-        state: State | None = self._current
-        status = LineStatus.COMPLETE
+        state: TableVersion | None = self._current
+        status = ChainStatus.COMPLETE
         for number in range(self._generation, 0, -1):
             if number < oldest and number != self._generation:
-                return LineStatus.CUT if status is LineStatus.COMPLETE else status
+                return ChainStatus.CUT if status is ChainStatus.COMPLETE else status
             record = self._records.get(number)
-            if status is LineStatus.BROKEN:
+            if status is ChainStatus.BROKEN:
                 if record is not None:
                     self._add(record, RecoveryState.MANUAL_REVIEW, "the line of commits does not reach this record")
                 continue
             if state is None:
                 # The record above says that the table began with it.
-                status = LineStatus.BROKEN
+                status = ChainStatus.BROKEN
                 if record is not None:
                     self._add(record, RecoveryState.MANUAL_REVIEW, "a later record says that the table began with it")
             elif record is None:
                 below = self._records.get(number - 1)
                 if below is None and number > 1:
-                    status = LineStatus.BROKEN
+                    status = ChainStatus.BROKEN
                     self._miss(number, state, None, RecoveryState.MANUAL_REVIEW)
                 else:
-                    before = None if below is None else State(below.metadata_at, below.version_token)
+                    before = None if below is None else TableVersion(below.metadata_at, below.version_token)
                     self._miss(number, state, before, RecoveryState.FINALIZATION_REQUIRED)
                     state = before
-            elif State(record.metadata_at, record.version_token) != state:
-                status = LineStatus.BROKEN
+            elif TableVersion(record.metadata_at, record.version_token) != state:
+                status = ChainStatus.BROKEN
                 self._add(record, RecoveryState.MANUAL_REVIEW, "the record leads to another state than the table had")
             else:
                 self._add(record, RecoveryState.COMMITTED, "")
@@ -169,7 +169,7 @@ class _Walk:
     # -- above it -------------------------------------------------------------------------------------------------
 
     def _ascend(self) -> None:
-        state: State | None = self._current
+        state: TableVersion | None = self._current
         for number in sorted(number for number in self._records if number > self._generation):
             record = self._records[number]
             if state is not None and _before(record) == state:
@@ -178,7 +178,7 @@ class _Walk:
                     RecoveryState.STAGED_BEFORE_TABLE_UPDATE,
                     "the table does not have this commit, and its record is in the way of the next",
                 )
-                state = State(record.metadata_at, record.version_token)
+                state = TableVersion(record.metadata_at, record.version_token)
             else:
                 state = None
                 self._add(record, RecoveryState.MANUAL_REVIEW, "the record does not go on from the table's state")
@@ -190,7 +190,7 @@ class _Walk:
             index = IndexStatus.MATCHES if self._ids[key] == 1 else IndexStatus.CONFLICTING
         if index is IndexStatus.CONFLICTING:
             state, reason = RecoveryState.MANUAL_REVIEW, "another record has the same commit id"
-        self._findings[record.generation] = Finding(
+        self._findings[record.generation] = CommitFinding(
             generation=record.generation,
             commit_id=record.commit_id,
             idempotency_key=key,
@@ -208,9 +208,9 @@ class _Walk:
             reason=reason,
         )
 
-    def _miss(self, number: int, state: State, before: State | None, recovery: RecoveryState) -> None:
+    def _miss(self, number: int, state: TableVersion, before: TableVersion | None, recovery: RecoveryState) -> None:
         can_write = recovery is RecoveryState.FINALIZATION_REQUIRED
-        self._findings[number] = Finding(
+        self._findings[number] = CommitFinding(
             generation=number,
             commit_id=None,
             idempotency_key=None,
@@ -231,7 +231,7 @@ class _Walk:
         )
 
 
-def _before(record: CommitRecord) -> State | None:
+def _before(record: CommitRecord) -> TableVersion | None:
     if record.previous_at is None or record.expected_token is None:
         return None
-    return State(record.previous_at, record.expected_token)
+    return TableVersion(record.previous_at, record.expected_token)

@@ -6,11 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.catalog.commits.commit_log import CommitRecord
-from lakebed.catalog.diagnostics.chain import IndexStatus, Line, LineStatus, RecordStatus, RecoveryState, State, walk
-from lakebed.catalog.diagnostics.judgement import (
-    Blocker,
+from lakebed.catalog.diagnostics.commit_chain import (
+    ChainStatus,
+    CommitChain,
+    IndexStatus,
+    RecordStatus,
+    RecoveryState,
+    TableVersion,
+    check_chain,
+)
+from lakebed.catalog.diagnostics.recovery_status import (
     LogStatus,
     MetadataStatus,
+    MigrationBlocker,
     RecoveryAction,
     RecoveryStatus,
     log_blockers,
@@ -21,8 +29,8 @@ from lakebed.catalog.diagnostics.judgement import (
 )
 
 
-def state(number: int) -> State:
-    return State(f"s3://lake/t/metadata/{number:05d}.metadata.json", f"token-{number}")
+def state(number: int) -> TableVersion:
+    return TableVersion(f"s3://lake/t/metadata/{number:05d}.metadata.json", f"token-{number}")
 
 
 def record(number: int, commit_id: str = "") -> CommitRecord:
@@ -48,12 +56,12 @@ def log(length: int) -> list[CommitRecord]:
     return [record(number) for number in range(length, 0, -1)]
 
 
-def states(line: Line) -> dict[int, RecoveryState]:
+def states(line: CommitChain) -> dict[int, RecoveryState]:
     return {finding.generation: finding.recovery_state for finding in line.findings}
 
 
-def judged(records: Sequence[CommitRecord], at: int) -> Line:
-    return walk(state(at), at, records)
+def judged(records: Sequence[CommitRecord], at: int) -> CommitChain:
+    return check_chain(state(at), at, records)
 
 
 lengths = st.integers(1, 30)
@@ -62,7 +70,7 @@ lengths = st.integers(1, 30)
 @given(lengths)
 def test_healthy_log_proves_itself_back_to_the_first_commit(length: int) -> None:
     line = judged(log(length), length)
-    assert line.status is LineStatus.COMPLETE
+    assert line.status is ChainStatus.COMPLETE
     assert states(line) == dict.fromkeys(range(1, length + 1), RecoveryState.COMMITTED)
     assert log_status(line) is LogStatus.RECOVERABLE
     assert recovery_status(line, MetadataStatus.VALID, []) is RecoveryStatus.HEALTHY
@@ -74,7 +82,7 @@ def test_healthy_log_proves_itself_back_to_the_first_commit(length: int) -> None
 def test_newest_part_of_a_log_proves_itself_as_far_as_it_goes(length: int, data: st.DataObject) -> None:
     kept = data.draw(st.integers(1, length))
     line = judged(log(length)[:kept], length)
-    assert line.status is (LineStatus.COMPLETE if kept == length else LineStatus.CUT)
+    assert line.status is (ChainStatus.COMPLETE if kept == length else ChainStatus.CUT)
     assert set(states(line).values()) == {RecoveryState.COMMITTED}
     assert len(line.findings) == kept
 
@@ -83,7 +91,7 @@ def test_newest_part_of_a_log_proves_itself_as_far_as_it_goes(length: int, data:
 def test_single_missing_record_follows_from_its_neighbours(length: int, data: st.DataObject) -> None:
     gone = data.draw(st.integers(2, length))
     line = judged([one for one in log(length) if one.generation != gone], length)
-    assert line.status is LineStatus.COMPLETE
+    assert line.status is ChainStatus.COMPLETE
     (found,) = [finding for finding in line.findings if finding.recovery_state is not RecoveryState.COMMITTED]
     wanted = record(gone)
     assert found.recovery_state is RecoveryState.FINALIZATION_REQUIRED
@@ -99,13 +107,13 @@ def test_single_missing_record_follows_from_its_neighbours(length: int, data: st
     )
     assert recovery_status(line, MetadataStatus.VALID, []) is RecoveryStatus.RECOVERABLE
     assert recommended_actions(line, MetadataStatus.VALID, []) == [RecoveryAction.RUN_COMMIT_RECOVERY]
-    assert log_blockers(line) == [Blocker.COMMIT_RECOVERY_REQUIRED]
+    assert log_blockers(line) == [MigrationBlocker.COMMIT_RECOVERY_REQUIRED]
 
 
 @given(st.integers(1, 20), st.integers(1, 10))
 def test_records_above_the_pointer_can_be_taken_out(at: int, ahead: int) -> None:
     line = judged(log(at + ahead), at)
-    assert line.status is LineStatus.COMPLETE
+    assert line.status is ChainStatus.COMPLETE
     above = {finding.generation: finding for finding in line.findings if finding.generation > at}
     assert {finding.recovery_state for finding in above.values()} == {RecoveryState.STAGED_BEFORE_TABLE_UPDATE}
     assert {finding.status for finding in above.values()} == {RecordStatus.STAGED}
@@ -120,7 +128,7 @@ def test_records_above_the_pointer_can_be_taken_out(at: int, ahead: int) -> None
 def test_two_records_missing_in_a_row_prove_nothing_below_them(length: int, data: st.DataObject) -> None:
     upper = data.draw(st.integers(3, length))
     line = judged([one for one in log(length) if one.generation not in (upper, upper - 1)], length)
-    assert line.status is LineStatus.BROKEN
+    assert line.status is ChainStatus.BROKEN
     assert log_status(line) is LogStatus.MANUAL_REVIEW_REQUIRED
     assert recovery_status(line, MetadataStatus.VALID, []) is RecoveryStatus.MANUAL_REVIEW_REQUIRED
     found = states(line)
@@ -132,14 +140,14 @@ def test_two_records_missing_in_a_row_prove_nothing_below_them(length: int, data
 def test_record_of_another_line_breaks_it() -> None:
     foreign = record(2)._replace(metadata_at="s3://lake/t/metadata/other.metadata.json")
     line = judged([record(3), foreign, record(1)], 3)
-    assert line.status is LineStatus.BROKEN
+    assert line.status is ChainStatus.BROKEN
     assert states(line) == {
         3: RecoveryState.COMMITTED,
         2: RecoveryState.MANUAL_REVIEW,
         1: RecoveryState.MANUAL_REVIEW,
     }
     assert recommended_actions(line, MetadataStatus.VALID, []) == [RecoveryAction.REVIEW_COMMIT_LOG]
-    assert log_blockers(line) == [Blocker.COMMIT_MANUAL_REVIEW_REQUIRED]
+    assert log_blockers(line) == [MigrationBlocker.COMMIT_MANUAL_REVIEW_REQUIRED]
 
 
 def test_record_above_the_pointer_that_does_not_go_on_from_it_is_for_people() -> None:
@@ -155,14 +163,14 @@ def test_empty_log_of_a_new_table_can_be_written() -> None:
 
 def test_empty_log_of_an_old_table_cannot() -> None:
     line = judged([], 7)
-    assert line.status is LineStatus.BROKEN
+    assert line.status is ChainStatus.BROKEN
     assert states(line) == {7: RecoveryState.MANUAL_REVIEW}
 
 
 def test_record_that_claims_to_be_the_first_ends_the_line() -> None:
     first = record(2)._replace(previous_at=None, expected_token=None)
     line = judged([record(3), first, record(1)], 3)
-    assert line.status is LineStatus.BROKEN
+    assert line.status is ChainStatus.BROKEN
     assert states(line)[1] is RecoveryState.MANUAL_REVIEW
 
 

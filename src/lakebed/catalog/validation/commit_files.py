@@ -12,10 +12,10 @@ from typing import Final, Protocol, TypeVar
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.iceberg.manifests import ManifestFile, ManifestList, read_list
 
-from ..tables.files import FileFacts, FileSource
-from .entries import Survey
-from .memory import ManifestMemory
-from .model import Allowance
+from ..tables.files import FileSource, FileStat
+from .manifest_cache import ManifestCache
+from .manifest_entries import ManifestContents
+from .model import CommitBudget
 
 __all__ = ["CommitFiles", "CommitObjects"]
 
@@ -32,7 +32,7 @@ _ENCRYPTED: Final = b"AGS1"
 class CommitFiles(FileSource, Protocol):
     """Where commits are checked from."""
 
-    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileFacts]:
+    async def fetch(self, location: str, limit: int) -> tuple[bytes, FileStat]:
         """The whole file, and what is known of the very file that was read. Raises NotFound, TooLarge."""
         ...
 
@@ -40,12 +40,12 @@ class CommitFiles(FileSource, Protocol):
 class CommitObjects:
     """The objects of one commit, within its limits."""
 
-    def __init__(self, files: CommitFiles, allowance: Allowance, memory: ManifestMemory) -> None:
+    def __init__(self, files: CommitFiles, allowance: CommitBudget, memory: ManifestCache) -> None:
         self._files = files
         self._allowance = allowance
         self._memory = memory
-        self._seen: dict[str, FileFacts | None] = {}
-        self.observed: dict[str, FileFacts] = {}
+        self._seen: dict[str, FileStat | None] = {}
+        self.observed: dict[str, FileStat] = {}
         """What the verdict rests on."""
 
     async def look(self, locations: Iterable[str]) -> None:
@@ -54,7 +54,7 @@ class CommitObjects:
         for start in range(0, len(wanted), _STAT_BATCH):
             self._seen.update(await self._files.stat(wanted[start : start + _STAT_BATCH]))
 
-    async def find(self, locations: Iterable[str], what: str) -> Mapping[str, FileFacts]:
+    async def find(self, locations: Iterable[str], what: str) -> Mapping[str, FileStat]:
         """What is known of objects that must be there. Raises InvalidInput for the first that is not."""
         wanted = list(dict.fromkeys(locations))
         await self.look(wanted)
@@ -92,10 +92,10 @@ class CommitObjects:
         return found
 
     async def manifests(
-        self, lines: Mapping[str, ManifestFile], parse: Callable[[bytes, str, ManifestFile], Survey]
-    ) -> dict[str, Survey | None]:
+        self, lines: Mapping[str, ManifestFile], parse: Callable[[bytes, str, ManifestFile], ManifestContents]
+    ) -> dict[str, ManifestContents | None]:
         """What manifests hold, by location; None for one that is not there. Raises InvalidInput, TooLarge."""
-        found: dict[str, Survey | None] = {}
+        found: dict[str, ManifestContents | None] = {}
         wanted = list(lines.items())
         for start in range(0, len(wanted), _READS_AT_ONCE):
             batch = wanted[start : start + _READS_AT_ONCE]
@@ -109,10 +109,10 @@ class CommitObjects:
                 found[location] = result
         return found
 
-    async def remembered(self, lines: Mapping[str, ManifestFile]) -> dict[str, Survey | None]:
+    async def remembered(self, lines: Mapping[str, ManifestFile]) -> dict[str, ManifestContents | None]:
         """What manifests hold, of those that need not be read for it; None for one that is not there."""
         await self.look(lines)
-        found: dict[str, Survey | None] = {}
+        found: dict[str, ManifestContents | None] = {}
         for location, line in lines.items():
             facts = self._seen[location]
             known = None if facts is None else self._memory.survey(location, facts, line)
@@ -121,21 +121,21 @@ class CommitObjects:
         return found
 
     async def _manifest(
-        self, location: str, line: ManifestFile, parse: Callable[[bytes, str, ManifestFile], Survey]
-    ) -> Survey | None:
+        self, location: str, line: ManifestFile, parse: Callable[[bytes, str, ManifestFile], ManifestContents]
+    ) -> ManifestContents | None:
         self._allowance.take_manifest()
         try:
             data, facts = await self._fetch(location)
         except NotFound:
             return None
         if data.startswith(_ENCRYPTED):
-            return Survey(is_opaque=True)
+            return ManifestContents(is_opaque=True)
         survey = await _parsed(lambda: parse(data, location, line), len(data))
         self._allowance.take_decoded(survey.decoded_bytes, survey.entries)
         self._memory.keep_survey(location, facts, line, survey)
         return survey
 
-    async def _fetch(self, location: str) -> tuple[bytes, FileFacts]:
+    async def _fetch(self, location: str) -> tuple[bytes, FileStat]:
         data, facts = await self._files.fetch(location, self._allowance.limits.read.encoded_bytes)
         self._allowance.take_stored(len(data))
         self._seen[location] = facts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.catalog.tables.files import FileFacts
-from lakebed.catalog.validation.entries import Survey
-from lakebed.catalog.validation.memory import ManifestMemory
+from lakebed.catalog.tables.files import FileStat
+from lakebed.catalog.validation.manifest_cache import ManifestCache
+from lakebed.catalog.validation.manifest_entries import ManifestContents
 from lakebed.iceberg.manifests import ManifestFile, ManifestList
 from tests.iceberg.manifests.avro_files import a_manifest
 
-FACTS = FileFacts(100, "etag", 1)
+FACTS = FileStat(100, "etag", 1)
 LINE = a_manifest()
 
 
@@ -20,7 +20,7 @@ def a_list(lines: int) -> ManifestList:
 
 class TestLists:
     def test_a_list_is_known_by_its_length_and_tag(self) -> None:
-        memory, found = ManifestMemory(), a_list(3)
+        memory, found = ManifestCache(), a_list(3)
         memory.keep_list("l", FACTS, found)
         assert memory.manifest_list("l", FACTS._replace(modified_ms=2)) is found
         assert memory.manifest_list("l", FACTS._replace(etag="other")) is None
@@ -28,13 +28,13 @@ class TestLists:
         assert memory.manifest_list("m", FACTS) is None
 
     def test_a_list_is_there_to_read_others_beside_whatever_became_of_it(self) -> None:
-        memory, found = ManifestMemory(), a_list(3)
+        memory, found = ManifestCache(), a_list(3)
         memory.keep_list("l", FACTS, found)
         assert memory.any_list("l") is found
         assert memory.any_list("m") is None
 
     def test_the_least_recently_used_leave_first(self) -> None:
-        memory = ManifestMemory(list_lines=100)
+        memory = ManifestCache(list_lines=100)
         for name in "abcdefghij":
             memory.keep_list(name, FACTS, a_list(9))
         assert memory.manifest_list("a", FACTS) is not None
@@ -44,14 +44,14 @@ class TestLists:
         assert memory.manifest_list("k", FACTS) is not None
 
     def test_what_is_kept_again_counts_once(self) -> None:
-        memory = ManifestMemory(list_lines=100)
+        memory = ManifestCache(list_lines=100)
         memory.keep_list("a", FACTS, a_list(9))
         for _ in range(100):
             memory.keep_list("b", FACTS, a_list(9))
         assert memory.manifest_list("a", FACTS) is not None
 
     def test_a_list_that_would_take_all_room_is_not_kept_nor_what_it_replaces(self) -> None:
-        memory = ManifestMemory(list_lines=100)
+        memory = ManifestCache(list_lines=100)
         memory.keep_list("a", FACTS, a_list(1))
         memory.keep_list("a", FACTS._replace(etag="long"), a_list(10))
         assert memory.any_list("a") is None
@@ -59,7 +59,7 @@ class TestLists:
 
 class TestManifests:
     def test_a_manifest_is_known_by_its_length_and_tag(self) -> None:
-        memory, found = ManifestMemory(), Survey(entries=1)
+        memory, found = ManifestCache(), ManifestContents(entries=1)
         memory.keep_survey("m", FACTS, LINE, found)
         assert memory.survey("m", FACTS, LINE) is found
         assert memory.survey("m", FACTS._replace(etag="other"), LINE) is None
@@ -77,13 +77,13 @@ class TestManifests:
     def test_a_manifest_under_a_line_that_its_entries_inherit_otherwise_from_is_another(
         self, other: ManifestFile
     ) -> None:
-        memory = ManifestMemory()
-        memory.keep_survey("m", FACTS, LINE, Survey(entries=1))
+        memory = ManifestCache()
+        memory.keep_survey("m", FACTS, LINE, ManifestContents(entries=1))
         assert memory.survey("m", FACTS, other) is None
 
     def test_entries_take_room(self) -> None:
-        memory = ManifestMemory(manifest_entries=100)
+        memory = ManifestCache(manifest_entries=100)
         for name in "abcdefghijk":
-            memory.keep_survey(name, FACTS, LINE, Survey(entries=9))
+            memory.keep_survey(name, FACTS, LINE, ManifestContents(entries=9))
         assert memory.survey("a", FACTS, LINE) is None
         assert memory.survey("k", FACTS, LINE) is not None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.labels.places import Places
-from lakebed.catalog.labels.service import Labelled, Labelling
+from lakebed.catalog.labels.service import LabelledSubject, LabelManagement
+from lakebed.catalog.labels.targets import LabelTargets
 from lakebed.catalog.tables.generic_tables import GenericTables, NewGenericTable
 from lakebed.core.access import DEFAULT_ACCOUNT
 from lakebed.core.unset import UNSET, Unset
@@ -20,7 +20,7 @@ from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness
-from tests.catalog.policies.policing import Policing, policing_on
+from tests.catalog.policies.policy_catalog import Policing, policing_on
 from tests.objects.stores import ROOT
 
 K = LabelKind
@@ -49,7 +49,7 @@ class Shelf:
     catalog: CatalogHarness
     policing: Policing
     generic_tables: GenericTables
-    labelling: Labelling
+    labelling: LabelManagement
     principals: Principals
     principal_roles: PrincipalRoles
     catalog_roles: CatalogRoles
@@ -71,10 +71,10 @@ class Shelf:
         """The labels of something."""
         return await self.labelling.get(caller, subject)
 
-    async def find(self, *tags: str, caller: Caller = ROOT, limit: int = 100, **more: object) -> list[Labelled]:
+    async def find(self, *tags: str, caller: Caller = ROOT, limit: int = 100, **more: object) -> list[LabelledSubject]:
         """All that fits, read page by page."""
         query = LabelQuery([tag(one) for one in tags], **more)  # type: ignore[arg-type]  # what else a query says
-        found: list[Labelled] = []
+        found: list[LabelledSubject] = []
         after = ""
         while True:
             page = await self.labelling.find(caller, query, after=after, limit=limit)
@@ -100,12 +100,12 @@ async def open_shelf(catalog: CatalogHarness) -> Shelf:
     """One thing of each kind, under the names of `SUBJECTS`."""
     f = catalog.store.object_context
     policing = policing_on(catalog)
-    places = Places(f, catalog.authorizer, catalog.catalogs, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
+    places = LabelTargets(f, catalog.authorizer, catalog.catalogs, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
     shelf = Shelf(
         catalog,
         policing,
         GenericTables(f, catalog.authorizer, catalog.entries, catalog.keys, catalog.claims),
-        Labelling(f, catalog.catalogs, places),
+        LabelManagement(f, catalog.catalogs, places),
         Principals(f.meta, f.outbox, f.clock, ROOT.principal),
         PrincipalRoles(f.meta, f.outbox, f.clock),
         CatalogRoles(f.meta, f.outbox, f.clock),

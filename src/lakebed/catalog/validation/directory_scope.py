@@ -13,10 +13,10 @@ from typing import Final
 from lakebed.core.errors import InvalidInput
 from lakebed.iceberg.metadata.table import TableMetadata
 
-from ..locations.service import PATH_PROPERTIES
+from ..locations.directories import PATH_PROPERTIES
 from ..tables.files import parse_location
 
-__all__ = ["Scope", "scope_of", "spelled"]
+__all__ = ["DirectoryScope", "normalized", "scope_of"]
 
 _SCHEME: Final = "s3://"
 _OTHER_SCHEMES: Final = ("s3a://", "s3n://")
@@ -24,12 +24,12 @@ _UNUSUAL: Final = re.compile(r"//|/\.{1,2}(?:/|$)|[\\\x00-\x1f]")
 """What `parse_location` refuses in a path; without it, a path that begins like a directory lies in it."""
 
 
-def spelled(path: str) -> str:
+def normalized(path: str) -> str:
     """A location as we write it: clients name one file by several schemes."""
     return _SCHEME + path[len(_SCHEME) + 1 :] if path.startswith(_OTHER_SCHEMES) else path
 
 
-class Scope:
+class DirectoryScope:
     """Some directories."""
 
     def __init__(self, directories: Iterable[str]) -> None:
@@ -41,7 +41,7 @@ class Scope:
 
     def locate(self, path: str, what: str) -> str:
         """A file's location, spelled one way. Raises InvalidInput for one outside the directories."""
-        location = spelled(path)
+        location = normalized(path)
         if not self.holds(location):
             raise InvalidInput(
                 f"{what} lies outside the table's directories. location={path[:1024]}", argument="location"
@@ -49,7 +49,7 @@ class Scope:
         return location
 
 
-def scope_of(tables: Iterable[TableMetadata]) -> Scope:
+def scope_of(tables: Iterable[TableMetadata]) -> DirectoryScope:
     """The directories of a table, in all of its states given: a table that moves keeps what it wrote before."""
     directories: set[str] = set()
     for table in tables:
@@ -57,4 +57,4 @@ def scope_of(tables: Iterable[TableMetadata]) -> Scope:
             if path:
                 address = parse_location(path)
                 directories.add(f"{_SCHEME}{address.bucket}/{address.directory}")
-    return Scope(directories)
+    return DirectoryScope(directories)

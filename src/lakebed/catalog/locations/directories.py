@@ -114,14 +114,14 @@ def table_directories(catalog: Catalog, location: str, properties: Mapping[str, 
 async def check_unclaimed(reader: Reader, catalog: Catalog, address: FileAddress, entry_id: str) -> None:
     """Return if no other entry has the directory, one around it or one inside it. Raises LocationConflict."""
     directory = address.directory
-    if await entry_at(reader, catalog.bucket.id, directory) not in (None, entry_id):
+    if await entry_id_at(reader, catalog.bucket.id, directory) not in (None, entry_id):
         raise location_taken(address)
     end = successor(directory)
     if await reader.row(rows.OTHERS_WITHIN, catalog.bucket.id, directory, end, entry_id) is not None:
         raise location_taken(address)
 
 
-class Placed(NamedTuple):
+class LocatedEntry(NamedTuple):
     """The table or view to whose directory a key belongs. It may be a dropped one that can be restored."""
 
     catalog: Catalog
@@ -129,16 +129,16 @@ class Placed(NamedTuple):
     entry: Entry
 
 
-async def placed_at(reader: Reader, bucket: Bucket, key: str) -> Placed | None:
+async def locate_entry(reader: Reader, bucket: Bucket, key: str) -> LocatedEntry | None:
     """What a key belongs to, with its row; None if to nothing. One statement."""
     row = await reader.row(rows.ENTRY_OF_KEY, bucket.id, key)
     if row is None or not key.startswith(row[0]):
         return None
     catalog = rows.catalog_in(bucket, row, 2)
-    return Placed(catalog, levels_of(row[1]), rows.entry_from(row, 2 + rows.OWN_COLUMNS))
+    return LocatedEntry(catalog, levels_of(row[1]), rows.entry_from(row, 2 + rows.OWN_COLUMNS))
 
 
-async def entry_at(reader: Reader, bucket_id: int, key: str) -> str | None:
+async def entry_id_at(reader: Reader, bucket_id: int, key: str) -> str | None:
     """The id of the table or view to whose directory a key belongs.
 
     Directories do not overlap, so only the last one at or before the key can hold it: one step down an index.

@@ -3,20 +3,20 @@ from __future__ import annotations
 import pytest
 
 from lakebed.catalog.commits.service import CommitOptions
-from lakebed.catalog.diagnostics.chain import LineStatus, RecoveryState
-from lakebed.catalog.diagnostics.examination import Diagnosis, Recorded
-from lakebed.catalog.diagnostics.judgement import MetadataStatus, RecoveryAction, RecoveryStatus
+from lakebed.catalog.diagnostics.commit_chain import ChainStatus, RecoveryState
 from lakebed.catalog.diagnostics.recovery import OPERATION, Recovered
+from lakebed.catalog.diagnostics.recovery_status import MetadataStatus, RecoveryAction, RecoveryStatus
+from lakebed.catalog.diagnostics.table_diagnostics import Diagnosis, RecordedState
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable
 from lakebed.meta.seam import Transaction, Value
 from tests.catalog.appends import appended
-from tests.catalog.extended import extended
+from tests.catalog.extension_catalog import extended
 from tests.catalog.harness import NOBODY, CatalogHarness, may, name, set_properties
 from tests.objects.stores import ROOT
 
 
-async def recorded(catalog: CatalogHarness) -> Recorded:
+async def recorded(catalog: CatalogHarness) -> RecordedState:
     return await extended(catalog).tables.examination.recorded(ROOT, "lake", name())
 
 
@@ -54,7 +54,7 @@ async def test_healthy_table_has_nothing_to_repair(catalog: CatalogHarness) -> N
     assert (found.status, found.actions) == (RecoveryStatus.HEALTHY, [])
     assert found.metadata.status is MetadataStatus.VALID
     assert (found.metadata.snapshots, found.metadata.log_entries) == (1, 3)
-    assert found.recorded.line.status is LineStatus.COMPLETE
+    assert found.recorded.line.status is ChainStatus.COMPLETE
     assert [one.generation for one in found.recorded.line.findings] == [4, 3, 2, 1]
     assert (found.orphans, found.orphans_complete) == ((), True)
     async with catalog.unchanged():
@@ -184,7 +184,7 @@ async def test_missing_record_is_written_again(catalog: CatalogHarness) -> None:
     assert (done.finalized, done.discarded) == (1, 0)
     assert await catalog.entry(name()) == entry
     after = (await recorded(catalog)).line
-    assert after.status is LineStatus.COMPLETE
+    assert after.status is ChainStatus.COMPLETE
     written = after.findings[1]
     assert written.operation == OPERATION
     lost = before[1]
@@ -224,7 +224,7 @@ async def test_gap_of_more_than_one_record_is_reported_and_left(light_catalog: C
     await tamper(light_catalog, "DELETE FROM entry_commits WHERE generation IN (3, 4)")
     found = await diagnose(light_catalog)
     assert found.status is RecoveryStatus.MANUAL_REVIEW_REQUIRED
-    assert found.recorded.line.status is LineStatus.BROKEN
+    assert found.recorded.line.status is ChainStatus.BROKEN
     async with light_catalog.unchanged():
         done = await recover(light_catalog)
     assert done.recorded.line.count(RecoveryState.MANUAL_REVIEW) > 0

@@ -17,10 +17,10 @@ from lakebed.iceberg.manifests import (
     open_manifest,
 )
 
+from .directory_scope import DirectoryScope, normalized
 from .model import CommitLimits, FileKey, TrackedFile
-from .scope import Scope, spelled
 
-__all__ = ["EntryRules", "Survey", "live_files", "survey"]
+__all__ = ["EntryRules", "ManifestContents", "read_added_manifest", "read_live_files"]
 
 _VECTORS_SINCE_VERSION: Final = 3
 _PUFFIN: Final = "puffin"
@@ -41,12 +41,12 @@ class EntryRules:
     partition_sizes: Mapping[int, int]
     """How many fields each partition spec has."""
     column_ids: Container[int]
-    scope: Scope
+    scope: DirectoryScope
     strict: bool
 
 
 @dataclass(slots=True)
-class Survey:
+class ManifestContents:
     """What a manifest lists, by what it says of each file."""
 
     added: dict[FileKey, TrackedFile] = field(default_factory=dict)
@@ -58,7 +58,9 @@ class Survey:
     """Whether it is encrypted by the client: what it lists is not known."""
 
 
-def survey(data: bytes, location: str, line: ManifestFile, rules: EntryRules, limits: CommitLimits) -> Survey:
+def read_added_manifest(
+    data: bytes, location: str, line: ManifestFile, rules: EntryRules, limits: CommitLimits
+) -> ManifestContents:
     """Read a manifest that a snapshot adds and check every entry by itself. Raises InvalidInput, TooLarge."""
     try:
         found = _survey(data, line, rules, limits)
@@ -70,31 +72,31 @@ def survey(data: bytes, location: str, line: ManifestFile, rules: EntryRules, li
     return found
 
 
-def live_files(data: bytes, line: ManifestFile, limits: CommitLimits) -> Survey:
+def read_live_files(data: bytes, line: ManifestFile, limits: CommitLimits) -> ManifestContents:
     """What a manifest of the parent holds: its live files are `existing`. Raises InvalidInput, TooLarge."""
     opened = open_manifest(data, limits=limits.read)
-    found = Survey()
+    found = ManifestContents()
     for entry in opened.entries(line, columns=_NO_STATISTICS):
         found.entries += 1
         if entry.status != _DELETED:
-            location = spelled(entry.data_file.file_path)
+            location = normalized(entry.data_file.file_path)
             found.existing[_key(entry.data_file, location)] = _tracked(entry, location)
     found.decoded_bytes = opened.decoded_bytes
     return found
 
 
-def _survey(data: bytes, line: ManifestFile, rules: EntryRules, limits: CommitLimits) -> Survey:
+def _survey(data: bytes, line: ManifestFile, rules: EntryRules, limits: CommitLimits) -> ManifestContents:
     opened = open_manifest(data, limits=limits.read)
     if opened.content is not None and opened.content != line.content:
         raise InvalidInput("manifest holds another kind of files than its list says.")
     if opened.partition_spec_id is not None and opened.partition_spec_id != line.partition_spec_id:
         raise InvalidInput("manifest is of another partition spec than its list says.")
-    found = Survey()
+    found = ManifestContents()
     sets = {_ADDED: found.added, _EXISTING: found.existing, _DELETED: found.deleted}
     for entry in opened.entries(line, columns=_NO_STATISTICS):
         found.entries += 1
         file = entry.data_file
-        location = spelled(file.file_path)
+        location = normalized(file.file_path)
         try:
             _check_any(entry, line, rules)
             if entry.status == _ADDED:
@@ -182,12 +184,12 @@ def _tracked(entry: ManifestEntry, location: str) -> TrackedFile:
         file.first_row_id,
         None
         if file.content_offset is None or file.referenced_data_file is None
-        else spelled(file.referenced_data_file),
+        else normalized(file.referenced_data_file),
         file.key_metadata is not None,
     )
 
 
-def _check_counts(found: Survey, location: str, line: ManifestFile) -> None:
+def _check_counts(found: ManifestContents, location: str, line: ManifestFile) -> None:
     # Readers skip manifests by these counts: wrong ones hide files.
     for name, claimed, counted in (
         ("added", line.added_files_count, len(found.added)),
@@ -201,7 +203,7 @@ def _check_counts(found: Survey, location: str, line: ManifestFile) -> None:
             )
 
 
-def _check_rows(found: Survey, location: str, line: ManifestFile) -> None:
+def _check_rows(found: ManifestContents, location: str, line: ManifestFile) -> None:
     for name, claimed, files in (
         ("added", line.added_rows_count, found.added),
         ("existing", line.existing_rows_count, found.existing),

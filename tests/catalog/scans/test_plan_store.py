@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from lakebed.catalog.scans import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus
+from lakebed.catalog.scans.plan_store import new_plan_id
 from lakebed.catalog.scans.plan_tasks import ManifestSlice
-from lakebed.catalog.scans.stored_plans import new_plan_id
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists
 from tests.catalog.scans.lakes import a_request

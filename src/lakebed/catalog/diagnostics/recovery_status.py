@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from .chain import Line, RecoveryState
+from .commit_chain import CommitChain, RecoveryState
 
 
 class MetadataStatus(StrEnum):
@@ -46,7 +46,7 @@ class RecoveryAction(StrEnum):
     REVIEW_COMMIT_LOG = "REVIEW_COMMIT_LOG"
 
 
-class Blocker(StrEnum):
+class MigrationBlocker(StrEnum):
     """What would have to be put right before a catalog could be moved elsewhere."""
 
     COMMIT_RECOVERY_REQUIRED = "COMMIT_RECOVERY_REQUIRED"
@@ -63,19 +63,19 @@ _OF_METADATA = {
 }
 
 
-def log_status(line: Line) -> LogStatus:
+def log_status(line: CommitChain) -> LogStatus:
     """What the log of commits is good for."""
     if line.count(RecoveryState.MANUAL_REVIEW):
         return LogStatus.MANUAL_REVIEW_REQUIRED
     return LogStatus.RECOVERY_REQUIRED if repairs(line) else LogStatus.RECOVERABLE
 
 
-def repairs(line: Line) -> int:
+def repairs(line: CommitChain) -> int:
     """How many records a recovery would write or take out."""
     return line.count(RecoveryState.FINALIZATION_REQUIRED) + line.count(RecoveryState.STAGED_BEFORE_TABLE_UPDATE)
 
 
-def recovery_status(line: Line, metadata: MetadataStatus, missing_directories: Sequence[str]) -> RecoveryStatus:
+def recovery_status(line: CommitChain, metadata: MetadataStatus, missing_directories: Sequence[str]) -> RecoveryStatus:
     """How a table is."""
     if metadata is not MetadataStatus.VALID:
         return RecoveryStatus.READ_ONLY_RECOMMENDED
@@ -85,7 +85,7 @@ def recovery_status(line: Line, metadata: MetadataStatus, missing_directories: S
 
 
 def recommended_actions(
-    line: Line, metadata: MetadataStatus, missing_directories: Sequence[str]
+    line: CommitChain, metadata: MetadataStatus, missing_directories: Sequence[str]
 ) -> list[RecoveryAction]:
     """What somebody should do, the most urgent first."""
     actions = []
@@ -100,11 +100,11 @@ def recommended_actions(
     return actions
 
 
-def log_blockers(line: Line) -> list[Blocker]:
+def log_blockers(line: CommitChain) -> list[MigrationBlocker]:
     """What in the log of a table stands in the way of moving it."""
     blockers = []
     if repairs(line):
-        blockers.append(Blocker.COMMIT_RECOVERY_REQUIRED)
+        blockers.append(MigrationBlocker.COMMIT_RECOVERY_REQUIRED)
     if line.count(RecoveryState.MANUAL_REVIEW):
-        blockers.append(Blocker.COMMIT_MANUAL_REVIEW_REQUIRED)
+        blockers.append(MigrationBlocker.COMMIT_MANUAL_REVIEW_REQUIRED)
     return blockers

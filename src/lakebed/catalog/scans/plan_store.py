@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import NewType, Protocol
+from typing import Final, NewType, Protocol
 
 import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AlreadyExists
+from lakebed.meta.seam import MetaStore, Transaction
 
 from .plan_tasks import Work
 from .requests import ScanRequest
 
-__all__ = ["MemoryPlanStore", "PlanFailure", "PlanId", "PlanRecord", "PlanStatus", "PlanStore", "new_plan_id"]
+__all__ = [
+    "MemoryPlanStore",
+    "MetadataPlanStore",
+    "PlanFailure",
+    "PlanId",
+    "PlanRecord",
+    "PlanStatus",
+    "PlanStore",
+    "new_plan_id",
+]
 
 PlanId = NewType("PlanId", str)
 
@@ -75,6 +85,51 @@ class PlanStore(Protocol):
     async def remove_expired(self, now_ms: int) -> int:
         """Forget plans whose time is over. Tells how many."""
         ...
+
+
+_INSERT: Final = "INSERT INTO scan_plans (id, entry, status, record, expires_ms) VALUES (?, ?, ?, ?, ?)"
+_GET: Final = "SELECT record FROM scan_plans WHERE id = ?"
+_REPLACE: Final = "UPDATE scan_plans SET status = ?, record = ? WHERE id = ? AND status = ?"
+_EXPIRE: Final = "DELETE FROM scan_plans WHERE expires_ms <= ?"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PlanRecord).decode
+
+
+class MetadataPlanStore:
+    """Plans in the metadata store. Implements `PlanStore`."""
+
+    def __init__(self, meta: MetaStore) -> None:
+        self._meta = meta
+
+    async def insert(self, record: PlanRecord) -> None:
+        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(_INSERT, record.id, record.table_id, record.status.value, _encode(record), record.expires_ms)
+
+        await self._meta.transact(work)
+
+    async def get(self, plan_id: PlanId) -> PlanRecord | None:
+        """The plan; None if it is unknown."""
+        row = await self._meta.row(_GET, plan_id)
+        return None if row is None else _decode(row[0])
+
+    async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
+        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+
+        async def work(tx: Transaction) -> bool:
+            return await tx.run(_REPLACE, record.status.value, _encode(record), record.id, expected.value) > 0
+
+        return await self._meta.transact(work)
+
+    async def remove_expired(self, now_ms: int) -> int:
+        """Forget plans whose time is over. Tells how many."""
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(_EXPIRE, now_ms)
+
+        return await self._meta.transact(work)
 
 
 class MemoryPlanStore:

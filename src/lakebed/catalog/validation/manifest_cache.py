@@ -12,10 +12,10 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from lakebed.iceberg.manifests import ManifestFile, ManifestList
 
-from ..tables.files import FileFacts
-from .entries import Survey
+from ..tables.files import FileStat
+from .manifest_entries import ManifestContents
 
-__all__ = ["ManifestMemory"]
+__all__ = ["ManifestCache"]
 
 T = TypeVar("T")
 
@@ -62,14 +62,14 @@ class _Recent(Generic[T]):
             self._weight -= left.weight
 
 
-class ManifestMemory:
+class ManifestCache:
     """What was read lately, of files that are as they were."""
 
     def __init__(self, *, list_lines: int = LIST_LINES, manifest_entries: int = MANIFEST_ENTRIES) -> None:
         self._lists: _Recent[ManifestList] = _Recent(list_lines)
-        self._surveys: _Recent[Survey] = _Recent(manifest_entries)
+        self._surveys: _Recent[ManifestContents] = _Recent(manifest_entries)
 
-    def manifest_list(self, location: str, facts: FileFacts) -> ManifestList | None:
+    def manifest_list(self, location: str, facts: FileStat) -> ManifestList | None:
         """The lines of a list."""
         return self._lists.get(location, _identity(facts))
 
@@ -77,24 +77,24 @@ class ManifestMemory:
         """A list that was there, to read another beside it: that compares bytes, whatever has become of the file."""
         return self._lists.get(location)
 
-    def keep_list(self, location: str, facts: FileFacts, found: ManifestList) -> None:
+    def keep_list(self, location: str, facts: FileStat, found: ManifestList) -> None:
         """Remember a list."""
         self._lists.keep(location, _identity(facts), found, len(found.lines))
 
-    def survey(self, location: str, facts: FileFacts, line: ManifestFile) -> Survey | None:
+    def survey(self, location: str, facts: FileStat, line: ManifestFile) -> ManifestContents | None:
         """What a manifest holds, listed by this line."""
         return self._surveys.get(location, _listed(facts, line))
 
-    def keep_survey(self, location: str, facts: FileFacts, line: ManifestFile, found: Survey) -> None:
+    def keep_survey(self, location: str, facts: FileStat, line: ManifestFile, found: ManifestContents) -> None:
         """Remember what a manifest holds."""
         self._surveys.keep(location, _listed(facts, line), found, found.entries)
 
 
-def _identity(facts: FileFacts) -> tuple[object, ...]:
+def _identity(facts: FileStat) -> tuple[object, ...]:
     return facts.size, facts.etag
 
 
-def _listed(facts: FileFacts, line: ManifestFile) -> tuple[object, ...]:
+def _listed(facts: FileStat, line: ManifestFile) -> tuple[object, ...]:
     return (
         facts.size,
         facts.etag,

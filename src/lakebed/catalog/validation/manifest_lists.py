@@ -13,9 +13,9 @@ from lakebed.core.errors import InvalidInput
 from lakebed.iceberg.manifests import ManifestContent, ManifestFile
 from lakebed.iceberg.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
 
-from .scope import Scope, spelled
+from .directory_scope import DirectoryScope, normalized
 
-__all__ = ["Lines", "by_location", "compare_lines"]
+__all__ = ["ManifestChanges", "by_location", "compare_manifest_lists"]
 
 _FIXED: Final = ("length", "partition_spec_id", "content", "sequence_number", "min_sequence_number")
 _FIXED_ONCE_KNOWN: Final = (
@@ -31,7 +31,7 @@ _FIXED_ONCE_KNOWN: Final = (
 """Lists of format 1, and those of before an upgrade, may leave them open."""
 
 
-class Lines(NamedTuple):
+class ManifestChanges(NamedTuple):
     """The manifests of a snapshot, by location, and those that only its parent has."""
 
     inherited: Mapping[str, ManifestFile]
@@ -39,14 +39,16 @@ class Lines(NamedTuple):
     removed: Mapping[str, ManifestFile]
 
 
-def by_location(lines: Iterable[ManifestFile], scope: Scope, known: Container[str] = ()) -> dict[str, ManifestFile]:
+def by_location(
+    lines: Iterable[ManifestFile], scope: DirectoryScope, known: Container[str] = ()
+) -> dict[str, ManifestFile]:
     """Manifests by location. Raises InvalidInput for one that is listed twice, or outside the table's directories.
 
     Locations that are known are the parent's, wherever they are.
     """
     found: dict[str, ManifestFile] = {}
     for line in lines:
-        location = spelled(line.path)
+        location = normalized(line.path)
         if location not in known:
             location = scope.locate(location, "manifest")
         if location in found:
@@ -55,14 +57,14 @@ def by_location(lines: Iterable[ManifestFile], scope: Scope, known: Container[st
     return found
 
 
-def compare_lines(
+def compare_manifest_lists(
     snapshot: Snapshot,
     lines: Mapping[str, ManifestFile],
     parent: Mapping[str, ManifestFile] | None,
     *,
     format_version: int,
     spec_ids: Container[int],
-) -> Lines:
+) -> ManifestChanges:
     """Sort a snapshot's manifests by where they come from. Raises InvalidInput.
 
     Without a parent's lines, because the parent was expired long ago, manifests of other snapshots are taken for its.
@@ -81,7 +83,7 @@ def compare_lines(
             _check_own(location, line, snapshot, format_version)
             added[location] = line
     removed = {location: line for location, line in (parent or {}).items() if location not in lines}
-    return Lines(inherited, added, removed)
+    return ManifestChanges(inherited, added, removed)
 
 
 def _check_line(
