@@ -5,6 +5,7 @@ import pytest
 
 from lakebed.catalog.scans import MemoryPlanStore, PlanId, PlanRecord, PlanStatus, PlanStore, ScanRequest
 from lakebed.catalog.scans.plan_store import MetadataPlanStore
+from lakebed.catalog.scans.scan_plans import ScanPlans
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import AccessDenied, AlreadyExists
 from tests.catalog.appends import appended
