@@ -50,20 +50,21 @@ def test_tables_are_told_of_while_they_are_there_and_not_without_number(
         told.streams.report(
             StreamInventory(by_table=[TableInventory(number, name, 5, 7, 2) for number, name in enumerate(tables)])
         )
-        return told.lines("lakebed_streams_table_records{")
+        lines = told.lines("lakebed_streams_table_")
+        return {name: value for name, value in lines.items() if "_records{" in name and "traffic" not in name}
 
-    def named(table: str, which: str) -> str:
-        return f'lakebed_streams_table_records{{table="{table}",which="{which}"}}'
+    def named(table: str, metric: str = "records") -> str:
+        return f'lakebed_streams_table_{metric}{{table="{table}"}}'
 
     assert records("fluss.a") == {
-        named("fluss.a", "pending"): "2",
-        named("fluss.a", "readable"): "5",
-        named("fluss.a", "written"): "7",
+        named("fluss.a", "pending_records"): "2",
+        named("fluss.a"): "5",
+        named("fluss.a", "written_records"): "7",
     }
-    assert named("fluss.b", "readable") in records("fluss.b")
-    assert named("fluss.a", "readable") not in records("fluss.b")
-    assert records("fluss.c") == {}  # two had their names told already
-    assert named("fluss.a", "readable") in records("fluss.a", "fluss.c")
+    assert named("fluss.b") in records("fluss.b")
+    assert named("fluss.a") not in records("fluss.b")
+    assert records("fluss.c") == {}  # two names are in use already
+    assert named("fluss.a") in records("fluss.a", "fluss.c")
 
 
 def test_what_there_is_and_what_it_takes(told: Told) -> None:
@@ -75,34 +76,34 @@ def test_what_there_is_and_what_it_takes(told: Told) -> None:
             writers=13,
             log_bytes=1000,
             remote_bytes=2000,
-            keys=KvSizes({1: 30, 2: 40}, snapshots=5, snapshot_bytes=600),
+            kv=KvSizes({1: 30, 2: 40}, snapshots=5, snapshot_bytes=600),
             by_table=[TableInventory(1, "fluss.a", log_bytes=10, remote_bytes=20, index_bytes=30)],
         )
     )
     lines = told.lines()
-    things = {"buckets": 9, "offline_buckets": 2, "uncopied_buckets": 3}
-    things |= {"segments": 11, "remote_segments": 12, "writers": 13, "key_snapshots": 5}
-    for kind, count in things.items():
-        assert lines[f'lakebed_streams_things{{kind="{kind}"}}'] == str(count)
-    for kind, size in {"log": 1000, "remote_log": 2000, "keys": 70, "key_snapshots": 600}.items():
+    objects = {"buckets": 9, "offline_buckets": 2, "not_uploaded_buckets": 3}
+    objects |= {"segments": 11, "remote_segments": 12, "writers": 13, "kv_snapshots": 5}
+    for kind, count in objects.items():
+        assert lines[f'lakebed_streams_objects{{kind="{kind}"}}'] == str(count)
+    for kind, size in {"log": 1000, "remote_log": 2000, "kv_index": 70, "kv_snapshots": 600}.items():
         assert lines[f'lakebed_streams_stored_bytes{{kind="{kind}"}}'] == str(size)
-    for kind, size in {"log": 10, "remote_log": 20, "keys": 30}.items():
+    for kind, size in {"log": 10, "remote_log": 20, "kv_index": 30}.items():
         assert lines[f'lakebed_streams_table_stored_bytes{{table="fluss.a",kind="{kind}"}}'] == str(size)
-    assert lines["lakebed_streams_home"] == "1"
+    assert lines["lakebed_streams_leader"] == "1"
     told.streams.report(StreamInventory(), is_leader=False)
     lines = told.lines()
-    assert lines["lakebed_streams_home"] == "0"
+    assert lines["lakebed_streams_leader"] == "0"
     assert not any("fluss.a" in name for name in lines)
 
 
 def test_counters_go_on_from_what_was_told(told: Told) -> None:
     for _ in range(2):
-        told.streams.report(StreamInventory(copied=UploadCounts(2, 300, 1)))
-    lines = told.lines("lakebed_streams_cop")
+        told.streams.report(StreamInventory(uploads=UploadCounts(2, 300, 1)))
+    lines = told.lines("lakebed_streams_upload")
     assert lines == {
-        "lakebed_streams_copied_segments_total": "4",
-        "lakebed_streams_copied_bytes_total": "600",
-        "lakebed_streams_copy_failures_total": "2",
+        "lakebed_streams_uploaded_segments_total": "4",
+        "lakebed_streams_uploaded_bytes_total": "600",
+        "lakebed_streams_upload_failures_total": "2",
     }
 
 
@@ -115,17 +116,17 @@ def test_traffic_is_told_of_all_and_of_tables_that_have_a_name(told: Told) -> No
     traffic.failed(None, "PUT_KV", 2)
     told.streams.report(StreamInventory(traffic=traffic.take(), by_table=[TableInventory(1, "fluss.a")]))
     lines = told.lines()
-    assert lines['lakebed_streams_traffic_bytes_total{which="in"}'] == "200"
-    assert lines['lakebed_streams_traffic_records_total{which="out"}'] == "6"
+    assert lines['lakebed_streams_traffic_bytes_total{direction="in"}'] == "200"
+    assert lines['lakebed_streams_traffic_records_total{direction="out"}'] == "6"
     assert lines['lakebed_streams_bucket_requests_total{call="FETCH_LOG",outcome="ok"}'] == "2"
     assert lines['lakebed_streams_bucket_requests_total{call="FETCH_LOG",outcome="failed"}'] == "2"
     assert lines['lakebed_streams_bucket_requests_total{call="PUT_KV",outcome="failed"}'] == "2"
     of_tables = {name: value for name, value in lines.items() if "{table=" in name and "_total" in name}
     assert of_tables == {
-        'lakebed_streams_table_traffic_bytes_total{table="fluss.a",which="in"}': "100",
-        'lakebed_streams_table_traffic_bytes_total{table="fluss.a",which="out"}': "60",
-        'lakebed_streams_table_traffic_records_total{table="fluss.a",which="in"}': "5",
-        'lakebed_streams_table_traffic_records_total{table="fluss.a",which="out"}': "3",
+        'lakebed_streams_table_traffic_bytes_total{table="fluss.a",direction="in"}': "100",
+        'lakebed_streams_table_traffic_bytes_total{table="fluss.a",direction="out"}': "60",
+        'lakebed_streams_table_traffic_records_total{table="fluss.a",direction="in"}': "5",
+        'lakebed_streams_table_traffic_records_total{table="fluss.a",direction="out"}': "3",
         'lakebed_streams_table_requests_total{table="fluss.a",call="PRODUCE_LOG",outcome="ok"}': "1",
         'lakebed_streams_table_requests_total{table="fluss.a",call="FETCH_LOG",outcome="ok"}': "1",
         'lakebed_streams_table_requests_total{table="fluss.a",call="FETCH_LOG",outcome="failed"}': "1",
@@ -137,7 +138,7 @@ def test_of_the_lake_is_told_what_is_known(told: Told) -> None:
         StreamInventory(by_table=[TableInventory(1, "fluss.a", lake=LakeTableStats(30_000, waits_ms=1_500))])
     )
     table = 'table="fluss.a"'
-    seconds = "lakebed_streams_lake_table_seconds{" + table + ',which="%s"}'
+    seconds = "lakebed_streams_lake_table_%s_seconds{" + table + "}"
     assert told.lines("lakebed_streams_lake_table_") == {
         seconds % "freshness": "30",
         seconds % "waiting": "1.5",
@@ -154,8 +155,8 @@ def test_of_the_lake_is_told_what_is_known(told: Told) -> None:
         seconds % "round": "4",
         f"lakebed_streams_lake_table_tiered_timestamp_seconds{{{table}}}": "7000",
         f"lakebed_streams_lake_table_fresh{{{table}}}": "1",
-        f'lakebed_streams_lake_table_round{{{table},which="bytes"}}': "1234",
-        f'lakebed_streams_lake_table_round{{{table},which="records"}}': "56",
+        f"lakebed_streams_lake_table_round_bytes{{{table}}}": "1234",
+        f"lakebed_streams_lake_table_round_records{{{table}}}": "56",
         f"lakebed_streams_lake_table_failures{{{table}}}": "3",
     }
     told.streams.report(
@@ -176,8 +177,8 @@ def test_calls_are_told_and_counted_anew(told: Told) -> None:
         "received_bytes_total": "20",
         "sent_bytes_total": "40",
         "handling_seconds_total": "3",
-        "waited_seconds_total": "0.5",
-        "calls": "3",
+        "backpressure_seconds_total": "0.5",
+        "requests_in_progress": "3",
     }.items():
         assert lines[f'lakebed_streams_{name}{{call="LOOKUP"}}'] == value
 

@@ -114,7 +114,7 @@ async def test_a_log_that_is_damaged_makes_it_red_until_it_is_gone(client: Clien
     assert await client.health() == (2, 2, ClusterHealthStatus.GREEN)  # nobody knows yet
     assert (await client.produce(table_id, plain_batch(3))).error_code != 0
     assert await client.health() == (2, 1, ClusterHealthStatus.RED)
-    assert (await client.told())['lakebed_streams_things{kind="offline_buckets"}'] == "1"
+    assert (await client.told())['lakebed_streams_objects{kind="offline_buckets"}'] == "1"
     path = pb.TablePath(database_name="fluss", table_name="orders")
     await client.ask(DROP_TABLE, pb.DropTableRequest(table_path=path, ignore_if_not_exists=False))
     assert await client.health() == (0, 0, ClusterHealthStatus.GREEN)
@@ -163,7 +163,7 @@ async def test_what_clients_write_and_read_is_counted(client: Client) -> None:
     lines = await client.told()
 
     def of(table: str, name: str, which: str) -> int:
-        return int(lines[f'lakebed_streams_table_traffic_{name}_total{{table="fluss.{table}",which="{which}"}}'])
+        return int(lines[f'lakebed_streams_table_traffic_{name}_total{{table="fluss.{table}",direction="{which}"}}'])
 
     assert (of("events", "bytes", "in"), of("events", "records", "in")) == (len(batch), 5)
     assert of("events", "bytes", "out") == 2 * len(batch)  # of a fetch and of a scan: batches are whole
@@ -184,7 +184,7 @@ async def test_what_clients_write_and_read_is_counted(client: Client) -> None:
     }
     assert int(lines['lakebed_streams_received_bytes_total{call="PUT_KV"}']) > len(put)
     assert int(lines['lakebed_streams_sent_bytes_total{call="FETCH_LOG"}']) > len(batch)
-    assert lines['lakebed_streams_things{kind="segments"}'] == "2"
+    assert lines['lakebed_streams_objects{kind="segments"}'] == "2"
     assert int(lines['lakebed_streams_table_stored_bytes{table="fluss.events",kind="log"}']) == len(batch)
-    assert int(lines['lakebed_streams_table_stored_bytes{table="fluss.orders",kind="keys"}']) > 0
+    assert int(lines['lakebed_streams_table_stored_bytes{table="fluss.orders",kind="kv_index"}']) > 0
     assert lines["lakebed_metrics_dropped_samples_total"] == "0"

@@ -63,7 +63,7 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
         pending_records=40 + 4,
         leases=1,
         leased_snapshots=0,
-        keys=KvSizes({3: 0}),
+        kv=KvSizes({3: 0}),
         by_table=[
             TableInventory(1, "fluss.plain", readable=20, written=30, pending=0),
             TableInventory(2, "fluss.tiered", readable=54, written=109, pending=44, lake=LakeTableStats(fresh_ms)),
@@ -250,13 +250,13 @@ async def test_keys_take_what_their_files_take_and_a_shared_file_once(light_worl
     await taken(2, ("shared", 100), ("two", 2))
     taking = taker(world, [], tmp_path)
     inventory = await taking.take()
-    assert inventory.keys == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=103)
+    assert inventory.kv == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=103)
     assert [(each.table, each.index_bytes) for each in inventory.by_table] == [("fluss.orders", 20), ("fluss.plain", 0)]
     # A look costs as much as there are files: the next is a while later.
     await taken(3, ("shared", 100), ("three", 3))
-    assert (await taking.take()).keys.snapshot_bytes == 103
+    assert (await taking.take()).kv.snapshot_bytes == 103
     world.clock.advance(60)
-    assert (await taking.take()).keys == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=105)
+    assert (await taking.take()).kv == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=105)
 
 
 # -- what others counted ------------------------------------------------------------------------------------------
@@ -276,5 +276,5 @@ async def test_what_others_counted_is_told_once(light_world: StreamWorld) -> Non
     assert (moved.bytes_in, moved.records_in, moved.bytes_out, moved.records_out) == (100, 5, 60, 4)
     assert (moved.answered, moved.failed) == ({"PRODUCE_LOG": 1, "FETCH_LOG": 2}, {"FETCH_LOG": 1})
     assert inventory.traffic[None].failed == {"PUT_KV": 3}
-    assert inventory.copied == UploadCounts()
+    assert inventory.uploads == UploadCounts()
     assert (await taking.take()).traffic == {}

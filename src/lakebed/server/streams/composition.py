@@ -289,7 +289,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
         KvSizeCollector(folder / "keys", partitions, snapshots, clock),
         log_maintenance,
         traffic,
-        {"log": foundation.logs.flushes, "keys": memory.flushes},
+        {"log": foundation.logs.flushes, "kv": memory.flushes},
     )
     calls = (
         *administration.calls,

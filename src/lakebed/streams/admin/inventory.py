@@ -118,8 +118,8 @@ class StreamInventory:
 
     leases: int = 0
     leased_snapshots: int = 0
-    keys: KvSizes = field(default_factory=KvSizes)
-    copied: UploadCounts = field(default_factory=UploadCounts)
+    kv: KvSizes = field(default_factory=KvSizes)
+    uploads: UploadCounts = field(default_factory=UploadCounts)
     """Since the last census."""
 
     traffic: Mapping[int | None, TableTraffic] = field(default_factory=dict)
@@ -144,8 +144,8 @@ class InventoryCollector:
         snapshots: KvSnapshots,
         clock: Clock,
         check: ClusterHealthCheck,
-        key_sizes: KvSizeCollector,
-        copied: Callable[[], UploadCounts] = UploadCounts,
+        kv_sizes: KvSizeCollector,
+        take_uploads: Callable[[], UploadCounts] = UploadCounts,
         traffic: Traffic | None = None,
         flushes: Mapping[str, Durations] | None = None,
     ) -> None:
@@ -160,8 +160,8 @@ class InventoryCollector:
         self._snapshots = snapshots
         self._clock = clock
         self._check = check
-        self._key_sizes = key_sizes
-        self._copied = copied
+        self._kv_sizes = kv_sizes
+        self._take_uploads = take_uploads
         self._traffic = Traffic() if traffic is None else traffic
         self._flushes = {} if flushes is None else flushes
 
@@ -180,7 +180,7 @@ class InventoryCollector:
             if is_tiered(table):
                 tiered[table.id] = await self._lake.offsets(table.id)
         health = await self._check.of(buckets)
-        keys = await self._key_sizes.of(tables)
+        kv = await self._kv_sizes.of(tables)
         leases, leased = await self._snapshots.held()
         await self._lake.waiting()  # so that a table is told of that no worker has ever asked for
         # From here on nothing is waited for: what is taken from others is told, or was not taken.
@@ -195,7 +195,7 @@ class InventoryCollector:
         def of_table(table: StreamTable) -> TableInventory:
             standing = lake.get(table.id)
             return counts[table.id].told(
-                table, keys.index_bytes.get(table.id, 0), None if standing is None else (standing, now_ms)
+                table, kv.index_bytes.get(table.id, 0), None if standing is None else (standing, now_ms)
             )
 
         return StreamInventory(
@@ -215,8 +215,8 @@ class InventoryCollector:
             pending_records=sum(each.pending for each in counts.values()),
             leases=leases,
             leased_snapshots=leased,
-            keys=keys,
-            copied=self._copied(),
+            kv=kv,
+            uploads=self._take_uploads(),
             traffic=self._traffic.take(),
             flush_seconds={kind: flushes.take() for kind, flushes in self._flushes.items()},
             by_table=[of_table(table) for table in tables[:TABLES]],
