@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakebed.catalog.external.remote.client import RemoteCatalogs
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http, HttpRequest, HttpResponse
@@ -20,7 +21,7 @@ async def no_network(request: HttpRequest) -> HttpResponse:
 
 
 def extended(catalog: CatalogHarness, http: Http = no_network, *, hosts: Sequence[str] = ("*",)) -> Extensions:
-    """The extensions, as the server wires them; `http` speaks to other catalogs, those at `hosts`."""
+    """The extensions, as the server wires them; `http` sends requests to external catalogs on `hosts`."""
     return wire_extensions(
         catalog.store.object_context,
         catalog.authorizer,
@@ -31,6 +32,5 @@ def extended(catalog: CatalogHarness, http: Http = no_network, *, hosts: Sequenc
         catalog.registration,
         catalog.claims,
         MASTER,
-        http,
-        AllowedHosts(hosts, setting="federation.hosts"),
+        RemoteCatalogs(http, catalog.store.clock, AllowedHosts(hosts, setting="federation.hosts")),
     )

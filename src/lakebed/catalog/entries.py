@@ -27,7 +27,7 @@ from .access.authorization import Action, CatalogAuthorizer, Privileges
 from .access.granted_listing import GrantedEntries
 from .commits.metadata_cache import CachedMetadata, MetadataCache
 from .commits.shared_history import DocumentSource
-from .external.backing import served_here
+from .external.checks import reject_federated
 from .identifiers import Identifier, Levels, check_namespace, path_of
 from .model import Catalog, Entry, EntryKind, Namespace
 from .namespaces import no_such_namespace
@@ -130,7 +130,7 @@ class Entries:
             raise NoSuchCatalog(f"no table bucket of that name. warehouse={catalog_name}")
         return NameLookup(
             identifier,
-            served_here(catalog_from(row)),
+            reject_federated(catalog_from(row)),
             None if row[CATALOG_COLUMNS] is None else namespace_from(row, CATALOG_COLUMNS),
             None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT),
         )

@@ -71,7 +71,7 @@ class Catalog(NamedTuple):
     created_ms: int
     restricts: bool
     """Whether a policy in it restricts what somebody sees of some table: as of when the row was read."""
-    is_backed: bool
+    is_federated: bool
     """Whether another catalog is behind it (see `backing`): likewise."""
 
     @property

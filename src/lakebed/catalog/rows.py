@@ -292,7 +292,7 @@ def catalog_from(row: Row) -> Catalog:
 def catalog_in(bucket: Bucket, row: Row, at: int = 0) -> Catalog:
     """A warehouse of a bucket that is known, from columns beginning at `at`."""
     columns = row[at : at + OWN_COLUMNS]
-    catalog_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_backed = columns
+    catalog_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_federated = columns
     return Catalog(
         bucket,
         catalog_id,
@@ -303,7 +303,7 @@ def catalog_in(bucket: Bucket, row: Row, at: int = 0) -> Catalog:
         properties,
         created_ms,
         bool(restricts),
-        bool(is_backed),
+        bool(is_federated),
     )
 
 

@@ -25,6 +25,11 @@ class AllowedHosts:
         self._patterns = tuple(pattern.lower() for pattern in patterns)
         self._setting = setting
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no host is allowed."""
+        return not self._patterns
+
     def check(self, uri: str, *, argument: str = "uri") -> None:
         """Return if requests may be sent to the host of a URL. Raises InvalidInput."""
         parts = urlsplit(uri)

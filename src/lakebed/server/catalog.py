@@ -6,7 +6,7 @@ import functools
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
@@ -16,9 +16,10 @@ from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.commits.publishing import Publisher
 from lakebed.catalog.commits.service import Commits
 from lakebed.catalog.entries import Entries
-from lakebed.catalog.external.bridges.polling import Polling
+from lakebed.catalog.external.bridges.polling import BridgePolling
 from lakebed.catalog.external.federation.service import Federation, wire_federation
-from lakebed.catalog.external.notifications import Notifications
+from lakebed.catalog.external.notifications import NotificationReceiver
+from lakebed.catalog.external.remote.client import RemoteCatalogs
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.catalog.labels.service import LabelManagement
 from lakebed.catalog.labels.targets import LabelTargets
@@ -105,7 +106,7 @@ class CatalogServices:
     federation: Federation
     maintenance: MaintenanceParts
     jobs: CatalogJobs
-    polling: Polling
+    polling: BridgePolling
 
 
 def wire_catalog(
@@ -152,9 +153,9 @@ def wire_catalog(
     validator = CommitValidator(files, level=validation)
     commits = Commits(object_context, authorizer, entries, files, publisher, validator, cache, deleter, claims)
     registration = TableRegistration(object_context, authorizer, entries, files, publisher, validator, cache, claims)
-    hosts = AllowedHosts(federation.hosts, setting="federation.hosts")
+    remotes = RemoteCatalogs(http, clock, AllowedHosts(federation.hosts, setting="federation.hosts"))
     extensions = wire_extensions(
-        object_context, authorizer, catalogs, entries, files, commits, registration, claims, master, http, hosts
+        object_context, authorizer, catalogs, entries, files, commits, registration, claims, master, remotes
     )
     dropping = Dropping(object_context, authorizer, catalogs, entries, keys, tasks)
     reports = MetricsReports(object_context, entries)
@@ -198,7 +199,7 @@ def wire_catalog(
     creation = Creation(object_context, authorizer, entries, files, publisher, cache, claims)
     data_access = DataAccess(meta, authorizer, claims)
     external = wire_federation(
-        object_context, authorizer, catalogs, keys, master, http, hosts, timeout_seconds=federation.timeout
+        object_context, authorizer, catalogs, keys, master, replace(remotes, timeout_seconds=federation.timeout)
     )
     services = IcebergServices(
         meta=meta,
@@ -212,7 +213,9 @@ def wire_catalog(
         views=Views(object_context, authorizer, entries, files, publisher, cache, claims),
         dropping=dropping,
         renaming=Renaming(object_context, authorizer, entries, keys),
-        notifications=Notifications(object_context, authorizer, catalogs, namespaces, entries, registration, dropping),
+        notifications=NotificationReceiver(
+            object_context, authorizer, catalogs, namespaces, entries, registration, dropping
+        ),
         reports=reports,
         scans=scans,
         keys=keys,

@@ -14,18 +14,17 @@ from lakebed.catalog.diagnostics.catalog_inventory import CatalogInventories
 from lakebed.catalog.diagnostics.recovery import Recovery
 from lakebed.catalog.diagnostics.table_diagnostics import TableDiagnostics
 from lakebed.catalog.entries import Entries
-from lakebed.catalog.external.bridges.following import Following
-from lakebed.catalog.external.bridges.outcomes import Outcomes
-from lakebed.catalog.external.bridges.polling import Polling
-from lakebed.catalog.external.bridges.service import PURPOSE, Bridges
-from lakebed.catalog.external.bridges.syncing import Syncing
+from lakebed.catalog.external.bridges.polling import BridgePolling
+from lakebed.catalog.external.bridges.service import VAULT_PURPOSE, Bridges
+from lakebed.catalog.external.bridges.sync import TableSync
+from lakebed.catalog.external.bridges.sync_requests import SyncOnRequest
+from lakebed.catalog.external.bridges.sync_state import SyncStates
+from lakebed.catalog.external.remote.client import RemoteCatalogs
 from lakebed.catalog.locations.claims import LocationClaims
 from lakebed.catalog.tables.files import TableFiles
 from lakebed.catalog.tables.imports import Imports
 from lakebed.catalog.tables.registration import TableRegistration
 from lakebed.governance.credentials.vault import MasterKeys, Vault
-from lakebed.net.hosts import AllowedHosts
-from lakebed.net.http import Http
 from lakebed.objects.context import ObjectContext
 from lakebed.wire.iceberg.services import TableExtensions
 
@@ -35,7 +34,7 @@ class Extensions:
     """The use cases, and what runs beside them."""
 
     tables: TableExtensions
-    polling: Polling
+    polling: BridgePolling
 
 
 def wire_extensions(
@@ -48,15 +47,14 @@ def wire_extensions(
     registration: TableRegistration,
     claims: LocationClaims,
     master: MasterKeys,
-    http: Http,
-    hosts: AllowedHosts,
+    remotes: RemoteCatalogs,
 ) -> Extensions:
-    """The extensions on the services of the catalog. `http` is how other catalogs are spoken to, `hosts` which ones."""
+    """The extensions on the services of the catalog."""
     pointers = PointerMoves(object_context.meta, entries, registration)
     examination = TableDiagnostics(object_context, entries, files)
-    bridges = Bridges(object_context, authorizer, entries, Vault(master, PURPOSE), hosts)
-    outcomes = Outcomes(object_context, bridges)
-    following = Following(object_context, entries, files, registration, bridges, outcomes, http, hosts)
+    bridges = Bridges(object_context, authorizer, entries, Vault(master, VAULT_PURPOSE), remotes)
+    states = SyncStates(object_context, bridges)
+    table_sync = TableSync(object_context, entries, files, registration, bridges, states, remotes)
     tables = TableExtensions(
         refs=BranchesAndTags(entries, commits),
         pointers=pointers,
@@ -66,6 +64,6 @@ def wire_extensions(
         recovery=Recovery(object_context, examination, claims),
         surveys=CatalogInventories(object_context, authorizer, catalogs),
         bridges=bridges,
-        syncing=Syncing(object_context.meta, entries, files, pointers, bridges, outcomes, following),
+        syncing=SyncOnRequest(object_context.meta, entries, files, pointers, bridges, states, table_sync),
     )
-    return Extensions(tables, Polling(object_context, entries, outcomes, following))
+    return Extensions(tables, BridgePolling(object_context, entries, states, table_sync))

@@ -11,7 +11,7 @@ from typing import Final
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.access.s3_requests import TableFileAuthorizer
-from lakebed.catalog.external.bridges.polling import Polling
+from lakebed.catalog.external.bridges.polling import BridgePolling
 from lakebed.catalog.external.remote.client import catalog_http
 from lakebed.catalog.validation import ValidationLevel
 from lakebed.core.clock import Clock, SystemClock
@@ -89,7 +89,7 @@ class WorkerParts:
     leases: Leases
     clock: Clock
     instruments: Instruments
-    bridges: Polling
+    bridges: BridgePolling
     catalog_jobs: CatalogJobs
     token_keys: TokenSigningKeys
     worker_starter: WorkerStarter

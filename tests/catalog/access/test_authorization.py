@@ -345,7 +345,7 @@ NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
     "diagnose": (lambda c, who: extended(c).tables.examination.diagnose(who, "lake", AWAY), NoSuchNamespace),
     "see a bridge": (lambda c, who: extended(c).tables.bridges.get(who, "lake", AWAY), NoSuchNamespace),
     "remove a bridge": (lambda c, who: extended(c).tables.bridges.remove(who, "lake", AWAY), NoSuchNamespace),
-    "follow a bridge": (lambda c, who: extended(c).tables.bridges.admit_move(who, "lake", AWAY), NoSuchNamespace),
+    "follow a bridge": (lambda c, who: extended(c).tables.bridges.authorize_sync(who, "lake", AWAY), NoSuchNamespace),
 }
 """What is asked for in a namespace that is not there, and what is said to who may ask."""
 

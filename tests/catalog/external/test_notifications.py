@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW
-from lakebed.catalog.external.notifications import Notification, NotificationKind, Notifications
+from lakebed.catalog.external.notifications import Notification, NotificationKind, NotificationReceiver
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import CatalogKind
@@ -35,7 +35,7 @@ class Sender:
     def __init__(self, catalog: CatalogHarness, uuid: str) -> None:
         self.catalog = catalog
         self.uuid = uuid
-        self.notifications = Notifications(
+        self.notifications = NotificationReceiver(
             catalog.store.object_context,
             catalog.authorizer,
             catalog.catalogs,

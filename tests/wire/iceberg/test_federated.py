@@ -199,7 +199,7 @@ async def test_what_is_not_passed_on_is_refused(lakes: TwoLakes, method: str, pa
     answer = await lakes.call(method, path, {} if method == "POST" else None)
     assert answer.status in (404, 406), answer
     if answer.status == 406:
-        assert "backed by another" in answer.document["error"]["message"]
+        assert "not supported for federated catalogs" in answer.document["error"]["message"]
 
 
 async def test_policies_of_it_are_refused(lakes: TwoLakes) -> None:

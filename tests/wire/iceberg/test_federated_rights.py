@@ -284,13 +284,13 @@ async def test_keys_are_passed_on_to_who_may_write(lakes: TwoLakes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys_for", "writer_gets", "reader_gets"), [("readers", True, True), ("nobody", False, False)]
+    ("credentials_for", "writer_gets", "reader_gets"), [("readers", True, True), ("nobody", False, False)]
 )
 async def test_connection_says_who_gets_keys(
-    lakes: TwoLakes, keys_for: str, writer_gets: bool, reader_gets: bool
+    lakes: TwoLakes, credentials_for: str, writer_gets: bool, reader_gets: bool
 ) -> None:
     writer, reader, _ = await _people(lakes)
-    assert (await lakes.connect(properties={"lakebed.credentials-for": keys_for})).status == 200
+    assert (await lakes.connect(properties={"lakebed.credentials-for": credentials_for})).status == 200
     for keys, gets in ((writer, writer_gets), (reader, reader_gets)):
         shown = await lakes.call("GET", TABLE, keys=keys, access=VENDED)
         assert ("storage-credentials" in shown.document) is gets
@@ -298,7 +298,7 @@ async def test_connection_says_who_gets_keys(
         assert ((await lakes.call("GET", f"{TABLE}/credentials", keys=keys)).status == 200) is gets
 
 
-async def test_new_table_comes_with_keys_for_who_may_write_it(lakes: TwoLakes) -> None:
+async def test_new_table_comes_with_credentials_for_who_may_write_it(lakes: TwoLakes) -> None:
     maker = await lakes.member("maker", on_namespace("TABLE_CREATE"))
     made = await lakes.table("bare", keys=maker, access=VENDED)
     assert made.status == 200

@@ -1,20 +1,22 @@
-"""Every route that names a catalog, tried on one that another is behind; and what the others pay for it."""
+"""The backend of every route that names a catalog is selected before its handler runs; and the cost of that."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakebed.catalog.external.federation import rows as connections
-from lakebed.wire.iceberg.federated import FORWARDS
+from lakebed.catalog.external.federation.connections import CatalogConnections
+from lakebed.wire.iceberg.federated import FEDERATED_HANDLERS
 from lakebed.wire.json.routing import Route
-from lakebed.wire.polaris.operations import FORWARDS as EMPTY
+from lakebed.wire.polaris.operations import FEDERATED_HANDLERS as EMPTY
 
-from .lake import Lake, allow, opened_lake
+from .lake import Lake, allow, opened_lake, wire_lake
 from .two_lakes import CATALOG, TwoLakes, two_lakes
 
 NAMES = {"warehouse": CATALOG, "namespace": "ns"}
@@ -35,7 +37,7 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 
 def routes_of(lake: Lake) -> list[tuple[str, Route[Any]]]:
-    """All routes that name a catalog, each with where it is mounted."""
+    """All routes that name a catalog, each with the base of its mount."""
     found: dict[tuple[str, str], tuple[str, Route[Any]]] = {}
     for edge in (lake.catalog, lake.admin):
         for mount, _ in edge.mounts:
@@ -45,19 +47,19 @@ def routes_of(lake: Lake) -> list[tuple[str, Route[Any]]]:
     return list(found.values())
 
 
-async def test_no_route_answers_from_here(lakes: TwoLakes) -> None:
-    """Whatever is asked for: it is passed on, or said not to be."""
+async def test_no_route_serves_a_federated_catalog_internally(lakes: TwoLakes) -> None:
+    """Each operation is forwarded, or refused as not supported."""
     await lakes.table()
     routes = routes_of(lakes.near)
-    assert len(routes) > len(FORWARDS)
+    assert len(routes) > len(FEDERATED_HANDLERS)
     before = {table: await rows_of(lakes, table) for table in ("namespaces", "entries", "policies", "tasks")}
     for base, route in routes:
         path = re.sub(r"\{(\w+)[^}]*\}", lambda name: NAMES.get(name[1], "1"), route.path)
         for body in (b"", b"{}", b"[]"):
             lakes.wire.take()
             answer = await lakes.near.send(route.method, base + path, body if route.method != "GET" else b"")
-            if route.name in FORWARDS or route.name in EMPTY:
-                # Either the other side was asked, or what was sent makes no sense wherever it is sent to.
+            if route.name in FEDERATED_HANDLERS or route.name in EMPTY:
+                # Either the external catalog was asked, or the request is invalid for any catalog.
                 assert lakes.wire.take() or answer.status in (400, 406), (route.name, answer)
             else:
                 assert answer.status == 406, (route.name, answer)
@@ -69,18 +71,15 @@ async def rows_of(lakes: TwoLakes, table: str) -> object:
     return await lakes.near.store.meta.rows(f"SELECT * FROM {table}")
 
 
-async def test_what_this_server_takes_for_wrong_is_for_the_other_side_to_say(lakes: TwoLakes) -> None:
-    """A page token is the other side's; a body may be of a later contract than this build knows."""
+async def test_page_tokens_are_validated_by_the_external_catalog(lakes: TwoLakes) -> None:
     await lakes.table()
     lakes.wire.take()
     await lakes.call("GET", "/namespaces/ns/tables?pageSize=1&pageToken=of-the-other-side")
     assert lakes.wire.take() == [("GET", "/lake/namespaces/ns/tables")]
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_requests_to_other_catalogs_do_not_look_for_connections(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+async def statements_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, method: str) -> list[str]:
+    """The point reads of a load of a table that exists and of one that does not."""
     await lake.table()
     bob = await lake.user("bob", allow("s3tables:*"))
     statements: list[str] = []
@@ -91,12 +90,72 @@ async def test_requests_to_other_catalogs_do_not_look_for_connections(
         statements.append(sql)
         return await read(sql, *args)  # type: ignore[arg-type]  # as it was given
 
+    await lake.call(method, TABLE, keys=bob)
     monkeypatch.setattr(meta, "row", counted)
-    answer = await lake.call(method, TABLE, keys=bob)
-    assert answer.status in (200, 204)
+    found = await lake.call(method, TABLE, keys=bob)
+    assert found.status in (200, 204)
     missing = await lake.call(method, "/lake/namespaces/ns/tables/none", keys=bob)
     assert missing.status == 404
-    assert connections.FIND not in statements
-    # Nor for what restricts whoever asks: both are read with the names.
+    return statements
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_server_without_federation_looks_up_no_connections(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    statements = await statements_of(lake, monkeypatch, method)
+    assert not [one for one in statements if one in (connections.FIND, connections.ANY)]
+    # Nor restrictions of the caller: both are read with the names.
     assert not [one for one in statements if "policy_attachments" in one and " FROM warehouses w " not in one]
     assert len([one for one in statements if " FROM warehouses w " in one]) == 2
+
+
+async def test_backend_of_a_request_for_an_internal_catalog_costs_one_point_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened_lake(tmp_path, hosts=("*.example",)) as lake:
+        statements = await statements_of(lake, monkeypatch, "GET")
+    assert statements.count(connections.FIND) == 2
+    assert connections.ANY not in statements
+    assert len([one for one in statements if " FROM warehouses w " in one]) == 2
+
+
+async def test_catalog_connected_by_another_process_is_forwarded_at_once(tmp_path: Path) -> None:
+    async with two_lakes(tmp_path, connected=False) as lakes:
+        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == []
+        assert lakes.wire.take() == []
+        other_process = replace(lakes, near=wire_lake(lakes.near.store, http=lakes.wire, hosts=("*.example",)))
+        assert (await other_process.connect()).status == 200
+        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == [["ns"]]
+        removed = await other_process.near.send("DELETE", f"/lakebed/v1/connections/{CATALOG}")
+        assert removed.status == 204
+        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == []
+
+
+async def test_catalog_connected_after_the_backend_was_selected_is_refused(
+    lakes: TwoLakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The internal handler resolves the name again, and refuses it: nothing is created here or forwarded."""
+
+    async def none_yet(self: CatalogConnections, name: str) -> None:
+        return None
+
+    monkeypatch.setattr(CatalogConnections, "find", none_yet)
+    for method, path, document in (
+        ("GET", "/namespaces", None),
+        ("POST", "/namespaces", {"namespace": ["more"]}),
+        ("GET", "/namespaces/ns/tables/t", None),
+    ):
+        refused = await lakes.call(method, path, document)
+        assert refused.error == (406, "UnsupportedOperationException")
+    assert lakes.wire.take() == []
+    assert await rows_of(lakes, "namespaces") == []
+
+
+async def test_server_without_allowed_hosts_still_recognizes_a_federated_catalog(lakes: TwoLakes) -> None:
+    """The hosts were removed from its settings: it neither forwards nor serves the catalog as an empty one."""
+    lakes.wire.take()
+    near = wire_lake(lakes.near.store, http=lakes.wire, hosts=())
+    refused = await near.call("GET", f"/{CATALOG}/namespaces")
+    assert refused.error == (502, "BadGatewayException")
+    assert lakes.wire.take() == []

@@ -178,7 +178,7 @@ def test_another_server_is_followed_until_both_go_on(lake: Lake, follower: Runni
     replicate(lake, mirror)
     before = mirror.call("GET", f"{TABLE}/metadata-location")
     assert (
-        "committed to here"
+        "has commits since the last sync"
         in wait_for(bridge, lambda found: found["last-sync-status"] == "conflict")["last-sync-message"]
     )
     assert mirror.call("GET", f"{TABLE}/metadata-location") == before

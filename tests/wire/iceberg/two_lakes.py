@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from lakebed.catalog.external.remote.client import MANNERS_MS
+from lakebed.catalog.external.remote.client import CONFIG_LIFETIME_MS
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
@@ -128,7 +128,7 @@ class TwoLakes:
     def forget_manners(self) -> None:
         """Let so much time pass that the far server is asked again how it wants to be spoken to."""
         for lake in (self.near, self.far):
-            lake.clock.advance(MANNERS_MS / 1000)
+            lake.clock.advance(CONFIG_LIFETIME_MS / 1000)
 
     async def events(self) -> list[str]:
         """The kinds of events of the near server."""

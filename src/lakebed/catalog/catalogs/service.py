@@ -25,7 +25,7 @@ from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
 from ..events import append_catalog_event
-from ..external.backing import served_here
+from ..external.checks import reject_federated
 from ..model import Catalog, CatalogKind, Properties, pack_directories, pack_properties
 from ..rows import catalog_from
 from .base_locations import CatalogLocations, claim_locations
@@ -73,7 +73,7 @@ class CatalogService:
 
     async def find(self, reader: Reader, name: str) -> Catalog:
         """The warehouse of that name, whoever asks. Raises NoSuchCatalog; NotSupported if another is behind it."""
-        return served_here(await self.find_any(reader, name))
+        return reject_federated(await self.find_any(reader, name))
 
     async def find_any(self, reader: Reader, name: str) -> Catalog:
         """The same for what is done to a warehouse itself, whatever is behind it. Raises NoSuchCatalog."""
@@ -191,7 +191,7 @@ def placeholder_catalog(bucket: Bucket, name: str) -> Catalog:
         pack_properties({}),
         0,
         restricts=False,
-        is_backed=False,
+        is_federated=False,
     )
 
 

@@ -31,7 +31,7 @@ from lakebed.objects.model import Caller
 from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer, Privileges
 from ..entries import Entries, ResolvedName, created_concurrently, no_such_entry
-from ..external.external_catalogs import check_own
+from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
 from ..locations.claims import EntryLocations, LocationClaim, LocationClaims, check_locations, untrusted_metadata_file
@@ -237,7 +237,7 @@ class Commits:
                 kind=EntryKind.TABLE,
                 privileges=privileges,
             )
-        check_own(lookup.catalog, "commit to a table")
+        check_internal_catalog(lookup.catalog, "commit to a table")
         found = lookup.found
         if entry is not None and not creates:
             await self._entries.restrictions.refuse(

@@ -1,1 +1,1 @@
-"""External catalogs: federation, bridges and notifications, over one client for Iceberg REST catalogs."""
+"""External catalogs (ADR 55): federation, bridges and notifications, over one client for Iceberg REST catalogs."""

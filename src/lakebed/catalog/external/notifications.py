@@ -56,7 +56,7 @@ class Notification:
     metadata_at: str
 
 
-class Notifications:
+class NotificationReceiver:
     """Takes notifications."""
 
     def __init__(

@@ -15,7 +15,7 @@ from ..commits.metadata_cache import CachedMetadata, MetadataCache
 from ..commits.metadata_naming import metadata_address
 from ..commits.publishing import CREATED, PointerUpdate, Publisher
 from ..entries import Entries, ResolvedName, name_taken
-from ..external.external_catalogs import check_own
+from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
 from ..locations.claims import EntryLocations, LocationClaims, check_locations
@@ -119,7 +119,7 @@ class Creation:
             namespace=identifier.namespace,
             name=identifier.name,
         )
-        check_own(lookup.catalog, "create a table")
+        check_internal_catalog(lookup.catalog, "create a table")
         found = lookup.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.TABLE)

@@ -27,7 +27,7 @@ from ..access.authorization import Action, CatalogAuthorizer
 from ..catalogs.service import CatalogService, undrop_window_ms
 from ..entries import Entries, LiveEntry, no_such_entry
 from ..events import append_catalog_event
-from ..external.external_catalogs import check_own
+from ..external.checks import check_internal_catalog
 from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, levels_of
 from ..locations.claims import retain
@@ -116,7 +116,7 @@ class Dropping:
             privileges=PURGING if purge and kind is EntryKind.TABLE else None,
         )
         if purge:
-            check_own(found.catalog, f"purge a {kind}")
+            check_internal_catalog(found.catalog, f"purge a {kind}")
         await self._refuse_restricted(mutation.caller, found.catalog, identifier, found.live)
         return await self._drop(mutation, catalog_name, identifier, kind, StoredResponse(204), purge=purge)
 
@@ -288,7 +288,7 @@ class Dropping:
             privileges=None if kind is EntryKind.VIEW or not files else PURGING,
         )
         if files:
-            check_own(lookup.catalog, f"purge a {kind}")
+            check_internal_catalog(lookup.catalog, f"purge a {kind}")
         await self._refuse_restricted(caller, lookup.catalog, identifier, lookup.entry)
         now_ms = f.clock.now_ms()
 

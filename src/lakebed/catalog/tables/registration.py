@@ -18,7 +18,7 @@ from ..commits.metadata_cache import MetadataCache
 from ..commits.publishing import COMMITTED, PointerUpdate, Publisher, PublishStep
 from ..commits.service import Committed
 from ..entries import Entries, ResolvedName, name_taken
-from ..external.external_catalogs import check_own
+from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier
 from ..locations.claims import ChosenBy, EntryLocations, LocationClaims
@@ -264,7 +264,7 @@ class TableRegistration:
             securable=None if overwrite else namespace_securable(lookup.catalog.id, identifier.namespace),
         )
         if not follows:
-            check_own(lookup.catalog, f"register a {kind}")
+            check_internal_catalog(lookup.catalog, f"register a {kind}")
         found = lookup.found
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):

@@ -11,8 +11,8 @@ from .. import rows
 from ..access.authorization import Action, CatalogAuthorizer
 from ..entries import Entries, name_taken, no_such_entry
 from ..events import append_catalog_event
-from ..external.bridges.moving import Place, move_bridge
-from ..external.external_catalogs import check_own
+from ..external.bridges.rows import BridgeKey, move_bridge
+from ..external.checks import check_internal_catalog
 from ..idempotency import IdempotencyKeys, Mutation, StoredResponse
 from ..identifiers import Identifier
 from ..model import Entry, EntryKind
@@ -47,7 +47,7 @@ class Renaming:
             name=target.name,
             privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
         )
-        check_own(found.catalog, f"rename a {kind}")
+        check_internal_catalog(found.catalog, f"rename a {kind}")
         if found.live is not None:
             # Elsewhere other policies hold, or none.
             await self._entries.restrictions.refuse(
@@ -68,7 +68,9 @@ class Renaming:
             if there.entry is not None and there.entry.id != entry.id:
                 raise _target_taken(there.entry, source, target, kind)
             if kind is EntryKind.TABLE:
-                await move_bridge(tx, Place(entry.namespace, source.name), Place(there.namespace.id, target.name))
+                await move_bridge(
+                    tx, BridgeKey(entry.namespace, source.name), BridgeKey(there.namespace.id, target.name)
+                )
             await tx.run(rows.RENAME_ENTRY, there.namespace.id, target.name, now_ms, entry.id)
             await append_catalog_event(
                 f.outbox,

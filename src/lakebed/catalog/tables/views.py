@@ -17,7 +17,7 @@ from ..commits.publishing import COMMITTED, CREATED, PointerUpdate, Publisher
 from ..commits.service import Committed
 from ..commits.table_locks import TableLocks
 from ..entries import Entries, ResolvedName, name_taken, no_such_entry
-from ..external.external_catalogs import check_own
+from ..external.checks import check_internal_catalog
 from ..idempotency import Mutation, StoredResponse
 from ..identifiers import Identifier, Levels, check_identifier
 from ..locations.claims import EntryLocations, LocationClaims, check_locations, untrusted_metadata_file
@@ -62,7 +62,7 @@ class Views:
             name=identifier.name,
             kind=EntryKind.VIEW,
         )
-        check_own(lookup.catalog, "create a view")
+        check_internal_catalog(lookup.catalog, "create a view")
         found = lookup.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.VIEW)
@@ -100,7 +100,7 @@ class Views:
         found = await self._entries.get(
             mutation.caller, catalog_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
         )
-        check_own(found.catalog, "replace a view")
+        check_internal_catalog(found.catalog, "replace a view")
         entry = found.live
         if entry is None:
             raise no_such_entry(identifier, EntryKind.VIEW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.wire.json.forwarding import forwarding_mount
+from lakebed.wire.json.federation import federated_mount
 from lakebed.wire.json.routing import Mount, Route, RouteTable
 
 from .handlers import (
@@ -38,5 +38,5 @@ def admin_mount() -> Mount[AdminServices]:
         *delegations.ROUTES,
         *connections.ROUTES,
     ]
-    # Nothing is forwarded: the administration of federated catalogs is refused.
-    return forwarding_mount(Mount(BASE, "/v1/", RouteTable(routes), "admin"), {})
+    # Without federated handlers: administration of federated catalogs is refused.
+    return federated_mount(Mount(BASE, "/v1/", RouteTable(routes), "admin"), {})

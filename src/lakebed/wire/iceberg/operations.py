@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lakebed.wire.json.routing import CATALOG_BASES, Mount, Route, RouteTable
 
 from . import unsupported
-from .federated import forward_federated
+from .federated import with_federated_catalogs
 from .handlers import (
     bridges,
     configuration,
@@ -57,4 +57,4 @@ def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable[IcebergS
 
 def iceberg_mounts(routes: RouteTable[IcebergServices]) -> list[Mount[IcebergServices]]:
     """The routes behind every base path of the catalog."""
-    return [forward_federated(Mount(base, "/v1/", routes)) for base in CATALOG_BASES]
+    return [with_federated_catalogs(Mount(base, "/v1/", routes)) for base in CATALOG_BASES]

@@ -16,9 +16,9 @@ from lakebed.catalog.diagnostics.recovery import Recovery
 from lakebed.catalog.diagnostics.table_diagnostics import TableDiagnostics
 from lakebed.catalog.entries import Entries
 from lakebed.catalog.external.bridges.service import Bridges
-from lakebed.catalog.external.bridges.syncing import Syncing
+from lakebed.catalog.external.bridges.sync_requests import SyncOnRequest
 from lakebed.catalog.external.federation.service import Federation
-from lakebed.catalog.external.notifications import Notifications
+from lakebed.catalog.external.notifications import NotificationReceiver
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.catalog.maintenance.jobs.service import MaintenanceJobs
 from lakebed.catalog.namespaces import Namespaces
@@ -52,7 +52,7 @@ class TableExtensions:
     recovery: Recovery
     surveys: CatalogInventories
     bridges: Bridges
-    syncing: Syncing
+    syncing: SyncOnRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class IcebergServices:
     views: Views
     dropping: Dropping
     renaming: Renaming
-    notifications: Notifications
+    notifications: NotificationReceiver
     reports: MetricsReports
     scans: ScanPlans
     keys: IdempotencyKeys

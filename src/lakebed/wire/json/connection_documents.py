@@ -10,7 +10,12 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from lakebed.catalog.external.federation.model import KEYS_FOR, Connection, ConnectionConfig, KeysFor
+from lakebed.catalog.external.federation.model import (
+    CREDENTIALS_FOR,
+    CatalogConnection,
+    ConnectionConfig,
+    CredentialRecipients,
+)
 from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.core.errors import InvalidInput, NotSupported
 from lakebed.core.secrets import Secret
@@ -102,14 +107,18 @@ class ConnectionDocument(msgspec.Struct, rename="camel", forbid_unknown_fields=T
         if self.connection_type != SERVED_TYPE:
             raise InvalidInput(f"connectionType is {SERVED_TYPE}", argument="connectionType")
         authentication = self.authentication_parameters
-        stated = self.properties.get(KEYS_FOR, KeysFor.WRITERS)
-        if stated not in tuple(KeysFor):
-            raise InvalidInput(f"{KEYS_FOR} is one of {', '.join(KeysFor)}", argument=KEYS_FOR, value=stated[:80])
+        stated = self.properties.get(CREDENTIALS_FOR, CredentialRecipients.WRITERS)
+        if stated not in tuple(CredentialRecipients):
+            raise InvalidInput(
+                f"{CREDENTIALS_FOR} is one of {', '.join(CredentialRecipients)}",
+                argument=CREDENTIALS_FOR,
+                value=stated[:80],
+            )
         return ConnectionConfig(
             uri=self.uri,
             remote_catalog=self.remote_catalog_name,
             auth=RemoteAuth() if authentication is None else authentication.auth,
-            keys_for=KeysFor(stated),
+            credentials_for=CredentialRecipients(stated),
             properties=self.properties,
         )
 
@@ -119,7 +128,7 @@ class ConnectionDocument(msgspec.Struct, rename="camel", forbid_unknown_fields=T
         return NO_SECRETS if self.authentication_parameters is None else self.authentication_parameters.secrets
 
 
-def connection_document(connection: Connection) -> dict[str, Any]:
+def connection_document(connection: CatalogConnection) -> dict[str, Any]:
     """A connection, without its secrets."""
     config, auth = connection.config, connection.config.auth
     document: dict[str, Any] = {"connectionType": SERVED_TYPE, "uri": config.uri}

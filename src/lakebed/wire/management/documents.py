@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
-from lakebed.catalog.external.federation.model import Connection
+from lakebed.catalog.external.federation.model import CatalogConnection
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac.model import (
     CatalogRole,
@@ -119,7 +119,7 @@ def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
     return _role_document(role)
 
 
-def catalog_document(catalog: ManagedCatalog, connection: Connection | None = None) -> dict[str, Any]:
+def catalog_document(catalog: ManagedCatalog, connection: CatalogConnection | None = None) -> dict[str, Any]:
     """A catalog, with its connection if it is federated."""
     behind = {} if connection is None else {"connectionConfigInfo": connection_document(connection)}
     return behind | {

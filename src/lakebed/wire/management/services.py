@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.management import CatalogManagement, ServerTableRemoval
-from lakebed.catalog.external.federation.connections import Connections
+from lakebed.catalog.external.federation.connections import CatalogConnections
 from lakebed.catalog.external.federation.service import Federation
 from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administrator import Administrator
@@ -32,7 +32,7 @@ class ManagementServices:
     granting: CatalogGrants
     catalogs: Catalogs
     catalog_management: CatalogManagement
-    connections: Connections | None = None
+    connections: CatalogConnections | None = None
     """None without federated catalogs."""
 
     @staticmethod
@@ -51,7 +51,7 @@ class ManagementServices:
             ManagedPrincipals(meta, outbox, clock, root, issuer),
             PrincipalRoles(meta, outbox, clock),
             CatalogRoles(meta, outbox, clock),
-            CatalogGrants(meta, outbox, clock, None if federation is None else federation.recording),
+            CatalogGrants(meta, outbox, clock, None if federation is None else federation.grant_targets),
             Catalogs(meta),
             CatalogManagement(object_context, CatalogAuthorizer(object_context), leave),
             None if federation is None else federation.connections,

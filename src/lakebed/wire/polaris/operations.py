@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakebed.catalog.identifiers import display
-from lakebed.wire.json.forwarding import Forward, forwarding_mount, list_nothing
+from lakebed.wire.json.federation import FederatedHandler, federated_mount, list_nothing
 from lakebed.wire.json.intents import IntentReader, IntentReaders, new_entity, new_entry
 from lakebed.wire.json.path_names import OperationSubject
 from lakebed.wire.json.request import JsonRequest, parse_document, split_namespace
@@ -18,11 +18,11 @@ from .services import PolarisServices
 
 ROOT: Final = "/polaris/v1/"
 
-FORWARDS: Final[Mapping[str, Forward[PolarisServices]]] = {
+FEDERATED_HANDLERS: Final[Mapping[str, FederatedHandler[PolarisServices]]] = {
     "listPolicies": list_nothing,
     "listGenericTables": list_nothing,
 }
-"""Federated catalogs have no policies and generic tables: their lists are empty, all other operations are refused."""
+"""Federated catalogs have no policies and generic tables: lists are empty, other operations are refused."""
 
 
 def polaris_routes() -> RouteTable[PolarisServices]:
@@ -40,7 +40,7 @@ def polaris_routes() -> RouteTable[PolarisServices]:
 
 def polaris_mounts(routes: RouteTable[PolarisServices]) -> list[Mount[PolarisServices]]:
     """The routes behind every base path of the catalog."""
-    return [forwarding_mount(Mount(base, ROOT, routes, "polaris"), FORWARDS) for base in CATALOG_BASES]
+    return [federated_mount(Mount(base, ROOT, routes, "polaris"), FEDERATED_HANDLERS) for base in CATALOG_BASES]
 
 
 def polaris_endpoints(routes: RouteTable[PolarisServices]) -> list[str]:

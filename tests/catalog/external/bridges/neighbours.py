@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from lakebed.catalog.external.bridges.model import BridgeConfig, BridgedCatalogKind, SyncMode
+from lakebed.catalog.external.bridges.model import BridgeConfig, ExternalCatalogKind, SyncMode
 from lakebed.core.errors import LakebedError
 from lakebed.net.http import HttpRequest, HttpResponse
 from tests.catalog.appends import appended
 from tests.catalog.harness import CatalogHarness, name
 
 POLLED = BridgeConfig(
-    catalog=BridgedCatalogKind.REST,
+    catalog=ExternalCatalogKind.REST,
     external_namespace=("theirs",),
     external_table="t",
     uri="https://catalog.example",
     sync_mode=SyncMode.POLL,
     poll_seconds=60,
 )
-OPERATED = BridgeConfig(catalog=BridgedCatalogKind.GLUE, external_namespace=("theirs",), external_table="t")
+OPERATED = BridgeConfig(catalog=ExternalCatalogKind.GLUE, external_namespace=("theirs",), external_table="t")
 
 
 @dataclass(slots=True)

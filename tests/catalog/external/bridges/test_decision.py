@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.catalog.external.bridges.decision import Step, decide, next_pause_seconds
+from lakebed.catalog.external.bridges.decision import SyncStep, decide_sync, next_pause_seconds
 from lakebed.catalog.external.bridges.model import BridgeState, ExternalTable, SyncStatus
 from lakebed.catalog.model import Entry, EntryKind
 
@@ -37,63 +37,63 @@ NEVER = BridgeState()
 
 
 def test_table_that_is_not_here_yet_is_registered() -> None:
-    assert decide(None, NEVER, external(1)).step is Step.REGISTER
+    assert decide_sync(None, NEVER, external(1)).step is SyncStep.REGISTER
 
 
 def test_table_that_was_dropped_here_does_not_come_back_by_itself() -> None:
-    assert decide(None, synced(1), external(2, 1)).step is Step.STAY
+    assert decide_sync(None, synced(1), external(2, 1)).step is SyncStep.STAY
     restorable = local(1)._replace(dropped_ms=5)
-    assert decide(restorable, NEVER, external(2, 1)).step is Step.STAY
+    assert decide_sync(restorable, NEVER, external(2, 1)).step is SyncStep.STAY
 
 
 def test_table_that_was_left_alone_goes_where_the_other_side_is() -> None:
-    assert decide(local(1), synced(1), external(2)).step is Step.ADVANCE
-    assert decide(local(1), synced(1), external(9, 8, 7)).step is Step.ADVANCE
+    assert decide_sync(local(1), synced(1), external(2)).step is SyncStep.ADVANCE
+    assert decide_sync(local(1), synced(1), external(9, 8, 7)).step is SyncStep.ADVANCE
 
 
 def test_version_that_changes_without_a_commit_is_the_same_table() -> None:
     """Maintenance gives a table new versions with the same metadata when it removes files."""
-    assert decide(local(1, "tidied"), synced(1), external(2)).step is Step.ADVANCE
+    assert decide_sync(local(1, "tidied"), synced(1), external(2)).step is SyncStep.ADVANCE
     # A version says nothing by itself, whichever it is.
-    assert decide(local(5, "v1"), synced(1), external(2, 1)).step is Step.STAY
+    assert decide_sync(local(5, "v1"), synced(1), external(2, 1)).step is SyncStep.STAY
 
 
 def test_table_of_another_identity_was_never_synced() -> None:
     state = msgspec.structs.replace(synced(1), entry="another")
-    assert decide(local(1), state, external(2)).step is Step.STAY
+    assert decide_sync(local(1), state, external(2)).step is SyncStep.STAY
 
 
 def test_commits_made_here_are_not_given_up() -> None:
-    decision = decide(local(5), synced(1), external(2, 1))
-    assert decision.step is Step.STAY
-    assert "committed to here" in decision.reason
+    decision = decide_sync(local(5), synced(1), external(2, 1))
+    assert decision.step is SyncStep.STAY
+    assert "has commits since the last sync" in decision.reason
     # Also if the other side stayed where it was.
-    assert decide(local(5), synced(1), external(1)).step is Step.STAY
+    assert decide_sync(local(5), synced(1), external(1)).step is SyncStep.STAY
 
 
 def test_other_side_that_comes_from_what_is_here_is_followed() -> None:
-    assert decide(local(5), synced(1), external(7, 5, 1)).step is Step.ADVANCE
-    assert decide(local(5), NEVER, external(7, 5, 1)).step is Step.ADVANCE
-    assert decide(local(5), NEVER, external(7, 6)).step is Step.STAY
+    assert decide_sync(local(5), synced(1), external(7, 5, 1)).step is SyncStep.ADVANCE
+    assert decide_sync(local(5), NEVER, external(7, 5, 1)).step is SyncStep.ADVANCE
+    assert decide_sync(local(5), NEVER, external(7, 6)).step is SyncStep.STAY
 
 
 def test_both_at_one_file_are_the_same_however_they_came_there() -> None:
     for state in (NEVER, synced(1), synced(3)):
-        assert decide(local(3), state, external(3)).step is Step.NOTHING
+        assert decide_sync(local(3), state, external(3)).step is SyncStep.NOTHING
     spelled = ExternalTable(file(3).replace("s3://", "s3a://"), UUID, frozenset())
-    assert decide(local(3), NEVER, spelled).step is Step.NOTHING
+    assert decide_sync(local(3), NEVER, spelled).step is SyncStep.NOTHING
 
 
 @pytest.mark.parametrize("uuid", [OTHER, None])
 def test_another_table_is_never_followed(uuid: str | None) -> None:
-    assert decide(local(1), synced(1), external(2, 1, uuid=uuid)).step is Step.STAY
-    assert decide(None, NEVER, external(2, 1, uuid=uuid), UUID).step is Step.STAY
-    assert decide(local(1), synced(1), external(2, 1), OTHER).step is Step.STAY
-    assert decide(None, NEVER, external(2, 1), UUID.upper()).step is Step.REGISTER
+    assert decide_sync(local(1), synced(1), external(2, 1, uuid=uuid)).step is SyncStep.STAY
+    assert decide_sync(None, NEVER, external(2, 1, uuid=uuid), UUID).step is SyncStep.STAY
+    assert decide_sync(local(1), synced(1), external(2, 1), OTHER).step is SyncStep.STAY
+    assert decide_sync(None, NEVER, external(2, 1), UUID.upper()).step is SyncStep.REGISTER
 
 
 def test_view_of_that_name_is_left_alone() -> None:
-    assert decide(local(1, kind=EntryKind.VIEW), NEVER, external(1)).step is Step.STAY
+    assert decide_sync(local(1, kind=EntryKind.VIEW), NEVER, external(1)).step is SyncStep.STAY
 
 
 @dataclass(slots=True)
@@ -115,11 +115,11 @@ def test_following_never_loses_a_commit_made_here(steps: list[str]) -> None:
             continue
         now = local(sides.here[-1])
         there = external(sides.there[-1], *sides.there[:-1])
-        decision = decide(now, sides.state, there)
-        if decision.step is Step.ADVANCE:
+        decision = decide_sync(now, sides.state, there)
+        if decision.step is SyncStep.ADVANCE:
             assert set(sides.here) <= set(sides.there)
             sides.here = list(sides.there)
-        if decision.step in (Step.ADVANCE, Step.NOTHING):
+        if decision.step in (SyncStep.ADVANCE, SyncStep.NOTHING):
             sides.state = synced(sides.here[-1])
 
 

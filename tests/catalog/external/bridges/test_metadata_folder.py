@@ -42,9 +42,9 @@ def test_packed_files_count_too() -> None:
 
 
 def test_what_cannot_be_told_is_not_guessed() -> None:
-    with pytest.raises(InvalidInput, match="only a catalog knows"):
+    with pytest.raises(InvalidInput, match="several metadata files"):
         current_name(["00002-a.metadata.json", "00002-b.metadata.json", "00001-c.metadata.json"], None)
-    with pytest.raises(InvalidInput, match="two kinds"):
+    with pytest.raises(InvalidInput, match="two naming schemes"):
         current_name(["00002-a.metadata.json", "v3.metadata.json"], None)
     with pytest.raises(NotFound, match="version=4"):
         current_name(["v3.metadata.json"], 4)

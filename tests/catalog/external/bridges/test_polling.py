@@ -6,9 +6,9 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, BridgedCatalogKind, SyncMode, SyncStatus
-from lakebed.catalog.external.bridges.polling import Polling
-from lakebed.catalog.external.bridges.rest_catalog import RestCatalog
+from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, ExternalCatalogKind, SyncMode, SyncStatus
+from lakebed.catalog.external.bridges.polling import BridgePolling
+from lakebed.catalog.external.bridges.rest_catalog import RestCatalogTable
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.maintenance.jobs.rows import NEXT_VERSION
 from lakebed.catalog.model import EntryKind
@@ -29,7 +29,7 @@ class Bridged:
         self.extensions = extended(catalog, neighbour)
 
     @property
-    def polling(self) -> Polling:
+    def polling(self) -> BridgePolling:
         return self.extensions.polling
 
     async def configure(self, config: BridgeConfig = POLLED, table: str = "t") -> None:
@@ -95,7 +95,7 @@ async def test_a_look_that_was_cut_short_is_made_again_before_the_interval_is_ov
         await asyncio.Event().wait()
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(RestCatalog, "current", hang)
+        stopped.setattr(RestCatalogTable, "current", hang)
         looking = asyncio.create_task(sides.polling.poll_due())
         await began.wait()
         looking.cancel()
@@ -116,7 +116,7 @@ async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: Cata
     sides.neighbour.at = 2
     bridge = await sides.look()
     assert bridge.state.status is SyncStatus.CONFLICT
-    assert "committed to here" in bridge.state.message
+    assert "has commits since the last sync" in bridge.state.message
     assert bridge.state.synced_at == sides.neighbour.history.files[1]
     assert await catalog.entry(name()) == committed.entry
     kind, event = (await catalog.told())[-1]
@@ -251,7 +251,7 @@ async def test_folder_is_followed(catalog: CatalogHarness) -> None:
     for number, source in enumerate(files[:2], start=1):
         await catalog.store.put("loose", f"t/v{number}.metadata.json", await catalog.files.read(source))
     await sides.configure(
-        BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder="s3://loose/t", sync_mode=SyncMode.POLL, poll_seconds=5)
+        BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder="s3://loose/t", sync_mode=SyncMode.POLL, poll_seconds=5)
     )
     assert (await sides.look()).state.status is SyncStatus.REGISTERED
     assert (await catalog.entry(name())).metadata_at == "s3://loose/t/v2.metadata.json"
@@ -273,7 +273,7 @@ async def test_several_servers_look_once(catalog: CatalogHarness) -> None:
 async def test_one_that_fails_does_not_keep_others_waiting(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     gone = msgspec.structs.replace(
-        POLLED, catalog=BridgedCatalogKind.FOLDER, folder="s3://lake/nothing-there", uri="", external_table=""
+        POLLED, catalog=ExternalCatalogKind.FOLDER, folder="s3://lake/nothing-there", uri="", external_table=""
     )
     await sides.configure(msgspec.structs.replace(gone, external_namespace=()), "a")
     await sides.configure()

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.catalog.external.bridges.model import BridgeConfig, BridgedCatalogKind
-from lakebed.catalog.external.bridges.rest_catalog import RestCatalog
+from lakebed.catalog.external.bridges.model import BridgeConfig, ExternalCatalogKind
+from lakebed.catalog.external.bridges.rest_catalog import RestCatalogTable
+from lakebed.catalog.external.remote.client import RemoteCatalogs
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, NotFound, Throttled, Unavailable
@@ -32,15 +33,13 @@ TABLE = {
 }
 
 
-def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -> RestCatalog:
+def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -> RestCatalogTable:
     config = BridgeConfig(
-        catalog=BridgedCatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
+        catalog=ExternalCatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
     )
     config = msgspec.structs.replace(config, **changes)
-    return RestCatalog(
-        threaded_http(),
-        AllowedHosts(["*"], setting="federation.hosts"),
-        ManualClock(),
+    return RestCatalogTable(
+        RemoteCatalogs(threaded_http(), ManualClock(), AllowedHosts(["*"], setting="federation.hosts")),
         config,
         secrets or RemoteSecrets(),
     )

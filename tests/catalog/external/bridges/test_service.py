@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lakebed.catalog.external.bridges.model import BridgeConfig, BridgedCatalogKind, BridgeState, SyncMode, SyncStatus
+from lakebed.catalog.external.bridges.model import BridgeConfig, BridgeState, ExternalCatalogKind, SyncMode, SyncStatus
 from lakebed.catalog.external.bridges.service import Bridges
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.catalog.idempotency import Mutation
@@ -116,7 +116,7 @@ async def test_calling_other_hosts_takes_a_right_of_its_own(light_catalog: Catal
 async def test_folder_is_followed_for_who_may_read_it(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("loose")
     bridges = bridges_of(light_catalog)
-    folder = BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder="s3://loose/t/metadata", sync_mode=SyncMode.POLL)
+    folder = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder="s3://loose/t/metadata", sync_mode=SyncMode.POLL)
     with pytest.raises(AccessDenied):
         await bridges.configure(may("s3tables:*"), "lake", name(), folder)
     with pytest.raises(AccessDenied):
@@ -128,7 +128,7 @@ async def test_folder_is_followed_for_who_may_read_it(light_catalog: CatalogHarn
 
 async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create("secret")
-    folder = BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder=f"{made.entry.location}/metadata")
+    folder = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder=f"{made.entry.location}/metadata")
     reader = may("s3tables:CreateTable", "s3:*")
     with pytest.raises(AccessDenied):
         await bridges_of(light_catalog).configure(reader, "lake", name(), folder)
@@ -148,7 +148,7 @@ async def test_bridges_lead_only_to_hosts_that_the_settings_name(
     await bridges.configure(ROOT, "lake", name(), OPERATED)
 
 
-async def test_tokens_for_bridges_are_asked_for_only_at_hosts_that_the_settings_name(
+async def test_tokens_for_bridges_are_requested_on_allowed_hosts_only(
     light_catalog: CatalogHarness,
 ) -> None:
     bridges = extended(light_catalog, hosts=("catalog.example",)).tables.bridges

@@ -11,15 +11,15 @@ from msgspec import Raw
 
 from lakebed.catalog.external.federation.documents import (
     CREDENTIALS_ENDPOINT,
-    marked_tag,
-    read_change,
-    read_named,
+    encode_document,
+    filter_config,
+    filter_credentials,
+    filter_table,
+    mark_etag,
+    read_commit,
+    read_creation,
     read_transaction,
-    shown_config,
-    shown_credentials,
-    shown_table,
-    unmarked_tags,
-    written,
+    unmark_etags,
 )
 from lakebed.catalog.identifiers import Identifier
 from lakebed.core.errors import InvalidInput
@@ -61,10 +61,10 @@ def test_commit_says_what_it_takes() -> None:
         "updates": [{"action": "add-schema", "schema": {"deep": [1, 2.5]}}, {"action": "of-the-future"}],
         "beyond": {"the": "contract"},
     }
-    change = read_change(json.dumps(body).encode(), T)
+    change = read_commit(json.dumps(body).encode(), T)
     assert change.creates
     assert change.kinds == ("add-schema", "of-the-future")
-    assert json.loads(written(change.document)) == body
+    assert json.loads(encode_document(change.document)) == body
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_commit_says_what_it_takes() -> None:
     ],
 )
 def test_what_is_sent_is_what_was_read(body: bytes) -> None:
-    change = read_change(body, T)
-    sent = written(change.document)
-    assert read_change(sent, T) == change
+    change = read_commit(body, T)
+    sent = encode_document(change.document)
+    assert read_commit(sent, T) == change
     # No field is there twice, whichever one a parser would take.
     pairs: list[list[str]] = []
     json.loads(sent, object_pairs_hook=lambda found: pairs.append([name for name, _ in found]))
@@ -102,7 +102,7 @@ def test_what_is_sent_is_what_was_read(body: bytes) -> None:
 )
 def test_commit_that_makes_no_sense_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidInput):
-        read_change(body, T)
+        read_commit(body, T)
 
 
 def test_changes_of_a_transaction_name_their_tables() -> None:
@@ -118,7 +118,7 @@ def test_changes_of_a_transaction_name_their_tables() -> None:
 
 @given(st.binary(max_size=100) | documents.map(lambda one: json.dumps(one).encode()))
 def test_noise_is_refused_and_never_crashes(noise: bytes) -> None:
-    for read in (read_named, lambda body: read_change(body, T), read_transaction):
+    for read in (read_creation, lambda body: read_commit(body, T), read_transaction):
         try:
             read(noise)
         except InvalidInput:
@@ -134,7 +134,7 @@ def test_document_that_creates_something_is_passed_on_whole(
     more: dict[str, Any], name: str, staged: bool | None
 ) -> None:
     body = {**more, "name": name, "stage-create": staged}
-    found, is_staged, sent = read_named(json.dumps(body).encode())
+    found, is_staged, sent = read_creation(json.dumps(body).encode())
     assert (found, is_staged) == (name, bool(staged))
     assert json.loads(sent) == body
 
@@ -143,18 +143,21 @@ def test_document_that_creates_something_is_passed_on_whole(
 
 
 def test_who_gets_no_keys_gets_nothing_that_opens_anything() -> None:
-    assert shown_config({**KEYS, **PLAIN, **SESSION, "x": "s3cret"}, with_keys=False, credentials_path=HERE) == PLAIN
+    assert (
+        filter_config({**KEYS, **PLAIN, **SESSION, "x": "s3cret"}, with_credentials=False, credentials_path=HERE)
+        == PLAIN
+    )
 
 
 def test_who_gets_keys_gets_no_word_of_another_session() -> None:
     told = {**KEYS, **PLAIN, **SESSION, CREDENTIALS_ENDPOINT: "v1/far/x/credentials?y=z"}
-    shown = shown_config(told, with_keys=True, credentials_path=HERE)
+    shown = filter_config(told, with_credentials=True, credentials_path=HERE)
     assert shown == {**KEYS, **PLAIN, CREDENTIALS_ENDPOINT: f"{HERE}?y=z"}
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=5), max_size=5))
 def test_settings_that_are_not_known_are_not_shown_without_keys(config: dict[str, str]) -> None:
-    shown = shown_config(config, with_keys=False, credentials_path=HERE)
+    shown = filter_config(config, with_credentials=False, credentials_path=HERE)
     assert shown.items() <= config.items()
     assert shown.keys() <= {
         "adls.connection-string-host",
@@ -179,32 +182,32 @@ def test_table_is_shown_with_its_metadata_untouched() -> None:
         "storage-credentials": Raw(msgspec.json.encode(credentials)),
         "more": Raw(b"[1]"),
     }
-    bare = shown_table(answer, with_keys=False, credentials_path=HERE)
+    bare = filter_table(answer, with_credentials=False, credentials_path=HERE)
     assert bytes(bare["metadata"]) == metadata
     assert json.loads(bytes(bare["config"])) == {}
     assert "storage-credentials" not in bare
-    assert b"s3cret" not in written(bare)
-    whole = shown_table(answer, with_keys=True, credentials_path=HERE)
+    assert b"s3cret" not in encode_document(bare)
+    whole = filter_table(answer, with_credentials=True, credentials_path=HERE)
     assert json.loads(bytes(whole["config"])) == KEYS
-    assert b"s3cret-of-a-session" not in written(whole)
-    (credential,) = json.loads(bytes(shown_credentials(whole["storage-credentials"], HERE)))
+    assert b"s3cret-of-a-session" not in encode_document(whole)
+    (credential,) = json.loads(bytes(filter_credentials(whole["storage-credentials"], HERE)))
     assert credential == {"prefix": "s3://x", "config": KEYS}
 
 
 @pytest.mark.parametrize("tag", ['"abc"', 'W/"abc"', '""', '"a;k"'])
 def test_tag_comes_back_to_who_is_shown_the_same(tag: str) -> None:
     for mark, other in (("k", "n"), ("n", "k")):
-        marked = marked_tag(tag, mark)
+        marked = mark_etag(tag, mark)
         assert marked != tag
-        assert unmarked_tags(marked, mark) == tag
-        assert unmarked_tags(marked, other) == ""
-        assert unmarked_tags(f'"x", {marked}', mark) == tag
-    assert unmarked_tags("*", "k") == ""
+        assert unmark_etags(marked, mark) == tag
+        assert unmark_etags(marked, other) == ""
+        assert unmark_etags(f'"x", {marked}', mark) == tag
+    assert unmark_etags("*", "k") == ""
 
 
 @given(st.binary(max_size=40) | documents.map(lambda one: json.dumps(one).encode()))
 def test_settings_and_keys_that_make_no_sense_are_not_shown(noise: bytes) -> None:
     answer = {"metadata": Raw(b"{}"), "config": Raw(noise), "storage-credentials": Raw(noise)}
-    shown = shown_table(answer, with_keys=True, credentials_path=HERE)
+    shown = filter_table(answer, with_credentials=True, credentials_path=HERE)
     assert isinstance(json.loads(bytes(shown["config"])), dict)
     assert isinstance(json.loads(bytes(shown["storage-credentials"])), list)

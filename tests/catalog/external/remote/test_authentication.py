@@ -4,12 +4,15 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from lakebed.catalog.external.remote.authentication import Authentication, Unsigned, authentication_of, check_hosts
+from lakebed.catalog.external.remote.authentication import (
+    Authentication,
+    UnsignedRequest,
+    make_authentication,
+)
 from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import ExternalCatalogError, InvalidInput
+from lakebed.core.errors import ExternalCatalogError
 from lakebed.core.secrets import Secret
-from lakebed.net.hosts import AllowedHosts
 from lakebed.net.sync_client import threaded_http
 from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
 from tests.storage.credentials.fakes import machine
@@ -23,7 +26,7 @@ ROLE = RemoteAuth(
     region="us-east-1",
     service="glue",
 )
-REQUEST = Unsigned("POST", "far.example", "/v1/x", "a=b", {"accept": "application/json"}, b"{}")
+REQUEST = UnsignedRequest("POST", "far.example", "/v1/x", "a=b", {"accept": "application/json"}, b"{}")
 ASSUMED = """<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASSUMED{n}</AccessKeyId>
 <SecretAccessKey>s3cret</SecretAccessKey><SessionToken>session{n}</SessionToken>
 <Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"""
@@ -31,7 +34,9 @@ ASSUMED = """<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASS
 
 def by_role(sts: ScriptedServer, clock: ManualClock) -> Authentication:
     environ = {"AWS_ACCESS_KEY_ID": "OWN", "AWS_SECRET_ACCESS_KEY": "own-secret", "AWS_ENDPOINT_URL_STS": sts.url}
-    return authentication_of(threaded_http(), clock, ADDRESS, ROLE, NO_SECRETS, machine(environ, http=threaded_http()))
+    return make_authentication(
+        threaded_http(), clock, ADDRESS, ROLE, NO_SECRETS, machine(environ, http=threaded_http())
+    )
 
 
 async def test_role_is_assumed_with_the_servers_own_keys_and_renewed_when_it_is_refused() -> None:
@@ -70,27 +75,13 @@ async def test_role_that_may_not_be_assumed_is_a_fault_of_the_connection() -> No
 async def test_keys_of_a_connection_are_not_renewed() -> None:
     auth = RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AK", region="r", service="s3")
     secrets = RemoteSecrets(secret_access_key=Secret("s3cret"))
-    signing = authentication_of(threaded_http(), ManualClock(), ADDRESS, auth, secrets)
+    signing = make_authentication(threaded_http(), ManualClock(), ADDRESS, auth, secrets)
     sent = await signing.headers(REQUEST)
     assert "s3cret" not in str(sent)
     assert not signing.renew(sent)
 
 
 async def test_without_credentials_nothing_is_shown() -> None:
-    nobody = authentication_of(threaded_http(), ManualClock(), ADDRESS, RemoteAuth(), NO_SECRETS)
+    nobody = make_authentication(threaded_http(), ManualClock(), ADDRESS, RemoteAuth(), NO_SECRETS)
     assert await nobody.headers(REQUEST) == REQUEST.headers
     assert not nobody.renew({})
-
-
-@pytest.mark.parametrize("token_uri", ["", "https://far.example:8443/tokens"])
-def test_catalog_is_named_with_where_its_tokens_are_from(token_uri: str) -> None:
-    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri=token_uri)
-    check_hosts(AllowedHosts(["far.example"], setting="federation.hosts"), ADDRESS, auth)
-
-
-def test_tokens_from_elsewhere_are_not_asked_for() -> None:
-    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
-    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
-        check_hosts(AllowedHosts(["far.example"], setting="federation.hosts"), ADDRESS, auth)
-    assert refused.value.argument == "token-uri"
-    check_hosts(AllowedHosts(["far.example", "idp.example"], setting="federation.hosts"), ADDRESS, auth)

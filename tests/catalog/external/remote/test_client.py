@@ -11,15 +11,16 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lakebed.catalog.external.remote.client import (
+    CONFIG_LIFETIME_MS,
     DEFAULT_ENDPOINTS,
-    MANNERS_MS,
     RemoteCatalog,
+    RemoteCatalogs,
     RemoteRequest,
     catalog_http,
 )
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import ExternalCatalogError, InvalidName, LakebedError, Throttled, Unavailable
+from lakebed.core.errors import ExternalCatalogError, InvalidInput, InvalidName, LakebedError, Throttled, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import HttpRequest, HttpResponse
@@ -69,33 +70,33 @@ def catalog(
     other: Other, clock: ManualClock | None = None, auth: RemoteAuth = OAUTH, secrets: RemoteSecrets = SECRET
 ) -> RemoteCatalog:
     address = RemoteAddress("https://far.example/base/", "wh")
-    return RemoteCatalog.at(other, clock or ManualClock(), address, auth, secrets, hosts=ANY)
+    return RemoteCatalogs(other, clock or ManualClock(), ANY).open(address, auth, secrets)
 
 
 async def test_it_is_spoken_to_as_it_wants_to_be() -> None:
     other = Other({"defaults": {"prefix": "p"}, "overrides": {"prefix": "a/b", "namespace-separator": "%2E"}})
     remote = catalog(other)
     request = RemoteRequest("POST", ("namespaces", await remote.namespace(("x", "y")), "t able"), {"k": "v w"}, b"{}")
-    await remote.ask(request)
+    await remote.send(request)
     assert other.asked[0].url == "https://far.example/base/v1/a/b/namespaces/x.y/t%20able?k=v%20w"
     assert other.asked[0].headers["authorization"] == "Bearer token-1"
     assert other.asked[0].headers["content-type"] == "application/json"
 
 
 async def test_what_it_serves_is_what_it_says_or_the_contracts_first_set() -> None:
-    assert (await catalog(Other()).manners()).endpoints == DEFAULT_ENDPOINTS
-    assert (await catalog(Other({"endpoints": ["GET  /v1/x"]})).manners()).endpoints == {"GET /v1/x"}
-    assert (await catalog(Other({"endpoints": []})).manners()).endpoints == frozenset()
+    assert (await catalog(Other()).config()).endpoints == DEFAULT_ENDPOINTS
+    assert (await catalog(Other({"endpoints": ["GET  /v1/x"]})).config()).endpoints == {"GET /v1/x"}
+    assert (await catalog(Other({"endpoints": []})).config()).endpoints == frozenset()
 
 
 async def test_manners_are_asked_for_again_after_a_while() -> None:
     clock, other = ManualClock(), Other({"overrides": {"prefix": "one"}})
     remote = catalog(other, clock)
-    assert (await remote.manners()).prefix == "one"
+    assert (await remote.config()).prefix == "one"
     other.config = {"overrides": {"prefix": "two"}}
-    assert (await remote.manners()).prefix == "one"
-    clock.advance(MANNERS_MS / 1000)
-    assert (await remote.manners()).prefix == "two"
+    assert (await remote.config()).prefix == "one"
+    clock.advance(CONFIG_LIFETIME_MS / 1000)
+    assert (await remote.config()).prefix == "two"
 
 
 async def test_level_that_holds_the_separator_is_refused() -> None:
@@ -106,13 +107,13 @@ async def test_level_that_holds_the_separator_is_refused() -> None:
 async def test_one_token_serves_many_requests_until_it_is_about_to_end() -> None:
     clock, other = ManualClock(), Other()
     remote = catalog(other, clock)
-    await asyncio.gather(*(remote.ask(READ) for _ in range(5)))
+    await asyncio.gather(*(remote.send(READ) for _ in range(5)))
     assert other.tokens == 1
     clock.advance(3600 - 31)
-    await remote.ask(READ)
+    await remote.send(READ)
     assert other.tokens == 1
     clock.advance(2)
-    await remote.ask(READ)
+    await remote.send(READ)
     assert other.tokens == 2
     assert other.asked[-1].headers["authorization"] == "Bearer token-2"
 
@@ -123,18 +124,18 @@ async def test_token_that_is_refused_is_replaced_once(request_: RemoteRequest) -
     other.answer = lambda request: HttpResponse(
         401 if request.headers["authorization"] == "Bearer token-1" else 200, b"{}"
     )
-    assert (await catalog(other).ask(request_)).status == 200
+    assert (await catalog(other).send(request_)).status == 200
     assert len(other.asked) == 2
     other.answer = lambda request: HttpResponse(401, b"{}")
     other.asked.clear()
-    assert (await catalog(other).ask(request_)).status == 401
+    assert (await catalog(other).send(request_)).status == 401
     assert len(other.asked) == 2
 
 
 async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
     other = Other(answer=lambda request: HttpResponse(401, b"{}"))
     remote = catalog(other, auth=RemoteAuth(kind=AuthKind.BEARER), secrets=RemoteSecrets(token=Secret("t")))
-    assert (await remote.ask(READ)).status == 401
+    assert (await remote.send(READ)).status == 401
     assert [asked.headers["authorization"] for asked in other.asked] == ["Bearer t"]
 
 
@@ -155,7 +156,7 @@ async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
 async def test_without_a_token_nothing_is_asked(answer: HttpResponse, error: type[LakebedError]) -> None:
     other = Other(token=lambda request: answer)
     with pytest.raises(error) as refused:
-        await catalog(other).ask(CHANGE)
+        await catalog(other).send(CHANGE)
     assert "s3cret" not in str(refused.value)
     assert not getattr(refused.value, "undecided", False)
     assert other.asked == []
@@ -163,7 +164,7 @@ async def test_without_a_token_nothing_is_asked(answer: HttpResponse, error: typ
 
 async def test_token_that_does_not_say_how_long_it_lasts_is_used() -> None:
     other = Other(token=lambda request: HttpResponse(200, b'{"access_token": "t"}'))
-    await catalog(other).ask(READ)
+    await catalog(other).send(READ)
     assert other.asked[0].headers["authorization"] == "Bearer t"
 
 
@@ -171,7 +172,7 @@ async def test_token_that_does_not_say_how_long_it_lasts_is_used() -> None:
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 async def test_reads_are_tried_again_and_changes_are_not(request_: RemoteRequest, times: int, status: int) -> None:
     other = Other(answer=lambda request: HttpResponse(status, b"{}"))
-    assert (await catalog(other).ask(request_)).status == status
+    assert (await catalog(other).send(request_)).status == status
     assert len(other.asked) == times
 
 
@@ -182,7 +183,7 @@ async def test_silence_is_told_with_whether_something_may_have_happened(request_
 
     other = Other(answer=silent)
     with pytest.raises(Unavailable) as lost:
-        await catalog(other).ask(request_)
+        await catalog(other).send(request_)
     assert lost.value.undecided is (request_ is CHANGE)
     assert len(other.asked) == times
     assert "far.example" in str(lost.value)
@@ -197,9 +198,9 @@ async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: 
         return HttpResponse(status, b'{"error": {"message": "its words", "type": "X"}}')
 
     address = RemoteAddress("https://far.example")
-    remote = RemoteCatalog.at(http, ManualClock(), address, RemoteAuth(), RemoteSecrets(), hosts=ANY)
+    remote = RemoteCatalogs(http, ManualClock(), ANY).open(address, RemoteAuth(), RemoteSecrets())
     with pytest.raises(error) as refused:
-        await remote.ask(READ)
+        await remote.send(READ)
     assert type(refused.value) is error
 
 
@@ -208,9 +209,9 @@ async def test_configuration_that_makes_no_sense(body: bytes) -> None:
     async def http(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, body)
 
-    remote = RemoteCatalog.at(http, ManualClock(), RemoteAddress("https://x"), RemoteAuth(), RemoteSecrets(), hosts=ANY)
+    remote = RemoteCatalogs(http, ManualClock(), ANY).open(RemoteAddress("https://x"), RemoteAuth(), RemoteSecrets())
     with pytest.raises(ExternalCatalogError):
-        await remote.manners()
+        await remote.config()
 
 
 @pytest.mark.parametrize(
@@ -225,13 +226,8 @@ async def test_host_that_the_settings_do_not_name_is_not_spoken_to(hosts: list[s
     other = Other({})
     secrets = SECRET if auth.kind is AuthKind.OAUTH else RemoteSecrets()
     with pytest.raises(ExternalCatalogError, match=r"federation\.hosts"):
-        RemoteCatalog.at(
-            other,
-            ManualClock(),
-            RemoteAddress("https://far.example"),
-            auth,
-            secrets,
-            hosts=AllowedHosts(hosts, setting="federation.hosts"),
+        RemoteCatalogs(other, ManualClock(), AllowedHosts(hosts, setting="federation.hosts")).open(
+            RemoteAddress("https://far.example"), auth, secrets
         )
     assert not other.asked
     assert not other.tokens
@@ -258,3 +254,24 @@ async def test_name_that_leads_to_a_link_local_address_is_not_followed(monkeypat
         await http(HttpRequest("GET", "http://169.254.169.254/"))
     assert reached == ["169.254.169.254"]
     await http.close()
+
+
+ADDRESS = RemoteAddress("https://far.example")
+
+
+def allowing(*hosts: str) -> RemoteCatalogs:
+    return RemoteCatalogs(Other(), ManualClock(), AllowedHosts(hosts, setting="federation.hosts"))
+
+
+@pytest.mark.parametrize("token_uri", ["", "https://far.example:8443/tokens"])
+def test_token_endpoint_on_the_host_of_the_catalog_is_allowed(token_uri: str) -> None:
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri=token_uri)
+    allowing("far.example").check_hosts(ADDRESS, auth)
+
+
+def test_token_endpoint_on_another_host_must_be_allowed_too() -> None:
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
+    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
+        allowing("far.example").check_hosts(ADDRESS, auth)
+    assert refused.value.argument == "token-uri"
+    allowing("far.example", "idp.example").check_hosts(ADDRESS, auth)

@@ -1,5 +1,5 @@
-"""Links to tables of other catalogs: this catalog follows where they go, on an operator's word or by asking.
+"""Bridges: links from tables to tables of external catalogs, synced on request or by polling.
 
-The other catalog is followed and never led: what was committed here since the last look is not given up for it. Then
-the pointer stays, the conflict is recorded, and somebody decides.
+A sync never discards commits made here since the last one. Then the pointer stays, the conflict is recorded, and an
+operator decides.
 """

@@ -1,8 +1,8 @@
-"""Looks into a folder of metadata files for the current one, as readers without a catalog do.
+"""Finds the current metadata file in a folder, as readers without a catalog do.
 
-Writers name their files in two ways. `v7.metadata.json` is the seventh version, and `version-hint.text` says from which
-one on to look, because a hint may be late: readers go on from it while there is a next. `00007-UUID.metadata.json` is
-the seventh too, and there may be two of them after a commit that lost; which one won only a catalog knows.
+Writers name their files in two ways. `v7.metadata.json` is the seventh version; `version-hint.text` names a version,
+and readers continue from it while a next version exists, because the hint may be stale. `00007-UUID.metadata.json` is
+the seventh too; after a failed commit there may be two of them, and only a catalog knows which one is current.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAGE_KEYS: Final = 1000
 
 
 class MetadataFolder:
-    """One folder."""
+    """One folder of metadata files."""
 
     def __init__(self, meta: MetaStore, files: TableFiles, folder: str) -> None:
         self._meta = meta
@@ -37,7 +37,7 @@ class MetadataFolder:
         self._folder = parse_location(folder)
 
     async def current(self) -> ExternalTable:
-        """The current metadata file. Raises NotFound, and InvalidInput when it cannot be told or cannot be read."""
+        """The current state. Raises NotFound; InvalidInput if it is ambiguous or unreadable."""
         names = await self._names()
         hint = await self._hint() if VERSION_HINT in names else None
         chosen = current_name(names, hint)
@@ -46,17 +46,17 @@ class MetadataFolder:
         return ExternalTable(location, metadata.uuid, frozenset(one.metadata_file for one in metadata.metadata_log))
 
     async def _names(self) -> set[str]:
-        """The names of all files that are in the folder itself."""
+        """The names of the metadata files and the hint directly in the folder."""
         bucket = await self._meta.row(BUCKET_BY_NAME, self._folder.bucket)
         if bucket is None:
-            raise NotFound(f"there is no such bucket. bucket={self._folder.bucket}")
+            raise NotFound(f"no such bucket. bucket={self._folder.bucket}")
         directory = self._folder.directory
         names: set[str] = set()
         position, end, statement, seen = directory, successor(directory), LIST_PAGE_FROM_WITHIN, 0
         while page := await self._meta.rows(statement, bucket[0], position, end, _PAGE_KEYS):
             seen += len(page)
             if seen > _MAX_KEYS:
-                raise InvalidInput(f"the folder holds too many files to look through. limit={_MAX_KEYS}")
+                raise InvalidInput(f"the folder contains too many files to list. limit={_MAX_KEYS}")
             for row in page:
                 name = str(row[0])[len(directory) :]
                 if name == VERSION_HINT or _NAME.fullmatch(name):
@@ -68,12 +68,12 @@ class MetadataFolder:
         location = str(FileAddress(self._folder.bucket, self._folder.directory + VERSION_HINT))
         text = (await self._files.read(location, _MAX_HINT_BYTES)).decode("ascii", "replace").strip()
         if not (text.isascii() and text.isdigit()):
-            raise InvalidInput(f"{VERSION_HINT} does not hold a number")
+            raise InvalidInput(f"{VERSION_HINT} must contain a number")
         return int(text)
 
 
 def current_name(names: Iterable[str], hint: int | None) -> str:
-    """Which of the files is the current one. Raises NotFound when none is, InvalidInput when it cannot be told."""
+    """The name of the current file. Raises NotFound without one; InvalidInput if it is ambiguous."""
     versions: dict[int, list[str]] = {}
     numbers: dict[int, list[str]] = {}
     for name in names:
@@ -84,22 +84,24 @@ def current_name(names: Iterable[str], hint: int | None) -> str:
         kind.setdefault(int(text), []).append(name)
     if hint is not None:
         if hint not in versions:
-            raise NotFound(f"the version that {VERSION_HINT} names is not there. version={hint}")
+            raise NotFound(f"the version that {VERSION_HINT} names does not exist. version={hint}")
         while hint + 1 in versions:
             hint += 1
         return _only(versions[hint])
     if versions and numbers:
-        raise InvalidInput("the folder holds metadata files of two kinds of names, and no hint which are current")
+        raise InvalidInput(
+            "the folder mixes two naming schemes without a version hint: the current metadata file is ambiguous"
+        )
     found = versions or numbers
     if not found:
-        raise NotFound("there is no metadata file in the folder")
+        raise NotFound("the folder contains no metadata file")
     return _only(found[max(found)])
 
 
 def _only(names: list[str]) -> str:
     if len(names) > 1:
         raise InvalidInput(
-            f"two metadata files have the highest number, and only a catalog knows which is current."
+            f"several metadata files have the highest number: the current file is ambiguous."
             f" files={', '.join(sorted(names))}"
         )
     return names[0]

@@ -1,4 +1,4 @@
-"""The values of a bridge: what was configured, the secrets apart from it, and how things stand."""
+"""The values of a bridge: its configuration, the secrets apart from it, and its state."""
 
 from __future__ import annotations
 
@@ -14,59 +14,59 @@ from lakebed.catalog.model import Catalog, Entry, Namespace, Properties
 from ..remote.model import RemoteAddress, RemoteAuth
 
 POLL_SECONDS: Final = 60
-"""How often a catalog is asked unless a bridge says otherwise."""
+"""The default poll interval."""
 
 
-class BridgedCatalogKind(StrEnum):
-    """What is on the other side."""
+class ExternalCatalogKind(StrEnum):
+    """The kind of an external catalog."""
 
     POLARIS = "polaris"
     GLUE = "glue"
     DLF = "dlf"
     HIVE = "hive-metastore"
     REST = "iceberg-rest"
-    """Any catalog that speaks the Iceberg REST protocol: it can be asked."""
+    """Any catalog that serves the Iceberg REST protocol: this server can read it."""
     FOLDER = "metadata-folder"
-    """No catalog at all, but a folder of metadata files in a bucket of this server: it can be looked into."""
+    """No catalog, but a folder of metadata files in a bucket of this server: this server can read it."""
 
     @property
-    def can_be_asked(self) -> bool:
-        """Whether this server can find out by itself where the other side is."""
-        return self in (BridgedCatalogKind.REST, BridgedCatalogKind.FOLDER)
+    def is_readable(self) -> bool:
+        """Whether this server can read the current state of its tables."""
+        return self in (ExternalCatalogKind.REST, ExternalCatalogKind.FOLDER)
 
 
 class SyncMode(StrEnum):
-    """Who looks for news on the other side."""
+    """When a table is synced: on request only, or also at intervals."""
 
     MANUAL = "manual"
     POLL = "poll"
 
 
 class SyncStatus(StrEnum):
-    """What came of the last look at the other side."""
+    """The result of the last sync."""
 
     NEVER = "never-synced"
     REGISTERED = "registered"
     COMMITTED = "committed"
     UNCHANGED = "unchanged"
     CONFLICT = "conflict"
-    """Both sides went on, or are different tables: nothing moved here."""
+    """Both tables have new commits, or are different tables: nothing moved."""
     REFUSED = "refused"
-    """What the other side has cannot follow what is here, or the other side does not let us in."""
+    """The external state cannot follow the state here, or the external catalog denies access."""
     MISSING = "missing"
-    """The other side has no such table, or its metadata file is not on this server (yet)."""
+    """The external table does not exist, or its metadata file is not on this server yet."""
     UNREACHABLE = "unreachable"
 
     @property
     def is_failure(self) -> bool:
-        """Whether the next look can wait longer."""
+        """Whether the next poll waits longer."""
         return self in (SyncStatus.CONFLICT, SyncStatus.REFUSED, SyncStatus.MISSING, SyncStatus.UNREACHABLE)
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What was configured."""
+    """The configuration of a bridge. Stored in rows."""
 
-    catalog: BridgedCatalogKind
+    catalog: ExternalCatalogKind
     external_namespace: tuple[str, ...] = ()
     external_table: str = ""
     external_catalog_id: str | None = None
@@ -83,32 +83,32 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> RemoteAddress:
-        """Where the other catalog is, if it is one that can be asked."""
+        """The address of the external catalog, if it has one."""
         return RemoteAddress(self.uri, self.warehouse)
 
     @property
     def follows(self) -> tuple[object, ...]:
-        """What is followed: as long as it is the same, what was learned of it holds."""
-        return self.catalog, self.external_namespace, self.external_table, self.uri, self.warehouse, self.folder
+        """The identity of the external table: the state of the bridge stays valid while it is the same."""
+        return self.catalog, self.external_namespace, self.external_table, self.uri, self.catalog, self.folder
 
 
 class BridgeState(msgspec.Struct, frozen=True, kw_only=True):
-    """How things stand."""
+    """The state of a bridge. Stored in rows."""
 
     status: SyncStatus = SyncStatus.NEVER
     message: str = ""
     checked_ms: int | None = None
     failures: int = 0
-    """How often in a row the last looks came to nothing."""
+    """Failed syncs in a row."""
     entry: str = ""
-    """The table that was synced last; empty until one was."""
+    """The id of the table that was synced last; empty before the first sync."""
     synced_at: str | None = None
     synced_token: str | None = None
     synced_ms: int | None = None
-    """The metadata file that it was synced to, the version that it had then here, and when. The version is for people:
-    it changes without a commit."""
+    """The metadata file of the last sync, the table's version after it, and its time. The version is
+    informative: it also changes without a commit."""
     action: str = ""
-    """What the last sync that moved something did: it registered the table, or committed to it."""
+    """The last change that a sync made: it registered the table, or committed to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,38 +127,38 @@ class Bridge:
 
 
 @dataclass(frozen=True, slots=True)
-class Bridged:
-    """A name, and the bridge that it has."""
+class BridgedTable:
+    """A table name and its bridge."""
 
     catalog: Catalog
     namespace: Namespace
     identifier: Identifier
     entry: Entry | None
-    """What has the name, dropped or not."""
+    """The holder of the name, dropped or not."""
     bridge: Bridge | None
 
     @property
     def live(self) -> Entry | None:
-        """What has the name, unless it was dropped."""
+        """The holder of the name, unless it was dropped."""
         return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
 
-    def after(self, entry: Entry, bridge: Bridge) -> Bridged:
+    def after(self, entry: Entry, bridge: Bridge) -> BridgedTable:
         """The same after both changed."""
-        return Bridged(self.catalog, self.namespace, self.identifier, entry, bridge)
+        return BridgedTable(self.catalog, self.namespace, self.identifier, entry, bridge)
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalTable:
-    """Where the other side is."""
+    """The current state of an external table."""
 
     metadata_at: str
     uuid: str | None
     log: frozenset[str]
-    """Metadata files that it had before, as far as it says."""
+    """Its earlier metadata files, from its metadata log."""
 
 
 def external_name(config: BridgeConfig) -> str:
-    """The table on the other side, for people."""
+    """The external table, for messages."""
     levels: Levels = config.external_namespace
     return ".".join((*levels, config.external_table)) if config.external_table else config.folder
 

@@ -1,4 +1,4 @@
-"""Follows the other side at intervals, on nobody's word: in the name of the account that owns the table bucket."""
+"""Syncs polled bridges at intervals, as the account that owns the table bucket."""
 
 from __future__ import annotations
 
@@ -18,72 +18,71 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from . import rows
-from .following import Following
-from .model import Bridge, BridgeConfig, Bridged, ExternalTable
-from .outcomes import Outcomes
+from .model import Bridge, BridgeConfig, BridgedTable, ExternalTable
+from .sync import TableSync
+from .sync_state import SyncStates
 
-AT_ONCE: Final = 8
-"""How many other catalogs are asked at a time."""
+MAX_CONCURRENT: Final = 8
 
-_A_RUN: Final = 256
+_BATCH: Final = 256
 _CLAIM_SECONDS: Final = 120
-"""How long a look may take before somebody else looks: longer than all its requests together."""
+"""The lease of a poll: longer than all its requests together."""
 
 log = logging.getLogger("lakebed.bridges")
 
 
-class Polling:
-    """Looks at other catalogs when it is time."""
+class BridgePolling:
+    """Polls external catalogs when they are due."""
 
     def __init__(
-        self, object_context: ObjectContext, entries: Entries, outcomes: Outcomes, following: Following
+        self, object_context: ObjectContext, entries: Entries, states: SyncStates, table_sync: TableSync
     ) -> None:
         self._f = object_context
         self._entries = entries
-        self._outcomes = outcomes
-        self._following = following
+        self._states = states
+        self._table_sync = table_sync
 
     async def poll_due(self) -> int:
-        """Look at every other side whose time has come; how many. For the server's clock to call.
+        """Poll every bridge that is due; the number polled. Called by the server's scheduler.
 
-        A look that fails is recorded and keeps no other from being made.
+        A poll that fails is recorded and does not stop the others.
         """
-        turn = asyncio.Semaphore(AT_ONCE)
-        due = await self._f.meta.rows(rows.DUE, self._f.clock.now_ms(), _A_RUN)
+        slots = asyncio.Semaphore(MAX_CONCURRENT)
+        due = await self._f.meta.rows(rows.DUE, self._f.clock.now_ms(), _BATCH)
 
-        async def look(catalog_name: str, path: str, bridge: Bridge) -> bool:
-            async with turn:
-                return await self._look(catalog_name, Identifier(levels_of(path), bridge.name), bridge)
+        async def poll(catalog_name: str, path: str, bridge: Bridge) -> bool:
+            async with slots:
+                return await self._poll(catalog_name, Identifier(levels_of(path), bridge.name), bridge)
 
-        looks = [look(row[-1], row[-2], rows.bridge_from(row)) for row in due]
-        outcomes = await asyncio.gather(*looks, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                log.error("a look at another catalog crashed; it is made again", exc_info=outcome)
-        return sum(outcome is True for outcome in outcomes)
+        polls = [poll(row[-1], row[-2], rows.bridge_from(row)) for row in due]
+        results = await asyncio.gather(*polls, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                log.error("bridge poll crashed, repeating it after its lease", exc_info=result)
+        return sum(result is True for result in results)
 
-    async def _look(self, catalog_name: str, identifier: Identifier, bridge: Bridge) -> bool:
+    async def _poll(self, catalog_name: str, identifier: Identifier, bridge: Bridge) -> bool:
         if not await self._claim(bridge):
             return False
         try:
             found = await self._entries.find(self._f.meta, catalog_name, identifier)
         except NotFound:
-            # Its namespace was dropped a moment ago, and the bridge with it.
+            # The namespace was dropped meanwhile, and the bridge with it.
             return False
         system = Caller(root_of(found.catalog.bucket.owner))
-        bridged = Bridged(found.catalog, found.namespace, identifier, found.entry, bridge)
+        bridged = BridgedTable(found.catalog, found.namespace, identifier, found.entry, bridge)
         try:
-            external = await self._following.source(bridge).current()
+            external = await self._table_sync.source(bridge).current()
             _check_reach(found.catalog, bridge.config, external)
-            await self._following.follow(Mutation(system), bridged, bridge, external, is_new=False)
+            await self._table_sync.sync(Mutation(system), bridged, bridge, external, is_new=False)
         except LakebedError as error:
-            await self._outcomes.fail(system, bridged, bridge, error)
+            await self._states.fail(system, bridged, bridge, error)
         return True
 
     async def _claim(self, bridge: Bridge) -> bool:
-        """Whether this process looks: several may have found the bridge due.
+        """Whether this process polls: several may have found the bridge due.
 
-        The end of a look sets when the next is due. One that a restart cut short is made again when the claim is over.
+        The end of a poll sets when the next is due. A poll cut short by a restart is repeated when its lease expires.
         """
         until_ms = self._f.clock.now_ms() + _CLAIM_SECONDS * 1000
 
@@ -94,13 +93,13 @@ class Polling:
 
 
 def _check_reach(catalog: Catalog, config: BridgeConfig, external: ExternalTable) -> None:
-    """Refuse to read, on nobody's word, what lies outside the warehouse and the folder that was named.
+    """Return if the metadata file is in the catalog or the configured folder. Raises AccessDenied.
 
-    Who configured the bridge was asked whether he may read that folder, and about no other place. Raises AccessDenied.
+    A poll has no caller to authorize: configuring the bridge checked permission to read that folder only.
     """
     address = parse_location(external.metadata_at)
     if catalog.holds(*address) or (config.folder and address.bucket == parse_location(config.folder).bucket):
         return
     raise AccessDenied(
-        f"a bridge that is polled reads metadata files from its table bucket. metadata-location={external.metadata_at}"
+        f"a polled bridge reads metadata files from its table bucket only. metadata-location={external.metadata_at}"
     )

@@ -1,16 +1,13 @@
-"""Asks an Iceberg REST catalog where a table of its is."""
+"""Reads the current metadata location of a table from an external Iceberg REST catalog."""
 
 from __future__ import annotations
 
 import msgspec
 
-from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput
-from lakebed.net.hosts import AllowedHosts
-from lakebed.net.http import Http
 
-from ..remote.client import RemoteCatalog, RemoteRequest
-from ..remote.failures import refusal_by_kind
+from ..remote.client import RemoteCatalogs, RemoteRequest, decode_response
+from ..remote.errors import redacted_error
 from ..remote.model import RemoteSecrets
 from .model import BridgeConfig, ExternalTable
 
@@ -24,39 +21,32 @@ class _Metadata(msgspec.Struct, rename="kebab"):
     metadata_log: list[_LogEntry] = []
 
 
-class _Table(msgspec.Struct, rename="kebab"):
+class _TableDocument(msgspec.Struct, rename="kebab"):
     metadata: _Metadata
     metadata_location: str | None = None
 
 
-class RestCatalog:
-    """One table of one catalog, and how that is spoken to."""
+class RestCatalogTable:
+    """One table of an external catalog."""
 
-    def __init__(
-        self, http: Http, hosts: AllowedHosts, clock: Clock, config: BridgeConfig, secrets: RemoteSecrets
-    ) -> None:
-        """Raises ExternalCatalogError if the settings do not allow its host, or not any more."""
+    def __init__(self, remotes: RemoteCatalogs, config: BridgeConfig, secrets: RemoteSecrets) -> None:
+        """Raises ExternalCatalogError if the settings do not allow its host any more."""
         self._config = config
-        self._remote = RemoteCatalog.at(
-            http, clock, config.address, config.auth, secrets, hosts=hosts, refused=refusal_by_kind
-        )
+        self._remote = remotes.open(config.address, config.auth, secrets, config_error=redacted_error)
 
     async def current(self) -> ExternalTable:
-        """Where the table is. Raises Unavailable, Throttled, AccessDenied, NotFound, InvalidInput.
+        """The table's current state. Raises Unavailable, Throttled, AccessDenied, NotFound, InvalidInput.
 
-        Two requests: how the catalog wants to be spoken to, then the table. Redirects are not followed.
+        Sends two requests: for the catalog's configuration and for the table. Redirects are not followed.
         """
         config, remote = self._config, self._remote
         namespace = await remote.namespace(config.external_namespace)
         path = ("namespaces", namespace, "tables", config.external_table)
-        answer = await remote.ask(RemoteRequest("GET", path, {"snapshots": "refs"}))
-        if answer.status != 200:
-            raise refusal_by_kind(answer, remote.host)
-        try:
-            found = msgspec.json.decode(answer.body, type=_Table)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput("the other catalog's answer is not what the protocol has") from error
-        if not found.metadata_location:
-            raise InvalidInput("the other catalog does not say where the table's metadata file is")
-        log = frozenset(entry.metadata_file for entry in found.metadata.metadata_log)
-        return ExternalTable(found.metadata_location, found.metadata.table_uuid, log)
+        response = await remote.send(RemoteRequest("GET", path, {"snapshots": "refs"}))
+        if response.status != 200:
+            raise redacted_error(response, remote.host)
+        table = decode_response(response, _TableDocument, remote.host, error=InvalidInput)
+        if not table.metadata_location:
+            raise InvalidInput(f"the external catalog returned no metadata-location. host={remote.host}")
+        log = frozenset(entry.metadata_file for entry in table.metadata.metadata_log)
+        return ExternalTable(table.metadata_location, table.metadata.table_uuid, log)

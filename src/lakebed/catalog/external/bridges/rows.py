@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from lakebed.meta.seam import Row
+from lakebed.core.errors import AlreadyExists
+from lakebed.meta.seam import Row, Transaction
 
 from .model import Bridge, decode_config, decode_state
 
@@ -25,6 +26,28 @@ DUE: Final = (
     f"SELECT {_COLUMNS}, n.path, w.name FROM bridges r JOIN namespaces n ON n.id = r.namespace"  # noqa: S608
     " JOIN warehouses w ON w.id = n.warehouse WHERE r.due_ms <= ? ORDER BY r.due_ms LIMIT ?"
 )
+
+
+class BridgeKey(NamedTuple):
+    """The primary key of a bridge: a table name in a namespace."""
+
+    namespace_id: int
+    name: str
+
+
+async def move_bridge(tx: Transaction, source: BridgeKey, target: BridgeKey) -> None:
+    """The step of a transaction that renames a table: its bridge, if it has one, gets the new name too.
+
+    Raises AlreadyExists when another bridge waits for a table of that name: which of the two to keep is the user's
+    decision. A sync that runs meanwhile finds no bridge under the old name, and records nothing.
+    """
+    if source == target or await tx.row(FIND, *source) is None:
+        return
+    if await tx.row(FIND, *target) is not None:
+        raise AlreadyExists(
+            f"both names have a bridge to an external catalog: remove one of them first. name={target.name}"
+        )
+    await tx.run(MOVE, *target, *source)
 
 
 def bridge_from(row: Row) -> Bridge:

@@ -1,4 +1,4 @@
-"""Bridges: configured, shown and removed."""
+"""Configures, returns and removes bridges."""
 
 from __future__ import annotations
 
@@ -12,32 +12,30 @@ from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import NotFound
 from lakebed.governance.credentials.vault import Vault
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.net.hosts import AllowedHosts
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..remote.authentication import check_hosts
+from ..remote.client import RemoteCatalogs
 from ..remote.model import NO_SECRETS, RemoteSecrets
 from . import rows
-from .configuration import check_config
 from .model import (
     Bridge,
     BridgeConfig,
-    Bridged,
-    BridgedCatalogKind,
+    BridgedTable,
     BridgeState,
+    ExternalCatalogKind,
     SyncMode,
     encode_config,
     encode_state,
     external_name,
 )
+from .validation import check_config
 
-PURPOSE = "external catalog secrets"
-"""What the vault seals for."""
+VAULT_PURPOSE = "external catalog secrets"
 
 
 class Bridges:
-    """The use cases of bridges, but for following them."""
+    """The use cases of bridges except syncs."""
 
     def __init__(
         self,
@@ -45,25 +43,24 @@ class Bridges:
         authorizer: CatalogAuthorizer,
         entries: Entries,
         vault: Vault,
-        hosts: AllowedHosts,
+        remotes: RemoteCatalogs,
     ) -> None:
-        """`hosts` are those that bridges to other catalogs may lead to."""
         self._f = object_context
         self._authorizer = authorizer
         self._entries = entries
         self._vault = vault
-        self._hosts = hosts
+        self._remotes = remotes
 
-    async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Bridged:
-        """The bridge of a name, if it has one. The table need not be there, its namespace must: NoSuchNamespace."""
-        found = await self._admitted(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
+    async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> BridgedTable:
+        """The bridge of a table name, if it has one; the table need not exist. Raises NoSuchNamespace."""
+        found = await self._authorized(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
         return await self.of(self._f.meta, found, identifier)
 
-    async def of(self, reader: Reader, found: ResolvedName, identifier: Identifier) -> Bridged:
-        """The bridge of a name that was looked up."""
+    async def of(self, reader: Reader, found: ResolvedName, identifier: Identifier) -> BridgedTable:
+        """The bridge of a resolved name."""
         row = await reader.row(rows.FIND, found.namespace.id, identifier.name)
         bridge = None if row is None else rows.bridge_from(row)
-        return Bridged(found.catalog, found.namespace, identifier, found.entry, bridge)
+        return BridgedTable(found.catalog, found.namespace, identifier, found.entry, bridge)
 
     async def configure(
         self,
@@ -72,16 +69,16 @@ class Bridges:
         identifier: Identifier,
         config: BridgeConfig,
         secrets: RemoteSecrets = NO_SECRETS,
-    ) -> Bridged:
-        """Give a name a bridge, in place of the one it has. Raises InvalidInput, NoSuchNamespace, AccessDenied.
+    ) -> BridgedTable:
+        """Set the bridge of a name, or replace it. Raises InvalidInput, NoSuchNamespace, AccessDenied.
 
-        What was learned of the other side is kept if the same table is followed.
+        The state is kept if the external table stays the same.
         """
         f = self._f
-        await self.admit_config(caller, catalog_name, identifier, config, secrets)
+        await self.authorize_config(caller, catalog_name, identifier, config, secrets)
         now_ms = f.clock.now_ms()
 
-        async def work(tx: Transaction) -> Bridged:
+        async def work(tx: Transaction) -> BridgedTable:
             before = await self.of(tx, await self._entries.find(tx, catalog_name, identifier), identifier)
             made = self.new(before, config, secrets, now_ms)
             await self.put(tx, made)
@@ -95,11 +92,11 @@ class Bridges:
                 identifier.namespace,
                 facts={"table": identifier.name, "catalog": config.catalog, "external": external_name(config)},
             )
-            return Bridged(before.catalog, before.namespace, identifier, before.entry, made)
+            return BridgedTable(before.catalog, before.namespace, identifier, before.entry, made)
 
         return await f.meta.transact(work)
 
-    async def admit_config(
+    async def authorize_config(
         self,
         caller: Caller,
         catalog_name: str,
@@ -107,33 +104,33 @@ class Bridges:
         config: BridgeConfig,
         secrets: RemoteSecrets,
     ) -> ResolvedName:
-        """The name, if the caller may give it this bridge. Raises InvalidInput, AccessDenied."""
+        """The resolved name, if the caller may set this bridge. Raises InvalidInput, AccessDenied."""
         check_config(config, secrets)
-        found = await self._admitted(caller, catalog_name, identifier, Action.CREATE_TABLE)
-        if config.catalog is BridgedCatalogKind.REST:
-            # It makes the server speak to whatever host is named, from where the server stands.
-            await self._admitted(caller, catalog_name, identifier, Action.CONFIGURE_BRIDGE)
-            check_hosts(self._hosts, config.address, config.auth)
-        if config.catalog is BridgedCatalogKind.FOLDER:
-            await self._admit_folder(caller, config.folder)
+        found = await self._authorized(caller, catalog_name, identifier, Action.CREATE_TABLE)
+        if config.catalog is ExternalCatalogKind.REST:
+            # The server will send requests to a host of the caller's choice, from its own network.
+            await self._authorized(caller, catalog_name, identifier, Action.CONFIGURE_BRIDGE)
+            self._remotes.check_hosts(config.address, config.auth)
+        if config.catalog is ExternalCatalogKind.FOLDER:
+            await self._authorize_folder(caller, config.folder)
         return found
 
-    async def admit_move(self, caller: Caller, catalog_name: str, identifier: Identifier) -> None:
-        """Return if the caller may have the table follow the other side. Raises NoSuchNamespace, AccessDenied."""
+    async def authorize_sync(self, caller: Caller, catalog_name: str, identifier: Identifier) -> None:
+        """Return if the caller may sync the table. Raises NoSuchNamespace, AccessDenied."""
         lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         action = Action.CREATE_TABLE if lookup.live is None else Action.UPDATE_METADATA_LOCATION
-        await self._admitted(caller, catalog_name, identifier, action, reported_action=CREATE_OR_MOVE)
+        await self._authorized(caller, catalog_name, identifier, action, reported_action=CREATE_OR_MOVE)
 
     async def remove(self, caller: Caller, catalog_name: str, identifier: Identifier) -> None:
-        """Take the bridge off a name. The table stays as it is. Raises NotFound."""
+        """Remove the bridge of a name. The table stays as it is. Raises NotFound."""
         f = self._f
-        await self._admitted(caller, catalog_name, identifier, Action.CREATE_TABLE)
+        await self._authorized(caller, catalog_name, identifier, Action.CREATE_TABLE)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             found = await self._entries.find(tx, catalog_name, identifier)
             if not await tx.run(rows.DELETE, found.namespace.id, identifier.name):
-                raise NotFound(f"no bridge is configured: {identifier}")
+                raise NotFound(f"the table has no bridge. table={identifier}")
             await append_catalog_event(
                 f.outbox,
                 tx,
@@ -149,8 +146,8 @@ class Bridges:
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
-    def new(self, before: Bridged, config: BridgeConfig, secrets: RemoteSecrets, now_ms: int) -> Bridge:
-        """A bridge in place of the one that was there."""
+    def new(self, before: BridgedTable, config: BridgeConfig, secrets: RemoteSecrets, now_ms: int) -> Bridge:
+        """A bridge that replaces the present one, if any."""
         old = before.bridge
         revision = uuid4().hex
         follows_same = old is not None and old.config.follows == config.follows
@@ -182,14 +179,14 @@ class Bridges:
         )
 
     def secrets_of(self, bridge: Bridge) -> RemoteSecrets:
-        """What opens the other side. Raises Corrupted."""
+        """The credentials for the external catalog. Raises Corrupted."""
         if bridge.sealed is None:
             return NO_SECRETS
         return RemoteSecrets.unpacked(self._vault.open(bridge.sealed, _context(bridge.revision)))
 
-    # -- who may --------------------------------------------------------------------------------------------------
+    # -- authorization --------------------------------------------------------------------------------------------
 
-    async def _admitted(
+    async def _authorized(
         self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action, *, reported_action: str = ""
     ) -> ResolvedName:
         lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
@@ -204,8 +201,8 @@ class Bridges:
         )
         return lookup.found
 
-    async def _admit_folder(self, caller: Caller, folder: str) -> None:
-        """Return if the caller may read the folder: from now on it is read for him."""
+    async def _authorize_folder(self, caller: Caller, folder: str) -> None:
+        """Return if the caller may read the folder: polls will read it on the caller's behalf. Raises AccessDenied."""
         f, address = self._f, parse_location(folder)
         bucket = await f.bucket(f.meta, address.bucket)
         await f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
@@ -215,5 +212,5 @@ class Bridges:
 
 
 def _context(revision: str) -> bytes:
-    """What the secrets of a bridge are sealed to: no two configurations have one revision, and names change."""
+    """The context that binds sealed secrets to their configuration: a revision is unique, and names change."""
     return revision.encode()

@@ -1,4 +1,4 @@
-"""Catalogs that are backed by another Iceberg REST catalog (ADR 24).
+"""Federated catalogs (ADR 24, ADR 55): backed by an external Iceberg REST catalog.
 
-What is in them is the other catalog's, and so is every answer; who may ask for it is decided here, before it is asked.
+Their content is in the external catalog. This server authorizes requests before it forwards them.
 """

@@ -1,56 +1,38 @@
-"""Connections of catalogs to the catalogs behind them: configured, shown without their secrets, tried, taken off."""
+"""Configures, checks and removes the connections of federated catalogs, and finds federated catalogs by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Final
 from uuid import uuid4
 
 from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.catalogs.properties import check_properties
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.events import append_catalog_event
-from lakebed.catalog.model import Catalog
+from lakebed.catalog.rows import CATALOG_HAS_NAMESPACES
 from lakebed.core.access import ResourceRules
 from lakebed.core.errors import NotFound, StateConflict
 from lakebed.governance.credentials.vault import Vault
 from lakebed.governance.rbac import SERVICE, GrantKind, action_privileges
 from lakebed.governance.rbac.catalogs import find_catalog
+from lakebed.governance.validated_cache import ValidatedCache
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..remote.checking import check_address, check_auth
-from ..remote.client import Manners, RemoteCatalog
+from ..remote.client import RemoteCatalog, RemoteCatalogs, RemoteConfig
 from ..remote.model import NO_SECRETS, RemoteSecrets
+from ..remote.validation import check_address, check_auth
 from . import rows
-from .facades import forget_all
-from .model import Connection, ConnectionConfig, encode_config
-from .remotes import Remotes
+from .model import CatalogConnection, ConnectionConfig, FederatedCatalog, encode_config
+from .synthetic_entities import drop_synthetic_entities
 
-PURPOSE = "catalog connection secrets"
-"""What the vault seals for."""
+VAULT_PURPOSE: Final = "catalog connection secrets"
 
-
-@dataclass(frozen=True, slots=True)
-class Backed:
-    """A catalog that is backed by another, as one request finds it."""
-
-    catalog: Catalog
-    connection: Connection
-    remote: RemoteCatalog
-
-    @property
-    def catalog_id(self) -> int:
-        """Its id."""
-        return self.connection.catalog
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.connection.name
+_CACHED_CLIENTS: Final = 256
 
 
-class Connections:
+class CatalogConnections:
     """The use cases of connections."""
 
     def __init__(
@@ -59,29 +41,41 @@ class Connections:
         authorizer: CatalogAuthorizer,
         catalogs: CatalogService,
         vault: Vault,
-        remotes: Remotes,
+        remotes: RemoteCatalogs,
     ) -> None:
         self._f = object_context
         self._authorizer = authorizer
         self._catalogs = catalogs
         self._vault = vault
         self._remotes = remotes
+        self._clients: ValidatedCache[str, RemoteCatalog] = ValidatedCache(_CACHED_CLIENTS)
+        """By catalog, each from a revision of its connection: a client keeps tokens and the remote configuration."""
+        self._may_exist: bool | None = None if remotes.hosts.is_empty else True
 
-    async def backed(self, name: str) -> Backed | None:
-        """The catalog of that name, if it is backed by another; whoever asks. Two point reads, one if it is not."""
+    async def find(self, name: str) -> FederatedCatalog | None:
+        """The federated catalog of that name; None if it is internal or missing. Without authorization.
+
+        Reads the store each time, so that all processes route alike as soon as a connection is committed: one point
+        read for an internal catalog, two for a federated one. Reads nothing on a server that cannot have connections:
+        `federation.hosts` is empty, and no connection existed when it was first asked.
+        """
+        if self._may_exist is None:
+            self._may_exist = await self._f.meta.row(rows.ANY) is not None
+        if not self._may_exist:
+            return None
         row = await self._f.meta.row(rows.FIND, name)
         if row is None:
             return None
         connection = rows.connection_from(row)
         catalog = await self._catalogs.find_any(self._f.meta, name)
-        return Backed(catalog, connection, self._remote(connection))
+        return FederatedCatalog(catalog, connection, self._client(connection))
 
-    async def get(self, caller: Caller, name: str) -> Connection:
+    async def get(self, caller: Caller, name: str) -> CatalogConnection:
         """The connection of a catalog. Raises NoSuchCatalog, NotFound."""
-        await self._admit(caller, name)
+        await self._authorize(caller, name)
         return await self._find(self._f.meta, name)
 
-    async def list(self, caller: Caller) -> list[Connection]:
+    async def list(self, caller: Caller) -> list[CatalogConnection]:
         """All connections, by the names of their catalogs."""
         await self._f.authorize_resource(
             caller,
@@ -95,18 +89,18 @@ class Connections:
 
     async def put(
         self, caller: Caller, name: str, config: ConnectionConfig, secrets: RemoteSecrets = NO_SECRETS
-    ) -> Connection:
-        """Connect a catalog, in place of the connection it has.
+    ) -> CatalogConnection:
+        """Connect a catalog, or replace its connection.
 
-        Raises NoSuchCatalog; InvalidInput for what makes no sense, and for hosts that the settings do not allow;
+        Raises NoSuchCatalog; InvalidInput for an invalid configuration, and for hosts that the settings do not allow;
         StateConflict if the catalog has namespaces of its own.
         """
         f = self._f
-        await self._admit(caller, name)
+        await self._authorize(caller, name)
         self.check(config, secrets)
         now_ms = f.clock.now_ms()
 
-        async def work(tx: Transaction) -> Connection:
+        async def work(tx: Transaction) -> CatalogConnection:
             return await self.connect(tx, caller, name, config, secrets, now_ms)
 
         return await f.meta.transact(work)
@@ -119,84 +113,85 @@ class Connections:
         config: ConnectionConfig,
         secrets: RemoteSecrets,
         now_ms: int,
-    ) -> Connection:
-        """The step of a transaction that connects a catalog. The configuration was checked before."""
+    ) -> CatalogConnection:
+        """The step of a transaction that connects a catalog. `check` the configuration before."""
         catalog = (await find_catalog(tx, name)).id
         row = await tx.row(rows.FIND, name)
-        if row is None and await tx.row(rows.HAS_NAMESPACES, catalog) is not None:
-            raise StateConflict(f"the catalog has namespaces of its own, and could not be reached any more: {name}")
+        if row is None and await tx.row(CATALOG_HAS_NAMESPACES, catalog) is not None:
+            raise StateConflict(f"only an empty catalog can be connected: drop its namespaces first. catalog={name}")
         created_ms = now_ms if row is None else rows.connection_from(row).created_ms
         revision = uuid4().hex
         sealed = self._vault.seal(secrets.packed(), revision.encode()) if secrets else None
-        made = Connection(catalog, name, revision, config, sealed, created_ms, now_ms)
+        connection = CatalogConnection(catalog, name, revision, config, sealed, created_ms, now_ms)
         await tx.run(rows.PUT, catalog, name, revision, encode_config(config), sealed, created_ms, now_ms)
-        await self._tell(tx, "ConnectionConfigured", caller, made, now_ms)
-        return made
+        await self._emit(tx, "ConnectionConfigured", caller, connection, now_ms)
+        return connection
 
     async def remove(self, caller: Caller, name: str) -> None:
-        """Take the connection off a catalog, which is empty then. Raises NoSuchCatalog, NotFound."""
+        """Remove the connection of a catalog, which is then internal and empty. Raises NoSuchCatalog, NotFound."""
         f = self._f
-        await self._admit(caller, name)
+        await self._authorize(caller, name)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await self.disconnect(tx, caller, await self._find(tx, name), now_ms)
+            await self._disconnect(tx, caller, await self._find(tx, name), now_ms)
 
         await f.meta.transact(work)
 
-    async def disconnect(self, tx: Transaction, caller: Caller, connection: Connection, now_ms: int) -> None:
-        """The step of a transaction that takes a connection off, and all that was known by it."""
-        await forget_all(tx, connection.catalog)
-        await tx.run(rows.DELETE, connection.catalog)
-        await self._tell(tx, "ConnectionRemoved", caller, connection, now_ms)
-
     async def release(self, tx: Transaction, caller: Caller, name: str, now_ms: int) -> None:
-        """The step of a transaction that removes a catalog: its connection goes first, if it has one."""
+        """The step of a transaction that drops a catalog: removes its connection first, if it has one."""
         row = await tx.row(rows.FIND, name)
         if row is not None:
-            await self.disconnect(tx, caller, rows.connection_from(row), now_ms)
+            await self._disconnect(tx, caller, rows.connection_from(row), now_ms)
 
-    async def of_all(self) -> dict[str, Connection]:
-        """All connections by the names of their catalogs, for who may see those."""
+    async def _disconnect(self, tx: Transaction, caller: Caller, connection: CatalogConnection, now_ms: int) -> None:
+        await drop_synthetic_entities(tx, connection.catalog)
+        await tx.run(rows.DELETE, connection.catalog)
+        await self._emit(tx, "ConnectionRemoved", caller, connection, now_ms)
+
+    async def of_all(self) -> dict[str, CatalogConnection]:
+        """All connections by the names of their catalogs. Without authorization."""
         return {one.name: one for one in map(rows.connection_from, await self._f.meta.rows(rows.ALL))}
 
     def check(self, config: ConnectionConfig, secrets: RemoteSecrets) -> None:
-        """Return if a catalog can be connected so. Raises InvalidInput."""
-        check_connection(config, secrets)
-        self._remotes.check_hosts(config)
+        """Return if the configuration is valid and its hosts are allowed. Raises InvalidInput that names the field."""
+        check_address(config.address, config.auth)
+        check_auth(config.auth, secrets)
+        check_properties(config.properties)
+        self._remotes.check_hosts(config.address, config.auth, uri_field="tokenUri")
 
-    async def try_out(self, caller: Caller, name: str) -> Manners:
-        """How the catalog behind says that it wants to be spoken to. Raises as it refuses."""
-        await self._admit(caller, name)
-        return await self._remote(await self._find(self._f.meta, name)).manners()
+    async def try_out(self, caller: Caller, name: str) -> RemoteConfig:
+        """The configuration of the external catalog, to check the connection. Raises the external catalog's errors."""
+        await self._authorize(caller, name)
+        return await self._client(await self._find(self._f.meta, name)).config()
 
-    def _remote(self, connection: Connection) -> RemoteCatalog:
-        known = self._remotes.known(connection)
+    def _client(self, connection: CatalogConnection) -> RemoteCatalog:
+        """The client of a connection. Raises ExternalCatalogError if the settings do not allow its host any more."""
+        known = self._clients.recall(connection.name, connection.revision)
         if known is not None:
             return known
-        secrets = NO_SECRETS
+        secrets, config = NO_SECRETS, connection.config
         if connection.sealed is not None:
             secrets = RemoteSecrets.unpacked(self._vault.open(connection.sealed, connection.revision.encode()))
-        return self._remotes.open(connection, secrets)
+        client = self._remotes.open(config.address, config.auth, secrets)
+        return self._clients.keep(connection.name, connection.revision, client)
 
-    async def _find(self, reader: Reader, name: str) -> Connection:
+    async def _find(self, reader: Reader, name: str) -> CatalogConnection:
         row = await reader.row(rows.FIND, name)
         if row is None:
-            raise NotFound(f"the catalog has no connection: {name}")
+            raise NotFound(f"the catalog has no connection. catalog={name}")
         return rows.connection_from(row)
 
-    async def _admit(self, caller: Caller, name: str) -> None:
-        """Return if the caller may. Who may make catalogs may say what is behind them: hosts are the settings' word."""
+    async def _authorize(self, caller: Caller, name: str) -> None:
+        """Return if the caller may configure connections: permission to create catalogs is enough. Raises AccessDenied.
+
+        The hosts that a connection may lead to are limited by the settings, not by permissions.
+        """
         catalog = await self._catalogs.find_any(self._f.meta, name)
         await self._authorizer.check(caller, catalog, Action.CONFIGURE_CONNECTION, securable=SERVICE)
 
-    async def _tell(self, tx: Transaction, kind: str, caller: Caller, connection: Connection, now_ms: int) -> None:
+    async def _emit(
+        self, tx: Transaction, kind: str, caller: Caller, connection: CatalogConnection, now_ms: int
+    ) -> None:
         facts = {"uri": connection.config.uri, "authentication": connection.config.auth.kind}
         await append_catalog_event(self._f.outbox, tx, kind, caller, now_ms, connection.name, facts=facts)
-
-
-def check_connection(config: ConnectionConfig, secrets: RemoteSecrets) -> None:
-    """Return if a catalog can be connected so. Raises InvalidInput that names the field."""
-    check_address(config.address, config.auth)
-    check_auth(config.auth, secrets)
-    check_properties(config.properties)

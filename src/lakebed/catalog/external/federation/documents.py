@@ -1,7 +1,7 @@
-"""What is passed on to the catalog behind this one, and what of its answers is passed back. Pure.
+"""Documents forwarded to an external catalog, and its responses reduced to what the client may have. Pure.
 
-A body that rights were asked about is written anew, from what was read of it: JSON may name a field twice, and the
-other side might read the other one.
+A body that authorization depends on is encoded again after decoding: JSON may name a field twice, and the external
+catalog might read the other one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 Fields = dict[str, Raw]
 
 MAX_TABLES: Final = 1024
-"""Most tables of one transaction."""
+"""The most tables of one transaction."""
 
 CREDENTIALS_ENDPOINT: Final = "client.refresh-credentials-endpoint"
 
-_PLAIN: Final = frozenset(
+_HARMLESS: Final = frozenset(
     {
         "adls.connection-string-host",
         "client.region",
@@ -39,22 +39,22 @@ _PLAIN: Final = frozenset(
         "s3.use-arn-region-enabled",
     }
 )
-"""Settings of clients that tell where files are, and open nothing."""
+"""Client settings that locate files and grant no access."""
 
-_OF_THE_SESSION: Final = ("token", "oauth2", "rest.", "header.", "credential", "auth.", "scope", "audience", "urn:")
-"""How settings begin that speak of a client's session with the catalog: that is with this server, not the other."""
+_SESSION_PREFIXES: Final = ("token", "oauth2", "rest.", "header.", "credential", "auth.", "scope", "audience", "urn:")
+"""Prefixes of settings for the client's session with its catalog: its session is with this server."""
 
-_OF_SIGNING: Final = ("signer.", "s3.signer", "s3.remote-signing")
-"""How settings begin that have requests signed by the other side: it would be shown the client's token for this one."""
+_SIGNING_PREFIXES: Final = ("signer.", "s3.signer", "s3.remote-signing")
+"""Prefixes of settings for remote signing: the client would send its token for this server to the external catalog."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------------------------------
 
 
-class Name(msgspec.Struct):
-    """A table or view by name, as documents have it."""
+class EntryName(msgspec.Struct):
+    """A table or view by name, as documents spell it."""
 
     namespace: list[str]
     name: str
@@ -65,15 +65,8 @@ class Name(msgspec.Struct):
         return check_identifier(self.namespace, self.name)
 
 
-class Rename(msgspec.Struct):
-    """A table or view that gets another name."""
-
-    source: Name
-    destination: Name
-
-
-class Registration(msgspec.Struct, rename="kebab"):
-    """A metadata file that gets a name."""
+class ForwardedRegistration(msgspec.Struct, rename="kebab"):
+    """The body of registerTable and registerView."""
 
     name: str
     metadata_location: str
@@ -93,51 +86,51 @@ class _Transaction(msgspec.Struct, rename="kebab"):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A commit to one table or view: what rights are asked about, and the document."""
+class ForwardedCommit:
+    """A commit to one table or view: the parts that authorization depends on, and the document."""
 
     identifier: Identifier
     creates: bool
     kinds: tuple[str, ...]
-    """Of its updates."""
+    """The kinds of its updates."""
     document: dict[str, Any]
 
 
-def read(body: bytes | Raw, kind: type[T]) -> T:
-    """A document. Raises InvalidInput that says where it is wrong."""
+def decode_document(body: bytes | Raw, kind: type[T]) -> T:
+    """Decode a document. Raises InvalidInput with the place of the error."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"the request document cannot be read: {error}") from error
 
 
-def written(document: object) -> bytes:
-    """A document, to be sent."""
+def encode_document(document: object) -> bytes:
+    """Encode a document."""
     return _encode(document)
 
 
-def read_named(body: bytes) -> tuple[str, bool, bytes]:
-    """The name of what a document creates, whether it is only staged, and the document. Raises InvalidInput."""
-    fields = read(body, Fields)
+def read_creation(body: bytes) -> tuple[str, bool, bytes]:
+    """The name in the body of a creation, whether it is staged, and the document. Raises InvalidInput."""
+    fields = decode_document(body, Fields)
     if "name" not in fields:
-        raise InvalidInput("the request document has no name", argument="name")
+        raise InvalidInput("the request document requires a name", argument="name")
     staged = bytes(fields.get("stage-create", Raw(b"false"))).strip()
     if staged not in (b"true", b"false", b"null"):
-        raise InvalidInput("stage-create is true or false", argument="stage-create")
-    return read(fields["name"], str), staged == b"true", written(fields)
+        raise InvalidInput("stage-create must be true or false", argument="stage-create")
+    return decode_document(fields["name"], str), staged == b"true", encode_document(fields)
 
 
-def read_change(body: bytes | Raw, identifier: Identifier | None = None) -> Change:
-    """A commit; to the table in the path, if there is one, or to the one that it names. Raises InvalidInput."""
-    fields = read(body, Fields)
-    named = read(fields["identifier"], Name) if "identifier" in fields else None
-    about = identifier or (named.identifier if named is not None else None)
-    if about is None:
-        raise InvalidInput("a change names its table", argument="identifier")
-    if named is not None and named.identifier != about:
-        raise InvalidInput("the identifier in the document is not the one in the path", argument="identifier")
-    requirements = read(fields.get("requirements", Raw(b"[]")), list[Fields])
-    updates = read(fields.get("updates", Raw(b"[]")), list[Fields])
+def read_commit(body: bytes | Raw, identifier: Identifier | None = None) -> ForwardedCommit:
+    """A commit to the table in the path, if the path has one, or to the table in the document. Raises InvalidInput."""
+    fields = decode_document(body, Fields)
+    named = decode_document(fields["identifier"], EntryName) if "identifier" in fields else None
+    target = identifier or (named.identifier if named is not None else None)
+    if target is None:
+        raise InvalidInput("a table change requires an identifier", argument="identifier")
+    if named is not None and named.identifier != target:
+        raise InvalidInput("the identifier in the document must match the path", argument="identifier")
+    requirements = decode_document(fields.get("requirements", Raw(b"[]")), list[Fields])
+    updates = decode_document(fields.get("updates", Raw(b"[]")), list[Fields])
     document: dict[str, Any] = {
         **fields,
         "requirements": requirements,
@@ -145,86 +138,90 @@ def read_change(body: bytes | Raw, identifier: Identifier | None = None) -> Chan
     }
     if named is not None:
         document["identifier"] = named
-    return Change(
-        about,
-        any(read(written(one), _Requirement).type == "assert-create" for one in requirements),
-        tuple(read(written(one), _Update).action for one in updates),
+    return ForwardedCommit(
+        target,
+        any(decode_document(encode_document(one), _Requirement).type == "assert-create" for one in requirements),
+        tuple(decode_document(encode_document(one), _Update).action for one in updates),
         document,
     )
 
 
-def read_transaction(body: bytes) -> list[Change]:
+def read_transaction(body: bytes) -> list[ForwardedCommit]:
     """The commits of a transaction. Raises InvalidInput."""
-    changes = [read_change(one) for one in read(body, _Transaction).table_changes]
-    if not 1 <= len(changes) <= MAX_TABLES:
-        raise InvalidInput(f"a transaction changes 1 to {MAX_TABLES} tables", argument="table-changes")
-    return changes
+    commits = [read_commit(one) for one in decode_document(body, _Transaction).table_changes]
+    if not 1 <= len(commits) <= MAX_TABLES:
+        raise InvalidInput(f"a transaction must change 1 to {MAX_TABLES} tables", argument="table-changes")
+    return commits
 
 
-# -- what is answered ---------------------------------------------------------------------------------------------
+# -- responses --------------------------------------------------------------------------------------------------
 
 
-class ToldMetadata(msgspec.Struct, rename="kebab"):
-    """What an answer says of the metadata of a table or view."""
+class MetadataSummary(msgspec.Struct, rename="kebab"):
+    """The metadata in a response with a table or view, as far as events need it."""
 
     table_uuid: str | None = None
     view_uuid: str | None = None
     current_snapshot_id: int | None = None
 
 
-class Told(msgspec.Struct, rename="kebab"):
-    """What an answer with a table or view says of it, for events."""
+class EntrySummary(msgspec.Struct, rename="kebab"):
+    """A response with a table or view, as far as events need it."""
 
-    metadata: ToldMetadata = msgspec.field(default_factory=ToldMetadata)
+    metadata: MetadataSummary = msgspec.field(default_factory=MetadataSummary)
     metadata_location: str | None = None
 
 
-def shown_table(answer: Fields, *, with_keys: bool, credentials_path: str) -> Fields:
-    """An answer that shows a table, with no more than its reader may have."""
-    shown = dict(answer)
-    if "config" in shown:
-        config = _texts(_decoded(shown["config"]))
-        shown["config"] = Raw(_encode(shown_config(config, with_keys=with_keys, credentials_path=credentials_path)))
-    if "storage-credentials" in shown:
-        if with_keys:
-            shown["storage-credentials"] = shown_credentials(shown["storage-credentials"], credentials_path)
+def filter_table(response: Fields, *, with_credentials: bool, credentials_path: str) -> Fields:
+    """A response with a table, reduced to what the caller may have."""
+    filtered = dict(response)
+    if "config" in filtered:
+        config = _texts(_decoded(filtered["config"]))
+        filtered["config"] = Raw(
+            _encode(filter_config(config, with_credentials=with_credentials, credentials_path=credentials_path))
+        )
+    if "storage-credentials" in filtered:
+        if with_credentials:
+            filtered["storage-credentials"] = filter_credentials(filtered["storage-credentials"], credentials_path)
         else:
-            del shown["storage-credentials"]
-    return shown
+            del filtered["storage-credentials"]
+    return filtered
 
 
-def shown_credentials(credentials: Raw, credentials_path: str) -> Raw:
-    """Keys, with no word of a session that is not with this server."""
+def filter_credentials(credentials: Raw, credentials_path: str) -> Raw:
+    """Vended credentials, without settings for a session with the external catalog."""
     found = _decoded(credentials)
-    shown = [
+    filtered = [
         {
             "prefix": one["prefix"],
-            "config": shown_config(_texts(one.get("config")), with_keys=True, credentials_path=credentials_path),
+            "config": filter_config(
+                _texts(one.get("config")), with_credentials=True, credentials_path=credentials_path
+            ),
         }
         for one in (found if isinstance(found, list) else ())
         if isinstance(one, dict) and isinstance(one.get("prefix"), str)
     ]
-    return Raw(_encode(shown))
+    return Raw(_encode(filtered))
 
 
-def shown_config(config: Mapping[str, str], *, with_keys: bool, credentials_path: str) -> dict[str, str]:
-    """Settings for a client: to one who gets no keys, only those that are known to open nothing."""
-    if not with_keys:
-        return {name: value for name, value in config.items() if name in _PLAIN}
-    shown = {
+def filter_config(config: Mapping[str, str], *, with_credentials: bool, credentials_path: str) -> dict[str, str]:
+    """Client settings; without credentials, only those known to grant no access."""
+    if not with_credentials:
+        return {name: value for name, value in config.items() if name in _HARMLESS}
+    filtered = {
         name: value
         for name, value in config.items()
-        if not name.startswith((*_OF_THE_SESSION, *_OF_SIGNING)) and name not in ("uri", "prefix", "warehouse")
+        if not name.startswith((*_SESSION_PREFIXES, *_SIGNING_PREFIXES)) and name not in ("uri", "prefix", "warehouse")
     }
-    if CREDENTIALS_ENDPOINT in shown:
-        # Here, where it is asked again who may. What the other side wants repeated is repeated.
-        _, question, query = shown[CREDENTIALS_ENDPOINT].partition("?")
-        shown[CREDENTIALS_ENDPOINT] = f"{credentials_path}{question}{query}"
-    return shown
+    if CREDENTIALS_ENDPOINT in filtered:
+        # Renewed through this server, which authorizes again. The query is the external catalog's.
+        _, question, query = filtered[CREDENTIALS_ENDPOINT].partition("?")
+        filtered[CREDENTIALS_ENDPOINT] = f"{credentials_path}{question}{query}"
+    return filtered
 
 
 def _decoded(value: Raw) -> object:
-    """A part of an answer; None if it cannot be read."""
+    """A part of a response; None if it is not valid."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -232,7 +229,7 @@ def _decoded(value: Raw) -> object:
 
 
 def _texts(config: object) -> dict[str, str]:
-    """Settings in an answer; those that are no text are nobody's."""
+    """The settings of a response that are strings."""
     if not isinstance(config, dict):
         return {}
     return {name: value for name, value in config.items() if isinstance(value, str)}
@@ -243,13 +240,13 @@ def _texts(config: object) -> dict[str, str]:
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
 
 
-def marked_tag(tag: str, mark: str) -> str:
-    """A tag of the other side's, with what of the answer was shown."""
+def mark_etag(tag: str, mark: str) -> str:
+    """The external catalog's entity tag, marked with the parts of the response that the client got."""
     return _TAG.sub(rf'\1"\2;{mark}"', tag, count=1)
 
 
-def unmarked_tags(stated: str, mark: str) -> str:
-    """The tags that a client has, as the other side knows them: those of answers that were shown in the same way."""
+def unmark_etags(stated: str, mark: str) -> str:
+    """The client's entity tags with the same mark, as the external catalog issued them."""
     ending = f";{mark}"
     found: Iterable[re.Match[str]] = _TAG.finditer(stated)
     return ", ".join(f'{one[1] or ""}"{one[2].removesuffix(ending)}"' for one in found if one[2].endswith(ending))

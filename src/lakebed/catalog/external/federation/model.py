@@ -1,4 +1,4 @@
-"""The values of a connection: what was configured, the secrets apart from it."""
+"""Values of federated catalogs: their connections, the catalog and its entries as one request addresses them."""
 
 from __future__ import annotations
 
@@ -8,55 +8,105 @@ from typing import Final
 
 import msgspec
 
-from lakebed.catalog.model import Properties
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.model import Catalog, EntryKind, Properties
+from lakebed.core.errors import CommitConflict, LakebedError, NoSuchTable, NoSuchView
 
+from ..remote.client import RemoteCatalog
+from ..remote.errors import StatusMapping
 from ..remote.model import RemoteAddress, RemoteAuth
 
-KEYS_FOR: Final = "lakebed.credentials-for"
-"""The property of a connection that says who is given keys to files which the other catalog hands out."""
+CREDENTIALS_FOR: Final = "lakebed.credentials-for"
+"""The property of a connection that says which callers receive credentials vended by the external catalog."""
+
+_MISSING: Final[dict[EntryKind, type[LakebedError]]] = {EntryKind.TABLE: NoSuchTable, EntryKind.VIEW: NoSuchView}
 
 
-class KeysFor(StrEnum):
-    """Who is given keys that the other catalog hands out.
+class CredentialRecipients(StrEnum):
+    """Callers that receive credentials vended by the external catalog.
 
-    They open what the connection may open: this server cannot make them open less. So by default only who may write a
-    table's data gets them.
+    The credentials permit what the connection permits, and this server cannot narrow them. So by default only callers
+    with permission to write a table's data receive them.
     """
 
     WRITERS = "writers"
     READERS = "readers"
-    """Also who may only read: for connections whose own rights end there."""
+    """Also callers that may only read: for connections that may themselves only read."""
     NOBODY = "nobody"
 
 
 class ConnectionConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What was configured."""
+    """The configuration of a connection. Stored in rows."""
 
     uri: str
     remote_catalog: str = ""
-    """Which of the catalogs that are served there; empty if it does not have to be told."""
+    """The `warehouse` parameter for the external catalog; empty for none."""
     auth: RemoteAuth = RemoteAuth()
-    keys_for: KeysFor = KeysFor.WRITERS
+    credentials_for: CredentialRecipients = msgspec.field(default=CredentialRecipients.WRITERS, name="keys_for")
     properties: Properties = {}
 
     @property
     def address(self) -> RemoteAddress:
-        """Where the other catalog is."""
+        """The address of the external catalog."""
         return RemoteAddress(self.uri, self.remote_catalog)
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class CatalogConnection:
     """One connection, as its row has it."""
 
     catalog: int
-    """The id of the catalog that it is of."""
+    """The id of its catalog."""
     name: str
     revision: str
     config: ConnectionConfig
     sealed: bytes | None = field(repr=False)
     created_ms: int
     updated_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedCatalog:
+    """A federated catalog, resolved for one request."""
+
+    entity: Catalog
+    """The catalog on this server."""
+    connection: CatalogConnection
+    remote: RemoteCatalog
+
+    @property
+    def id(self) -> int:
+        """Its id on this server."""
+        return self.connection.catalog
+
+    @property
+    def name(self) -> str:
+        """Its name on this server."""
+        return self.connection.name
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedEntry:
+    """A table or view in a federated catalog, by name."""
+
+    catalog: FederatedCatalog
+    identifier: Identifier
+    kind: EntryKind
+
+    @property
+    def endpoint(self) -> str:
+        """The path of its endpoints, as the Iceberg REST specification spells it."""
+        return f"/v1/{{prefix}}/namespaces/{{namespace}}/{self.kind}s/{{{self.kind}}}"
+
+    @property
+    def status_mapping(self) -> StatusMapping:
+        """The errors of requests to it."""
+        return StatusMapping(_MISSING[self.kind], CommitConflict)
+
+    async def path(self, *further: str) -> tuple[str, ...]:
+        """Its path in the external catalog. Raises InvalidName."""
+        namespace = await self.catalog.remote.namespace(self.identifier.namespace)
+        return ("namespaces", namespace, f"{self.kind}s", self.identifier.name, *further)
 
 
 encode_config = msgspec.json.Encoder().encode

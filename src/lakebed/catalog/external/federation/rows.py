@@ -1,4 +1,4 @@
-"""Statements of connections, and of what is known here of catalogs behind this one."""
+"""Statements of connections and of synthetic entities."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Final
 
 from lakebed.meta.seam import Row
 
-from .model import Connection, decode_config
+from .model import CatalogConnection, decode_config
 
 _CONNECTION: Final = "catalog, name, revision, config, secrets, created_ms, updated_ms"
 FIND: Final = f"SELECT {_CONNECTION} FROM catalog_connections WHERE name = ?"  # noqa: S608  # constants only, here and below
+ANY: Final = "SELECT 1 FROM catalog_connections LIMIT 1"
 ALL: Final = f"SELECT {_CONNECTION} FROM catalog_connections ORDER BY name"  # noqa: S608
 PUT: Final = (
     f"INSERT INTO catalog_connections ({_CONNECTION}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
@@ -18,24 +19,22 @@ PUT: Final = (
 )
 DELETE: Final = "DELETE FROM catalog_connections WHERE catalog = ?"
 
-HAS_NAMESPACES: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? LIMIT 1"
+# -- synthetic entities ---------------------------------------------------------------------------------------------
 
-# -- what carries grants ------------------------------------------------------------------------------------------
-
-FACADE: Final = (
+SYNTHETIC_ENTRY: Final = (
     "SELECT e.id, e.kind FROM namespaces n JOIN entries e ON e.namespace = n.id AND e.name = ?"
     " WHERE n.warehouse = ? AND n.path = ?"
 )
-FACADES_IN: Final = "SELECT id FROM entries WHERE namespace = ?"
+SYNTHETIC_ENTRIES_IN: Final = "SELECT id FROM entries WHERE namespace = ?"
 NAMESPACES_WITHIN: Final = (
     "SELECT id FROM namespaces WHERE warehouse = ? AND (path = ? OR (path >= ? AND path < ?)) ORDER BY path DESC"
 )
-"""A namespace and all inside it, the innermost first."""
-FORGET_ENTRIES: Final = "DELETE FROM entries WHERE warehouse = ?"
-FORGET_NAMESPACES: Final = "DELETE FROM namespaces WHERE warehouse = ?"
+"""A namespace and all inside it, innermost first."""
+DELETE_ENTRIES: Final = "DELETE FROM entries WHERE warehouse = ?"
+DELETE_NAMESPACES: Final = "DELETE FROM namespaces WHERE warehouse = ?"
 
 
-def connection_from(row: Row) -> Connection:
+def connection_from(row: Row) -> CatalogConnection:
     """A connection."""
     catalog, name, revision, config, sealed, created_ms, updated_ms = row
-    return Connection(catalog, name, revision, decode_config(config), sealed, created_ms, updated_ms)
+    return CatalogConnection(catalog, name, revision, decode_config(config), sealed, created_ms, updated_ms)

@@ -1,4 +1,4 @@
-"""All use cases of catalogs that are backed by another, wired together."""
+"""The use cases of federated catalogs, wired together."""
 
 from __future__ import annotations
 
@@ -8,32 +8,29 @@ from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.governance.credentials.vault import MasterKeys, Vault
-from lakebed.net.hosts import AllowedHosts
-from lakebed.net.http import Http
 from lakebed.objects.context import ObjectContext
 
-from ..remote.client import TIMEOUT_SECONDS
-from .asking import Asking
-from .connections import PURPOSE, Connections
-from .entries import RemoteEntries
-from .namespaces import RemoteNamespaces
-from .passing import Passing
-from .recording import Recording
-from .remotes import Remotes
-from .tables import RemoteTables
-from .views import RemoteViews
+from ..remote.client import RemoteCatalogs
+from .authorization import FederatedAuthorization
+from .connections import VAULT_PURPOSE, CatalogConnections
+from .entries import FederatedEntries
+from .forwarding import Forwarder
+from .grant_targets import FederatedGrantTargets
+from .namespaces import FederatedNamespaces
+from .tables import FederatedTables
+from .views import FederatedViews
 
 
 @dataclass(frozen=True, slots=True)
 class Federation:
-    """Catalogs behind this one, and what is in them."""
+    """The use cases of federated catalogs."""
 
-    connections: Connections
-    namespaces: RemoteNamespaces
-    entries: RemoteEntries
-    tables: RemoteTables
-    views: RemoteViews
-    recording: Recording
+    connections: CatalogConnections
+    namespaces: FederatedNamespaces
+    entries: FederatedEntries
+    tables: FederatedTables
+    views: FederatedViews
+    grant_targets: FederatedGrantTargets
 
 
 def wire_federation(
@@ -42,22 +39,18 @@ def wire_federation(
     catalogs: CatalogService,
     keys: IdempotencyKeys,
     master: MasterKeys,
-    http: Http,
-    hosts: AllowedHosts,
-    *,
-    timeout_seconds: float = TIMEOUT_SECONDS,
+    remotes: RemoteCatalogs,
 ) -> Federation:
-    """The use cases on the services of the catalog. `http` is how other catalogs are spoken to."""
-    remotes = Remotes(http, object_context.clock, hosts, timeout_seconds=timeout_seconds)
-    connections = Connections(object_context, authorizer, catalogs, Vault(master, PURPOSE), remotes)
-    asking = Asking(object_context.meta, authorizer)
-    passing = Passing(object_context, keys)
-    entries = RemoteEntries(object_context.meta, authorizer, asking, passing)
+    """Create the use cases on the services of the catalog."""
+    connections = CatalogConnections(object_context, authorizer, catalogs, Vault(master, VAULT_PURPOSE), remotes)
+    authorization = FederatedAuthorization(object_context.meta, authorizer)
+    forwarder = Forwarder(object_context, keys)
+    entries = FederatedEntries(object_context.meta, authorizer, authorization, forwarder)
     return Federation(
         connections,
-        RemoteNamespaces(object_context.meta, authorizer, passing),
+        FederatedNamespaces(object_context.meta, authorizer, forwarder),
         entries,
-        RemoteTables(entries, asking, passing),
-        RemoteViews(entries, asking, passing),
-        Recording(object_context, connections, passing),
+        FederatedTables(entries, authorization, forwarder),
+        FederatedViews(entries, authorization, forwarder),
+        FederatedGrantTargets(object_context, connections, forwarder),
     )

@@ -1,8 +1,8 @@
-"""Tables of the catalog behind this one: made, shown, committed to, one by one or together; keys to their files."""
+"""Tables of federated catalogs: created, loaded, committed to alone or in transactions; vended credentials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -12,250 +12,214 @@ from msgspec import Raw
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.idempotency import Mutation, StoredResponse
-from lakebed.catalog.identifiers import SEPARATOR, Identifier, check_identifier
+from lakebed.catalog.identifiers import SEPARATOR, Identifier, Levels, check_identifier
 from lakebed.catalog.model import EntryKind
-from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchTable
+from lakebed.core.errors import AccessDenied, CommitConflict, NoSuchTable
 from lakebed.core.json.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS, commit_privileges
 from lakebed.meta.seam import Transaction
 from lakebed.net.http import HttpResponse
 from lakebed.objects.model import Caller
 
-from ..remote.client import RemoteRequest, parsed
-from ..remote.failures import Meant
-from .asking import Asking, Rights, may_have_keys
-from .connections import Backed
+from ..remote.client import RemoteRequest, decode_response
+from ..remote.errors import StatusMapping
+from .authorization import FederatedAuthorization, receives_credentials
 from .documents import (
-    Change,
     Fields,
-    Registration,
-    marked_tag,
-    read_change,
-    read_named,
+    ForwardedCommit,
+    ForwardedRegistration,
+    encode_document,
+    filter_credentials,
+    filter_table,
+    mark_etag,
+    read_commit,
+    read_creation,
     read_transaction,
-    shown_credentials,
-    shown_table,
-    unmarked_tags,
-    written,
+    unmark_etags,
 )
-from .entries import RemoteEntries, kept, missing
-from .passing import Passing
+from .entries import CREATION_STATUS, FederatedEntries, creation_request
+from .forwarding import Forwarder
+from .model import FederatedCatalog, FederatedEntry
 
 DELEGATION: Final = "x-iceberg-access-delegation"
 VENDED: Final = "vended-credentials"
 
-_TABLE: Final = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
-
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """How a client wants to be shown a table."""
+class LoadOptions:
+    """What a client requests beside a table's metadata."""
 
     query: Mapping[str, str] = field(default_factory=dict)
-    """What of its query means something to the other side."""
+    """Query parameters for the external catalog."""
     if_none_match: str | None = None
     wants_access: bool = False
-    """Whether it asks for a way to the table's files."""
-    wants_keys: bool = False
-    """Whether that may be keys."""
+    """Whether it requests access to the table's files."""
+    wants_credentials: bool = False
+    """Whether it accepts vended credentials for that."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShownTable:
-    """A table as the client is shown it; 304 if it has it already."""
+class TableResponse:
+    """A table for the client; status 304 if the client has it already."""
 
     status: int
     document: Fields = field(default_factory=dict, repr=False)
-    tag: str | None = None
-    with_keys: bool = False
+    etag: str | None = None
+    has_credentials: bool = False
 
 
-class RemoteTables:
-    """The use cases of tables. All of them raise what the other side refuses with."""
+class FederatedTables:
+    """The use cases of tables. All raise the external catalog's errors."""
 
-    def __init__(self, entries: RemoteEntries, asking: Asking, passing: Passing) -> None:
+    def __init__(self, entries: FederatedEntries, authorization: FederatedAuthorization, forwarder: Forwarder) -> None:
         self._entries = entries
-        self._asking = asking
-        self._passing = passing
+        self._authorization = authorization
+        self._forwarder = forwarder
 
     async def create(
-        self, mutation: Mutation, backed: Backed, levels: Sequence[str], body: bytes, wanted: Wanted
-    ) -> ShownTable:
-        """Make a table, or have it staged. Raises AlreadyExists, NoSuchNamespace."""
-        name, staged, document = await parse_body(read_named, body)
-        identifier, caller = check_identifier(levels, name), mutation.caller
-        await self._asking.check(caller, backed, Action.CREATE_TABLE, identifier, EntryKind.TABLE)
-        with_keys = wanted.wants_keys and may_have_keys(backed, await self._asking.rights(caller, backed, identifier))
-        request = RemoteRequest(
-            "POST",
-            ("namespaces", await backed.remote.namespace(identifier.namespace), "tables"),
-            body=document,
-            headers=_delegation(with_keys),
+        self, mutation: Mutation, catalog: FederatedCatalog, levels: Levels, body: bytes, options: LoadOptions
+    ) -> TableResponse:
+        """Create or stage a table. Raises AlreadyExists, NoSuchNamespace."""
+        name, is_staged, document = await parse_body(read_creation, body)
+        table, caller = FederatedEntry(catalog, check_identifier(levels, name), EntryKind.TABLE), mutation.caller
+        await self._authorization.check(caller, table, Action.CREATE_TABLE)
+        vends = options.wants_credentials and receives_credentials(
+            catalog, await self._authorization.data_permission(caller, table)
         )
-        meant = Meant(NoSuchNamespace, AlreadyExists)
-        if staged:
-            # Nothing comes to be: the commit tells of it, and a key has nothing to keep.
-            answer = await self._passing.read(backed, request, meant)
+        headers = _delegation(vends=vends)
+        if is_staged:
+            # Nothing is created yet: the commit emits the event, and there is no answer to store for a key.
+            request = await creation_request(table, document, headers)
+            response = await self._forwarder.read(catalog, request, CREATION_STATUS)
         else:
-            answer = await self._passing.change(
-                mutation,
-                backed,
-                request,
-                meant,
-                self._entries.recorder(caller, backed, identifier, EntryKind.TABLE, "Created"),
-                kept(identifier),
-            )
-        return self._shown(backed, identifier, answer, with_keys=with_keys, changes=True)
+            response = await self._entries.create(mutation, table, document, headers)
+        return _response(table, response, vends=vends, changes=True)
 
-    async def load(self, caller: Caller, backed: Backed, identifier: Identifier, wanted: Wanted) -> ShownTable:
-        """A table with its metadata. Raises NoSuchTable; AccessDenied for access to files that may not be read."""
-        await self._asking.check(caller, backed, Action.GET_METADATA_LOCATION, identifier, EntryKind.TABLE)
-        with_keys = False
-        if wanted.wants_access:
-            rights = await self._asking.rights(caller, backed, identifier)
-            if rights is Rights.NONE:
-                await self._asking.check(caller, backed, Action.GET_TABLE_DATA, identifier, EntryKind.TABLE)
-            with_keys = wanted.wants_keys and may_have_keys(backed, rights)
-        return await self._load(backed, identifier, wanted, with_keys=with_keys)
+    async def load(self, caller: Caller, table: FederatedEntry, options: LoadOptions) -> TableResponse:
+        """A table with its metadata. Raises NoSuchTable, AccessDenied."""
+        await self._authorization.check(caller, table, Action.GET_METADATA_LOCATION)
+        vends = False
+        if options.wants_access:
+            permission = await self._authorization.require_data_permission(caller, table)
+            vends = options.wants_credentials and receives_credentials(table.catalog, permission)
+        return await self._load(table, options, vends=vends)
 
-    async def _load(self, backed: Backed, identifier: Identifier, wanted: Wanted, *, with_keys: bool) -> ShownTable:
-        headers = _delegation(with_keys)
-        known = unmarked_tags(wanted.if_none_match or "", _mark(with_keys=with_keys))
+    async def replay(self, table: FederatedEntry) -> TableResponse:
+        """A table for a caller that was authorized before and repeats a request: no credentials. Raises NoSuchTable."""
+        return await self._load(table, LoadOptions(), vends=False)
+
+    async def _load(self, table: FederatedEntry, options: LoadOptions, *, vends: bool) -> TableResponse:
+        headers = _delegation(vends=vends)
+        known = unmark_etags(options.if_none_match or "", _etag_mark(vends=vends))
         if known:
             headers["if-none-match"] = known
-        path = await self._entries.path(backed, identifier, EntryKind.TABLE)
-        request = RemoteRequest("GET", path, wanted.query, headers=headers)
-        answer = await self._passing.read(backed, request, missing(EntryKind.TABLE))
-        return self._shown(backed, identifier, answer, with_keys=with_keys)
-
-    async def load_again(self, backed: Backed, identifier: Identifier) -> ShownTable:
-        """A table for who was let through before, and repeats his request: without keys. Raises NoSuchTable."""
-        return await self._load(backed, identifier, Wanted(), with_keys=False)
+        request = RemoteRequest("GET", await table.path(), options.query, headers=headers)
+        return _response(table, await self._forwarder.read(table.catalog, request, table.status_mapping), vends=vends)
 
     async def register(
-        self, mutation: Mutation, backed: Backed, levels: Sequence[str], asked: Registration
-    ) -> ShownTable:
-        """Give a metadata file a name. Raises AlreadyExists."""
-        answer = await self._entries.register(mutation, backed, levels, asked, EntryKind.TABLE)
-        return self._shown(backed, check_identifier(levels, asked.name), answer, with_keys=False, changes=True)
+        self, mutation: Mutation, catalog: FederatedCatalog, levels: Levels, document: ForwardedRegistration
+    ) -> TableResponse:
+        """Register a metadata file under a name. Raises AlreadyExists."""
+        table = FederatedEntry(catalog, check_identifier(levels, document.name), EntryKind.TABLE)
+        return _response(table, await self._entries.register(mutation, table, document), vends=False, changes=True)
 
-    async def commit(self, mutation: Mutation, backed: Backed, identifier: Identifier, body: bytes) -> ShownTable:
-        """Commit to a table, or create one that was staged. Raises CommitConflict, NoSuchTable, AlreadyExists."""
-        change, caller = await parse_body(partial(read_change, identifier=identifier), body), mutation.caller
-        await self._admit(caller, backed, change, in_transaction=False)
-        request = RemoteRequest(
-            "POST", await self._entries.path(backed, identifier, EntryKind.TABLE), body=written(change.document)
-        )
-        what = "Created" if change.creates else "Committed"
-        answer = await self._passing.change(
-            mutation,
-            backed,
-            request,
-            Meant(NoSuchTable, CommitConflict),
-            self._entries.recorder(caller, backed, identifier, EntryKind.TABLE, what),
-            kept(identifier),
-        )
-        return self._shown(backed, identifier, answer, with_keys=False, changes=True)
+    async def commit(self, mutation: Mutation, table: FederatedEntry, body: bytes) -> TableResponse:
+        """Commit to a table, or create a staged one. Raises CommitConflict, NoSuchTable, AlreadyExists."""
+        commit = await parse_body(partial(read_commit, identifier=table.identifier), body)
+        await self._authorize(mutation.caller, table, commit, in_transaction=False)
+        document = encode_document(commit.document)
+        response = await self._entries.commit(mutation, table, document, creates=commit.creates)
+        return _response(table, response, vends=False, changes=True)
 
-    async def commit_all(self, mutation: Mutation, backed: Backed, body: bytes) -> None:
-        """Commit to many tables, wholly or not at all. Raises CommitConflict, NoSuchTable."""
-        changes, caller = await parse_body(read_transaction, body), mutation.caller
-        for change in changes:
-            await self._admit(caller, backed, change, in_transaction=True)
-        await self._passing.check_served(backed, "POST /v1/{prefix}/transactions/commit")
-        for change in changes:
-            await backed.remote.namespace(change.identifier.namespace)
+    async def commit_all(self, mutation: Mutation, catalog: FederatedCatalog, body: bytes) -> None:
+        """Commit to several tables atomically. Raises CommitConflict, NoSuchTable."""
+        caller = mutation.caller
+        commits = [
+            (FederatedEntry(catalog, one.identifier, EntryKind.TABLE), one)
+            for one in await parse_body(read_transaction, body)
+        ]
+        for table, commit in commits:
+            await self._authorize(caller, table, commit, in_transaction=True)
+        await self._forwarder.require_endpoint(catalog, "POST /v1/{prefix}/transactions/commit")
+        for table, _ in commits:
+            await catalog.remote.namespace(table.identifier.namespace)
 
-        async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
-            for change in changes:
-                what = "Created" if change.creates else "Committed"
-                told = self._entries.recorder(caller, backed, change.identifier, EntryKind.TABLE, what)
-                await told(tx, HttpResponse(204, b""), now_ms)
+        async def record(tx: Transaction, response: HttpResponse, now_ms: int) -> None:
+            for table, commit in commits:
+                recorder = self._entries.recorder(caller, table, "Created" if commit.creates else "Committed")
+                await recorder(tx, HttpResponse(204, b""), now_ms)
 
-        document = {"table-changes": [change.document for change in changes]}
-        await self._passing.change(
-            mutation,
-            backed,
-            RemoteRequest("POST", ("transactions", "commit"), body=written(document)),
-            Meant(NoSuchTable, CommitConflict),
-            record,
-            StoredResponse(204),
-        )
+        document = {"table-changes": [commit.document for _, commit in commits]}
+        request = RemoteRequest("POST", ("transactions", "commit"), body=encode_document(document))
+        mapping = StatusMapping(NoSuchTable, CommitConflict)
+        await self._forwarder.change(mutation, catalog, request, mapping, record, StoredResponse(204))
 
-    async def credentials(
-        self, caller: Caller, backed: Backed, identifier: Identifier, query: Mapping[str, str]
-    ) -> Raw:
-        """Keys to the files of a table. Raises AccessDenied, NoSuchTable."""
-        rights = await self._asking.rights(caller, backed, identifier)
-        if rights is Rights.NONE:
-            await self._asking.check(caller, backed, Action.GET_TABLE_DATA, identifier, EntryKind.TABLE)
-        if not may_have_keys(backed, rights):
+    async def credentials(self, caller: Caller, table: FederatedEntry, query: Mapping[str, str]) -> Raw:
+        """Vended credentials for the files of a table. Raises AccessDenied, NoSuchTable."""
+        catalog = table.catalog
+        permission = await self._authorization.require_data_permission(caller, table)
+        if not receives_credentials(catalog, permission):
             raise AccessDenied(
-                f"keys of the catalog behind this one are for {backed.connection.config.keys_for}: {identifier}"
+                "the connection of the catalog limits who receives vended credentials."
+                f" table={table.identifier} credentials-for={catalog.connection.config.credentials_for}"
             )
-        await self._passing.check_served(backed, f"GET {_TABLE}/credentials")
-        path = await self._entries.path(backed, identifier, EntryKind.TABLE, "credentials")
-        answer = await self._passing.read(backed, RemoteRequest("GET", path, query), missing(EntryKind.TABLE))
-        fields = parsed(answer, Fields, backed.remote.host)
-        return shown_credentials(
-            fields.get("storage-credentials", Raw(b"[]")), credentials_path(backed.name, identifier)
-        )
+        await self._forwarder.require_endpoint(catalog, f"GET {table.endpoint}/credentials")
+        request = RemoteRequest("GET", await table.path("credentials"), query)
+        response = await self._forwarder.read(catalog, request, table.status_mapping)
+        fields = decode_response(response, Fields, catalog.remote.host)
+        path = credentials_path(catalog.name, table.identifier)
+        return filter_credentials(fields.get("storage-credentials", Raw(b"[]")), path)
 
-    async def report(self, caller: Caller, backed: Backed, identifier: Identifier, kind: str, body: bytes) -> None:
-        """Pass on what an engine reports of a scan or a commit. Raises NoSuchTable."""
+    async def report(self, caller: Caller, table: FederatedEntry, kind: str, body: bytes) -> None:
+        """Forward an engine's metrics report on a scan or commit. Raises NoSuchTable."""
         action, operation = (
             (Action.PUT_TABLE_DATA, "reportMetrics commit")
             if kind == "commit-report"
             else (Action.GET_TABLE_DATA, "reportMetrics scan")
         )
-        privileges = OPERATIONS[operation].target
-        await self._asking.check(caller, backed, action, identifier, EntryKind.TABLE, privileges=privileges)
-        await self._passing.check_served(backed, f"POST {_TABLE}/metrics")
-        path = await self._entries.path(backed, identifier, EntryKind.TABLE, "metrics")
-        await self._passing.read(backed, RemoteRequest("POST", path, body=body), missing(EntryKind.TABLE))
+        await self._authorization.check(caller, table, action, privileges=OPERATIONS[operation].target)
+        await self._forwarder.require_endpoint(table.catalog, f"POST {table.endpoint}/metrics")
+        request = RemoteRequest("POST", await table.path("metrics"), body=body)
+        await self._forwarder.read(table.catalog, request, table.status_mapping)
 
-    async def _admit(self, caller: Caller, backed: Backed, change: Change, *, in_transaction: bool) -> None:
-        """Return if the caller may commit this. Raises AccessDenied."""
+    async def _authorize(
+        self, caller: Caller, table: FederatedEntry, commit: ForwardedCommit, *, in_transaction: bool
+    ) -> None:
+        """Return if the caller may make the commit. Raises AccessDenied."""
         if in_transaction:
             privileges = OPERATIONS["commitTransaction"].target
-        elif change.creates:
+        elif commit.creates:
             privileges = OPERATIONS["updateTable create"].target
         else:
-            privileges = commit_privileges(change.kinds)
-        for action in (
-            (Action.CREATE_TABLE,) if change.creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)
-        ):
-            await self._asking.check(caller, backed, action, change.identifier, EntryKind.TABLE, privileges=privileges)
-
-    def _shown(
-        self,
-        backed: Backed,
-        identifier: Identifier,
-        answer: HttpResponse,
-        *,
-        with_keys: bool,
-        changes: bool = False,
-    ) -> ShownTable:
-        tag = answer.headers.get("etag")
-        marked = None if tag is None else marked_tag(tag, _mark(with_keys=with_keys))
-        if answer.status == 304:
-            return ShownTable(304, tag=marked)
-        fields = parsed(answer, Fields, backed.remote.host, changes=changes)
-        path = credentials_path(backed.name, identifier)
-        document = shown_table(fields, with_keys=with_keys, credentials_path=path)
-        return ShownTable(200, document, marked, with_keys and "storage-credentials" in document)
+            privileges = commit_privileges(commit.kinds)
+        changes = (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)
+        for action in (Action.CREATE_TABLE,) if commit.creates else changes:
+            await self._authorization.check(caller, table, action, privileges=privileges)
 
 
 def credentials_path(catalog: str, identifier: Identifier) -> str:
-    """Where keys are renewed, relative to the URI of this catalog."""
+    """The endpoint that renews credentials, relative to the URI of this server's catalog API."""
     namespace = quote(SEPARATOR.join(identifier.namespace), safe="")
     table = quote(identifier.name, safe="")
     return f"v1/{quote(catalog, safe='')}/namespaces/{namespace}/tables/{table}/credentials"
 
 
-def _delegation(with_keys: bool) -> dict[str, str]:
-    return {DELEGATION: VENDED} if with_keys else {}
+def _response(table: FederatedEntry, response: HttpResponse, *, vends: bool, changes: bool = False) -> TableResponse:
+    """The response for the client, with credentials only if `vends`."""
+    tag = response.headers.get("etag")
+    etag = None if tag is None else mark_etag(tag, _etag_mark(vends=vends))
+    if response.status == 304:
+        return TableResponse(304, etag=etag)
+    fields = decode_response(response, Fields, table.catalog.remote.host, changes=changes)
+    path = credentials_path(table.catalog.name, table.identifier)
+    document = filter_table(fields, with_credentials=vends, credentials_path=path)
+    return TableResponse(200, document, etag, vends and "storage-credentials" in document)
 
 
-def _mark(*, with_keys: bool) -> str:
-    return "k" if with_keys else "n"
+def _delegation(*, vends: bool) -> dict[str, str]:
+    return {DELEGATION: VENDED} if vends else {}
+
+
+def _etag_mark(*, vends: bool) -> str:
+    """Distinguishes responses with and without credentials: a 304 for one must not confirm the other."""
+    return "k" if vends else "n"

@@ -1,89 +1,68 @@
-"""Views of the catalog behind this one: made, shown, replaced."""
+"""Views of federated catalogs: created, loaded, replaced, registered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.identifiers import Levels, check_identifier
 from lakebed.catalog.model import EntryKind
-from lakebed.core.errors import AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchView
 from lakebed.core.json.parsing import parse_body
 from lakebed.net.http import HttpResponse
 from lakebed.objects.model import Caller
 
-from ..remote.client import RemoteRequest, parsed
-from ..remote.failures import Meant
-from .asking import Asking
-from .connections import Backed
-from .documents import Fields, Registration, read_change, read_named, shown_table, written
-from .entries import RemoteEntries, kept, missing
-from .passing import Passing
-
-_VIEW = "/v1/{prefix}/namespaces/{namespace}/views"
+from ..remote.client import RemoteRequest, decode_response
+from .authorization import FederatedAuthorization
+from .documents import Fields, ForwardedRegistration, encode_document, filter_table, read_commit, read_creation
+from .entries import FederatedEntries
+from .forwarding import Forwarder
+from .model import FederatedCatalog, FederatedEntry
 
 
-class RemoteViews:
-    """The use cases of views. All of them raise what the other side refuses with."""
+class FederatedViews:
+    """The use cases of views. All raise the external catalog's errors."""
 
-    def __init__(self, entries: RemoteEntries, asking: Asking, passing: Passing) -> None:
+    def __init__(self, entries: FederatedEntries, authorization: FederatedAuthorization, forwarder: Forwarder) -> None:
         self._entries = entries
-        self._asking = asking
-        self._passing = passing
+        self._authorization = authorization
+        self._forwarder = forwarder
 
-    async def create(self, mutation: Mutation, backed: Backed, levels: Sequence[str], body: bytes) -> Fields:
-        """Make a view. Raises AlreadyExists, NoSuchNamespace."""
-        name, _, document = await parse_body(read_named, body)
-        identifier = check_identifier(levels, name)
-        await self._asking.check(mutation.caller, backed, Action.CREATE_TABLE, identifier, EntryKind.VIEW)
-        await self._passing.check_served(backed, f"POST {_VIEW}")
-        path = ("namespaces", await backed.remote.namespace(identifier.namespace), "views")
-        answer = await self._passing.change(
-            mutation,
-            backed,
-            RemoteRequest("POST", path, body=document),
-            Meant(NoSuchNamespace, AlreadyExists),
-            self._entries.recorder(mutation.caller, backed, identifier, EntryKind.VIEW, "Created"),
-            kept(identifier),
-        )
-        return _shown(backed, answer, changes=True)
+    async def create(self, mutation: Mutation, catalog: FederatedCatalog, levels: Levels, body: bytes) -> Fields:
+        """Create a view. Raises AlreadyExists, NoSuchNamespace."""
+        name, _, document = await parse_body(read_creation, body)
+        view = FederatedEntry(catalog, check_identifier(levels, name), EntryKind.VIEW)
+        await self._authorization.check(mutation.caller, view, Action.CREATE_TABLE)
+        await self._forwarder.require_endpoint(catalog, "POST /v1/{prefix}/namespaces/{namespace}/views")
+        return _response(view, await self._entries.create(mutation, view, document), changes=True)
 
-    async def load(self, caller: Caller, backed: Backed, identifier: Identifier) -> Fields:
+    async def load(self, caller: Caller, view: FederatedEntry) -> Fields:
         """A view with its metadata. Raises NoSuchView."""
-        await self._asking.check(caller, backed, Action.GET_METADATA_LOCATION, identifier, EntryKind.VIEW)
-        return await self.load_again(backed, identifier)
+        await self._authorization.check(caller, view, Action.GET_METADATA_LOCATION)
+        return await self.replay(view)
 
-    async def load_again(self, backed: Backed, identifier: Identifier) -> Fields:
-        """A view for who was let through before. Raises NoSuchView."""
-        await self._passing.check_served(backed, f"GET {_VIEW}/{{view}}")
-        path = await self._entries.path(backed, identifier, EntryKind.VIEW)
-        return _shown(backed, await self._passing.read(backed, RemoteRequest("GET", path), missing(EntryKind.VIEW)))
+    async def replay(self, view: FederatedEntry) -> Fields:
+        """A view for a caller that was authorized before and repeats a request. Raises NoSuchView."""
+        await self._forwarder.require_endpoint(view.catalog, f"GET {view.endpoint}")
+        request = RemoteRequest("GET", await view.path())
+        return _response(view, await self._forwarder.read(view.catalog, request, view.status_mapping))
 
-    async def replace(self, mutation: Mutation, backed: Backed, identifier: Identifier, body: bytes) -> Fields:
+    async def replace(self, mutation: Mutation, view: FederatedEntry, body: bytes) -> Fields:
         """Commit to a view. Raises CommitConflict, NoSuchView."""
-        change = await parse_body(partial(read_change, identifier=identifier), body)
-        await self._asking.check(mutation.caller, backed, Action.UPDATE_METADATA_LOCATION, identifier, EntryKind.VIEW)
-        await self._passing.check_served(backed, f"POST {_VIEW}/{{view}}")
-        answer = await self._passing.change(
-            mutation,
-            backed,
-            RemoteRequest(
-                "POST", await self._entries.path(backed, identifier, EntryKind.VIEW), body=written(change.document)
-            ),
-            Meant(NoSuchView, CommitConflict),
-            self._entries.recorder(mutation.caller, backed, identifier, EntryKind.VIEW, "Committed"),
-            kept(identifier),
-        )
-        return _shown(backed, answer, changes=True)
+        commit = await parse_body(partial(read_commit, identifier=view.identifier), body)
+        await self._authorization.check(mutation.caller, view, Action.UPDATE_METADATA_LOCATION)
+        await self._forwarder.require_endpoint(view.catalog, f"POST {view.endpoint}")
+        response = await self._entries.commit(mutation, view, encode_document(commit.document), creates=False)
+        return _response(view, response, changes=True)
 
-    async def register(self, mutation: Mutation, backed: Backed, levels: Sequence[str], asked: Registration) -> Fields:
-        """Give a view's metadata file a name. Raises AlreadyExists."""
-        answer = await self._entries.register(mutation, backed, levels, asked, EntryKind.VIEW)
-        return _shown(backed, answer, changes=True)
+    async def register(
+        self, mutation: Mutation, catalog: FederatedCatalog, levels: Levels, document: ForwardedRegistration
+    ) -> Fields:
+        """Register a view's metadata file under a name. Raises AlreadyExists."""
+        view = FederatedEntry(catalog, check_identifier(levels, document.name), EntryKind.VIEW)
+        return _response(view, await self._entries.register(mutation, view, document), changes=True)
 
 
-def _shown(backed: Backed, answer: HttpResponse, *, changes: bool = False) -> Fields:
-    fields = parsed(answer, Fields, backed.remote.host, changes=changes)
-    return shown_table(fields, with_keys=False, credentials_path="")
+def _response(view: FederatedEntry, response: HttpResponse, *, changes: bool = False) -> Fields:
+    fields = decode_response(response, Fields, view.catalog.remote.host, changes=changes)
+    return filter_table(fields, with_credentials=False, credentials_path="")

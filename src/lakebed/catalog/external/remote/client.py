@@ -1,7 +1,7 @@
-"""Speaks to another Iceberg REST catalog: finds out how it wants to be spoken to, then asks.
+"""Sends requests to an external Iceberg REST catalog, according to the configuration that it publishes.
 
-Reads are tried again where the other side failed or was silent. Changes are not, but where the other side refused who
-sent them and there is something newer to show: then they certainly were not made.
+Reads are retried after a failure or a missing response. A change is sent once; it is sent again only where the external
+catalog rejected its authentication and a newer token or key exists: then the change was certainly not made.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import ExternalCatalogError, InvalidInput, InvalidName, LakebedError, Unavailable
 from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.hosts import AllowedHosts
-from lakebed.net.http import Http, HttpRequest, HttpResponse
+from lakebed.net.http import SAFE_METHODS, Http, HttpRequest, HttpResponse
 from lakebed.net.tls import TlsFiles
 
-from .authentication import Authentication, Unsigned, authentication_of, check_hosts
-from .failures import refusal_of
-from .model import RemoteAddress, RemoteAuth, RemoteSecrets
+from .authentication import Authentication, UnsignedRequest, make_authentication, token_uri_of
+from .errors import response_error
+from .model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 
 T = TypeVar("T")
 
 MAX_RESPONSE_BYTES: Final = MAX_METADATA_BYTES + 1024 * 1024
-"""A table is answered with its whole metadata."""
+"""A loaded table comes with its whole metadata."""
 
 TIMEOUT_SECONDS: Final = 15.0
-MANNERS_MS: Final = 300_000
-"""How long it is remembered how a catalog wants to be spoken to."""
+CONFIG_LIFETIME_MS: Final = 300_000
+"""How long a catalog's configuration is cached."""
 
 DEFAULT_ENDPOINTS: Final = frozenset(
     {
@@ -53,44 +53,43 @@ DEFAULT_ENDPOINTS: Final = frozenset(
         "POST /v1/{prefix}/transactions/commit",
     }
 )
-"""What a catalog serves that does not say what it serves."""
+"""The endpoints of a catalog whose configuration lists none, by the Iceberg REST specification."""
 
-_SAFE: Final = frozenset({"GET", "HEAD"})
-_READ_TRIES: Final = 2
+_READ_ATTEMPTS: Final = 2
 _CONNECTIONS: Final = 64
-"""The most requests under way to one catalog, and connections that are kept to it."""
-_PASSING: Final = frozenset({429, 500, 502, 503, 504})
-"""Answers to reads after which it is worth to ask once more."""
+"""The most concurrent requests to one catalog, and the most idle connections."""
+_RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
+"""Statuses after which a read is retried."""
 _UNAUTHENTICATED: Final = frozenset({401, 419})
 
 
-class _Config(msgspec.Struct, rename="kebab"):
+class _ConfigDocument(msgspec.Struct, rename="kebab"):
     defaults: dict[str, str | None] = {}
     overrides: dict[str, str | None] = {}
     endpoints: list[str] | None = None
     idempotency_key_lifetime: str | None = None
 
 
-class Manners(NamedTuple):
-    """How a catalog wants to be spoken to."""
+class RemoteConfig(NamedTuple):
+    """The configuration that an external catalog publishes (`GET /v1/config`)."""
 
     prefix: str
-    """What stands before namespaces in paths."""
+    """Precedes namespaces in paths."""
     separator: str
-    """What stands between their levels."""
+    """Joins the levels of a namespace."""
     endpoints: frozenset[str]
-    """What it serves, as the contract spells it."""
-    keeps_keys: bool = False
-    """Whether a request that is sent again with its Idempotency-Key gets the first one's answer."""
+    """Supported endpoints, as the specification spells them."""
+    keeps_idempotency_keys: bool = False
+    """Whether a request repeated with its Idempotency-Key gets the first response."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteRequest:
-    """What is asked of a catalog."""
+    """A request to an external catalog."""
 
     method: str
     path: Sequence[str]
-    """Segments behind the prefix, not encoded."""
+    """Segments after the prefix, not encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -98,11 +97,15 @@ class RemoteRequest:
     @property
     def changes(self) -> bool:
         """Whether it may change something."""
-        return self.method not in _SAFE
+        return self.method not in SAFE_METHODS
+
+
+ConfigError = Callable[[HttpResponse, str], LakebedError]
+"""Makes the error for a catalog that refuses its configuration; of the response and the host."""
 
 
 class RemoteCatalog:
-    """One catalog, and how it is spoken to. Used from one event loop."""
+    """One external catalog. Used from one event loop."""
 
     def __init__(
         self,
@@ -110,123 +113,99 @@ class RemoteCatalog:
         clock: Clock,
         address: RemoteAddress,
         authentication: Authentication,
-        *,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        refused: Callable[[HttpResponse, str], LakebedError] | None = None,
+        timeout_seconds: float,
+        config_error: ConfigError,
     ) -> None:
-        """`refused` makes the error for a catalog that does not even say how it wants to be spoken to."""
         self._http = http
         self._clock = clock
         self._address = address
         self._authentication = authentication
         self._timeout_seconds = timeout_seconds
-        self._refused = refused or _of_the_connection
-        self._manners: Manners | None = None
-        self._manners_until_ms = 0
+        self._config_error = config_error
+        self._config: RemoteConfig | None = None
+        self._config_until_ms = 0
         base = urlsplit(address.uri)
         self.host: Final = base.netloc
         self._origin = f"{base.scheme}://{base.netloc}"
         self._base = base.path.rstrip("/")
 
-    @staticmethod
-    def at(
-        http: Http,
-        clock: Clock,
-        address: RemoteAddress,
-        auth: RemoteAuth,
-        secrets: RemoteSecrets,
-        *,
-        hosts: AllowedHosts,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        refused: Callable[[HttpResponse, str], LakebedError] | None = None,
-    ) -> RemoteCatalog:
-        """The catalog at an address, with what a connection says of who this server is.
-
-        Raises ExternalCatalogError if the settings do not allow its host, or not any more.
-        """
-        try:
-            check_hosts(hosts, address, auth)
-        except InvalidInput as error:
-            raise ExternalCatalogError(str(error)) from error
-        shown = authentication_of(http, clock, address, auth, secrets)
-        return RemoteCatalog(http, clock, address, shown, timeout_seconds=timeout_seconds, refused=refused)
-
-    async def manners(self) -> Manners:
-        """How it wants to be spoken to. Raises as `ask` does."""
+    async def config(self) -> RemoteConfig:
+        """Its configuration, cached. Raises as `send` does."""
         now_ms = self._clock.now_ms()
-        if self._manners is None or now_ms >= self._manners_until_ms:
-            self._manners = await self._find_manners()
-            self._manners_until_ms = now_ms + MANNERS_MS
-        return self._manners
+        if self._config is None or now_ms >= self._config_until_ms:
+            self._config = await self._load_config()
+            self._config_until_ms = now_ms + CONFIG_LIFETIME_MS
+        return self._config
 
     @property
-    def keeps_keys(self) -> bool:
-        """Whether it keeps answers under their Idempotency-Key, as far as it has said yet."""
-        return self._manners is not None and self._manners.keeps_keys
+    def keeps_idempotency_keys(self) -> bool:
+        """Whether it keeps responses by Idempotency-Key, as far as its configuration is known yet."""
+        return self._config is not None and self._config.keeps_idempotency_keys
 
     async def namespace(self, levels: Sequence[str]) -> str:
-        """A namespace as its paths have it. Raises InvalidName for one that would be read there as another."""
-        separator = (await self.manners()).separator
+        """A namespace as a path segment. Raises InvalidName where a level contains the external catalog's separator."""
+        separator = (await self.config()).separator
         if any(separator in level for level in levels):
             raise InvalidName(
-                f"the catalog behind this one would take the level for several: {'.'.join(levels)}",
+                f"a namespace level contains the separator of the external catalog. namespace={'.'.join(levels)}",
                 argument="namespace",
             )
         return separator.join(levels)
 
-    async def ask(self, request: RemoteRequest) -> HttpResponse:
-        """The answer, whatever it is. Raises Unavailable, Throttled, ExternalCatalogError when there is none to be had.
+    async def send(self, request: RemoteRequest) -> HttpResponse:
+        """The response, whatever its status. Raises Unavailable, Throttled, ExternalCatalogError when there is none.
 
         `Unavailable.undecided` says that a change may have been made all the same.
         """
-        prefix = (await self.manners()).prefix
-        # Clients put the prefix into paths as they are told it, encoded or not.
-        stated = (quote(prefix, safe="/%"),) if prefix else ()
-        path = "/".join(("v1", *stated, *(quote(segment, safe="") for segment in request.path)))
+        prefix = (await self.config()).prefix
+        # Clients insert the prefix into paths as the configuration spells it, encoded or not.
+        start = (quote(prefix, safe="/%"),) if prefix else ()
+        path = "/".join(("v1", *start, *(quote(segment, safe="") for segment in request.path)))
         return await self._send(request, path)
 
-    async def _find_manners(self) -> Manners:
+    async def _load_config(self) -> RemoteConfig:
         query = {"warehouse": self._address.warehouse} if self._address.warehouse else {}
-        answer = await self._send(RemoteRequest("GET", (), query), "v1/config")
-        if answer.status != 200:
-            raise self._refused(answer, self.host)
-        told = parsed(answer, _Config, self.host)
-        settings = {**told.defaults, **told.overrides}
+        response = await self._send(RemoteRequest("GET", (), query), "v1/config")
+        if response.status != 200:
+            raise self._config_error(response, self.host)
+        document = decode_response(response, _ConfigDocument, self.host)
+        settings = {**document.defaults, **document.overrides}
         separator = settings.get("namespace-separator")
-        return Manners(
+        endpoints = document.endpoints
+        return RemoteConfig(
             (settings.get("prefix") or "").strip("/"),
             unquote(separator) if separator else SEPARATOR,
-            DEFAULT_ENDPOINTS if told.endpoints is None else frozenset(_spelled(told.endpoints)),
-            bool(told.idempotency_key_lifetime),
+            DEFAULT_ENDPOINTS if endpoints is None else frozenset(_normalized(endpoints)),
+            bool(document.idempotency_key_lifetime),
         )
 
     async def _send(self, request: RemoteRequest, path: str) -> HttpResponse:
-        tries, may_renew = 1 if request.changes else _READ_TRIES, True
+        attempts, may_renew = 1 if request.changes else _READ_ATTEMPTS, True
         while True:
-            tries -= 1
-            sent = await self._signed(request, path)
+            attempts -= 1
+            signed = await self._signed(request, path)
             try:
-                answer = await self._http(sent)
+                response = await self._http(signed)
             except Unavailable as error:
-                if tries <= 0:
-                    raise _silence(error, self.host) from error
+                if attempts <= 0:
+                    raise _no_response(error, self.host) from error
                 continue
-            if answer.status in _UNAUTHENTICATED and may_renew and self._authentication.renew(sent.headers):
-                # Who sent it was refused, so nothing was done: not even a change.
-                tries, may_renew = max(tries, 1), False
-            elif tries <= 0 or answer.status not in _PASSING:
-                return answer
+            if response.status in _UNAUTHENTICATED and may_renew and self._authentication.renew(signed.headers):
+                # The request was rejected before anything was done: a change was not made.
+                attempts, may_renew = max(attempts, 1), False
+            elif attempts <= 0 or response.status not in _RETRYABLE:
+                return response
 
     async def _signed(self, request: RemoteRequest, path: str) -> HttpRequest:
-        whole = f"{self._base}/{path}"
+        full_path = f"{self._base}/{path}"
         query = urlencode(request.query, quote_via=quote)
         headers = {"accept": "application/json"} | {name.lower(): value for name, value in request.headers.items()}
         if request.body:
             headers["content-type"] = "application/json"
-        unsigned = Unsigned(request.method, self.host, whole, query, headers, request.body)
+        unsigned = UnsignedRequest(request.method, self.host, full_path, query, headers, request.body)
         return HttpRequest(
             request.method,
-            f"{self._origin}{whole}" + (f"?{query}" if query else ""),
+            f"{self._origin}{full_path}" + (f"?{query}" if query else ""),
             await self._authentication.headers(unsigned),
             request.body,
             timeout_seconds=self._timeout_seconds,
@@ -235,8 +214,45 @@ class RemoteCatalog:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteCatalogs:
+    """Opens clients for external catalogs on the hosts that the settings allow."""
+
+    http: Http
+    clock: Clock
+    hosts: AllowedHosts
+    timeout_seconds: float = TIMEOUT_SECONDS
+
+    def check_hosts(self, address: RemoteAddress, auth: RemoteAuth, *, uri_field: str = "token-uri") -> None:
+        """Return if the catalog and its token endpoint are on allowed hosts. Raises InvalidInput.
+
+        `uri_field` is the API's name of the field with the token endpoint.
+        """
+        self.hosts.check(address.uri)
+        if auth.kind is AuthKind.OAUTH:
+            self.hosts.check(token_uri_of(address, auth), argument=uri_field)
+
+    def open(
+        self,
+        address: RemoteAddress,
+        auth: RemoteAuth,
+        secrets: RemoteSecrets,
+        *,
+        config_error: ConfigError | None = None,
+    ) -> RemoteCatalog:
+        """A client for the catalog at an address. Raises ExternalCatalogError if its host is not allowed any more."""
+        try:
+            self.check_hosts(address, auth)
+        except InvalidInput as error:
+            raise ExternalCatalogError(str(error)) from error
+        authentication = make_authentication(self.http, self.clock, address, auth, secrets)
+        return RemoteCatalog(
+            self.http, self.clock, address, authentication, self.timeout_seconds, config_error or _no_config
+        )
+
+
 def catalog_http(ca_bundle: str | None = None) -> AsyncHttpClient:
-    """The HTTP client for other catalogs. `ca_bundle` replaces the system's authorities."""
+    """The HTTP client for external catalogs. `ca_bundle` replaces the system's certificate authorities."""
     return AsyncHttpClient(
         TlsFiles(ca_bundle),
         max_idle=_CONNECTIONS,
@@ -249,30 +265,31 @@ def catalog_http(ca_bundle: str | None = None) -> AsyncHttpClient:
     )
 
 
-def parsed(answer: HttpResponse, kind: type[T], host: str, *, changes: bool = False) -> T:
-    """The parsed answer. Raises ExternalCatalogError if it is not of the protocol; a change has been made then."""
+def decode_response(
+    response: HttpResponse, kind: type[T], host: str, *, changes: bool = False, error: type[LakebedError] | None = None
+) -> T:
+    """The document of a response. Raises ExternalCatalogError, or `error`, if invalid; a change was made then."""
     try:
-        return msgspec.json.decode(answer.body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ExternalCatalogError(
-            f"the answer is not what the protocol has. host={host}", undecided=changes
-        ) from error
+        return msgspec.json.decode(response.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
+        message = f"the response of the external catalog does not match the Iceberg REST specification. host={host}"
+        raise (ExternalCatalogError(message, undecided=changes) if error is None else error(message)) from cause
 
 
-def _spelled(endpoints: Iterable[str]) -> Iterable[str]:
-    """Endpoints without what servers add to them."""
+def _normalized(endpoints: Iterable[str]) -> Iterable[str]:
+    """Endpoints with single spaces."""
     return (" ".join(endpoint.split()) for endpoint in endpoints)
 
 
-def _of_the_connection(answer: HttpResponse, host: str) -> LakebedError:
-    """The error for a catalog that does not even say how it wants to be spoken to."""
-    error = refusal_of(answer, host, changes=False)
+def _no_config(response: HttpResponse, host: str) -> LakebedError:
+    """The error for a catalog that refuses its configuration: a fault of the connection, not of the request."""
+    error = response_error(response, host, changes=False)
     if isinstance(error, Unavailable) or error.retryable:
         return error
-    return ExternalCatalogError(f"the catalog behind this one does not say how to speak to it. host={host}: {error}")
+    return ExternalCatalogError(f"the external catalog refuses its configuration. host={host}: {error}")
 
 
-def _silence(error: Unavailable, host: str) -> Unavailable:
+def _no_response(error: Unavailable, host: str) -> Unavailable:
     if isinstance(error, ExternalCatalogError):
         return error
-    return Unavailable(f"the catalog behind this one does not answer. host={host}: {error}", undecided=error.undecided)
+    return Unavailable(f"the external catalog does not respond. host={host}: {error}", undecided=error.undecided)

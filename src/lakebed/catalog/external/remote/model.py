@@ -1,4 +1,7 @@
-"""Where another catalog is, and how this server shows there who it is; the secrets apart from it."""
+"""The address of an external catalog and how this server authenticates to it; secrets are separate.
+
+One model for federated catalogs and bridges.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +15,36 @@ from lakebed.core.secrets import Secret
 
 
 class AuthKind(StrEnum):
-    """How this server shows who it is."""
+    """How this server authenticates to an external catalog."""
 
     NONE = "none"
     BEARER = "bearer"
     OAUTH = "oauth"
-    """With tokens that it is given for a client's credentials."""
+    """Client credentials (RFC 6749 §4.4)."""
     SIGV4 = "sigv4"
 
 
 class RemoteAuth(msgspec.Struct, frozen=True, kw_only=True):
-    """How this server shows who it is, without the secrets. Of rows: new fields have defaults."""
+    """Authentication without the secrets. Stored in rows: new fields need defaults."""
 
     kind: AuthKind = AuthKind.NONE
     access_key_id: str = ""
     region: str = ""
     service: str = ""
     role_arn: str = ""
-    """A role to be assumed with the server's own credentials, in place of an access key."""
+    """A role to assume with the server's own AWS credentials, instead of an access key."""
     role_session_name: str = ""
     external_id: str = ""
     session_policy: str = ""
     client_id: str = ""
     token_uri: str = ""
-    """Where tokens are given out; empty: where the contract has it, under the catalog's own address."""
+    """The token endpoint; empty for the one that the Iceberg REST specification puts under the catalog's URI."""
     scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSecrets:
-    """What opens the other side. Never shown, stored sealed."""
+    """Credentials for an external catalog. Never returned, stored encrypted."""
 
     token: Secret = field(default=Secret(""), repr=False)
     secret_access_key: Secret = field(default=Secret(""), repr=False)
@@ -52,12 +55,12 @@ class RemoteSecrets:
         return any(self._all())
 
     def packed(self) -> bytes:
-        """For the vault."""
+        """Encoded for the vault."""
         return msgspec.msgpack.encode([secret.reveal() for secret in self._all()])
 
     @classmethod
     def unpacked(cls, packed: bytes) -> RemoteSecrets:
-        """From the vault. What was sealed before there were as many secrets has fewer."""
+        """Decoded from the vault. Older rows hold fewer secrets."""
         return cls(*map(Secret, msgspec.msgpack.decode(packed, type=list[str])))
 
     def _all(self) -> tuple[Secret, ...]:
@@ -69,8 +72,8 @@ NO_SECRETS: Final = RemoteSecrets()
 
 @dataclass(frozen=True, slots=True)
 class RemoteAddress:
-    """Where a catalog is."""
+    """The address of an external catalog."""
 
     uri: str
     warehouse: str = ""
-    """Which of the catalogs that are served there; empty if it does not have to be told."""
+    """The `warehouse` parameter of its configuration request; empty for none."""

@@ -1,4 +1,4 @@
-"""Tokens for a client's credentials (RFC 6749 §4.4): asked for once, used while they are good, and asked for again."""
+"""Tokens of the OAuth client credentials grant (RFC 6749 §4.4), cached until shortly before they expire."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lakebed.core.errors import ExternalCatalogError, Throttled, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.net.http import Http, HttpRequest, HttpResponse, send_with_retries
 
-from .checking import is_token
+from .validation import is_token
 
 FORM: Final = "application/x-www-form-urlencoded"
 DEFAULT_SCOPE: Final = "catalog"
-"""What clients of Iceberg ask for."""
+"""The scope that Iceberg clients request."""
 
 _TIMEOUT_SECONDS: Final = 15.0
-_TRIES: Final = 2
+_ATTEMPTS: Final = 2
 _DEFAULT_LIFETIME_SECONDS: Final = 3600
-"""Where the answer does not say: a recommendation of the RFC's that nobody has to follow, so a refusal renews too."""
+"""Where the response has no `expires_in`, which the RFC only recommends. A rejected token is renewed earlier."""
 _MARGIN_SECONDS: Final = 30
 
 
@@ -31,12 +31,12 @@ class _Token(msgspec.Struct):
     expires_in: int | None = None
 
 
-class _Refusal(msgspec.Struct):
+class _ErrorDocument(msgspec.Struct):
     error: str | dict[str, object] = ""
 
 
-class ClientTokens:
-    """Tokens of one client at one endpoint. Used from one event loop."""
+class OAuthTokens:
+    """The tokens of one client at one endpoint. Used from one event loop."""
 
     def __init__(
         self, http: Http, clock: Clock, token_uri: str, client_id: str, client_secret: Secret, scopes: tuple[str, ...]
@@ -47,18 +47,18 @@ class ClientTokens:
         self._client_id = client_id
         self._client_secret = client_secret
         self._scopes = scopes
-        self._held: Secret | None = None
+        self._current: Secret | None = None
         self._renew_ms = 0
         self._fetch: asyncio.Task[Secret] | None = None
 
     async def token(self, rejected: Secret | None = None) -> Secret:
-        """A token that is good now; never `rejected`. Raises ExternalCatalogError, Throttled, Unavailable."""
-        held = self._held
-        if held is not None and held != rejected and self._clock.now_ms() < self._renew_ms:
-            return held
+        """A valid token; never `rejected`. Raises ExternalCatalogError, Throttled, Unavailable."""
+        current = self._current
+        if current is not None and current != rejected and self._clock.now_ms() < self._renew_ms:
+            return current
         if self._fetch is None or self._fetch.done():
             self._fetch = asyncio.get_running_loop().create_task(self._fetch_once())
-        # Shielded: one who gives up must not take the token from the others who wait for it.
+        # Shielded: a cancelled request must not cancel the fetch that others wait for.
         return await asyncio.shield(self._fetch)
 
     async def _fetch_once(self) -> Secret:
@@ -78,36 +78,38 @@ class ClientTokens:
         )
         host = urlsplit(self._token_uri).netloc
         try:
-            answer = await send_with_retries(self._http, request, tries=_TRIES, service=f"the token endpoint at {host}")
+            response = await send_with_retries(
+                self._http, request, tries=_ATTEMPTS, service=f"the token endpoint at {host}"
+            )
         except Unavailable as error:
-            # A token that was made and lost changes nothing for who asks for one.
+            # A token that was issued and lost does not leave the caller's request undecided.
             raise Unavailable(str(error)) from error
-        if answer.status != 200:
-            raise _refusal(answer, host)
+        if response.status != 200:
+            raise _token_error(response, host)
         try:
-            told = msgspec.json.decode(answer.body, type=_Token)
+            token = msgspec.json.decode(response.body, type=_Token)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            told = _Token("")
-        if not is_token(told.access_token):
+            token = _Token("")
+        if not is_token(token.access_token):
             # Outside of `except`: the decoder's own error may quote the token.
-            raise ExternalCatalogError(f"the token endpoint gave no token. host={host}")
-        lifetime = _DEFAULT_LIFETIME_SECONDS if told.expires_in is None else max(told.expires_in, 0)
+            raise ExternalCatalogError(f"the token endpoint returned no token. host={host}")
+        lifetime = _DEFAULT_LIFETIME_SECONDS if token.expires_in is None else max(token.expires_in, 0)
         margin = min(_MARGIN_SECONDS, lifetime // 10)
-        self._held, self._renew_ms = Secret(told.access_token), self._clock.now_ms() + (lifetime - margin) * 1000
-        return self._held
+        self._current, self._renew_ms = Secret(token.access_token), self._clock.now_ms() + (lifetime - margin) * 1000
+        return self._current
 
 
-def _refusal(answer: HttpResponse, host: str) -> Unavailable | Throttled:
-    """The error for an answer without a token. Its free text is dropped: it can quote what was sent."""
+def _token_error(response: HttpResponse, host: str) -> Unavailable | Throttled:
+    """The error for a response without a token. Its message is dropped: it can quote the request."""
     try:
-        code = msgspec.json.decode(answer.body, type=_Refusal).error
+        code = msgspec.json.decode(response.body, type=_ErrorDocument).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         code = ""
-    shown = code if isinstance(code, str) and code.replace("_", "").isalnum() and len(code) <= 64 else "unknown"
-    if answer.status == 429:
-        return Throttled(f"the token endpoint asks for a pause. host={host}")
-    if answer.status == 503:
+    error = code if isinstance(code, str) and code.replace("_", "").isalnum() and len(code) <= 64 else "unknown"
+    if response.status == 429:
+        return Throttled(f"the token endpoint throttles requests. host={host}")
+    if response.status == 503:
         return Unavailable(f"the token endpoint is not available. host={host}")
     return ExternalCatalogError(
-        f"the token endpoint refuses this server. host={host} status={answer.status} error={shown}"
+        f"the token endpoint rejects the client credentials. host={host} status={response.status} error={error}"
     )

@@ -8,7 +8,7 @@ from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.commits.service import Commits
 from lakebed.catalog.entries import Entries, LiveEntry, no_such_entry
-from lakebed.catalog.external.external_catalogs import check_own
+from lakebed.catalog.external.checks import check_internal_catalog
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables.files import TableFiles
@@ -127,7 +127,7 @@ class MaintenanceJobs:
     async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
         found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if action is Action.RUN_MAINTENANCE:
-            check_own(found.catalog, "maintain a table")
+            check_internal_catalog(found.catalog, "maintain a table")
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return LiveEntry(found.catalog, found.namespace, found.live)

@@ -14,7 +14,7 @@ from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, Serv
 from lakebed.catalog.access.directory_permissions import check_directory_rights
 from lakebed.catalog.catalogs.service import CatalogService
 from lakebed.catalog.entries import Entries, LiveEntry, NameLookup
-from lakebed.catalog.external.external_catalogs import check_own
+from lakebed.catalog.external.checks import check_internal_catalog
 from lakebed.catalog.identifiers import Identifier, check_identifier
 from lakebed.catalog.model import Catalog, EntryKind
 from lakebed.catalog.rows import LOCATIONS_WITHIN
@@ -85,7 +85,7 @@ class TaskAuthorization:
             if not spec.namespace and not spec.table:
                 catalog = await self._catalogs.find(self._f.meta, spec.warehouse)
                 await self._authorizer.check(caller, catalog, Action.CREATE_TABLE)
-                check_own(catalog, "run a job")
+                check_internal_catalog(catalog, "run a job")
                 return plain
         if spec.job is JobKind.TIER_STREAM:
             # It reads a stream with the rights of workers: only who may do what they do can have it done.
@@ -93,7 +93,7 @@ class TaskAuthorization:
         identifier = check_identifier(spec.namespace, spec.table)
         named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
         lookup = await self._entries.look_up(self._f.meta, spec.warehouse, identifier)
-        check_own(lookup.catalog, "run a job")
+        check_internal_catalog(lookup.catalog, "run a job")
         if spec.job is JobKind.IMPORT:
             await self._check_source(caller, lookup.catalog, identifier, options)
         if spec.job in _MAKES_TABLE and lookup.live is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.catalog import rows
-from lakebed.catalog.external.backing import served_here
+from lakebed.catalog.external.checks import reject_federated
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NoSuchCatalog, NotFound
 from lakebed.core.jobs import TaskSpec, decode_spec
@@ -31,7 +31,7 @@ class CatalogTasks:
             found = await tx.row(rows.CATALOG, spec.warehouse)
             if found is None:
                 raise NoSuchCatalog(f"no table bucket of this name: set streams.warehouse. warehouse={spec.warehouse}")
-            served_here(rows.catalog_from(found))
+            reject_federated(rows.catalog_from(found))
             return (await self._submissions.submit_one(tx, spec)).task_id
 
         return await self._meta.transact(work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebed.catalog.external.federation.model import Connection
+from lakebed.catalog.external.federation.model import CatalogConnection
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.connection_documents import ConnectionDocument, connection_document
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
@@ -51,18 +51,18 @@ async def try_connection(services: AdminServices, request: JsonRequest) -> Respo
     """Ask the catalog behind how it wants to be spoken to."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    manners = await services.federation.connections.try_out(request.caller, request.names["catalog"])
+    config = await services.federation.connections.try_out(request.caller, request.names["catalog"])
     return ok(
         {
-            "prefix": manners.prefix,
-            "namespace-separator": manners.separator,
-            "endpoints": sorted(manners.endpoints),
-            "keeps-idempotency-keys": manners.keeps_keys,
+            "prefix": config.prefix,
+            "namespace-separator": config.separator,
+            "endpoints": sorted(config.endpoints),
+            "keeps-idempotency-keys": config.keeps_idempotency_keys,
         }
     )
 
 
-def _document(connection: Connection) -> dict[str, Any]:
+def _document(connection: CatalogConnection) -> dict[str, Any]:
     return {
         "catalog": connection.name,
         "connectionConfigInfo": connection_document(connection),

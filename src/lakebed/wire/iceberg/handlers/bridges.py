@@ -12,12 +12,12 @@ from lakebed.catalog.external.bridges.model import (
     POLL_SECONDS,
     Bridge,
     BridgeConfig,
-    Bridged,
-    BridgedCatalogKind,
+    BridgedTable,
+    ExternalCatalogKind,
     SyncMode,
     SyncStatus,
 )
-from lakebed.catalog.external.bridges.syncing import SyncRequest
+from lakebed.catalog.external.bridges.sync_requests import SyncRequest
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.catalog.identifiers import Levels, display
 from lakebed.catalog.model import Entry
@@ -89,7 +89,7 @@ class _BridgeFields(StrictDocument, kw_only=True):
     auth: AuthDocument = msgspec.field(default_factory=AuthDocument)
     properties: dict[str, str] = msgspec.field(default_factory=dict)
 
-    def config(self, catalog: BridgedCatalogKind) -> BridgeConfig:
+    def config(self, catalog: ExternalCatalogKind) -> BridgeConfig:
         """What is configured, without the secrets."""
         auth = self.auth
         return BridgeConfig(
@@ -132,13 +132,13 @@ class _BridgeFields(StrictDocument, kw_only=True):
 class BridgeDocument(_BridgeFields, kw_only=True):
     """The body of a configuration."""
 
-    catalog: BridgedCatalogKind
+    catalog: ExternalCatalogKind
 
 
 class SyncDocument(_BridgeFields, kw_only=True):
     """The body of a sync: what it names of a configuration is a new one, and without a catalog it names none."""
 
-    catalog: BridgedCatalogKind | UnsetType = UNSET
+    catalog: ExternalCatalogKind | UnsetType = UNSET
     expected_version_token: Word | None = None
     expected_metadata_location: Location | None = None
     commit_id: Word = ""
@@ -220,7 +220,7 @@ async def sync_shown_again(services: IcebergServices, request: JsonRequest, entr
 
 def _sync_request(asked: SyncDocument) -> SyncRequest:
     config: BridgeConfig | None = None
-    if isinstance(asked.catalog, BridgedCatalogKind):
+    if isinstance(asked.catalog, ExternalCatalogKind):
         config = asked.config(asked.catalog)
     else:
         plain = SyncDocument()
@@ -256,7 +256,7 @@ def _loaded(entry: Entry, metadata: CachedMetadata) -> dict[str, Any]:
     }
 
 
-def _bridged(bridged: Bridged) -> dict[str, Any]:
+def _bridged(bridged: BridgedTable) -> dict[str, Any]:
     document: dict[str, Any] = {
         "table-bucket": bridged.catalog.name,
         "namespace": display(bridged.namespace.levels),
@@ -266,10 +266,10 @@ def _bridged(bridged: Bridged) -> dict[str, Any]:
         "capabilities": [
             {
                 "catalog": kind,
-                "status": "polling-supported" if kind.can_be_asked else "operator-sync-supported",
-                "reason": _REASONS[kind.can_be_asked],
+                "status": "polling-supported" if kind.is_readable else "operator-sync-supported",
+                "reason": _REASONS[kind.is_readable],
             }
-            for kind in BridgedCatalogKind
+            for kind in ExternalCatalogKind
         ],
         "unsupported-bridges": [],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.catalog.external.federation.model import Connection
+from lakebed.catalog.external.federation.model import CatalogConnection
 from lakebed.core.errors import NotSupported
 from lakebed.meta.seam import Transaction
 from lakebed.wire.http.message import Response
@@ -19,7 +19,7 @@ async def create_catalog(services: ManagementServices, request: JsonRequest) -> 
     """Make a catalog in a bucket of this server, or one that another catalog is behind."""
     asked = (await request.document(NewCatalog)).checked()
     behind = asked.connection_config_info
-    made: Connection | None = None
+    made: CatalogConnection | None = None
 
     async def connect(tx: Transaction, now_ms: int) -> None:
         nonlocal made
@@ -44,7 +44,7 @@ async def create_catalog(services: ManagementServices, request: JsonRequest) -> 
     return created(catalog_document(catalog, made))
 
 
-async def _connections(services: ManagementServices) -> dict[str, Connection]:
+async def _connections(services: ManagementServices) -> dict[str, CatalogConnection]:
     return {} if services.connections is None else await services.connections.of_all()
 
 

@@ -1,4 +1,4 @@
-"""Which configurations of a bridge make sense. Pure."""
+"""Validates configurations of bridges. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import InvalidInput
 from lakebed.iceberg.commits.builder import check_uuid
 
-from ..remote.checking import MAX_NAME_CHARS, check_address, check_auth
 from ..remote.model import AuthKind, RemoteSecrets
-from .model import BridgeConfig, BridgedCatalogKind, SyncMode
+from ..remote.validation import MAX_NAME_CHARS, check_address, check_auth
+from .model import BridgeConfig, ExternalCatalogKind, SyncMode
 
 MIN_POLL_SECONDS: Final = 1
 MAX_POLL_SECONDS: Final = 7 * 86_400
@@ -21,38 +21,39 @@ _FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f/\\]")
 
 
 def check_config(config: BridgeConfig, secrets: RemoteSecrets) -> None:
-    """Return if a bridge can be configured so. Raises InvalidInput that names the field."""
+    """Return if the configuration is valid. Raises InvalidInput that names the field."""
     _check_names(config)
     check_properties(config.properties)
     if config.external_table_uuid is not None:
         check_uuid(config.external_table_uuid)
     if config.metadata_location is not None:
         parse_location(config.metadata_location)
-    if config.sync_mode is SyncMode.POLL and not config.catalog.can_be_asked:
+    if config.sync_mode is SyncMode.POLL and not config.catalog.is_readable:
         raise InvalidInput(
-            f"a {config.catalog} is followed on an operator's word only; where it speaks the Iceberg REST protocol, it"
-            f" can be polled as {BridgedCatalogKind.REST}",
+            f"a {config.catalog} cannot be polled: sync it on request, or configure it as {ExternalCatalogKind.REST}"
+            " if it serves the Iceberg REST protocol",
             argument="sync-mode",
         )
     if not MIN_POLL_SECONDS <= config.poll_seconds <= MAX_POLL_SECONDS:
         raise InvalidInput(
-            f"poll-interval-seconds is from {MIN_POLL_SECONDS} to {MAX_POLL_SECONDS}", argument="poll-interval-seconds"
+            f"poll-interval-seconds must be from {MIN_POLL_SECONDS} to {MAX_POLL_SECONDS}",
+            argument="poll-interval-seconds",
         )
-    if config.catalog is BridgedCatalogKind.REST:
-        check_address(config.address, config.auth, what=f"{BridgedCatalogKind.REST} catalog")
+    if config.catalog is ExternalCatalogKind.REST:
+        check_address(config.address, config.auth, what=f"{ExternalCatalogKind.REST} catalog")
     elif config.uri or config.warehouse or config.auth.kind is not AuthKind.NONE:
-        raise InvalidInput(f"uri, warehouse and auth are of {BridgedCatalogKind.REST} only", argument="uri")
-    if config.catalog is BridgedCatalogKind.FOLDER:
+        raise InvalidInput(f"uri, warehouse and auth require catalog {ExternalCatalogKind.REST}", argument="uri")
+    if config.catalog is ExternalCatalogKind.FOLDER:
         if not parse_location(config.folder).key.strip("/"):
-            raise InvalidInput("metadata-folder names a folder in a bucket", argument="metadata-folder")
+            raise InvalidInput("metadata-folder must be a folder in a bucket", argument="metadata-folder")
     elif config.folder:
-        raise InvalidInput(f"metadata-folder is of {BridgedCatalogKind.FOLDER} only", argument="metadata-folder")
+        raise InvalidInput(f"metadata-folder requires catalog {ExternalCatalogKind.FOLDER}", argument="metadata-folder")
     check_auth(config.auth, secrets)
 
 
 def _check_names(config: BridgeConfig) -> None:
-    if config.catalog is not BridgedCatalogKind.FOLDER and not (config.external_namespace and config.external_table):
-        raise InvalidInput("external-namespace and external-table are missing", argument="external-table")
+    if config.catalog is not ExternalCatalogKind.FOLDER and not (config.external_namespace and config.external_table):
+        raise InvalidInput("external-namespace and external-table are required", argument="external-table")
     named = [("external-namespace", level) for level in config.external_namespace]
     if config.external_table:
         named.append(("external-table", config.external_table))
@@ -61,11 +62,11 @@ def _check_names(config: BridgeConfig) -> None:
     for field, value in named:
         if not 0 < len(value) <= MAX_NAME_CHARS or _FORBIDDEN.search(value):
             raise InvalidInput(
-                f"{field} has 1 to {MAX_NAME_CHARS} characters, none of them a slash or a control character",
+                f"{field} must have 1 to {MAX_NAME_CHARS} characters without slashes or control characters",
                 argument=field,
             )
     token = config.external_version_token
     if token is not None and (not 0 < len(token) <= MAX_NAME_CHARS or "\0" in token):
         raise InvalidInput(
-            f"external-version-token has 1 to {MAX_NAME_CHARS} characters", argument="external-version-token"
+            f"external-version-token must have 1 to {MAX_NAME_CHARS} characters", argument="external-version-token"
         )

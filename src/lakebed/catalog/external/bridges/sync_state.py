@@ -1,4 +1,4 @@
-"""Records what came of a look at the other side."""
+"""Records the results of syncs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lakebed.objects.model import Caller
 
 from . import rows
 from .decision import next_pause_seconds
-from .model import Bridge, Bridged, BridgeState, SyncMode, SyncStatus, encode_state
+from .model import Bridge, BridgedTable, BridgeState, SyncMode, SyncStatus, encode_state
 from .service import Bridges
 
 _MAX_MESSAGE_CHARS = 1000
 
 
-class Outcomes:
+class SyncStates:
     """Writes the states of bridges."""
 
     def __init__(self, object_context: ObjectContext, bridges: Bridges) -> None:
@@ -29,7 +29,7 @@ class Outcomes:
         self._bridges = bridges
 
     def synced(self, entry: Entry, status: SyncStatus, action: str) -> BridgeState:
-        """The state of a bridge whose table is where the other side is."""
+        """The state of a bridge whose table equals the external table."""
         now_ms = self._f.clock.now_ms()
         return BridgeState(
             status=status,
@@ -47,16 +47,16 @@ class Outcomes:
         if is_new:
             await self._bridges.put(tx, recorded)
         elif not await self._set_state(tx, recorded):
-            raise CommitConflict("the bridge was configured anew, or removed, while it was followed")
+            raise CommitConflict("the bridge was reconfigured or removed during the sync")
         return recorded
 
-    async def fail(self, caller: Caller, bridged: Bridged, bridge: Bridge, error: LakebedError) -> None:
-        """Record what went wrong, and tell of it if it is news. A bridge that was configured anew is left alone."""
+    async def fail(self, caller: Caller, bridged: BridgedTable, bridge: Bridge, error: LakebedError) -> None:
+        """Record a failure, with an event if the status changed. A bridge reconfigured meanwhile stays unchanged."""
         f, before = self._f, bridge.state
         now_ms = f.clock.now_ms()
         state = msgspec.structs.replace(
             before,
-            status=status_of(error),
+            status=sync_status(error),
             message=str(error)[:_MAX_MESSAGE_CHARS],
             checked_ms=now_ms,
             failures=before.failures + 1,
@@ -94,8 +94,8 @@ class Outcomes:
         return self._f.clock.now_ms() + next_pause_seconds(bridge.config.poll_seconds, state.failures) * 1000
 
 
-def status_of(error: LakebedError) -> SyncStatus:
-    """What a look came to that ended with an error."""
+def sync_status(error: LakebedError) -> SyncStatus:
+    """The status of a sync that failed."""
     if isinstance(error, CommitConflict):
         return SyncStatus.CONFLICT
     if isinstance(error, NotFound):

@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from lakebed.catalog.external.bridges.following import OPERATION, Synced
-from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, BridgedCatalogKind, SyncStatus
-from lakebed.catalog.external.bridges.syncing import SyncRequest
+from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, ExternalCatalogKind, SyncStatus
+from lakebed.catalog.external.bridges.sync import SYNC_OPERATION, SyncResult
+from lakebed.catalog.external.bridges.sync_requests import SyncRequest
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NotFound, Unavailable
 from lakebed.net.http import Http
@@ -19,7 +19,7 @@ AS_ROOT = Mutation(ROOT)
 
 async def sync(
     catalog: CatalogHarness, request: SyncRequest, http: Http = no_network, mutation: Mutation = AS_ROOT
-) -> Synced:
+) -> SyncResult:
     syncing = extended(catalog, http).tables.syncing
     return await syncing.sync(mutation, "lake", name(), request, catalog.store.clock.now_ms())
 
@@ -30,7 +30,7 @@ async def bridge_of(catalog: CatalogHarness) -> Bridge:
     return found
 
 
-async def first_sync(catalog: CatalogHarness, history: History) -> Synced:
+async def first_sync(catalog: CatalogHarness, history: History) -> SyncResult:
     return await sync(catalog, SyncRequest(OPERATED, metadata_at=history.files[1]))
 
 
@@ -63,7 +63,7 @@ async def test_table_follows_on_an_operator_s_word(catalog: CatalogHarness) -> N
     assert (entry.metadata_at, entry.generation) == (history.files[3], 2)
     assert len((await catalog.metadata(name())).snapshots) == 3
     _, event = (await catalog.told())[-1]
-    assert event.operation == OPERATION
+    assert event.operation == SYNC_OPERATION
 
 
 async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: CatalogHarness) -> None:
@@ -146,7 +146,7 @@ async def test_other_catalog_is_asked_where_nobody_says(light_catalog: CatalogHa
     synced = await sync(catalog, SyncRequest(), neighbour)
     assert (synced.status, synced.committed.entry.metadata_at) == (SyncStatus.COMMITTED, history.files[3])
     await catalog.commit(name(), set_properties(a="1"))
-    with pytest.raises(CommitConflict, match="committed to here"):
+    with pytest.raises(CommitConflict, match="has commits since the last sync"):
         await sync(catalog, SyncRequest(), neighbour)
     neighbour.failure = Unavailable("no answer")
     with pytest.raises(Unavailable):
@@ -167,14 +167,14 @@ async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: Cata
     history = await foreign_history(catalog)
     request = SyncRequest(OPERATED, metadata_at=history.files[1])
     see = "s3tables:GetTableMetadataLocation"
-    for rights in (
+    for data_access in (
         (see,),
         (see, "s3tables:CreateTable"),
         ("s3tables:CreateTable", "s3:*"),
         (see, "s3tables:CreateTable", "s3:GetObject"),
     ):
         with pytest.raises(AccessDenied):
-            await sync(catalog, request, mutation=Mutation(may(*rights)))
+            await sync(catalog, request, mutation=Mutation(may(*data_access)))
     maker = may(see, "s3tables:CreateTable", "s3:*")
     await sync(catalog, request, mutation=Mutation(maker))
     async with catalog.unchanged():
@@ -198,6 +198,6 @@ async def test_folder_is_synced_from(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     folder = history.files[0].rpartition("/")[0]
-    config = BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder=folder)
+    config = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder=folder)
     synced = await sync(catalog, SyncRequest(config))
     assert synced.committed.entry.metadata_at == history.files[-1]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.catalog.external.remote.checking import check_address, check_auth
 from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
+from lakebed.catalog.external.remote.validation import check_address, check_auth
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
 

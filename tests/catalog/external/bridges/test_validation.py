@@ -7,27 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.catalog.external.bridges.configuration import check_config
 from lakebed.catalog.external.bridges.model import (
     BridgeConfig,
-    BridgedCatalogKind,
+    ExternalCatalogKind,
     SyncMode,
     decode_config,
     encode_config,
 )
+from lakebed.catalog.external.bridges.validation import check_config
 from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
 
-OPERATED = BridgeConfig(catalog=BridgedCatalogKind.POLARIS, external_namespace=("ns",), external_table="t")
+OPERATED = BridgeConfig(catalog=ExternalCatalogKind.POLARIS, external_namespace=("ns",), external_table="t")
 REST = BridgeConfig(
-    catalog=BridgedCatalogKind.REST,
+    catalog=ExternalCatalogKind.REST,
     external_namespace=("a", "b"),
     external_table="t",
     uri="https://catalog.example/iceberg",
     sync_mode=SyncMode.POLL,
 )
-FOLDER = BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder="s3://lake/t/metadata", sync_mode=SyncMode.POLL)
+FOLDER = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder="s3://lake/t/metadata", sync_mode=SyncMode.POLL)
 BEARER = RemoteAuth(kind=AuthKind.BEARER)
 SIGV4 = RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AKID", region="us-east-1", service="s3tables")
 TOKEN = RemoteSecrets(token=Secret("t0k3n"))
@@ -42,7 +42,7 @@ def changed(config: BridgeConfig, **changes: Any) -> BridgeConfig:
     ("config", "secrets"),
     [
         (OPERATED, NO_SECRETS),
-        (changed(OPERATED, catalog=BridgedCatalogKind.HIVE, metadata_location="s3://b/m.metadata.json"), NO_SECRETS),
+        (changed(OPERATED, catalog=ExternalCatalogKind.HIVE, metadata_location="s3://b/m.metadata.json"), NO_SECRETS),
         (REST, NO_SECRETS),
         (changed(REST, auth=BEARER), TOKEN),
         (changed(REST, auth=BEARER, uri="http://127.0.0.1:8181"), TOKEN),
@@ -111,6 +111,6 @@ def test_secrets_do_not_show_themselves() -> None:
     assert not NO_SECRETS
 
 
-@given(st.builds(BridgeConfig, catalog=st.sampled_from(BridgedCatalogKind), external_table=st.text(), uri=st.text()))
+@given(st.builds(BridgeConfig, catalog=st.sampled_from(ExternalCatalogKind), external_table=st.text(), uri=st.text()))
 def test_configuration_comes_back_as_it_was_stored(config: BridgeConfig) -> None:
     assert decode_config(encode_config(config)) == config

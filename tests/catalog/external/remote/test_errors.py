@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.catalog.external.remote.failures import BY_TYPE, MAX_WORDS, Meant, refusal_by_kind, refusal_of
+from lakebed.catalog.external.remote.errors import (
+    ERRORS_BY_TYPE,
+    MAX_MESSAGE_CHARS,
+    StatusMapping,
+    redacted_error,
+    response_error,
+)
 from lakebed.core import errors as e
 from lakebed.net.http import HttpResponse
 from lakebed.wire.json.errors import ERROR_MODELS
@@ -19,11 +25,11 @@ def answer(status: int, kind: str = "", message: str = "its words") -> HttpRespo
     return HttpResponse(status, json.dumps({"error": {"message": message, "type": kind, "code": status}}).encode())
 
 
-@pytest.mark.parametrize("kind", sorted(BY_TYPE))
+@pytest.mark.parametrize("kind", sorted(ERRORS_BY_TYPE))
 def test_types_that_are_known_go_out_as_they_came_in(kind: str) -> None:
-    status = on_the_wire(BY_TYPE[kind]("")).status
-    error = refusal_of(answer(status, kind), HOST, changes=True)
-    assert type(error) is BY_TYPE[kind]
+    status = on_the_wire(ERRORS_BY_TYPE[kind]("")).status
+    error = response_error(answer(status, kind), HOST, changes=True)
+    assert type(error) is ERRORS_BY_TYPE[kind]
     assert str(error) == "its words"
     named = on_the_wire(error).type
     assert kind in (named, named.replace("Such", "SuchIceberg"), "SlowDownException")
@@ -34,7 +40,7 @@ def test_types_that_are_known_go_out_as_they_came_in(kind: str) -> None:
     [(500, "CommitFailedException"), (502, "AlreadyExistsException"), (504, "NoSuchTableException"), (200, "X")],
 )
 def test_type_is_believed_with_its_status_only(status: int, kind: str) -> None:
-    error = refusal_of(answer(status, kind), HOST, changes=True)
+    error = response_error(answer(status, kind), HOST, changes=True)
     if status >= 500:
         assert isinstance(error, e.ExternalCatalogError)
         assert error.undecided
@@ -43,21 +49,23 @@ def test_type_is_believed_with_its_status_only(status: int, kind: str) -> None:
 @pytest.mark.parametrize("status", [500, 502, 504, 505, 520])
 def test_failure_leaves_a_change_open_and_a_read_not(status: int) -> None:
     for changes in (True, False):
-        error = refusal_of(answer(status), HOST, changes=changes)
+        error = response_error(answer(status), HOST, changes=changes)
         assert isinstance(error, e.ExternalCatalogError)
         assert error.undecided is changes
         assert "its words" in str(error)
 
 
 def test_plain_statuses_mean_what_the_operation_says() -> None:
-    meant = Meant(e.NoSuchView, e.AlreadyExists)
-    assert isinstance(refusal_of(HttpResponse(404, b""), HOST, changes=False, meant=meant), e.NoSuchView)
-    assert isinstance(refusal_of(HttpResponse(409, b"{}"), HOST, changes=True, meant=meant), e.AlreadyExists)
-    assert isinstance(refusal_of(HttpResponse(409, b"<html>"), HOST, changes=True), e.CommitConflict)
+    mapping = StatusMapping(e.NoSuchView, e.AlreadyExists)
+    assert isinstance(response_error(HttpResponse(404, b""), HOST, changes=False, mapping=mapping), e.NoSuchView)
+    assert isinstance(response_error(HttpResponse(409, b"{}"), HOST, changes=True, mapping=mapping), e.AlreadyExists)
+    assert isinstance(response_error(HttpResponse(409, b"<html>"), HOST, changes=True), e.CommitConflict)
 
 
 def test_what_is_about_this_server_is_not_told_to_the_caller() -> None:
-    error = refusal_of(answer(401, "NotAuthorizedException", "token of lakebed-service expired"), HOST, changes=True)
+    error = response_error(
+        answer(401, "NotAuthorizedException", "token of lakebed-service expired"), HOST, changes=True
+    )
     assert isinstance(error, e.ExternalCatalogError)
     assert not error.undecided
     assert "lakebed-service" not in str(error)
@@ -65,9 +73,9 @@ def test_what_is_about_this_server_is_not_told_to_the_caller() -> None:
 
 def test_words_come_without_traces_and_end_somewhere() -> None:
     traced = "no such thing\n\tat org.example.Thing.run(Thing.java:7)\n\tat more"
-    assert str(refusal_of(answer(400, message=traced), HOST, changes=False)) == "no such thing"
-    assert len(str(refusal_of(answer(400, message="x" * 99_999), HOST, changes=False))) == MAX_WORDS
-    assert "\x1b" not in str(refusal_of(answer(400, message="a\x1b[31mb"), HOST, changes=False))
+    assert str(response_error(answer(400, message=traced), HOST, changes=False)) == "no such thing"
+    assert len(str(response_error(answer(400, message="x" * 99_999), HOST, changes=False))) == MAX_MESSAGE_CHARS
+    assert "\x1b" not in str(response_error(answer(400, message="a\x1b[31mb"), HOST, changes=False))
 
 
 @given(
@@ -76,10 +84,10 @@ def test_words_come_without_traces_and_end_somewhere() -> None:
     st.booleans(),
 )
 def test_whatever_comes_becomes_an_error_of_ours(status: int, body: bytes, changes: bool) -> None:
-    error = refusal_of(HttpResponse(status, body), HOST, changes=changes)
+    error = response_error(HttpResponse(status, body), HOST, changes=changes)
     assert on_the_wire(error).status >= 400
     if changes and status >= 500 and status not in (501, 503, 507):
         # Never a 4xx, which would say that nothing was changed.
         assert on_the_wire(error).type == "CommitStateUnknownException"
-    assert isinstance(refusal_by_kind(HttpResponse(status, body), HOST), e.LakebedError)
+    assert isinstance(redacted_error(HttpResponse(status, body), HOST), e.LakebedError)
     assert type(error) is e.ExternalCatalogError or any(kind in ERROR_MODELS for kind in type(error).__mro__)

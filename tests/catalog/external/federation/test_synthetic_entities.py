@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from lakebed.catalog import rows
-from lakebed.catalog.external.federation.facades import (
-    find_facade,
-    forget_all,
-    forget_entry,
-    forget_namespace,
-    record_entry,
-    record_namespace,
-    rename_entry,
+from lakebed.catalog.external.federation.synthetic_entities import (
+    drop_synthetic_entities,
+    drop_synthetic_entry,
+    drop_synthetic_namespace,
+    ensure_synthetic_entry,
+    ensure_synthetic_namespace,
+    find_synthetic_entry,
+    rename_synthetic_entry,
 )
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
@@ -43,13 +43,13 @@ class Behind:
         await self.meta.transact(work)
 
     async def record(self, identifier: Identifier, kind: EntryKind = EntryKind.TABLE) -> str:
-        await self.run(lambda tx: record_entry(tx, self.id, identifier, kind, NOW))
+        await self.run(lambda tx: ensure_synthetic_entry(tx, self.id, identifier, kind, NOW))
         found = await self.find(identifier, kind)
         assert found is not None
         return found
 
     async def find(self, identifier: Identifier, kind: EntryKind = EntryKind.TABLE) -> str | None:
-        return await find_facade(self.meta, self.id, identifier, kind)
+        return await find_synthetic_entry(self.meta, self.id, identifier, kind)
 
     async def paths(self) -> list[str]:
         found = await self.meta.rows("SELECT path FROM namespaces WHERE warehouse = ? ORDER BY path", self.id)
@@ -116,26 +116,26 @@ async def test_grants_go_along_with_a_name_and_go_with_what_is_gone(behind: Behi
     moved, displaced = await behind.record(T), await behind.record(U)
     await behind.grant(moved)
     await behind.grant(displaced)
-    await behind.run(lambda tx: rename_entry(tx, behind.id, T, U, EntryKind.TABLE, NOW))
+    await behind.run(lambda tx: rename_synthetic_entry(tx, behind.id, T, U, EntryKind.TABLE, NOW))
     assert await behind.find(U) == moved
     assert await behind.find(T) is None
     left = await behind.meta.rows("SELECT entry FROM grants WHERE entry IS NOT NULL")
     assert left == [(moved,)]
     before = await behind.changes()
-    await behind.run(lambda tx: forget_entry(tx, behind.id, U))
+    await behind.run(lambda tx: drop_synthetic_entry(tx, behind.id, U))
     assert await behind.changes() == before + 1
     assert await behind.meta.rows("SELECT entry FROM grants WHERE entry IS NOT NULL") == []
-    await behind.run(lambda tx: forget_entry(tx, behind.id, U))
+    await behind.run(lambda tx: drop_synthetic_entry(tx, behind.id, U))
     assert await behind.changes() == before + 1
 
 
 async def test_namespace_goes_with_all_inside_it_and_nothing_beside(behind: Behind) -> None:
     await behind.record(T)
-    await behind.run(lambda tx: record_namespace(tx, behind.id, ("a\u0020", "x"), NOW))
-    await behind.run(lambda tx: record_namespace(tx, behind.id, ("ab",), NOW))
-    await behind.run(lambda tx: forget_namespace(tx, behind.id, ("a",)))
+    await behind.run(lambda tx: ensure_synthetic_namespace(tx, behind.id, ("a\u0020", "x"), NOW))
+    await behind.run(lambda tx: ensure_synthetic_namespace(tx, behind.id, ("ab",), NOW))
+    await behind.run(lambda tx: drop_synthetic_namespace(tx, behind.id, ("a",)))
     assert await behind.paths() == ["a ", "a \x1fx", "ab"]
-    await behind.run(lambda tx: forget_all(tx, behind.id))
+    await behind.run(lambda tx: drop_synthetic_entities(tx, behind.id))
     assert await behind.paths() == []
     # Other catalogs keep theirs.
     assert await behind.meta.rows("SELECT path FROM namespaces") == [("ns",)]
