@@ -1,4 +1,4 @@
-"""What another catalog tells an external one: followed in the sender's order, whatever order it arrives in."""
+"""Notifications apply in the sender's order, in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Sender:
         )
 
     def at(self, version: int) -> str:
-        """Where a version of the table is."""
+        """The metadata location of a version of the table."""
         return f"s3://sea/mirror/files/t/metadata/{version}.metadata.json"
 
     async def tell(
         self,
         kind: NotificationKind,
-        told_at: int,
+        timestamp: int,
         version: int = 1,
         *,
         at: str = "",
@@ -61,11 +61,11 @@ class Sender:
         warehouse: str = "mirror",
         table: Identifier = T,
     ) -> None:
-        told = Notification(kind, told_at, uuid or self.uuid, at or self.at(version))
+        told = Notification(kind, timestamp, uuid or self.uuid, at or self.at(version))
         await self.notifications.receive(Mutation(caller), warehouse, table, told)
 
     async def version(self, table: Identifier = T) -> str | None:
-        """The file that the table is at; None if there is no table."""
+        """The metadata location of the table; None without a table."""
         try:
             found = await self.catalog.entries.find(self.catalog.store.meta, "mirror", table)
         except NoSuchNamespace:
@@ -73,7 +73,7 @@ class Sender:
         return None if found.live is None else found.live.metadata_at
 
     async def names(self) -> list[tuple[str, ...]]:
-        """The namespaces at the top."""
+        """The top-level namespaces."""
         page = await self.catalog.namespaces.list(ROOT, "mirror", (), after="", limit=10)
         return [one.levels for one in page.namespaces]
 
@@ -95,13 +95,13 @@ async def sender(catalog: CatalogHarness) -> Sender:
     return await open_sender(catalog)
 
 
-async def test_create_makes_the_table_and_the_namespaces_on_the_way(sender: Sender) -> None:
+async def test_create_registers_the_table_and_creates_its_namespaces(sender: Sender) -> None:
     await sender.tell(NotificationKind.CREATE, 10)
     assert await sender.version() == sender.at(1)
     assert await sender.names() == [("a",)]
 
 
-async def test_update_moves_the_pointer_and_is_as_good_as_create(sender: Sender) -> None:
+async def test_update_moves_the_pointer_or_registers_the_table(sender: Sender) -> None:
     await sender.tell(NotificationKind.UPDATE, 10, 1)
     await sender.tell(NotificationKind.CREATE, 11, 2)
     await sender.tell(NotificationKind.UPDATE, 12, 3)
@@ -109,13 +109,13 @@ async def test_update_moves_the_pointer_and_is_as_good_as_create(sender: Sender)
 
 
 @pytest.mark.parametrize("kind", [NotificationKind.CREATE, NotificationKind.UPDATE, NotificationKind.DROP])
-@pytest.mark.parametrize("told_at", [10, 9])
-async def test_what_is_not_newer_is_refused_and_changes_nothing(
-    sender: Sender, kind: NotificationKind, told_at: int
+@pytest.mark.parametrize("timestamp", [10, 9])
+async def test_notification_that_is_not_newer_is_refused(
+    sender: Sender, kind: NotificationKind, timestamp: int
 ) -> None:
     await sender.tell(NotificationKind.CREATE, 10)
     with pytest.raises(AlreadyExists, match="newer notification"):
-        await sender.tell(kind, told_at, 2)
+        await sender.tell(kind, timestamp, 2)
     assert await sender.version() == sender.at(1)
 
 
@@ -129,7 +129,7 @@ async def test_order_survives_a_drop(sender: Sender) -> None:
     assert await sender.version() == sender.at(3)
 
 
-async def test_drop_of_what_is_unknown_is_remembered_too(sender: Sender) -> None:
+async def test_drop_of_an_unknown_table_is_remembered(sender: Sender) -> None:
     await sender.tell(NotificationKind.DROP, 20)
     with pytest.raises(AlreadyExists):
         await sender.tell(NotificationKind.CREATE, 19)
@@ -163,7 +163,7 @@ async def test_validation_changes_nothing(sender: Sender) -> None:
         ("", "9c12d441-03fe-4693-9a96-a0705ddf69c1", "another table"),
     ],
 )
-async def test_metadata_that_cannot_be_the_tables_is_refused(sender: Sender, at: str, uuid: str, why: str) -> None:
+async def test_metadata_of_another_table_or_place_is_refused(sender: Sender, at: str, uuid: str, why: str) -> None:
     body = await sender.catalog.store.get("sea", "mirror/files/t/metadata/1.metadata.json")
     await sender.catalog.store.put("sea", "mirror/other/1.metadata.json", body)
     with pytest.raises(InvalidInput, match=why):
@@ -172,12 +172,12 @@ async def test_metadata_that_cannot_be_the_tables_is_refused(sender: Sender, at:
     await sender.tell(NotificationKind.CREATE, 10)  # what was refused does not count
 
 
-async def test_other_catalogs_take_none(sender: Sender) -> None:
-    with pytest.raises(InvalidInput, match="only external ones"):
+async def test_internal_catalogs_accept_no_notifications(sender: Sender) -> None:
+    with pytest.raises(InvalidInput, match="only external catalogs"):
         await sender.tell(NotificationKind.CREATE, 10, warehouse="source")
 
 
-async def test_it_takes_all_of_the_rights_on_the_catalog_and_nothing_else(sender: Sender) -> None:
+async def test_sending_requires_all_privileges_on_the_catalog(sender: Sender) -> None:
     key = f"catalog {(await sender.catalog.catalogs.find(sender.catalog.store.meta, 'mirror')).id}"
     for missing in SENDING:
         caller = holding(*((key, one) for one in SENDING if one is not missing))
@@ -189,16 +189,16 @@ async def test_it_takes_all_of_the_rights_on_the_catalog_and_nothing_else(sender
 
 
 @pytest.mark.parametrize("arriving", list(permutations([(1, "CREATE"), (2, "UPDATE"), (3, "DROP"), (4, "CREATE")])))
-async def test_whatever_the_order_of_arrival_the_newest_word_holds(
+async def test_newest_notification_wins_in_any_order_of_arrival(
     light_catalog: CatalogHarness, arriving: tuple[tuple[int, str], ...]
 ) -> None:
     sender = await open_sender(light_catalog)
     newest = 0
-    for told_at, kind in arriving:
-        if told_at > newest:
-            newest = told_at
-            await sender.tell(NotificationKind(kind), told_at, min(told_at, 3))
+    for timestamp, kind in arriving:
+        if timestamp > newest:
+            newest = timestamp
+            await sender.tell(NotificationKind(kind), timestamp, min(timestamp, 3))
         else:
             with pytest.raises(AlreadyExists):
-                await sender.tell(NotificationKind(kind), told_at, min(told_at, 3))
+                await sender.tell(NotificationKind(kind), timestamp, min(timestamp, 3))
     assert await sender.version() == sender.at(3)

@@ -1,7 +1,7 @@
-"""Notifications: another catalog tells an external one what became of its tables.
+"""Notifications: another catalog reports changes of its tables to an external catalog of this server.
 
-The sender's timestamps order what is told of a name, whatever order it arrives in: what is not newer than the last that
-was admitted is refused, and a drop is remembered, so that an old message cannot bring a dropped table back.
+The sender's timestamps order the notifications of a name: one that is not newer than the last accepted one is refused.
+A drop is remembered too, so that a late notification cannot restore a dropped table.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from ..tables.drops import Dropping
 from ..tables.registration import TableRegistration
 
 _LAST: Final = "SELECT told_at FROM notified_names WHERE warehouse = ? AND path = ? AND name = ?"
-_ADMIT: Final = (
+_ACCEPT: Final = (
     "INSERT INTO notified_names (warehouse, path, name, told_at) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (warehouse, path, name) DO UPDATE SET told_at = excluded.told_at"
 )
 
 
 class NotificationKind(StrEnum):
-    """What is told."""
+    """The kind of a notification, as Polaris defines it."""
 
     UNKNOWN = "UNKNOWN"
-    """Nothing that anybody could act on. The contract has it, and takes it."""
+    """Accepted without effect."""
     CREATE = "CREATE"
     UPDATE = "UPDATE"
     DROP = "DROP"
     VALIDATE = "VALIDATE"
-    """Nothing yet: the sender asks whether it could."""
+    """A check that changes nothing: whether the sender could create the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What another catalog tells of a table."""
+    """A change of a table in another catalog."""
 
     kind: NotificationKind
-    told_at: int
-    """By the sender's clock: in which order things happened there."""
+    timestamp: int
+    """By the sender's clock: orders the notifications of a name."""
     uuid: str
     metadata_at: str
 
 
 class NotificationReceiver:
-    """Takes notifications."""
+    """Applies notifications."""
 
     def __init__(
         self,
@@ -77,14 +77,16 @@ class NotificationReceiver:
         self._registration = registration
         self._dropping = dropping
 
-    async def receive(self, mutation: Mutation, catalog_name: str, identifier: Identifier, told: Notification) -> None:
-        """Do what follows from what is told.
+    async def receive(
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, notification: Notification
+    ) -> None:
+        """Apply a notification.
 
-        Raises InvalidInput in a catalog that is not external, and for metadata that cannot be its; AlreadyExists for
-        what is not newer than what was told of the name before.
+        Raises InvalidInput for a catalog that is not external, and for metadata outside its locations; AlreadyExists
+        if the notification is not newer than the last one of the name.
         """
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
-        # One set for all kinds, and on the whole catalog: who tells of tables decides what the catalog holds.
+        # All kinds require one set of privileges, on the whole catalog: the sender decides what the catalog contains.
         await self._authorizer.check(
             mutation.caller,
             catalog,
@@ -94,45 +96,51 @@ class NotificationReceiver:
         )
         if not catalog.is_external:
             raise InvalidInput(
-                f"the catalog moves the pointers of its tables itself: only external ones are told of theirs."
-                f" catalog={catalog_name}",
+                f"only external catalogs accept notifications; this one is internal. catalog={catalog_name}",
                 argument="catalog",
             )
-        if told.kind is NotificationKind.UNKNOWN:
+        if notification.kind is NotificationKind.UNKNOWN:
             return
-        if told.kind is NotificationKind.DROP:
-            await self._drop(mutation, catalog, identifier, told)
+        if notification.kind is NotificationKind.DROP:
+            await self._drop(mutation, catalog, identifier, notification)
             return
-        check_location(catalog, told.metadata_at)
-        if told.kind is not NotificationKind.VALIDATE:
-            await self._follow(mutation, catalog, identifier, told)
+        check_location(catalog, notification.metadata_at)
+        if notification.kind is not NotificationKind.VALIDATE:
+            await self._apply(mutation, catalog, identifier, notification)
 
-    async def _follow(self, mutation: Mutation, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
-        # Before anything is read or made for it; and once more with the change, which another may have overtaken.
-        await _check_newer(self._f.meta, catalog, identifier, told)
+    async def _apply(
+        self, mutation: Mutation, catalog: Catalog, identifier: Identifier, notification: Notification
+    ) -> None:
+        # Before anything is read or created; checked again in the transaction, which another may have overtaken.
+        await _check_newer(self._f.meta, catalog, identifier, notification)
         await self._namespaces.ensure(mutation.caller, catalog.name, identifier.namespace)
         found = await self._entries.find(self._f.meta, catalog.name, identifier)
 
-        async def admit(tx: Transaction, entry: Entry) -> None:
-            await _admit(tx, catalog, identifier, told)
+        async def accept(tx: Transaction, entry: Entry) -> None:
+            await _accept(tx, catalog, identifier, notification)
 
-        await self._registration.adopt_table(mutation, found, identifier, told.metadata_at, told.uuid, also=admit)
+        await self._registration.adopt_table(
+            mutation, found, identifier, notification.metadata_at, notification.uuid, also=accept
+        )
 
-    async def _drop(self, mutation: Mutation, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
-        async def admit(tx: Transaction) -> None:
-            await _admit(tx, catalog, identifier, told)
+    async def _drop(
+        self, mutation: Mutation, catalog: Catalog, identifier: Identifier, notification: Notification
+    ) -> None:
+        async def accept(tx: Transaction) -> None:
+            await _accept(tx, catalog, identifier, notification)
 
-        await self._dropping.forget(mutation, catalog.name, identifier, also=admit)
-
-
-async def _admit(tx: Transaction, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
-    await _check_newer(tx, catalog, identifier, told)
-    await tx.run(_ADMIT, catalog.id, path_of(identifier.namespace), identifier.name, told.told_at)
+        await self._dropping.forget(mutation, catalog.name, identifier, also=accept)
 
 
-async def _check_newer(reader: Reader, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
+async def _accept(tx: Transaction, catalog: Catalog, identifier: Identifier, notification: Notification) -> None:
+    await _check_newer(tx, catalog, identifier, notification)
+    await tx.run(_ACCEPT, catalog.id, path_of(identifier.namespace), identifier.name, notification.timestamp)
+
+
+async def _check_newer(reader: Reader, catalog: Catalog, identifier: Identifier, notification: Notification) -> None:
     row = await reader.row(_LAST, catalog.id, path_of(identifier.namespace), identifier.name)
-    if row is not None and told.told_at <= row[0]:
+    if row is not None and notification.timestamp <= row[0]:
         raise AlreadyExists(
-            f"a newer notification was sent for the table: {identifier}. timestamp={told.told_at} last={row[0]}"
+            "a newer notification of the table was accepted before."
+            f" table={identifier} timestamp={notification.timestamp} last={row[0]}"
         )

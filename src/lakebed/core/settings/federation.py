@@ -1,4 +1,4 @@
-"""The part of the tree that is about other catalogs: behind this one, and followed by bridges."""
+"""Settings of external catalogs: federation and bridges."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .kinds import SECONDS, Within
 
 @dataclass(frozen=True, slots=True)
 class FederationSettings:
-    """Other Iceberg REST catalogs that this server speaks to."""
+    """External Iceberg REST catalogs."""
 
     hosts: tuple[str, ...] = ()
-    """Hosts that connections and bridges may lead to: `catalog.example`, `catalog.example:8181`, `*.example`, or `*`.
-    Empty: none."""
+    """Allowed hosts of connections and bridges: `catalog.example`, `catalog.example:8181`, `*.example`, or `*`.
+    Empty: none, and no catalog can be federated."""
 
     timeout: Annotated[float, SECONDS, Within(0.1, 600)] = 30.0
-    """How long another catalog may take to answer."""
+    """Timeout of a request to the external catalog of a federated catalog."""
 
     ca_bundle: Path | None = None
-    """Certificates of the authorities that vouch for other catalogs, in place of the system's."""
+    """Certificate authorities that replace those of the system for external catalogs."""

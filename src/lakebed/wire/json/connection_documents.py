@@ -20,12 +20,12 @@ from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAu
 from lakebed.core.errors import InvalidInput, NotSupported
 from lakebed.core.secrets import Secret
 
-SERVED_TYPE: Final = "ICEBERG_REST"
+SUPPORTED_TYPE: Final = "ICEBERG_REST"
 DEFAULT_SIGNING_NAME: Final = "execute-api"
 
 _Text = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
-_UNSERVED_TYPES: Final = frozenset({"HADOOP", "HIVE", "BIGQUERY"})
-_UNSERVED_AUTHENTICATION: Final = frozenset({"IMPLICIT", "GCP"})
+_UNSUPPORTED_TYPES: Final = frozenset({"HADOOP", "HIVE", "BIGQUERY"})
+_UNSUPPORTED_AUTHENTICATION: Final = frozenset({"IMPLICIT", "GCP"})
 _KINDS: Final = {"OAUTH": AuthKind.OAUTH, "BEARER": AuthKind.BEARER, "SIGV4": AuthKind.SIGV4}
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
@@ -59,9 +59,11 @@ class AuthenticationDocument(msgspec.Struct, rename="camel", forbid_unknown_fiel
         """The authentication without secrets. Raises InvalidInput, NotSupported."""
         kind = _KINDS.get(self.authentication_type)
         if kind is None:
-            if self.authentication_type in _UNSERVED_AUTHENTICATION:
-                raise NotSupported(f"connections of this kind are not served: {self.authentication_type}")
-            raise InvalidInput(f"authenticationType is one of {', '.join(_KINDS)}", argument="authenticationType")
+            if self.authentication_type in _UNSUPPORTED_AUTHENTICATION:
+                raise NotSupported(
+                    f"the authentication type is not supported. authenticationType={self.authentication_type}"
+                )
+            raise InvalidInput(f"authenticationType must be one of {', '.join(_KINDS)}", argument="authenticationType")
         signs = kind is AuthKind.SIGV4
         return RemoteAuth(
             kind=kind,
@@ -102,15 +104,15 @@ class ConnectionDocument(msgspec.Struct, rename="camel", forbid_unknown_fields=T
     @property
     def config(self) -> ConnectionConfig:
         """The configuration without secrets. Raises InvalidInput, NotSupported."""
-        if self.connection_type in _UNSERVED_TYPES:
-            raise NotSupported(f"connections of this type are not served: {self.connection_type}")
-        if self.connection_type != SERVED_TYPE:
-            raise InvalidInput(f"connectionType is {SERVED_TYPE}", argument="connectionType")
+        if self.connection_type in _UNSUPPORTED_TYPES:
+            raise NotSupported(f"the connection type is not supported. connectionType={self.connection_type}")
+        if self.connection_type != SUPPORTED_TYPE:
+            raise InvalidInput(f"connectionType must be {SUPPORTED_TYPE}", argument="connectionType")
         authentication = self.authentication_parameters
         stated = self.properties.get(CREDENTIALS_FOR, CredentialRecipients.WRITERS)
         if stated not in tuple(CredentialRecipients):
             raise InvalidInput(
-                f"{CREDENTIALS_FOR} is one of {', '.join(CredentialRecipients)}",
+                f"{CREDENTIALS_FOR} must be one of {', '.join(CredentialRecipients)}",
                 argument=CREDENTIALS_FOR,
                 value=stated[:80],
             )
@@ -131,7 +133,7 @@ class ConnectionDocument(msgspec.Struct, rename="camel", forbid_unknown_fields=T
 def connection_document(connection: CatalogConnection) -> dict[str, Any]:
     """A connection, without its secrets."""
     config, auth = connection.config, connection.config.auth
-    document: dict[str, Any] = {"connectionType": SERVED_TYPE, "uri": config.uri}
+    document: dict[str, Any] = {"connectionType": SUPPORTED_TYPE, "uri": config.uri}
     if config.remote_catalog:
         document["remoteCatalogName"] = config.remote_catalog
     if auth.kind is not AuthKind.NONE:

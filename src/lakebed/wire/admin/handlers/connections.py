@@ -1,4 +1,4 @@
-"""Connections of catalogs to the catalogs behind them, in the management contract's words."""
+"""Connections of federated catalogs, as the Polaris management API spells them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ async def get_connection(services: AdminServices, request: JsonRequest) -> Respo
 
 
 async def put_connection(services: AdminServices, request: JsonRequest) -> Response:
-    """Connect a catalog, in place of the connection that it has."""
+    """Connect a catalog, or replace its connection."""
     check_parameters(request.http, ())
-    asked = await request.document(ConnectionDocument)
-    made = await services.federation.connections.put(
-        request.caller, request.names["catalog"], asked.config, asked.secrets
+    document = await request.document(ConnectionDocument)
+    connection = await services.federation.connections.put(
+        request.caller, request.names["catalog"], document.config, document.secrets
     )
-    return ok(_document(made))
+    return ok(_document(connection))
 
 
 async def remove_connection(services: AdminServices, request: JsonRequest) -> Response:
-    """Take the connection off a catalog."""
+    """Remove the connection of a catalog."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     await services.federation.connections.remove(request.caller, request.names["catalog"])
@@ -48,7 +48,7 @@ async def remove_connection(services: AdminServices, request: JsonRequest) -> Re
 
 
 async def try_connection(services: AdminServices, request: JsonRequest) -> Response:
-    """Ask the catalog behind how it wants to be spoken to."""
+    """Check a connection: request the configuration of the external catalog."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     config = await services.federation.connections.try_out(request.caller, request.names["catalog"])

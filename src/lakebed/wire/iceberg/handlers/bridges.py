@@ -1,4 +1,4 @@
-"""Tables of other catalogs: import one by its metadata file, link it, follow it."""
+"""Tables of external catalogs: import one by its metadata file, bridge it, sync it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROLLBACK_STRATEGY: Final = "retain-current-pointer"
 
 _PolicyMode = Literal["lakebed-authoritative", "rustfs-authoritative"]
 _CredentialMode = Literal["lakebed-table-credentials", "rustfs-table-credentials"]
-"""Each has one meaning, under two names: clients of other servers with these routes send theirs."""
+"""Each has one meaning under two names: clients of RustFS, which has these routes too, send its name."""
 
 _Text = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -53,7 +53,7 @@ class ImportDocument(StrictDocument, kw_only=True):
 
 
 class AuthDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, kw_only=True):
-    """How this server shows who it is to another catalog."""
+    """Authentication to the external catalog."""
 
     type: AuthKind = AuthKind.NONE
     token: str = ""
@@ -68,7 +68,7 @@ class AuthDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, k
     scopes: list[str] = msgspec.field(default_factory=list)
 
     def __repr__(self) -> str:
-        # It holds secrets, and documents find their way into errors.
+        # It holds secrets, and documents may appear in errors.
         return f"AuthDocument(type={self.type!r})"
 
 
@@ -90,7 +90,7 @@ class _BridgeFields(StrictDocument, kw_only=True):
     properties: dict[str, str] = msgspec.field(default_factory=dict)
 
     def config(self, catalog: ExternalCatalogKind) -> BridgeConfig:
-        """What is configured, without the secrets."""
+        """The configuration without secrets."""
         auth = self.auth
         return BridgeConfig(
             catalog=catalog,
@@ -130,13 +130,13 @@ class _BridgeFields(StrictDocument, kw_only=True):
 
 
 class BridgeDocument(_BridgeFields, kw_only=True):
-    """The body of a configuration."""
+    """The body of putTableBridge."""
 
     catalog: ExternalCatalogKind
 
 
 class SyncDocument(_BridgeFields, kw_only=True):
-    """The body of a sync: what it names of a configuration is a new one, and without a catalog it names none."""
+    """The body of a sync. Configuration fields, which require `catalog`, replace the bridge's configuration."""
 
     catalog: ExternalCatalogKind | UnsetType = UNSET
     expected_version_token: Word | None = None
@@ -146,7 +146,7 @@ class SyncDocument(_BridgeFields, kw_only=True):
     rollback_strategy: Literal["retain-current-pointer"] = "retain-current-pointer"
 
 
-_OF_A_SYNC: Final = frozenset(
+_SYNC_FIELDS: Final = frozenset(
     {
         "metadata_location",
         "expected_version_token",
@@ -156,96 +156,100 @@ _OF_A_SYNC: Final = frozenset(
         "rollback_strategy",
     }
 )
-"""Fields of a sync that say nothing of the configuration."""
+"""Fields of a sync that are not configuration."""
 
 
 async def import_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Bring a table in by its metadata file."""
-    asked = await read_strict_document(request, ImportDocument)
+    """Import a table by its metadata file."""
+    document = await read_strict_document(request, ImportDocument)
     identifier = request.table
     imported = await services.extensions.imports.import_table(
         request.mutation,
         request.catalog,
         identifier,
-        asked.metadata_location,
-        properties=asked.properties,
-        external_token=asked.external_version_token,
+        document.metadata_location,
+        properties=document.properties,
+        external_token=document.external_version_token,
     )
-    made = imported.committed
-    return await table_response(services, request, made.found.catalog, identifier, made.entry, made.metadata)
+    committed = imported.committed
+    return await table_response(
+        services, request, committed.found.catalog, identifier, committed.entry, committed.metadata
+    )
 
 
 async def get_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """The bridge of a table, if it has one."""
-    return ok(_bridged(await services.extensions.bridges.get(request.caller, request.catalog, request.table)))
+    return ok(_bridge_response(await services.extensions.bridges.get(request.caller, request.catalog, request.table)))
 
 
 async def put_bridge(services: IcebergServices, request: JsonRequest) -> Response:
-    """Give a table a bridge."""
-    asked = await read_strict_document(request, BridgeDocument)
+    """Set the bridge of a table."""
+    document = await read_strict_document(request, BridgeDocument)
     bridged = await services.extensions.bridges.configure(
-        request.caller, request.catalog, request.table, asked.config(asked.catalog), asked.secrets
+        request.caller, request.catalog, request.table, document.config(document.catalog), document.secrets
     )
-    return ok(_bridged(bridged))
+    return ok(_bridge_response(bridged))
 
 
 async def delete_bridge(services: IcebergServices, request: JsonRequest) -> Response:
-    """Take the bridge off a table."""
+    """Remove the bridge of a table."""
     await read_strict_document(request, EmptyDocument)
     await services.extensions.bridges.remove(request.caller, request.catalog, request.table)
     return no_content()
 
 
 async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Response:
-    """Follow the other catalog now."""
-    asked = await read_strict_document(request, SyncDocument)
+    """Sync the table now."""
+    document = await read_strict_document(request, SyncDocument)
     synced = await services.extensions.syncing.sync(
-        request.mutation, request.catalog, request.table, _sync_request(asked), services.clock.now_ms()
+        request.mutation, request.catalog, request.table, _sync_request(document), services.clock.now_ms()
     )
-    table = _loaded(synced.committed.entry, synced.committed.metadata)
-    return ok({"action": synced.status, "table": table, "bridge": _shown(synced.bridged.bridge)})
+    table = _table_document(synced.committed.entry, synced.committed.metadata)
+    return ok({"action": synced.status, "table": table, "bridge": _bridge_document(synced.bridged.bridge)})
 
 
-async def sync_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
-    """The answer to a sync that was answered before: table and bridge as they are now."""
+async def replay_sync(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
+    """The response to a repeated sync: table and bridge as they are now."""
     known = await services.entries.by_id(entry_id)
     bridged = await services.extensions.bridges.get(request.caller, request.catalog, request.table)
     metadata = await services.entries.metadata(known.entry)
     action = bridged.bridge.state.action if bridged.bridge is not None else SyncStatus.UNCHANGED
-    return ok({"action": action, "table": _loaded(known.entry, metadata), "bridge": _shown(bridged.bridge)})
+    return ok(
+        {"action": action, "table": _table_document(known.entry, metadata), "bridge": _bridge_document(bridged.bridge)}
+    )
 
 
 # -- documents ----------------------------------------------------------------------------------------------------
 
 
-def _sync_request(asked: SyncDocument) -> SyncRequest:
+def _sync_request(document: SyncDocument) -> SyncRequest:
     config: BridgeConfig | None = None
-    if isinstance(asked.catalog, ExternalCatalogKind):
-        config = asked.config(asked.catalog)
+    if isinstance(document.catalog, ExternalCatalogKind):
+        config = document.config(document.catalog)
     else:
         plain = SyncDocument()
-        said = [name for name in asked.__struct_fields__ if getattr(asked, name) != getattr(plain, name)]
-        if not _OF_A_SYNC.issuperset(said):
-            raise InvalidInput("a sync that configures the bridge names its catalog", argument="catalog")
+        stated = [name for name in document.__struct_fields__ if getattr(document, name) != getattr(plain, name)]
+        if not _SYNC_FIELDS.issuperset(stated):
+            raise InvalidInput("a sync with configuration fields requires a catalog", argument="catalog")
     return SyncRequest(
         config,
-        asked.secrets,
-        asked.metadata_location,
-        asked.expected_version_token,
-        asked.expected_metadata_location,
-        asked.commit_id or asked.idempotency_key,
+        document.secrets,
+        document.metadata_location,
+        document.expected_version_token,
+        document.expected_metadata_location,
+        document.commit_id or document.idempotency_key,
     )
 
 
 def _levels(stated: str | list[str]) -> Levels:
-    """A namespace as its levels, or as people write it, with dots in between."""
+    """The levels of a namespace, given as a list or joined by dots."""
     if isinstance(stated, str):
         return tuple(stated.split(".")) if stated else ()
     return tuple(stated)
 
 
-def _loaded(entry: Entry, metadata: CachedMetadata) -> dict[str, Any]:
-    """A table as it is loaded, with the version that the next sync names."""
+def _table_document(entry: Entry, metadata: CachedMetadata) -> dict[str, Any]:
+    """A loaded table, with the version that the next sync expects."""
     return {
         "metadata-location": entry.metadata_at,
         "metadata": msgspec.Raw(metadata.document),
@@ -256,7 +260,7 @@ def _loaded(entry: Entry, metadata: CachedMetadata) -> dict[str, Any]:
     }
 
 
-def _bridged(bridged: BridgedTable) -> dict[str, Any]:
+def _bridge_response(bridged: BridgedTable) -> dict[str, Any]:
     document: dict[str, Any] = {
         "table-bucket": bridged.catalog.name,
         "namespace": display(bridged.namespace.levels),
@@ -274,17 +278,17 @@ def _bridged(bridged: BridgedTable) -> dict[str, Any]:
         "unsupported-bridges": [],
     }
     if bridged.bridge is not None:
-        document["bridge"] = _shown(bridged.bridge)
+        document["bridge"] = _bridge_document(bridged.bridge)
     return document
 
 
 _REASONS: Final = {
-    True: "the server asks the other side at intervals, or when told to",
-    False: "an operator says where the table is; the server does not speak to the other side",
+    True: "the server reads the external table at intervals or on request",
+    False: "an operator gives the metadata location; the server does not connect to the external catalog",
 }
 
 
-def _shown(bridge: Bridge | None) -> dict[str, Any] | None:
+def _bridge_document(bridge: Bridge | None) -> dict[str, Any] | None:
     """A bridge without its secrets."""
     if bridge is None:
         return None
@@ -348,6 +352,6 @@ ROUTES = (
         sync_bridge,
         is_standard=False,
         changes=True,
-        replay=sync_shown_again,
+        replay=replay_sync,
     ),
 )

@@ -1,4 +1,4 @@
-"""Notifications of other catalogs, in the form of Polaris."""
+"""Notifications from other catalogs, as Polaris defines them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..services import IcebergServices
 
 
 class Payload(msgspec.Struct, rename="kebab"):
-    """What is told of a table. The path says which; the metadata itself is read where it lies."""
+    """The change of a table. The path names the table; its metadata is read from its location."""
 
     table_name: str
     timestamp: int
@@ -33,11 +33,13 @@ class NotificationDocument(msgspec.Struct, rename="kebab"):
 
 
 async def send_notification(services: IcebergServices, request: JsonRequest) -> Response:
-    """Tell the catalog of a change to a table that is another's."""
-    asked = await request.document(NotificationDocument)
-    payload = asked.payload
-    told = Notification(asked.notification_type, payload.timestamp, payload.table_uuid, payload.metadata_location)
-    await services.notifications.receive(request.mutation, request.catalog, request.table, told)
+    """Apply a change of a table that another catalog manages."""
+    document = await request.document(NotificationDocument)
+    payload = document.payload
+    notification = Notification(
+        document.notification_type, payload.timestamp, payload.table_uuid, payload.metadata_location
+    )
+    await services.notifications.receive(request.mutation, request.catalog, request.table, notification)
     return no_content()
 
 
