@@ -1,6 +1,6 @@
-"""Columns of stream tables as words of a command line: `total:decimal(10,2)`, `id:bigint!` for one without null.
+"""Parses and formats columns of stream tables: `total:decimal(10,2)`, `id:bigint!` for NOT NULL.
 
-Types hold others as in SQL: `tags:array<string>`, `marks:map<string,int>`, `home:row<street string, number int!>`.
+Types nest as in SQL: `tags:array<string>`, `marks:map<string,int>`, `home:row<street string, number int!>`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "timestamp": ("precision",),
     "timestamp_ltz": ("precision",),
 }
-_MAX_DEPTH: Final = 64  # of nesting, as servers have it
+_MAX_DEPTH: Final = 64  # the server's limit
 
 
 def parse_column(said: str, number: int) -> dict[str, Any]:
-    """The column's document; nested fields are numbered by the server. Raises InvalidInput."""
+    """The column's document; the server numbers nested fields. Raises InvalidInput."""
     name, _, rest = said.partition(":")
     try:
         if not name.strip():
@@ -57,13 +57,14 @@ def parse_column(said: str, number: int) -> dict[str, Any]:
     except ValueError as error:
         known = " ".join(_ROOTS)
         raise InvalidInput(
-            f"a column is NAME:TYPE, of these types: {known}. reason={error} found={said!r}", argument="--column"
+            f"expected NAME:TYPE, of these types: {known}. reason={error} found={said!r}",
+            argument="--column",
         ) from None
     return {"name": name.strip(), "data_type": type_, "id": number}
 
 
 def spell_type(document: Mapping[str, Any]) -> str:
-    """A type's document in the words that it is said with."""
+    """Format a type's document as `parse_column` takes it."""
     word = _SPELLED.get(document["type"], str(document["type"]).lower())
     numbers = [str(document[name]) for name in _NUMBERS.get(word, ()) if document.get(name) is not None]
     if word == "array":
@@ -77,29 +78,29 @@ def spell_type(document: Mapping[str, Any]) -> str:
 
 
 def parse_aggregation(said: str) -> tuple[str, dict[str, Any]]:
-    """`total=sum`, `names=listagg(;)`: the column, and its function's document. Raises InvalidInput."""
+    """Parse `total=sum` or `names=listagg(;)`: the column, and its function's document. Raises InvalidInput."""
     found = re.fullmatch(r"([^=]+)=\s*([A-Za-z_0-9]+)\s*(?:\((.+)\))?\s*", said)
     if found is None:
-        raise InvalidInput(f"an aggregation is NAME=FUNCTION. found={said!r}", argument="--aggregate")
+        raise InvalidInput(f"expected NAME=FUNCTION. found={said!r}", argument="--aggregate")
     parameters = {} if found[3] is None else {"delimiter": found[3]}
     return found[1].strip(), {"type": found[2].lower(), "parameters": parameters}
 
 
 def spell_aggregation(document: Mapping[str, Any]) -> str:
-    """A function's document in the words that it is said with."""
+    """Format a function's document as `parse_aggregation` takes it."""
     delimiter = (document.get("parameters") or {}).get("delimiter")
     return str(document["type"]) + ("" if delimiter is None else f"({delimiter})")
 
 
 class _Words:
-    """What was said, word by word. Raises ValueError where it goes on as no type does."""
+    """The tokens of a type. Raises ValueError for a syntax error."""
 
     def __init__(self, said: str) -> None:
         self._words: Sequence[str] = _WORDS.findall(said)
         self._at = 0
 
     def next_is(self, mark: str) -> bool:
-        """Go over a mark, if it is what comes."""
+        """Skip a mark if it is next."""
         is_next = self._at < len(self._words) and self._words[self._at] == mark
         self._at += is_next
         return is_next
@@ -125,9 +126,9 @@ class _Words:
 def _type(words: _Words, depth: int = 0) -> dict[str, Any]:
     word = words.name().lower()
     if word not in _ROOTS:
-        raise ValueError(f"no such type {word!r}")
+        raise ValueError(f"unknown type {word!r}")
     if depth > _MAX_DEPTH:
-        raise ValueError("types are nested too deep")
+        raise ValueError("types are nested too deeply")
     type_: dict[str, Any] = {"type": _ROOTS[word]}
     if word in ("array", "map", "row"):
         words.expect("<")
@@ -162,6 +163,6 @@ def _numbers(words: _Words, word: str) -> Iterator[tuple[str, int]]:
             break
         said = words.name()
         if not said.isdecimal():
-            raise ValueError(f"expected a number, and not {said!r}")
+            raise ValueError(f"expected a number. found={said!r}")
         yield name, int(said)
     words.expect(")")

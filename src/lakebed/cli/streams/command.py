@@ -1,4 +1,4 @@
-"""`lakebed streams`: make stream tables, look at them, follow what is written, write, and see how far the lake is."""
+"""`lakebed streams`: create, describe, tail and write stream tables; show tiering lag and server status."""
 
 from __future__ import annotations
 
@@ -35,66 +35,66 @@ Task = Callable[[StreamClient, argparse.Namespace], None]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with streams."""
+    """Add the subcommands."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    create = _add(tasks, "create", "make a stream table", _create)
+    create = _add(tasks, "create", "create a stream table", _create)
     create.add_argument(
         "--column",
         metavar="NAME:TYPE",
         action="append",
         default=[],
         required=True,
-        help="such as total:decimal(10,2), id:bigint! for one without null, tags:array<string>, marks:map<string,int>, "
+        help="such as total:decimal(10,2), id:bigint! (NOT NULL), tags:array<string>, marks:map<string,int>, "
         "home:row<street string, number int>",
     )
-    create.add_argument("--key", metavar="NAMES", default="", help="the columns of its primary key, with commas")
+    create.add_argument("--key", metavar="NAMES", default="", help="primary key columns, comma-separated")
     create.add_argument(
         "--aggregate",
         metavar="NAME=FUNCTION",
         action="append",
         default=[],
-        help="what becomes of the values of a key's rows, such as total=sum or names=listagg(;)",
+        help="aggregation function of a column, such as total=sum or names=listagg(;)",
     )
-    create.add_argument("--auto-increment", metavar="NAME", help="the column that the server counts rows in")
+    create.add_argument("--auto-increment", metavar="NAME", help="column whose values the server assigns")
+    create.add_argument("--partition-by", metavar="NAMES", default="", help="partition key columns, comma-separated")
+    create.add_argument("--bucket-by", metavar="NAMES", default="", help="bucket key columns, comma-separated")
     create.add_argument(
-        "--partition-by", metavar="NAMES", default="", help="the columns of its partitions, with commas"
+        "--buckets", metavar="COUNT", type=int, help="number of buckets; default: default.bucket.number"
     )
     create.add_argument(
-        "--bucket-by", metavar="NAMES", default="", help="the columns that say which bucket a row is in, with commas"
+        "--option", metavar="NAME=VALUE", action="append", default=[], help="for example table.log.ttl=1d"
     )
-    create.add_argument("--buckets", metavar="COUNT", type=int, help="how many parts it has; as the server is set")
-    create.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="such as table.log.ttl=1d")
-    create.add_argument("--if-not-exists", action="store_true", help="let one that is there be")
-    _add(tasks, "describe", "show what a table is, and how much it has", _describe)
-    tail = _add(tasks, "tail", "show records as they come", _tail, partition="of a partitioned table")
-    tail.add_argument("--from-start", action="store_true", help="from the first that there is on, not from now")
-    tail.add_argument("--limit", metavar="COUNT", type=int, help="stop after so many")
-    tail.add_argument("--no-follow", action="store_true", help="stop at the newest")
+    create.add_argument("--if-not-exists", action="store_true", help="do nothing if the table exists")
+    _add(tasks, "describe", "show a table's schema, options and offsets", _describe)
+    tail = _add(tasks, "tail", "print new records", _tail, partition="partition to read, of a partitioned table")
+    tail.add_argument("--from-start", action="store_true", help="start at the earliest offset, not at the latest")
+    tail.add_argument("--limit", metavar="COUNT", type=int, help="stop after this many records")
+    tail.add_argument("--no-follow", action="store_true", help="stop at the latest offset")
     produce = _add(
         tasks,
         "produce",
-        "write rows: lines of JSON from stdin",
+        "write rows: JSON lines from stdin",
         _produce,
-        partition="refuse rows of others; by default each row goes into the partition of its own columns",
+        partition="reject rows of other partitions; by default each row is written to its own partition",
     )
-    produce.add_argument("--delete", action="store_true", help="of a primary-key table: delete the rows of these keys")
+    produce.add_argument("--delete", action="store_true", help="delete rows by key, of a primary-key table")
     produce.add_argument(
-        "--no-create-partition", action="store_true", help="refuse rows of partitions that are not there"
+        "--no-create-partition", action="store_true", help="reject rows of partitions that do not exist"
     )
-    _add(tasks, "lag", "show how far the lake is behind", _lag)
+    _add(tasks, "lag", "show the tiering lag", _lag)
     configure_servers(tasks)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what the word says; the exit status."""
+    """Run the subcommand; the exit status."""
     if "address" not in arguments:
-        return run_server_command(arguments)  # of the server itself, not of its streams
+        return run_server_command(arguments)  # over HTTP
     settings = read_settings(arguments).settings
     listening = settings.streams.advertise or settings.streams.listen
     address = arguments.address or (str(listening) if listening else "")
     if not address:
         raise InvalidSetting(
-            f"where are streams served? give --address, or set {environment_name('streams.listen')}",
+            f"no address of a stream server: give --address or set {environment_name('streams.listen')}",
             argument="--address",
         )
     access = read_access(arguments, settings)
@@ -108,12 +108,12 @@ def _add(tasks: Any, name: str, text: str, task: Task, *, partition: str = "") -
     parser: argparse.ArgumentParser = tasks.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
     )
-    parser.add_argument("table", metavar="DATABASE.TABLE", help="without a database: in fluss")
+    parser.add_argument("table", metavar="DATABASE.TABLE", help="the table; the default database is fluss")
     if partition:
         parser.add_argument("--partition", metavar="NAME", help=partition)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--address", metavar="HOST:PORT", help="where streams are served; by default where the settings have it"
+        "--address", metavar="HOST:PORT", help="address of the stream server; default: from the settings"
     )
     add_access_flags(parser, warehouse=False)
     parser.set_defaults(task=task)
@@ -149,7 +149,7 @@ def _create(client: StreamClient, arguments: argparse.Namespace) -> None:
 
 
 def _aggregate(columns: Iterable[dict[str, Any]], said: Iterable[str]) -> None:
-    """Write the functions into the documents of their columns."""
+    """Add the functions to the documents of their columns."""
     by_name = {column["name"]: column for column in columns}
     for name, function in map(parse_aggregation, said):
         if name not in by_name:
@@ -199,7 +199,7 @@ def _tail(client: StreamClient, arguments: argparse.Namespace) -> None:
         else:
             shown = json.dumps(row, default=str, ensure_ascii=False)
             line = f"{bucket}:{offset}  {moment(timestamp_ms)}  {change}  {shown}"
-        # At once: somebody looks, or a program reads line by line.
+        # Flush each line: the output is watched, or read line by line.
         print(line, flush=True)
 
 
@@ -222,7 +222,7 @@ def _produce(client: StreamClient, arguments: argparse.Namespace) -> None:
     table = describe(client, *_path(arguments))
     has_primary_key, is_deleting = table.schema.has_primary_key, arguments.delete
     if is_deleting and not has_primary_key:
-        raise InvalidInput("rows of a log table are not deleted", argument="--delete")
+        raise InvalidInput("a log table has no deletes", argument="--delete")
     writer = StreamWriter(
         client, table, partition=arguments.partition, dynamic_create_partition=not arguments.no_create_partition
     )
@@ -254,14 +254,14 @@ def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:
 
 
 def _age_seconds(client: StreamClient, part: ScannedTable, bucket: int, offset: int) -> float:
-    """How long the record at an offset has been in the stream."""
+    """Age of the record at an offset."""
     log = StreamLog(client, part, columns=part.schema.names[:1])
     written = next((found.timestamp_ms for found in log.read({bucket: offset}) if found.next_offset > offset), None)
     return 0.0 if written is None else round(max(time.time() - written / 1000, 0.0), 1)
 
 
 def _freshness(document: Mapping[str, Any], ages: Iterable[object]) -> str:
-    """Whether the lake is as fresh as the table asks for, in a sentence."""
+    """A sentence that compares the tiering lag with the table's freshness."""
     options = document.get("properties") or {}
     if options.get("table.datalake.enabled", "false") != "true":
         return "The table is not tiered: table.datalake.enabled is not true."
@@ -301,5 +301,5 @@ def _names(said: str) -> list[str]:
 def _option(said: str) -> tuple[str, str]:
     name, equals, value = said.partition("=")
     if not equals:
-        raise InvalidInput(f"an option is NAME=VALUE. found={said!r}", argument="--option")
+        raise InvalidInput(f"expected NAME=VALUE. found={said!r}", argument="--option")
     return name, value

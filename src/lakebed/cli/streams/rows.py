@@ -1,4 +1,4 @@
-"""Rows of stream tables as lines of JSON, as `tail` prints them: days and times are text, maps are objects."""
+"""Reads and prints rows of stream tables as JSON lines: dates and times are text, maps are objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakebed.core.errors import InvalidInput
 
 
 def read_rows(lines: bytes, schema: pa.Schema, *, is_whole: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of lines, which have no other columns if they are whole. Raises InvalidInput."""
+    """Parse JSON lines; whole rows have no unknown columns. Raises InvalidInput."""
     nested = [field for field in schema if pa.types.is_nested(field.type)]
     plain = pa.schema([field for field in schema if field not in nested])
     try:
@@ -28,11 +28,11 @@ def read_rows(lines: bytes, schema: pa.Schema, *, is_whole: bool) -> Iterator[pa
         yield from found.combine_chunks().to_batches()
     except (ValueError, TypeError, ArithmeticError, msgspec.MsgspecError, pa.ArrowNotImplementedError) as error:
         reason = str(error).splitlines()[0]
-        raise InvalidInput(f"a row is a JSON object of the table's columns on a line. reason={reason}") from error
+        raise InvalidInput(f"expected one JSON object with the table's columns per line. reason={reason}") from error
 
 
 def shown_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows, with maps as JSON has them."""
+    """The rows as JSON values."""
     found: list[dict[str, Any]] = rows.to_pylist()
     for field in rows.schema:
         if pa.types.is_nested(field.type):
@@ -42,7 +42,7 @@ def shown_rows(rows: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _read_plain(lines: bytes, schema: pa.Schema, *, is_whole: bool) -> dict[str, pa.ChunkedArray]:
-    # The reader takes days and times of day for numbers; people write them as text, and so does `tail`.
+    # Arrow's reader takes dates and times as numbers; input and `tail` have them as text.
     read_as = pa.schema([field.with_type(pa.string()) if _is_text(field.type) else field for field in schema])
     options = pyarrow.json.ParseOptions(
         explicit_schema=read_as, unexpected_field_behavior="error" if is_whole else "ignore"
@@ -63,7 +63,7 @@ def _typed(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
 
 
 def _taken_out(lines: bytes, nested: list[pa.Field]) -> tuple[bytes, dict[str, pa.Array]]:
-    """The lines without columns that hold others, and these columns: the reader knows no maps, nor times within."""
+    """The lines without nested columns, and these columns: Arrow's reader knows no maps and no nested times."""
     rest: list[bytes] = []
     values: dict[str, list[Any]] = {field.name: [] for field in nested}
     for line in lines.splitlines():
@@ -84,7 +84,7 @@ def _within(field: pa.Field, said: Any) -> Any:
 
 
 def _value(type_: pa.DataType, said: Any) -> Any:
-    """What pyarrow takes for a value in a nested one, of what JSON has for it."""
+    """Convert a JSON value to what pyarrow takes for a nested value."""
     if pa.types.is_list(type_):
         return [_within(type_.value_field, each) for each in _of(list, said)]
     if pa.types.is_map(type_):
@@ -106,19 +106,19 @@ def _value(type_: pa.DataType, said: Any) -> Any:
     if pa.types.is_time(type_):
         return datetime.time.fromisoformat(_of(str, said))
     if pa.types.is_timestamp(type_):
-        # As a number: what Python has for it has no nanoseconds.
+        # As a number: Python's datetime has no nanoseconds.
         return pa.scalar(_of(str, said)).cast(type_).value
     return _of(str, said)
 
 
 def _key(type_: pa.DataType, said: str) -> Any:
-    """A key of a map: JSON has text alone there."""
+    """Convert a map key, which is text in JSON."""
     if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return _value(type_, json.loads(said, parse_float=Decimal))
     return _value(type_, said)
 
 
-def _of(kinds: Any, said: Any) -> Any:  # Any: types, and what JSON has
+def _of(kinds: Any, said: Any) -> Any:  # Any: types, and JSON values
     if not isinstance(said, kinds) or (isinstance(said, bool) and kinds is not bool):
         raise ValueError(f"not a value of its type. value={said!r}")
     return said

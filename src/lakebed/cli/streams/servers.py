@@ -1,4 +1,4 @@
-"""`lakebed streams status` and `forget-server`: what no stream server can serve, and how a lost one is given up."""
+"""`lakebed streams status` and `forget-server`: stranded buckets, and giving up a lost server."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["configure_servers"]
 
 
 def configure_servers(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The two words."""
-    add_server_command(tasks, "status", "show which server leads, and the buckets that no server can serve", _status)
+    """Add both subcommands."""
+    add_server_command(tasks, "status", "show the leader, all servers and stranded buckets", _status)
     forget = add_server_command(
         tasks,
         "forget-server",
         "give up a server that is lost for good, with the records that only its disk has",
         _forget,
     )
-    forget.add_argument("server", metavar="SERVER", help="its name or number, as `lakebed streams status` shows them")
-    forget.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    forget.add_argument("server", metavar="SERVER", help="its name or number, from `lakebed streams status`")
+    forget.add_argument("--yes", action="store_true", help="skip the confirmation")
 
 
 def _status(client: LakebedClient, arguments: argparse.Namespace) -> None:
@@ -76,7 +76,7 @@ def _print_buckets(buckets: Sequence[StrandedBucket]) -> None:
 
 
 def offsets(bucket: StrandedBucket) -> str:
-    """The range of offsets that only that disk has, as far as it is known."""
+    """The range of offsets that only the server's disk has, as far as known."""
     start = "?" if bucket.uploaded_end is None else str(bucket.uploaded_end)
     if bucket.recorded_end is None or bucket.recorded_end <= (bucket.uploaded_end or 0):
         return f"from {start}"
@@ -106,7 +106,7 @@ def _name(status: StreamStatus, server: str) -> str:
 
 
 def _confirm(name: str, buckets: Sequence[StrandedBucket]) -> None:
-    """Say what may be lost, and have the name typed. Raises InvalidInput for anything else."""
+    """Print the possible loss and ask for the server's name. Raises InvalidInput if it does not match."""
     if buckets:
         print(f"Acknowledged records that only server {name} has are lost, unless its disk comes back first:")
         _print_buckets(buckets)

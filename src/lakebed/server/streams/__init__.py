@@ -1,1 +1,1 @@
-"""Streams in the server: their composition, their process, and the adapters that they need."""
+"""The stream server process: composition and metrics loop."""

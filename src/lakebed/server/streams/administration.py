@@ -1,4 +1,4 @@
-"""Wires what administers streams: its use cases, their calls, and the chores of the home."""
+"""Wires stream administration: services, calls and background tasks of the leader."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _EXPIRY_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class StreamAdministration:
-    """What administers streams, for its process to run."""
+    """Stream administration, for the process to run."""
 
     calls: tuple[AnyCall, ...]
-    chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
-    """Each runs until cancelled, and does something only while this server is the home."""
+    background: tuple[Callable[[], Coroutine[None, None, None]], ...]
+    """Each runs until cancelled, and works only while this server leads."""
 
     inventory: InventoryCollector
 
@@ -82,7 +82,7 @@ def wire_administration(
     traffic: Traffic,
     flushes: Mapping[str, Durations],
 ) -> StreamAdministration:
-    """The use cases, on what streams are made of. With `rounds` the home plans tiering itself."""
+    """Wire the services. With `tasks` the leader plans tiering."""
     server = Caller(root, request_id="streams")
 
     async def live() -> Sequence[int]:
@@ -106,7 +106,7 @@ def wire_administration(
                 if is_leader():
                     await producers.expire()
             except LakebedError as error:
-                _log.warning("offsets of producers are forgotten later. reason=%s", error)
+                _log.warning("expiring producer offsets failed, retrying. reason=%s", error)
             await asyncio.sleep(_EXPIRY_SECONDS)
 
     calls = (
@@ -120,9 +120,9 @@ def wire_administration(
         *lake_calls(lake, partitions),
         *SnapshotCalls(authorizer, tables, partitions, buckets, snapshots, files).calls(),
     )
-    chores: tuple[Callable[[], Coroutine[None, None, None]], ...] = (auto_partitions.run, expire)
+    background: tuple[Callable[[], Coroutine[None, None, None]], ...] = (auto_partitions.run, expire)
     if rounds is not None:
-        chores += (TieringPlanner(clock, lake, tables, partitions, buckets.get, rounds, is_leader).run,)
+        background += (TieringPlanner(clock, lake, tables, partitions, buckets.get, rounds, is_leader).run,)
     inventory = InventoryCollector(
         tables,
         partitions,
@@ -136,4 +136,4 @@ def wire_administration(
         traffic,
         flushes,
     )
-    return StreamAdministration(calls, chores, inventory)
+    return StreamAdministration(calls, background, inventory)

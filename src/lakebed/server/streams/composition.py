@@ -1,4 +1,4 @@
-"""Wires streams: stores → tables and buckets → the calls of clients."""
+"""Wires streams: stores → tables and buckets → calls."""
 
 from __future__ import annotations
 
@@ -87,29 +87,29 @@ STREAMS_FOLDER: Final = "streams"
 SERVERS_PREFIX: Final = STREAM_SERVERS_PREFIX.removesuffix("/")
 SNAPSHOTS_PREFIX: Final = f"{STREAMS_PREFIX}/{SNAPSHOTS_FOLDER}"
 _SNAPSHOT_SECONDS: Final = 600.0
-_TEND_SECONDS: Final = 60.0
+_MAINTENANCE_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 30.0
 _REPORTS: Final = 4
-"""How often a server reports that it runs within the time after which it counts as down."""
+"""Heartbeats within the time after which the server counts as down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What serves streams, for its process to run."""
+    """The stream server, for its process to run."""
 
     leadership: Leadership
     buckets: OpenBuckets
     calls: tuple[AnyCall, ...]
     callers: ConnectionLogins
-    chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
-    """What the home does by itself: each until it is cancelled."""
+    background: tuple[Callable[[], Coroutine[None, None, None]], ...]
+    """Background tasks: each runs until cancelled."""
     inventory: InventoryCollector
     hand_over: Callable[[], Coroutine[None, None, None]]
-    """What it does when it stops, for another to go on."""
+    """Uploads what only this disk has, at a regular stop."""
 
 
 class _Foundation(NamedTuple):
-    """What streams stand on."""
+    """Stores and identities that streams are wired on."""
 
     clock: Clock
     master: MasterKeys
@@ -240,7 +240,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
     partitions.on_dropped(purging.wake)
 
     async def begin(lease: Lease) -> None:
-        # Another may have been the home since: nothing that is remembered is known to be true.
+        # Another server may have led since: caches are stale.
         tables.forget_all()
         partitions.forget_all()
 
@@ -316,7 +316,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
                 await take_snapshots()
                 await log_maintenance.hand_over()
             except LakebedError as error:
-                log.warning("not all of streams was handed over", exc_info=error)
+                log.warning("upload at stop was not complete", exc_info=error)
 
     async def sweep_cursors() -> None:
         scanners.sweep()
@@ -326,45 +326,46 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
         seen = SeenServer(foundation.server, foundation.number, str(foundation.address), ack_after_upload, failure)
         await foundation.registry.report(seen, settings.streams.lease)
 
-    chores = (
-        *administration.chores,
+    background = (
+        *administration.background,
         purging.run,
         tails.run,
-        lambda: _repeat("report of this server", settings.streams.lease / _REPORTS, report, at_once=True),
-        lambda: _repeat("snapshots of keys", _SNAPSHOT_SECONDS, take_snapshots),
-        lambda: _repeat("logs", _TEND_SECONDS, maintain),
-        lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
+        lambda: _repeat("heartbeat", settings.streams.lease / _REPORTS, report, at_once=True),
+        lambda: _repeat("KV snapshots", _SNAPSHOT_SECONDS, take_snapshots),
+        lambda: _repeat("log maintenance", _MAINTENANCE_SECONDS, maintain),
+        lambda: _repeat("scanner expiry", _SWEEP_SECONDS, sweep_cursors),
     )
     callers = ConnectionLogins(meta, clients, access_keys, foundation.master)
-    return Streams(leadership, buckets, calls, callers, chores, administration.inventory, hand_over)
+    return Streams(leadership, buckets, calls, callers, background, administration.inventory, hand_over)
 
 
 def acks_after_upload(settings: Settings) -> bool:
     """Whether records are acknowledged only once the object store has them.
 
-    By default where several servers can share the metadata store: an acknowledged record survives the loss of any.
+    The default is on where several servers can share the metadata store: acknowledged records survive the loss of
+    any one.
     """
     said = settings.streams.ack_after_upload
     return settings.meta.is_postgres if said is None else said
 
 
-async def _repeat(name: str, seconds: float, chore: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
-    """Do a chore at intervals, until cancelled."""
+async def _repeat(name: str, seconds: float, task: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
+    """Run a background task at intervals, until cancelled."""
     while True:
         if not at_once:
             await asyncio.sleep(seconds)
         at_once = False
         try:
-            await chore()
+            await task()
         except (LakebedError, OSError) as error:
-            log.warning("a chore failed; it is tried again at the next interval", extra={"chore": name}, exc_info=error)
+            log.warning("background task failed, retrying at the next interval", extra={"task": name}, exc_info=error)
         except Exception:
-            # A mistake of ours must not end the chore for the life of the process.
-            log.exception("a chore crashed; it is tried again at the next interval", extra={"chore": name})
+            # A defect must not end the task for the life of the process.
+            log.exception("background task crashed, retrying at the next interval", extra={"task": name})
 
 
 def _initial_configs(settings: Settings) -> dict[str, str]:
-    """What streams were started with, as their clients call it."""
+    """The initial cluster configs, by their Fluss names."""
     streams = settings.streams
     return {
         "bind.listeners": f"FLUSS://{streams.listen}",

@@ -1,4 +1,4 @@
-"""The process that serves streams: it alone has the files of logs and keys open."""
+"""The stream server process: the only one with the files of logs and KV indexes open."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .composition import Streams, compose
 
 log = logging.getLogger("lakebed.streams")
 
-_CENSUS_SECONDS: Final = 15.0
-_GIVING_BACK_SECONDS: Final = 5.0
+_INVENTORY_SECONDS: Final = 15.0
+_TRIM_SECONDS: Final = 5.0
 
 
 def serve(context: ChildContext) -> int:
-    """Serve streams until the supervisor ends it; the exit status."""
+    """Serve streams until the supervisor stops the process; the exit status."""
     return run_child(context, _serve)
 
 
@@ -32,7 +32,7 @@ async def _serve(child: Child) -> None:
     context = child.context
     listener = context.listener
     if listener is None:
-        raise RuntimeError("streams are served on a port of their own")
+        raise RuntimeError("the stream process needs a listener")
     settings = context.settings.streams
     instruments = StreamInstruments(child.metrics)
     counts = CallCounts(SystemClock.monotonic)
@@ -46,38 +46,38 @@ async def _serve(child: Child) -> None:
             observe=instruments.observe,
             report=instruments.connections.set,
         )
-        chores = [
+        tasks = [
             asyncio.create_task(streams.leadership.run()),
             asyncio.create_task(listening.watch()),
-            *(asyncio.create_task(chore()) for chore in streams.chores),
-            asyncio.create_task(_count(streams, counts, instruments)),
-            asyncio.create_task(_give_back()),
+            *(asyncio.create_task(task()) for task in streams.background),
+            asyncio.create_task(_report_metrics(streams, counts, instruments)),
+            asyncio.create_task(_trim_memory()),
         ]
         await listening.start(listener)
         await child.wait_for_stop()
         await listening.drain(context.settings.server.shutdown_grace)
         await streams.hand_over()
-        await cancel_tasks(chores)
+        await cancel_tasks(tasks)
         await streams.buckets.close()
 
 
-async def _give_back() -> None:
-    """Have little more memory than is in use: blocks, buffers and rows do not fit into what others of them left."""
+async def _trim_memory() -> None:
+    """Return freed memory to the system at intervals: blocks, buffers and rows fragment the heap."""
     while True:
-        await asyncio.sleep(_GIVING_BACK_SECONDS)
+        await asyncio.sleep(_TRIM_SECONDS)
         await asyncio.to_thread(release_free_memory)
 
 
-async def _count(streams: Streams, counts: CallCounts, instruments: StreamInstruments) -> None:
-    """Tell at intervals how much there is, while this server is the home; nothing, while it is not."""
+async def _report_metrics(streams: Streams, counts: CallCounts, instruments: StreamInstruments) -> None:
+    """Report metrics at intervals; the inventory only while this server leads."""
     while True:
         try:
             instruments.report_calls(counts)
             is_leader = streams.leadership.is_leader
             instruments.report(await streams.inventory.take() if is_leader else StreamInventory(), is_leader=is_leader)
         except LakebedError as error:
-            log.warning("streams were not counted; it is tried again at the next interval", exc_info=error)
+            log.warning("stream inventory failed, retrying at the next interval", exc_info=error)
         except Exception:
-            # A mistake of ours must not end the counting for the life of the process.
-            log.exception("counting streams crashed; it is tried again at the next interval")
-        await asyncio.sleep(_CENSUS_SECONDS)
+            # A defect must not end the metrics for the life of the process.
+            log.exception("stream inventory crashed, retrying at the next interval")
+        await asyncio.sleep(_INVENTORY_SECONDS)

@@ -1,4 +1,4 @@
-"""The servers of streams: which one leads, what is stranded, and how a lost one is given up."""
+"""Stream servers: the leader, stranded buckets, and giving up a lost server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..services import AdminServices
 
 
 async def stream_status(services: AdminServices, request: JsonRequest) -> Response:
-    """The leader, all servers, and the buckets that no server can serve."""
+    """The leader, all servers, and the stranded buckets."""
     check_parameters(request.http, ())
     return ok(_status_document(await services.failover.status(request.caller)))
 
