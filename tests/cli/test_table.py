@@ -119,8 +119,8 @@ def test_protection_is_switched_on_and_off(admin: Admin, data: Path) -> None:
     ("words", "said"),
     [
         (("enable-bucket", "none"), "lakebed: no such bucket. bucket=none"),
-        (("bucket", "none"), "lakebed: no table bucket of that name"),
-        (("list-dropped", "none"), "lakebed: no table bucket of that name"),
+        (("bucket", "none"), "lakebed: no such catalog or table bucket"),
+        (("list-dropped", "none"), "lakebed: no such catalog or table bucket"),
         (("restore", "lake", "ns.none"), "lakebed: nothing of that name was dropped"),
         (("restore", "lake", "none"), "lakebed: expected NAMESPACE.NAME. found="),
         (("protect", "lake", "ns.none"), "lakebed: Table does not exist: ns.none"),

@@ -1,1 +1,1 @@
-"""The Iceberg catalog: catalogs, namespaces, tables, views, commits, and what keeps them in order."""
+"""The Iceberg catalog: catalogs, namespaces, tables, views, commits, scans, policies and maintenance."""

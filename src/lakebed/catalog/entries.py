@@ -1,6 +1,6 @@
-"""Finding tables and views by name: one statement, and the right word for whichever part of the name is missing.
+"""Resolves names of tables and views in one statement, and authorizes the caller before it reports a missing part.
 
-Who may not ask for a name is refused before any of those words: a refusal tells nothing of what is there.
+A caller without permission gets AccessDenied in every case, so that the error does not reveal which names exist.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENTRY_AT = CATALOG_COLUMNS + NAMESPACE_COLUMNS
 
 
 class ResolvedName(NamedTuple):
-    """A name that was resolved, as far as it is there."""
+    """A name whose namespace exists."""
 
     catalog: Catalog
     namespace: Namespace
@@ -53,7 +53,7 @@ class ResolvedName(NamedTuple):
 
 
 class NameLookup(NamedTuple):
-    """A name as it was looked up, for the gate to be asked: only behind it may be told what of the name is missing."""
+    """The result of a lookup before authorization. Which part is missing may be reported only after it."""
 
     identifier: Identifier
     catalog: Catalog
@@ -67,7 +67,7 @@ class NameLookup(NamedTuple):
 
     @property
     def found(self) -> ResolvedName:
-        """The same, where the namespace is there. Raises NoSuchNamespace."""
+        """The same with its namespace. Raises NoSuchNamespace."""
         if self.namespace is None:
             raise no_such_namespace(self.identifier.namespace)
         return ResolvedName(self.catalog, self.namespace, self.entry)
@@ -110,7 +110,7 @@ class NamePage:
 
 
 class Entries:
-    """Looks names up."""
+    """Looks up tables and views by name or id, with or without their metadata."""
 
     def __init__(self, meta: MetaStore, files: TableFiles, authorizer: CatalogAuthorizer, cache: MetadataCache) -> None:
         self._meta = meta
@@ -118,16 +118,16 @@ class Entries:
         self._authorizer = authorizer
         self._cache = cache
         self.restrictions = Restrictions(meta)
-        """Who sees what of the tables: asked by what hands out or changes more than a restricted caller may see."""
+        """Row filters and column masks, for operations that return or change more than a restricted caller sees."""
 
     async def look_up(self, reader: Reader, catalog_name: str, identifier: Identifier) -> NameLookup:
-        """What is there under a name, for a caller whom the gate has yet to pass.
+        """Look a name up before the caller is authorized.
 
-        Raises NoSuchCatalog; NotSupported if another catalog is behind that one.
+        Raises NoSuchCatalog; NotSupported for a federated catalog.
         """
         row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, catalog_name)
         if row is None:
-            raise NoSuchCatalog(f"no table bucket of that name. warehouse={catalog_name}")
+            raise NoSuchCatalog(f"no such catalog. catalog={catalog_name}")
         return NameLookup(
             identifier,
             reject_federated(catalog_from(row)),
@@ -136,7 +136,7 @@ class Entries:
         )
 
     async def find(self, reader: Reader, catalog_name: str, identifier: Identifier) -> ResolvedName:
-        """What is there under a name, for whoever has passed the gate. Raises NoSuchCatalog, NoSuchNamespace."""
+        """Look a name up for a caller that is already authorized. Raises NoSuchCatalog, NoSuchNamespace."""
         return (await self.look_up(reader, catalog_name, identifier)).found
 
     async def get(
@@ -149,9 +149,10 @@ class Entries:
         *,
         privileges: Privileges | None = None,
     ) -> ResolvedName:
-        """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView.
+        """The table or view, if the caller has the permission for `action`.
 
-        `privileges` are what it takes of who holds grants, where that is not what the action takes.
+        `privileges` replaces the privileges that the action requires of callers with grants. Raises AccessDenied,
+        NoSuchTable, NoSuchView.
         """
         lookup = await self.look_up(self._meta, catalog_name, identifier)
         await self.authorize_entry(caller, lookup, kind, action, privileges=privileges)
@@ -174,14 +175,14 @@ class Entries:
         return LoadedEntry(found.catalog, found.namespace, entry, await self.metadata(entry))
 
     async def by_id(self, entry_id: str) -> LiveEntry:
-        """The live table or view with an id, whatever its name is now, whoever asks. Raises NotFound."""
+        """The live table or view with an id, under its current name, without authorization. Raises NotFound."""
         row = await self._meta.row(rows.ENTRY_BY_ID, entry_id)
         if row is None:
-            raise NotFound(f"the table or view is not there any more. id={entry_id}")
+            raise NotFound(f"the table or view no longer exists. id={entry_id}")
         return live_entry_from(row)
 
     async def metadata(self, entry: Entry) -> CachedMetadata:
-        """The current metadata of an entry at hand. Raises Corrupted when its file is gone."""
+        """The current metadata of an entry. Raises Corrupted if the metadata file is missing."""
         kept = self._cache.get(entry.version_token)
         if kept is not None:
             return kept
@@ -189,7 +190,7 @@ class Entries:
         return self._cache.keep(entry.version_token, document, origin=origin, of=entry.id)
 
     async def peek_metadata(self, entry: Entry) -> CachedMetadata:
-        """The same for one who passes over many tables: what was not here already is not kept, others need the room."""
+        """The same for passes over many tables: it adds nothing to the cache."""
         kept = self._cache.get(entry.version_token)
         return CachedMetadata((await self._document(entry))[0]) if kept is None else kept
 
@@ -198,7 +199,7 @@ class Entries:
             return await self._files.load(entry.metadata_at)
         except NotFound as error:
             raise Corrupted(
-                f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
+                f"metadata file is missing; run the table's diagnostics. location={entry.metadata_at}"
             ) from error
 
     async def authorize_entry(
@@ -210,11 +211,11 @@ class Entries:
         *,
         privileges: Privileges | None = None,
     ) -> Entry:
-        """The live entry of that kind, if the caller may do `action`. Raises AccessDenied, NoSuchTable, NoSuchView.
+        """The live entry of that kind, if the caller has the permission for `action`.
 
-        Where the namespace is missing, it is the table or view that is not there. Engines write `ns.t.snapshots` and
-        `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the namespace `ns.t`, and go on to the
-        table `ns.t` only when told that there is no such table.
+        Raises AccessDenied, NoSuchTable, NoSuchView; the latter two also if the namespace is missing. Engines write
+        `ns.t.snapshots` and `ns.t.branch_b` for metadata tables and branches of `ns.t`: they request a table in the
+        namespace `ns.t`, and fall back to the table `ns.t` only after NoSuchTable.
         """
         await self.authorize(caller, lookup, action, kind, privileges=privileges)
         entry = lookup.live
@@ -231,9 +232,9 @@ class Entries:
         *,
         privileges: Privileges | None = None,
     ) -> None:
-        """Return if the caller may do `action` to what has the name, or with the name if nothing has it.
+        """Check the permission for `action` on the entry with that name, or on the name if it is free.
 
-        Who holds grants is asked about the kind that is wanted, whatever has the name: a refusal does not tell that.
+        Grants are checked for the requested kind, whatever kind the existing entry has: an error does not reveal it.
         Raises AccessDenied.
         """
         namespace, name = lookup.identifier
@@ -251,9 +252,9 @@ class Entries:
     async def list(
         self, caller: Caller, catalog_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
     ) -> NamePage:
-        """The tables or views of a namespace, by name; only those that are held of who holds some and not all.
+        """The tables or views of a namespace, by name; only granted ones for callers that may not list the namespace.
 
-        Raises NoSuchNamespace.
+        Raises NoSuchNamespace, AccessDenied.
         """
         name = check_namespace(levels)
         lookup = await self.look_up(self._meta, catalog_name, Identifier(name, ""))
@@ -271,7 +272,7 @@ class Entries:
         while True:
             names = await names_after(after, limit + 1)
             shown += await self._authorizer.visible_names(caller, lookup.catalog, name, names)
-            # Only where some of them are not for the caller does it take a further look for a whole page.
+            # A second query is needed only if some names are not visible to the caller.
             if len(shown) > limit or len(names) <= limit:
                 return NamePage(name, shown[:limit], len(shown) > limit)
             after = names[-1]
@@ -280,7 +281,7 @@ class Entries:
         return [str(row[0]) for row in await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, size)]
 
     async def _held(self, caller: Caller, lookup: NameLookup, kind: EntryKind) -> GrantedEntries | None:
-        """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""
+        """The entries granted to a caller that may not list the namespace; None without any. Raises AccessDenied."""
         if caller.principal.grants is None or lookup.namespace is None:
             return None
         held = GrantedEntries(self._meta, caller, lookup.catalog, lookup.namespace, kind)
@@ -299,28 +300,28 @@ class Entries:
 
 
 def live_entry_from(row: Row) -> LiveEntry:
-    """A live table or view, from a row that has its warehouse, its namespace and itself."""
+    """A live table or view, from a row with its catalog, its namespace and itself."""
     return LiveEntry(catalog_from(row), namespace_from(row, CATALOG_COLUMNS), entry_from(row, _ENTRY_AT))
 
 
 def no_such_entry(identifier: Identifier, kind: EntryKind) -> NotFound:
-    """The error for a table or view that is not there."""
+    """The error for a table or view that does not exist."""
     if kind is EntryKind.VIEW:
         return NoSuchView(f"View does not exist: {identifier}")
     return NoSuchTable(f"Table does not exist: {identifier}")
 
 
 def name_taken(entry: Entry, identifier: Identifier, wanted: EntryKind) -> AlreadyExists:
-    """The error for a name that is not free for what is wanted."""
+    """The error for a name that is in use."""
     if entry.dropped_ms is not None:
-        return AlreadyExists(f"a dropped {entry.kind} holds this name until it is restored or purged: {identifier}")
-    # In the words of the reference implementation, as the errors above are: engines print them, and look for them.
+        return AlreadyExists(f"name is in use by a dropped {entry.kind}; restore or purge it first. name={identifier}")
+    # The wording of the reference implementation, as above: engines print these messages and match them.
     other = "" if entry.kind is wanted else "with same name "
     return AlreadyExists(f"{entry.kind.words} {other}already exists: {identifier}")
 
 
 def created_concurrently(entry: Entry, identifier: Identifier) -> AlreadyExists:
-    """The error for a commit that creates a table whose name is not free any more."""
+    """The error for a commit that creates a table whose name was taken in the meantime."""
     if entry.dropped_ms is None and entry.kind is EntryKind.TABLE:
         return AlreadyExists(f"Requirement failed: table already exists: {identifier}")
     return name_taken(entry, identifier, EntryKind.TABLE)

@@ -1,4 +1,4 @@
-"""What happened in the catalog, as the outbox keeps it: one compact record, written with the change itself."""
+"""Catalog events in the outbox: one compact record per change, written in the same transaction."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def append_catalog_event(
     snapshot: int = 0,
     facts: dict[str, str] | None = None,
 ) -> None:
-    """Append an event to what `tx` commits."""
+    """Append an event to the outbox in `tx`."""
     subject = "/".join(part for part in (catalog, display(namespace), entry.name if entry else "") if part)
     payload = CatalogEvent(
         catalog=catalog,

@@ -1,8 +1,8 @@
-"""Requests that may be sent again: the answer commits with the change, and is given again to the same key.
+"""Idempotency keys: the response commits with the change and is returned for later requests with the same key.
 
-A key that finds its answer never runs its request again. Two requests with one key that run at the same time both do
-the work, and the commit of one makes the other roll back (`DuplicateRequest`) and take the answer that is there. So
-`keep` is the first step of a transaction: what follows would find the change made, and refuse to make it again.
+A request whose key has a stored response does not run again. Of two concurrent requests with one key, the commit of the
+first makes the second roll back (`AlreadyAnswered`) and return the stored response. `keep` must be the first step of a
+transaction: later steps would find the change made and fail.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from lakebed.objects.model import Caller
 from . import rows
 
 LIFETIME_MS: Final = 24 * 3_600_000
-"""How long an answer is kept: longer than any client goes on retrying."""
+"""How long a response is stored: longer than any client retries."""
 
 
 class RequestKey(NamedTuple):
-    """An `Idempotency-Key` and what it was sent with."""
+    """An `Idempotency-Key` and the request that it was sent with."""
 
     id: str
     request: str
-    """A digest of who asked for what: a key belongs to one request."""
+    """A digest of caller and request: a key belongs to one request."""
 
 
 class Mutation(NamedTuple):
-    """Who changes something, and under which key."""
+    """The caller of a change, and its idempotency key."""
 
     caller: Caller
     key: RequestKey | None = None
 
 
 class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
-    """What a request was answered."""
+    """The response to a request, as it is stored."""
 
     status: int
     entry: str = ""
-    """The table or view to load again for the body: it may show newer state."""
+    """The table or view to load again for the body, which may show newer state."""
     body: bytes = b""
 
 
@@ -51,33 +51,33 @@ _decode = msgspec.msgpack.Decoder(StoredResponse).decode
 
 
 class IdempotencyKeys:
-    """Answers by key."""
+    """Stores responses by idempotency key."""
 
     def __init__(self, meta: MetaStore, clock: Clock) -> None:
         self._meta = meta
         self._clock = clock
 
     async def find(self, key: RequestKey) -> StoredResponse | None:
-        """The answer of an earlier request with this key. Raises InvalidInput when that was another request."""
+        """The response to an earlier request with this key. Raises InvalidInput if that was a different request."""
         row = await self._meta.row(rows.STORED_RESPONSE, key.id)
         if row is None or row[2] < self._clock.now_ms() - LIFETIME_MS:
             return None
         if row[0] != key.request:
             raise InvalidInput(
-                "the idempotency key was used for another request; make a new key for each",
+                "idempotency key was used for a different request; send a new key with each request",
                 argument="Idempotency-Key",
             )
         return _decode(row[1])
 
     async def keep(self, tx: Transaction, key: RequestKey | None, answer: StoredResponse) -> None:
-        """The step of a transaction that keeps its answer. Raises DuplicateRequest."""
+        """Store the response, as a step of a transaction. Raises AlreadyAnswered."""
         if key is None:
             return
         if not await self._insert(tx, key, answer):
-            raise DuplicateRequest("a request with this idempotency key was answered already")
+            raise DuplicateRequest("idempotency key already has a response")
 
     async def keep_refusal(self, key: RequestKey, answer: StoredResponse) -> None:
-        """Keep the answer of a request that changed nothing, unless there is one."""
+        """Store the error response of a request that changed nothing, unless one is stored."""
 
         async def work(tx: Transaction) -> None:
             await self._insert(tx, key, answer)
@@ -90,7 +90,7 @@ class IdempotencyKeys:
         return await tx.row(rows.INSERT_RESPONSE, key.id, key.request, _encode(answer), now_ms) is not None
 
     async def delete_expired(self) -> int:
-        """Remove answers nobody can ask for any more; how many."""
+        """Delete expired responses. Returns their number."""
         before = self._clock.now_ms() - LIFETIME_MS
 
         async def work(tx: Transaction) -> int:

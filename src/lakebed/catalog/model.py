@@ -1,4 +1,4 @@
-"""The values of the catalog: what a warehouse, a namespace and an entry are, as their rows have them."""
+"""The values of the catalog: catalogs, namespaces and entries, as stored in their rows."""
 
 from __future__ import annotations
 
@@ -20,109 +20,109 @@ unpack_directories = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 
 def pack_directories(directories: Iterable[str]) -> bytes | None:
-    """Directories as their column has them."""
+    """Directories as stored in their column."""
     packed = tuple(directories)
     return msgspec.msgpack.encode(packed) if packed else None
 
 
 class EntryKind(StrEnum):
-    """What a name stands for."""
+    """The kind of a named entry."""
 
     TABLE = "table"
     VIEW = "view"
     GENERIC_TABLE = "generic-table"
-    """Of another format than Iceberg: known by name, and by where its files are."""
+    """A table of a format other than Iceberg: name, format and location only."""
 
     @property
     def noun(self) -> str:
-        """How events of it begin: `GenericTable`."""
+        """The start of its event kinds: `GenericTable`."""
         return "".join(word.capitalize() for word in self.split("-"))
 
     @property
     def words(self) -> str:
-        """How messages about it begin: `Generic table`."""
+        """The start of messages about it: `Generic table`."""
         return self.replace("-", " ").capitalize()
 
 
 class CatalogKind(StrEnum):
-    """Who moves the pointers of a warehouse's tables, as the management API calls it."""
+    """Which system commits to the tables of a catalog, as named by the management API."""
 
     INTERNAL = "INTERNAL"
-    """This server, on the word of its clients."""
+    """This server, at the request of its clients."""
     EXTERNAL = "EXTERNAL"
-    """Another catalog, which tells this one of it."""
+    """Another catalog, which notifies this one."""
 
 
 RESERVED_FOLDER: Final = ".lakebed/"
-"""The directory of each warehouse that is the server's own."""
+"""The directory in each catalog that is reserved for the server."""
 
 
 class Catalog(NamedTuple):
-    """A catalog: tables and views under a name, with their files in a directory of a bucket, or in all of it."""
+    """A catalog: named tables and views, whose files are in a directory of a bucket, or in the whole bucket."""
 
     bucket: Bucket
     id: int
     name: str
     base_prefix: str
-    """The directory, ending in a slash; empty for the whole bucket."""
+    """The base directory, ending in a slash; empty for the whole bucket."""
     kind: CatalogKind
     packed_allowed: bytes | None
     packed_properties: bytes
     created_ms: int
     restricts: bool
-    """Whether a policy in it restricts what somebody sees of some table: as of when the row was read."""
+    """Whether a policy in it has row filters or column masks, when the row was read."""
     is_federated: bool
-    """Whether another catalog is behind it (see `backing`): likewise."""
+    """Whether it is federated (see `external`), when the row was read."""
 
     @property
     def properties(self) -> Properties:
-        """What is set on it."""
+        """Its properties."""
         return unpack_properties(self.packed_properties)
 
     @property
     def is_external(self) -> bool:
-        """Whether its tables are another catalog's, and read-only here (see `external`)."""
+        """Whether another catalog commits to its tables, which are read-only here (see `external`)."""
         return self.kind is CatalogKind.EXTERNAL
 
     @property
     def is_table_bucket(self) -> bool:
-        """Whether it is what enabling a bucket for tables makes: all of the bucket, under its name."""
+        """Whether it is the catalog of a table bucket: the whole bucket, under the bucket's name."""
         return not self.base_prefix and self.name == self.bucket.name
 
     @property
     def arn(self) -> str:
-        """What policies call it."""
+        """Its ARN in policies."""
         return f"arn:aws:s3tables:{self.bucket.region}:{self.bucket.owner}:bucket/{self.name}"
 
     @property
     def base_location(self) -> str:
-        """Where its files are, unless somebody says otherwise."""
+        """The default location of its files."""
         return f"s3://{self.bucket.name}/{self.base_prefix}"
 
     @property
     def reserved_prefix(self) -> str:
-        """The directory in it that is the server's own."""
+        """The directory in it that is reserved for the server."""
         return f"{self.base_prefix}{RESERVED_FOLDER}"
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The further directories of the bucket in which its tables may be."""
+        """Additional allowed directories of the bucket."""
         return () if self.packed_allowed is None else unpack_directories(self.packed_allowed)
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """All directories in which its tables may be."""
+        """All allowed directories."""
         return (self.base_prefix, *self.allowed)
 
     def holds(self, bucket: str, key: str) -> bool:
-        """Whether a key of a bucket lies where its tables may be."""
+        """Whether a key of a bucket is in an allowed directory."""
         if bucket != self.bucket.name:
             return False
         return key.startswith(self.base_prefix) or (self.packed_allowed is not None and key.startswith(self.allowed))
 
 
 class Namespace(NamedTuple):
-    """A namespace of a warehouse."""
+    """A namespace of a catalog."""
 
     id: int
     path: str
@@ -135,12 +135,12 @@ class Namespace(NamedTuple):
 
     @property
     def properties(self) -> Properties:
-        """What is set on it."""
+        """Its properties."""
         return unpack_properties(self.packed_properties)
 
 
 class Entry(NamedTuple):
-    """A table or a view: its name, its identity, and where its current metadata is."""
+    """A table or view: its name, its identity and the location of its current metadata file."""
 
     id: str
     kind: EntryKind

@@ -1,6 +1,6 @@
-"""Namespaces: made, listed, described, removed.
+"""Namespaces: create, list, load, update, drop.
 
-Parents come into being with their children: clients that know one level only never make them.
+Missing parents are created with their children: clients that know only one level never create them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Namespaces:
     async def create(
         self, mutation: Mutation, catalog_name: str, levels: Sequence[str], properties: Mapping[str, str]
     ) -> Namespace:
-        """Make a namespace, and its parents where they are missing. Raises AlreadyExists, InvalidName."""
+        """Create a namespace and its missing parents. Raises AlreadyExists, InvalidName."""
         f, caller = self._f, mutation.caller
         name = check_namespace(levels)
         check_properties(properties)
@@ -77,7 +77,7 @@ class Namespaces:
         return await f.meta.transact(work)
 
     async def ensure(self, caller: Caller, catalog_name: str, levels: Levels) -> None:
-        """Make a namespace and its parents where they are missing, for who was admitted to that. Each is told of."""
+        """Create missing namespaces for an authorized caller, with an event for each."""
         f, now_ms = self._f, self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -91,7 +91,7 @@ class Namespaces:
         await f.meta.transact(work)
 
     async def find(self, reader: Reader, catalog: Catalog, levels: Levels) -> Namespace:
-        """The namespace of that name, whoever asks. Raises NoSuchNamespace."""
+        """The namespace, without authorization. Raises NoSuchNamespace."""
         row = await reader.row(rows.NAMESPACE, catalog.id, path_of(levels))
         if row is None:
             raise no_such_namespace(levels)
@@ -105,7 +105,7 @@ class Namespaces:
         *,
         privileges: Privileges | None = None,
     ) -> Namespace:
-        """The namespace, if the caller may see it; `privileges` are what that takes of who holds grants."""
+        """The namespace. `privileges` replaces the required privileges. Raises NoSuchNamespace, AccessDenied."""
         return (await self.load(caller, catalog_name, levels, privileges=privileges))[1]
 
     async def load(
@@ -116,7 +116,7 @@ class Namespaces:
         *,
         privileges: Privileges | None = None,
     ) -> tuple[Catalog, Namespace]:
-        """The same with its warehouse."""
+        """The same with its catalog."""
         name = check_namespace(levels)
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
         await self._authorizer.check(caller, catalog, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
@@ -125,9 +125,9 @@ class Namespaces:
     async def list(
         self, caller: Caller, catalog_name: str, parent: Sequence[str], *, after: str, limit: int
     ) -> NamespacePage:
-        """The direct children of `parent`, or of the warehouse itself, by name. Raises NoSuchNamespace.
+        """The direct children of `parent`, or of the catalog itself, by name. Raises NoSuchNamespace, AccessDenied.
 
-        Only those that are held of who holds some and not all.
+        Callers that may not list the parent get the namespaces granted to them.
         """
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
         parent_name = check_namespace(parent) if parent else ()
@@ -146,7 +146,7 @@ class Namespaces:
             found = await self._f.meta.rows(rows.CHILD_NAMESPACES, catalog.id, path_of(parent_name), after, limit + 1)
             children = [namespace_from(row) for row in found]
             shown += await self._visible(caller, catalog, parent_name, children)
-            # As with the names of tables: a further look only where some are not for the caller.
+            # As for tables: a second query is needed only if some namespaces are not visible to the caller.
             if len(shown) > limit or len(children) <= limit:
                 return NamespacePage(shown[:limit], len(shown) > limit)
             after = children[-1].path
@@ -154,13 +154,13 @@ class Namespaces:
     async def _visible(
         self, caller: Caller, catalog: Catalog, parent: Levels, children: Sequence[Namespace]
     ) -> Sequence[Namespace]:
-        """The children that a list shows to a caller who may see the list."""
+        """The children in the response to a caller that may list the parent."""
         by_levels = {one.levels: one for one in children}
         seen = await self._authorizer.visible_children(caller, catalog, parent, list(by_levels))
         return [by_levels[levels] for levels in seen]
 
     async def _held(self, caller: Caller, catalog: Catalog, parent: Levels) -> Sequence[Namespace] | None:
-        """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""
+        """The children granted to a caller that may not list the parent; None without any. Raises AccessDenied."""
         if caller.principal.grants is None:
             return None
         found = await granted_children(self._f.meta, caller, catalog, parent)
@@ -199,7 +199,7 @@ class Namespaces:
         return await f.meta.transact(work)
 
     async def drop(self, mutation: Mutation, catalog_name: str, levels: Sequence[str]) -> None:
-        """Remove an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
+        """Drop an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
         f, caller = self._f, mutation.caller
         name = check_namespace(levels)
         now_ms = f.clock.now_ms()
@@ -215,7 +215,7 @@ class Namespaces:
             if await tx.row(rows.NAMESPACE_HAS_CHILDREN, catalog.id, namespace.path) is not None:
                 raise _not_empty(name, "namespaces")
             if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
-                # They may hold elsewhere: whoever drops them sees to that.
+                # They may be attached elsewhere: detach and drop them explicitly.
                 raise _not_empty(name, "policies")
             await invalidate_namespace_grants(tx, namespace.id)
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)
@@ -225,12 +225,12 @@ class Namespaces:
 
 
 def no_such_namespace(levels: Levels) -> NoSuchNamespace:
-    """The error for a namespace that is not there."""
+    """The error for a namespace that does not exist."""
     return NoSuchNamespace(f"Namespace does not exist: {display(levels)}")
 
 
 def _not_empty(levels: Levels, held: str) -> NamespaceNotEmpty:
-    return NamespaceNotEmpty(f"Namespace {display(levels)} is not empty: it still holds {held}")
+    return NamespaceNotEmpty(f"Namespace {display(levels)} is not empty: it contains {held}")
 
 
 async def _insert(

@@ -1,4 +1,4 @@
-"""The catalog's statements, and how rows become values. The only module of this package that knows columns."""
+"""The catalog's SQL statements, and conversions from rows. Only this module knows the columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUCKET: Final = "b.id, b.name, b.owner, b.region, b.created_ms, b.versioning, b
 _OWN_NAMES: Final = "id, name, base_prefix, kind, allowed, properties, created_ms"
 _RESTRICTING: Final = ", ".join(f"'{name}'" for name in sorted(RESTRICTION_TYPES))
 _STATE: Final = (
-    # Mostly neither. Read with the row that every request reads, so that it is asked by none of its own.
+    # Mostly false. Read with the row that every request reads, which saves a statement.
     f"EXISTS (SELECT 1 FROM policy_attachments a WHERE a.warehouse = w.id AND a.type IN ({_RESTRICTING}))",  # noqa: S608
     "EXISTS (SELECT 1 FROM catalog_connections c WHERE c.catalog = w.id)",
 )
@@ -35,7 +35,7 @@ def _marks(count: int) -> str:
 
 
 OWN_COLUMNS: Final = len(_OWN_NAMES.split(",")) + len(_STATE)
-"""Those of a warehouse without its bucket's."""
+"""The number of columns of a catalog without its bucket's."""
 CATALOG_COLUMNS: Final = BUCKET_COLUMNS + OWN_COLUMNS
 NAMESPACE_COLUMNS: Final = 3
 ENTRY_COLUMNS: Final = len(_ENTRY_NAMES.split(","))
@@ -48,7 +48,7 @@ CATALOGS_AFTER: Final = (
     f"SELECT {_CATALOG} FROM warehouses w CROSS JOIN buckets b"  # noqa: S608
     " WHERE b.id = w.bucket AND b.owner = ? AND w.name > ? ORDER BY w.name LIMIT ?"
 )
-"""In the order of names and not by owner first, which `CROSS` keeps SQLite from: it would sort them all."""
+"""Ordered by name, not by owner first: `CROSS` keeps SQLite from a plan that sorts all rows."""
 CATALOGS_OF_BUCKET: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE w.bucket = ? ORDER BY w.name"  # noqa: S608
 INSERT_CATALOG: Final = (
     "INSERT INTO warehouses (name, bucket, base_prefix, kind, allowed, properties, version, created_ms, updated_ms)"
@@ -76,7 +76,7 @@ CATALOG_AT: Final = (
     " FROM (SELECT prefix, warehouse FROM warehouse_locations WHERE bucket = ? AND prefix <= ?"
     " ORDER BY prefix DESC LIMIT 1) l JOIN warehouses w ON w.id = l.warehouse"
 )
-"""The last directory at or before a key, and whose it is."""
+"""The last directory at or before a key, and its catalog."""
 
 # -- namespaces ---------------------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ def _namespaces_among(batch: int) -> str:
 
 
 ID_BATCH: Final = 64
-"""How many of what a caller holds one statement looks for; missing ones are blank."""
+"""The number of ids in one statement; unused ones are blank."""
 CHILD_NAMESPACES_AMONG: Final = _namespaces_among(ID_BATCH)
 LARGE_ID_BATCH: Final = 4096
 CHILD_NAMESPACES_AMONG_MANY: Final = _namespaces_among(LARGE_ID_BATCH)
@@ -118,7 +118,7 @@ _FIND: Final = (
     " LEFT JOIN entries e ON e.namespace = n.id AND e.name = ?"
 )
 FIND_ENTRY: Final = f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY}{_FIND} WHERE w.name = ?"
-"""A name, resolved in one statement: a row tells which of warehouse, namespace and entry is missing."""
+"""Resolves a name in one statement: the row shows which of catalog, namespace and entry is missing."""
 
 ENTRY_BY_ID: Final = (
     f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
@@ -129,7 +129,7 @@ _TABLES: Final = (
     f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
     " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.kind = 'table' AND e.dropped_ms IS NULL"
-    # Without those that stand for tables of a catalog behind this one: there is no metadata of them here.
+    # Without the entries of federated tables: their metadata is not here.
     " AND e.metadata_at <> ''"
 )
 TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
@@ -145,7 +145,7 @@ GOVERNED_IN_CATALOG_AFTER: Final = f"{_GOVERNED} AND e.id > ? ORDER BY e.id LIMI
 GOVERNED_IN_NAMESPACE_AFTER: Final = (
     f"{_GOVERNED} AND (n.path = ? OR (n.path >= ? AND n.path < ?)) AND e.id > ? ORDER BY e.id LIMIT ?"
 )
-"""What policies can hold for, in a namespace and in those that are inside of it."""
+"""Entries that policies can apply to, in a namespace and in the namespaces below it."""
 
 INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({_ENTRY_NAMES}) VALUES ({_ENTRY_MARKS}) ON CONFLICT (namespace, name) DO NOTHING"  # noqa: S608
@@ -262,7 +262,7 @@ STAT_BATCH: Final = 16
 STAT_FILES: Final = _stat(STAT_BATCH)
 STAT_LARGE_BATCH: Final = 256
 STAT_MANY_FILES: Final = _stat(STAT_LARGE_BATCH)
-"""The same for commits of many files: fewer round trips inside the transaction that publishes them."""
+"""For commits of many files: fewer round trips inside the transaction that publishes them."""
 
 # -- reports ------------------------------------------------------------------------------------------------------
 
@@ -285,12 +285,12 @@ IMPORT_OF: Final = (
 
 
 def catalog_from(row: Row) -> Catalog:
-    """A warehouse, from the first columns of a row."""
+    """A catalog, from the first columns of a row."""
     return catalog_in(bucket_from(row), row, BUCKET_COLUMNS)
 
 
 def catalog_in(bucket: Bucket, row: Row, at: int = 0) -> Catalog:
-    """A warehouse of a bucket that is known, from columns beginning at `at`."""
+    """A catalog of a known bucket, from columns beginning at `at`."""
     columns = row[at : at + OWN_COLUMNS]
     catalog_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_federated = columns
     return Catalog(

@@ -1,1 +1,1 @@
-"""Authorization in the catalog: catalog privileges, S3 requests to table buckets, data access, filtered listings."""
+"""Authorization in the catalog: permissions, S3 requests to table buckets, data access, filtered listings."""

@@ -1,10 +1,8 @@
-"""The question asked before every operation of the catalog, in the words of S3 Tables' policies.
+"""Authorizes catalog operations with the actions and resources of S3 Tables policies.
 
-Actions and resources are those of `s3tables:` policies, so that documents written for that service mean here what they
-mean there. The resource policy is the bucket's.
-
-Callers who hold roles are asked about in the words of grants besides (ADR 16): the way to the thing, and the privileges
-that the action takes on it.
+Actions and resources are those of `s3tables:` policies, so that documents written for that service keep their meaning.
+The resource policy is the bucket's. For callers with roles, the action also requires privileges on a securable (ADR
+16).
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from ..restrictions import is_copies_namespace
 
 
 class Action(StrEnum):
-    """What may be allowed or denied."""
+    """An action on a catalog that policies can allow or deny."""
 
     CREATE_TABLE_BUCKET = "s3tables:CreateTableBucket"
     GET_TABLE_BUCKET = "s3tables:GetTableBucket"
@@ -56,48 +54,48 @@ class Action(StrEnum):
     PUT_MAINTENANCE = "s3tables:PutTableMaintenanceConfiguration"
     RUN_MAINTENANCE = "s3tables:RunTableMaintenance"
     CONFIGURE_BRIDGE = "lakebed:ConfigureBridge"
-    """Not among the actions of S3 Tables, so that `s3tables:*` does not allow it: it makes the server call others."""
+    """Not an S3 Tables action, so `s3tables:*` does not allow it: it makes the server call other hosts."""
     CONFIGURE_CONNECTION = "lakebed:ConfigureConnection"
-    """What is behind a catalog. Neither is it one of S3 Tables'."""
+    """To federate a catalog. Not an S3 Tables action either."""
     SEND_NOTIFICATION = "lakebed:SendNotification"
-    """To tell an external catalog of its tables: asked of the catalog, whatever is told."""
+    """To notify an external catalog about its tables. Authorized on the catalog."""
     CREATE_POLICY = "lakebed:CreatePolicy"
     READ_POLICY = "lakebed:ReadPolicy"
     UPDATE_POLICY = "lakebed:UpdatePolicy"
     DROP_POLICY = "lakebed:DropPolicy"
     LIST_POLICIES = "lakebed:ListPolicies"
     ATTACH_POLICY = "lakebed:AttachPolicy"
-    """Asked twice, as the next is: of the namespace in which the policy lives, and of what it is attached to."""
+    """Authorized twice, like the next: on the policy's namespace and on the target."""
     DETACH_POLICY = "lakebed:DetachPolicy"
     CREATE_POLICY_TYPE = "lakebed:CreatePolicyType"
     DROP_POLICY_TYPE = "lakebed:DropPolicyType"
     GET_LABELS = "lakebed:GetLabels"
     SET_LABELS = "lakebed:SetLabels"
-    """Tags and owners, of catalogs and what is in them. Of users and roles they are asked for on the service."""
+    """Tags and owners of catalogs and their contents. For users and roles the resource is the service."""
 
 
 CREATE_OR_MOVE: Final = f"{Action.CREATE_TABLE} or {Action.UPDATE_METADATA_LOCATION}"
-"""What is asked of a name that gets a metadata file, whether it has one or not."""
+"""The action in errors for a name that gets a metadata file, whether it has one or not."""
 
 
 _MAKES: Final = frozenset({Action.CREATE_TABLE, Action.CREATE_NAMESPACE})
-"""What grants are asked about on where the new thing will be, whether something has its name already or not."""
+"""Actions that grants allow on the parent of the new entry, whether the name is in use or not."""
 
 Privileges = tuple[Privilege, ...]
 
 
 class ServerAction(StrEnum):
-    """What may be allowed or denied of the server as a whole: the resource is `*`."""
+    """An action on the server as a whole: the resource is `*`."""
 
     LIST_TASKS = "lakebed:ListTasks"
     SUBMIT_TASK = "lakebed:SubmitTask"
     RUN_TASKS = "lakebed:RunTasks"
-    """To claim tasks and to end them, as workers do."""
+    """To lease and end tasks, as workers do."""
     READ_EVENTS = "lakebed:ReadEvents"
 
 
 class CatalogAuthorizer:
-    """Asks the one authorizer."""
+    """Authorizes callers with the server's authorizer."""
 
     __slots__ = ("_f",)
 
@@ -119,17 +117,17 @@ class CatalogAuthorizer:
         privileges: Privileges | None = None,
         securable: Securable | None = None,
     ) -> None:
-        """Return if the caller may do `action` on the warehouse, or on a name in it. Raises AccessDenied.
+        """Check the permission for `action` on the catalog, or on a name in it. Raises AccessDenied.
 
-        `entry_id` is of an entry that is promised and not there. A refusal is in the same words whether something has
-        the name or nothing; `reported_action` is what it calls the action, where that depends on it.
+        `entry_id` is the id of a staged entry that does not exist yet. The error is the same whether the name is in use
+        or not; `reported_action` is the action in it, where the action depends on that.
 
-        The rest is for who holds grants: `kind` is what the name is thought to be of, or what is made or listed, and a
-        table unless told otherwise; `privileges` are what it takes where that is not what the action takes; `securable`
-        is what they are to be held on, where that is not what the other arguments name.
+        The other arguments are for callers with grants: `kind` is the requested kind, by default a table; `privileges`
+        replaces the privileges that the action requires; `securable` replaces the securable that the other arguments
+        name.
         """
         if is_copies_namespace(namespace):
-            # What is in there was made for some, and shows more than others may see.
+            # Restricted copies contain more than other callers may see.
             await self.check_server(caller, ServerAction.RUN_TASKS)
         rules = catalog.bucket.access_rules
         resource = catalog.arn
@@ -162,7 +160,7 @@ class CatalogAuthorizer:
                     target=target_of(catalog, namespace, name) if reads_facts else None,
                 )
         except AccessDenied as error:
-            # Its text has the resource, which is another where there is a table: who may not ask would learn that.
+            # Its text has the resource, which differs if the table exists: the caller must not learn that.
             why = str(error).partition(". principal=")[0]
             asked = "".join(f" {key}={value}" for key, value in facts.items())
             raise AccessDenied(
@@ -170,7 +168,7 @@ class CatalogAuthorizer:
             ) from error
 
     def could_allow(self, caller: Caller, rules: ResourceRules, catalog: int, actions: Iterable[Action]) -> bool:
-        """Whether the caller could be allowed one of the actions on something in a catalog with these rules."""
+        """Whether the caller could have the permission for an action on anything in a catalog with these rules."""
         root = namespace_securable(catalog, ())
         return any(
             self._f.authorizer.could_allow(AccessRequest(caller.principal, action, "", securable=root), rules)
@@ -180,7 +178,7 @@ class CatalogAuthorizer:
     async def visible_names(
         self, caller: Caller, catalog: Catalog, namespace: Levels, names: Sequence[str]
     ) -> Sequence[str]:
-        """The tables or views that a list of a namespace shows to a caller who may see it. Raises Unavailable."""
+        """The tables or views that a listing shows to a caller that may list the namespace. Raises Unavailable."""
         if not self._f.authorizer.filters_lists or not names:
             return names
         targets = [target_of(catalog, namespace, one) for one in names]
@@ -190,7 +188,7 @@ class CatalogAuthorizer:
     async def visible_children(
         self, caller: Caller, catalog: Catalog, parent: Levels, children: Sequence[Levels]
     ) -> Sequence[Levels]:
-        """The namespaces that a list of a place shows to a caller who may see it. Raises Unavailable."""
+        """The namespaces that a listing shows to a caller that may list the parent. Raises Unavailable."""
         if not self._f.authorizer.filters_lists or not children:
             return children
         targets = [target_of(catalog, one) for one in children]
@@ -204,11 +202,11 @@ class CatalogAuthorizer:
         return await self._f.filter_visible(caller, catalog.bucket.access_rules, action, catalog.arn, facts, targets)
 
     async def check_server(self, caller: Caller, action: ServerAction) -> None:
-        """Return if the caller may do `action` on this server. Raises AccessDenied."""
+        """Check the permission for `action` on this server. Raises AccessDenied."""
         await self._f.authorize_account(caller, action, "*")
 
     async def can_run_tasks(self, caller: Caller) -> bool:
-        """Whether the caller may work for the server, whatever the keys that it calls with are confined to."""
+        """Whether the caller may run tasks, regardless of the session policy of its credentials."""
         who = caller._replace(principal=replace(caller.principal, session=None))
         try:
             await self.check_server(who, ServerAction.RUN_TASKS)
@@ -219,7 +217,7 @@ class CatalogAuthorizer:
     async def allows(
         self, caller: Caller, catalog: Catalog, action: Action, *, namespace: Levels = (), entry: Entry
     ) -> bool:
-        """Whether the caller may, for answers that depend on it."""
+        """Whether the caller has the permission, for responses that depend on it."""
         try:
             await self.check(caller, catalog, action, namespace=namespace, entry=entry)
         except AccessDenied:
@@ -228,16 +226,16 @@ class CatalogAuthorizer:
 
 
 def target_of(catalog: Catalog, namespace: Levels, name: str = "") -> AccessTarget:
-    """A catalog, a namespace, or a table or view in it, by names."""
+    """A catalog, a namespace, or a table or view, as the target of a decision."""
     if name:
         return AccessTarget("TABLE_LIKE", (catalog.name, *namespace, name))
     return AccessTarget("NAMESPACE" if namespace else "CATALOG", (catalog.name, *namespace))
 
 
 def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | None) -> Securable:
-    """What grants are asked about. Of an entry that is not there, promised or not, it is the namespace.
+    """The securable that grants are checked on: for an entry that does not exist, its namespace.
 
-    The id of a promised one is told by who asks: were it looked at, somebody could tell that of a table of theirs.
+    The id of a staged entry comes from the client, and could be the id of one of the client's own tables.
     """
     if action in _MAKES:
         return namespace_securable(catalog, namespace[:-1] if action is Action.CREATE_NAMESPACE else namespace)
@@ -250,7 +248,7 @@ def _kind(kind: EntryKind | GrantKind | None, namespace: Levels, name: str, entr
     if kind is None and entry is not None:
         kind = entry.kind
     if kind is not None:
-        # Grants know tables of all formats by one word.
+        # Grants do not distinguish table formats.
         return GrantKind.TABLE if kind is EntryKind.GENERIC_TABLE else GrantKind(kind)
     if name:
         return GrantKind.TABLE

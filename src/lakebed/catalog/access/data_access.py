@@ -1,4 +1,4 @@
-"""What of a table's files a caller may be handed: its directories, to read or to write."""
+"""Decides which directories of a table a caller can read or write, for credential vending and remote signing."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .authorization import Action, CatalogAuthorizer
 
 
 class TableData(NamedTuple):
-    """The files of a table, as far as a caller may have them."""
+    """The files of a table that a caller can access."""
 
     table: str
-    """Its id."""
+    """The table's id."""
     home: FileAddress
     """Its location."""
     directories: tuple[str, ...]
-    """All its directories, as keys that end in a slash; none lies inside another of them, or of another table."""
+    """Its directories, as keys that end in a slash; none is inside another, or inside another table's."""
     writes: bool
-    """Whether the caller may change what is in them, or only read."""
+    """Whether the caller can write, or only read."""
 
     @property
     def bucket(self) -> str:
-        """The bucket that they are in."""
+        """The bucket of the directories."""
         return self.home.bucket
 
     def holds(self, key: str) -> bool:
@@ -41,12 +41,12 @@ class TableData(NamedTuple):
         return any(key.startswith(directory) and key != directory for directory in self.directories)
 
     def holds_directory(self, prefix: str) -> bool:
-        """Whether a prefix of keys names one of the directories or one inside them. `t` does not name `t/`."""
+        """Whether a prefix is one of the directories or inside one. `t` is not the prefix of `t/`."""
         return prefix.endswith("/") and any(prefix.startswith(directory) for directory in self.directories)
 
 
 class DataAccess:
-    """Decides what may be handed out."""
+    """Authorizes access to the files of tables."""
 
     def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer, claims: LocationClaims) -> None:
         self._meta = meta
@@ -55,10 +55,10 @@ class DataAccess:
         self._restrictions = Restrictions(meta)
 
     async def of_entry(self, caller: Caller, catalog: Catalog, namespace: Levels, entry: Entry) -> TableData:
-        """The files of a table that is there. Raises AccessDenied, also to whom a policy shows only a part of it.
+        """The files of an existing table. Raises AccessDenied, also for restricted principals.
 
-        The directories are those on record, and looked at again each time: what a rule forbids today is not handed
-        out because it was allowed when the table was made.
+        The recorded directories are checked each time: credentials cover only directories that are allowed now, even if
+        the table was created when more were.
         """
         writes = await self._may_write(caller, catalog, namespace, entry.name, entry=entry)
         await self._restrictions.refuse(
@@ -66,18 +66,18 @@ class DataAccess:
             catalog,
             namespace,
             entry,
-            "its scans are planned by the server, and its files are not handed out",
+            "restricted principals have no access to its files; scans are planned by the server",
         )
         recorded = [str(row[0]) for row in await self._meta.rows(rows.LOCATIONS_OF, entry.id)]
         if not recorded:
-            raise Corrupted(f"the table has no directory on record. table={entry.id}")
+            raise Corrupted(f"table has no recorded directory. table={entry.id}")
         for prefix in recorded:
             check_location(catalog, str(FileAddress(catalog.bucket.name, prefix)))
         return TableData(entry.id, parse_location(entry.location), tuple(recorded), writes)
 
     @staticmethod
     def of_copy(copy: Entry) -> TableData:
-        """The files of a copy, to be read by whom it was made for: whoever planned over it has asked who that is."""
+        """The files of a restricted copy, for its reader: the scan planner has authorized the reader."""
         home = parse_location(copy.location)
         return TableData(copy.id, home, (home.directory,), writes=False)
 
@@ -90,10 +90,10 @@ class DataAccess:
         location: str,
         properties: Mapping[str, str],
     ) -> TableData:
-        """The files of a table that is promised. Raises AccessDenied, InvalidInput, LocationConflict.
+        """The files of a staged table. Raises AccessDenied, InvalidInput, LocationTaken.
 
-        The caller chose the directories, and credentials for them open all files in them. So they are promised to the
-        caller first, or the promise is extended.
+        The caller chose the directories, and credentials for them open all files in them. So the directories are
+        reserved for the caller first, or the reservation is extended.
         """
         writes = await self._may_write(caller, catalog, identifier.namespace, identifier.name, entry_id=entry_id)
         locations = await self._locations(catalog, identifier, entry_id, location, properties)
@@ -109,18 +109,18 @@ class DataAccess:
         location: str,
         properties: Mapping[str, str],
     ) -> TableData:
-        """The files of a table that is not on record, as the caller describes it: it was staged, or dropped.
+        """The files of a table without an entry, as the caller describes it: it is staged, or was dropped.
 
-        Nothing vouches for the description, so it gives no more than staging a table there would give: to who may
-        create a table of this name, and in directories that it may claim. The principal that dropped the very table
-        still gets its files, to delete them. Raises AccessDenied, InvalidInput, LocationConflict.
+        The description is not trusted, so it gives no more access than staging a table there would: the caller needs
+        permission to create a table of this name, and to claim the directories. The principal that dropped this very
+        table can still access its files, to delete them. Raises AccessDenied, InvalidInput, LocationTaken.
         """
         await self._authorizer.check(
             caller, catalog, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
         )
         if await self._meta.rows(rows.LOCATIONS_OF, entry_id):
-            # Keys made out for it would pass for keys of who may have the table by its own name.
-            raise AccessDenied(f"the table is on record, and not by this name: {identifier}")
+            # Credentials for it would be valid for the table that has this id under its current name.
+            raise AccessDenied(f"table exists under another name. name={identifier}")
         locations = await self._locations(catalog, identifier, entry_id, location, properties)
         if await self._claims.was_dropped_by(caller, identifier, locations):
             writes = await self._may_write(caller, catalog, identifier.namespace, identifier.name, entry_id=entry_id)
@@ -149,9 +149,9 @@ class DataAccess:
         entry: Entry | None = None,
         entry_id: str = "",
     ) -> bool:
-        """Whether the caller may write; AccessDenied if not even read.
+        """Whether the caller can write; AccessDenied if it cannot even read.
 
-        In an external catalog nobody may: the files are for who commits them, with keys of their own.
+        In an external catalog no caller can write: the committing catalog has its own credentials.
         """
 
         async def check(action: Action) -> None:
@@ -168,6 +168,6 @@ class DataAccess:
 
 
 def _data_at(locations: EntryLocations, *, writes: bool) -> TableData:
-    """The files of a table that is not on record."""
+    """The files of a table without an entry."""
     directories = tuple(address.directory for address in locations.addresses)
     return TableData(locations.entry_id, parse_location(locations.location), directories, writes)

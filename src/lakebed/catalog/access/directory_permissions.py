@@ -1,4 +1,4 @@
-"""Checks, with the one authorizer, that a caller holds rights in S3 to a whole directory."""
+"""Checks that a caller has S3 permissions on a whole directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakebed.objects.model import Caller
 async def check_directory_rights(
     object_context: ObjectContext, caller: Caller, bucket: Bucket, directory: str, actions: DirectoryActions
 ) -> None:
-    """Return if the caller may do these actions in S3, to every key of the directory; empty for the whole bucket.
+    """Check the permission for these S3 actions on every key of the directory; empty for the whole bucket.
 
     Not inside a transaction: the authorizer may call another service. Raises AccessDenied with the missing action.
     """

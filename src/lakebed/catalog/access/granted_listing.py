@@ -1,7 +1,7 @@
-"""Lists for callers who may not list a place, and hold something in it: they see just that.
+"""Partial listings: callers that may not list a namespace get the entries that are granted to them.
 
-Only grants show a part of a list. A policy allows the whole or nothing of it, and what one denies stays denied: the
-question is asked again, about something that is held, before anything is shown.
+Only grants make a listing partial. A policy allows a listing or denies it, and a deny stays in force: the permission is
+checked again, on one of the granted entries, before any is returned.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from ..model import Catalog, EntryKind, Namespace
 from ..rows import namespace_from
 
 SCANNED_FOR_EACH: Final = 4
-"""How many entries of a namespace are looked at in order, for each that is held anywhere, before those are sought."""
+"""Number of namespace entries scanned for each granted id before the ids are looked up instead."""
 
 _Told: TypeAlias = Callable[[Sequence[Row], AbstractSet[str]], list[str]]
-"""What is told of those that are held, among entries that a namespace was seen to have: written out for each, since a
-step more for each of ten thousand is a tenth of the time of their list."""
+"""Selects names or ids from rows by the granted ids.
+
+Two variants instead of a callback per row: a call for each of ten thousand rows is a tenth of the listing's time.
+"""
 
 
 class GrantedEntries:
-    """The tables or views of a namespace that the caller may list, though not all of them: a page at a time.
+    """The tables or views of a namespace that are granted to a caller, a page at a time.
 
-    Few are sought by their ids, in one statement. Of many it is quicker to look through the namespace and keep those
-    that are held, which costs about what the list of all does: half of a namespace is found in one pass over it. Only
-    where the namespace turns out to be much larger than what is held are these sought, 4,096 with a statement. So the
-    cost grows with what is held, however large the namespace is.
+    Few granted ids are looked up in one statement. For many ids a scan of the namespace is faster, and costs about what
+    the full listing does. Only if the namespace turns out to be much larger than the number of granted ids are these
+    looked up, 4,096 per statement. So the cost grows with the number of granted ids, however large the namespace is.
     """
 
     def __init__(self, reader: Reader, caller: Caller, catalog: Catalog, namespace: Namespace, kind: EntryKind) -> None:
@@ -47,11 +48,11 @@ class GrantedEntries:
         self._kind = kind
 
     async def names(self, after: str, size: int) -> list[str]:
-        """So many names behind `after`, in order; fewer at the end."""
+        """Up to `size` names after `after`, in order; fewer on the last page."""
         return await self._page(_names_of, after, size)
 
     async def one(self) -> Securable | None:
-        """One of them, to ask about; None if there is none."""
+        """One of the entries, to authorize the listing on; None if there are none."""
         found = await self._page(_ids_of, "", 1)
         return entry_securable(self._warehouse.id, self._namespace.levels, found[0]) if found else None
 
@@ -63,7 +64,7 @@ class GrantedEntries:
         return await self._seek(told, after, size)
 
     async def _scan(self, told: _Told, after: str, size: int) -> list[str] | None:
-        """The page, found by looking through the namespace; None if that is too long a way."""
+        """The page, found by scanning the namespace; None if that takes too long."""
         found: list[str] = []
         left = max(len(self._ids) * SCANNED_FOR_EACH, size)
         while left > 0:
@@ -78,7 +79,7 @@ class GrantedEntries:
         return None
 
     async def _seek(self, told: _Told, after: str, size: int) -> list[str]:
-        """The page, found by the ids of all that is held anywhere."""
+        """The page, found by the granted ids."""
         found: list[Row] = []
         for statement, batch in _batches(list(self._ids), rows.ENTRIES_AMONG, rows.ENTRIES_AMONG_MANY):
             passed = await self._reader.rows(statement, self._namespace.id, self._kind, *batch)
@@ -97,7 +98,7 @@ def _ids_of(entries: Sequence[Row], held: AbstractSet[str]) -> list[str]:
 async def granted_children(
     reader: Reader, caller: Caller, catalog: Catalog, parent: Levels
 ) -> tuple[list[Namespace], Securable] | None:
-    """The direct children of a namespace, or of the warehouse, that the caller may list; as above."""
+    """The direct children of a namespace, or of the catalog, that are granted to a caller, and one to authorize on."""
     catalog_id = catalog.id
     start = namespace_key(catalog_id, (*parent, ""))
     before = start.removeprefix(namespace_key(catalog_id, ()))
@@ -117,7 +118,7 @@ def _carriers(caller: Caller, privilege: Privilege, beginning: str) -> frozenset
 
 
 def _batches(values: Sequence[str], few: str, many: str) -> Iterator[tuple[str, list[str]]]:
-    """Statements of two sizes, and what fills their marks: no store keeps a plan for every number of them."""
+    """Statements of two sizes with their parameters: the store caches a plan for each statement text."""
     statement, size = (few, rows.ID_BATCH) if len(values) <= rows.ID_BATCH else (many, rows.LARGE_ID_BATCH)
     for start in range(0, len(values), size):
         batch = list(values[start : start + size])

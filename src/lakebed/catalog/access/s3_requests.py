@@ -1,11 +1,11 @@
-"""What S3 clients may not do in a table bucket, and which right to a table they need besides those to its bucket.
+"""Authorizes S3 requests to table buckets: the table permissions they require besides those on the bucket.
 
-Invariant: a table's current metadata file is moved by commits alone. Everything else in a table's directories is for
-its engines to write and delete, in whichever order they do: expired snapshots, files that nobody refers to. And no
-bucket goes while a table is of it, or points into it.
+Invariant: only commits replace a table's current metadata file. All other files of a table's directories are written
+and deleted by engines, in any order: expired snapshots, unreferenced files. A bucket cannot be deleted while it holds a
+table or the metadata of one.
 
-Whom a policy shows a part of a table has nothing of its files, whichever keys it comes with, and of copies those that
-were made for what it sees now.
+Restricted principals have no access to a table's files with any credentials, and only to copies made for what they
+currently see.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ..tables.files import SCHEMES
 from .authorization import Action, CatalogAuthorizer
 
 _UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"})
-"""Actions that need the right to write and change nothing that a key holds."""
+"""Actions that require write permission but change no object."""
 
 
 class TableFileAuthorizer:
-    """Implements `objects.facilities.Guard`."""
+    """Implements `objects.context.TableBucketAuthorizer`."""
 
     __slots__ = ("_authorizer", "_clock", "_meta", "_restrictions")
 
@@ -57,10 +57,10 @@ class TableFileAuthorizer:
         if RESERVED_FOLDER in key:
             reserved = await self._reserved(bucket, key)
             if not reads and action not in _UPLOADS and reserved is not None:
-                raise AccessDenied(f"the directory is the catalog's own; it is read-only here. key={key}")
+                raise AccessDenied(f"directory is reserved for the catalog and read-only. key={key}")
             if reserved is not None and key.startswith(f"{reserved}{QUARANTINE_FOLDER}"):
-                # They were some table's, and the right to read them went by its directory.
-                raise AccessDenied(f"the file is in quarantine: release it to read it. key={key}")
+                # They belonged to a table, and the permission to read them depended on its directory.
+                raise AccessDenied(f"file is in quarantine; release it to read it. key={key}")
         found = await locate_entry(self._meta, bucket, key)
         if found is None:
             return await self._admit_elsewhere(caller, bucket, action, key)
@@ -68,7 +68,7 @@ class TableFileAuthorizer:
         return found.entry.id
 
     async def _admit_elsewhere(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
-        """The holder of a key of no table: none, or a principal that staged a table there or just dropped one.
+        """The owner of a key of no table: none, or the principal that staged a table there or just dropped one.
 
         Vended credentials are honoured only where the key is still the table's, or reserved for their principal.
         """
@@ -76,7 +76,7 @@ class TableFileAuthorizer:
         delegated_for = "" if caller.principal.session is None else caller.principal.session.delegated_for
         is_theirs = reserved is not None and claimant_of(caller.principal) == reserved.principal
         if delegated_for and not (is_theirs or (reserved is not None and reserved.entry == delegated_for)):
-            raise AccessDenied(f"the credentials are for a table that does not have the key. key={key}")
+            raise AccessDenied(f"credentials are for a table that the key does not belong to. key={key}")
         if reserved is None:
             return ""
         if not is_theirs and not delegated_for and action == "s3:PutObject":
@@ -89,26 +89,27 @@ class TableFileAuthorizer:
     async def _admit_to_table(self, caller: Caller, found: LocatedEntry, action: str, key: str, *, reads: bool) -> None:
         principal = caller.principal
         if principal.is_anonymous:
-            raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
+            raise AccessDenied(f"anonymous requests have no access to files of a table. key={key}")
         is_delegated = principal.session is not None and principal.session.delegated_for == found.entry.id
         if is_copies_namespace(found.namespace) and not await self._authorizer.can_run_tasks(caller):
             if not reads or not is_delegated:
-                raise AccessDenied(f"the file is of a copy that the server keeps for some. key={key}")
+                raise AccessDenied(f"file belongs to a restricted copy. key={key}")
             await self._confirm_copy(caller, found, key)
             return
-        # Before keys that were handed out are looked at: they may be older than the policy.
+        # Before vended credentials are considered: they may be older than the policy.
         await self._restrictions.refuse(
             principal,
             found.catalog,
             found.namespace,
             found.entry,
-            f"its files are not for who does not see all of it. key={key}",
+            f"restricted principals have no access to its files. key={key}",
         )
         if is_delegated:
             if found.entry.dropped_ms is not None and not reads:
                 # Engines delete files after a drop. Those of a table that can be restored must outlive that.
-                raise AccessDenied(f"the table was dropped and can be restored: its files stay. key={key}")
-            # The catalog asked for this right when it handed out the keys, and their policy was asked just now.
+                raise AccessDenied(f"table was dropped and can be restored: its files cannot be changed. key={key}")
+            # The catalog checked this permission when it vended the credentials; their session policy was checked
+            # just now.
             return
         await self._authorizer.check(
             caller,
@@ -119,9 +120,9 @@ class TableFileAuthorizer:
         )
 
     async def _reserved(self, bucket: Bucket, key: str) -> str | None:
-        """The directory of the server's own that a key lies in; None if in none.
+        """The reserved directory that contains a key; None if there is none.
 
-        The one of the bucket itself is reserved whoever has catalogs in it.
+        The reserved directory of the bucket itself is reserved whether or not it has catalogs.
         """
         if key.startswith(RESERVED_FOLDER):
             return RESERVED_FOLDER
@@ -131,7 +132,7 @@ class TableFileAuthorizer:
         return catalog.reserved_prefix
 
     async def _confirm_copy(self, caller: Caller, found: LocatedEntry, key: str) -> None:
-        """Return if a copy is of what its reader sees of the table now. Raises AccessDenied."""
+        """Check that a copy matches what its reader currently sees of the table. Raises AccessDenied."""
         copy = await find_copy(self._meta, found.entry.id)
         source = None if copy is None else await self._meta.row(rows.ENTRY_BY_ID, copy.source)
         if copy is not None and source is not None:
@@ -141,13 +142,15 @@ class TableFileAuthorizer:
             )
             if restriction is not None and restriction.key == copy.restriction:
                 return
-        raise AccessDenied(f"the copy is not of what the caller sees by now: plan the scan again. key={key}")
+        raise AccessDenied(
+            f"restricted copy no longer matches the caller's restrictions; plan the scan again. key={key}"
+        )
 
     async def check_write(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
-        """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.
+        """Check that the key is not the current metadata of a table or view. Raises AccessDenied.
 
-        Wherever that is: a table that was registered may have it outside its directories. Raises WriteConflict if the
-        key came to belong to another holder: the right to write into that table was not checked when the upload began.
+        The file of a registered table may be outside the table's directories. Raises WriteConflict if the key's owner
+        changed since the upload began: the permission to write into the new owner's table was not checked.
         """
         if holder is not None:
             found = await locate_entry(tx, bucket, key)
@@ -156,32 +159,32 @@ class TableFileAuthorizer:
                 reserved = await reservation_at(tx, bucket, key, self._clock.now_ms())
                 now = "" if reserved is None else reserved.holder
             if now not in ("", holder):
-                raise WriteConflict(f"a table was made around the key while it was written: write it again. key={key}")
+                raise WriteConflict(f"a table was created at the key during the upload; upload it again. key={key}")
         if await tx.row(rows.IS_CURRENT_METADATA, *(f"{scheme}{bucket.name}/{key}" for scheme in SCHEMES)) is not None:
-            raise AccessDenied(f"the file is the current metadata of a table or view; commits replace it. key={key}")
+            raise AccessDenied(f"file is the current metadata of a table or view; only commits replace it. key={key}")
 
     async def check_bucket_removal(self, tx: Transaction, bucket: Bucket) -> None:
-        """Return unless a table or view is of this bucket, or has its metadata there. Raises BucketHasTables.
+        """Check that no table or view is in this bucket, or has its metadata there. Raises BucketHasTables.
 
-        A table that was registered may have its metadata elsewhere, and dropped ones can be restored: that a bucket has
-        no objects does not mean that nothing would be lost with it.
+        A registered table may have its metadata in another bucket, and dropped tables can be restored: an empty bucket
+        can still hold tables.
         """
         if await tx.row(rows.BUCKET_HAS_ENTRIES, bucket.id) is not None:
             raise BucketHasTables(
-                "the bucket still has tables or views, or dropped ones that can be restored: drop or purge them first."
+                "bucket has tables or views, or dropped ones that can be restored; drop or purge them first."
                 f" bucket={bucket.name}"
             )
         for scheme in SCHEMES:
             within = f"{scheme}{bucket.name}/"
             if await tx.row(rows.HAS_METADATA_WITHIN, within, successor(within)) is not None:
                 raise BucketHasTables(
-                    f"a table or view of another bucket has its metadata here: drop it first. bucket={bucket.name}"
+                    f"bucket has the metadata of a table or view of another bucket; drop it first. bucket={bucket.name}"
                 )
         for row in await tx.rows(rows.CATALOGS_OF_BUCKET, bucket.id):
             catalog = rows.catalog_from(row)
             if not catalog.is_table_bucket:
-                # The bucket's own goes with it, as it came with it. Others were made by name, and are deleted by name.
+                # The catalog of a table bucket is deleted with the bucket. Other catalogs are deleted by name.
                 raise BucketHasTables(
-                    f"a catalog has its files here: delete it first. bucket={bucket.name} catalog={catalog.name}"
+                    f"bucket has the files of a catalog; delete it first. bucket={bucket.name} catalog={catalog.name}"
                 )
             await invalidate_catalog_grants(tx, catalog.id)

@@ -1,1 +1,1 @@
-"""Catalogs and table buckets: create, list, describe, change and drop; their base locations and properties."""
+"""Catalogs and table buckets: create, list, get, update and delete; their base locations and properties."""

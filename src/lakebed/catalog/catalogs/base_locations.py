@@ -1,7 +1,7 @@
-"""Where a catalog's files may be: stated as locations, read as directories of one bucket, and kept apart from others'.
+"""Locations of a catalog: parsed into directories of one bucket, and kept apart from those of other catalogs.
 
-Invariant: of the directories of all catalogs on this server, none lies inside another's. Keys to one catalog's files
-therefore open nothing of another's, and what is in a directory is one catalog's at most.
+Invariant: no directory of a catalog on this server is inside a directory of another catalog. So credentials for the
+files of one catalog give no access to another's, and every directory belongs to at most one catalog.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from ..model import RESERVED_FOLDER, Catalog
 from ..tables.files import FileAddress, parse_location
 
 MAX_ALLOWED: Final = 64
-"""Most allowed locations of a catalog."""
+"""Maximum number of allowed locations of a catalog."""
 
 MAX_PREFIX_BYTES: Final = 512
-"""Longest directory of a catalog: below it are tables, and what maintenance holds under its former name."""
+"""Maximum length of a directory: table directories and quarantined files extend it."""
 
 BASE_LOCATION: Final = "default-base-location"
-"""The property of the management API that says where a catalog's files go."""
+"""The property of the management API with the catalog's base location."""
 
 ALLOWED_LOCATIONS: Final = "allowedLocations"
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogLocations:
-    """Where a catalog's files may be."""
+    """The directories of a catalog."""
 
     bucket: str
     base_prefix: str
-    """A directory of the bucket that ends in a slash; empty for all of it."""
+    """A directory of the bucket, ending in a slash; empty for the whole bucket."""
     allowed: tuple[str, ...] = ()
-    """Further ones, none of which lies in the base; the base may lie in one of them."""
+    """Additional directories, none inside the base; the base may be inside one of them."""
 
     @property
     def claimed(self) -> list[str]:
-        """The directories that are the catalog's, none inside another."""
+        """All directories of the catalog, none inside another."""
         return sorted(outermost({self.base_prefix, *self.allowed}))
 
 
 def parse_locations(base: str, allowed: Sequence[str]) -> CatalogLocations:
-    """The directories that locations name, in one bucket. Raises InvalidInput."""
-    home = _directory(base, BASE_LOCATION)
+    """The directories of locations, all in one bucket. Raises InvalidInput."""
+    base_directory = _directory(base, BASE_LOCATION)
     if len(allowed) > MAX_ALLOWED:
-        raise InvalidInput(f"a catalog has at most {MAX_ALLOWED} allowed locations", argument=ALLOWED_LOCATIONS)
+        raise InvalidInput(f"too many allowed locations. maximum={MAX_ALLOWED}", argument=ALLOWED_LOCATIONS)
     further: dict[str, None] = {}
     for location in allowed:
         one = _directory(location, ALLOWED_LOCATIONS)
-        if one.bucket != home.bucket:
+        if one.bucket != base_directory.bucket:
             raise InvalidInput(
-                f"the files of a catalog are in one bucket. location={location} bucket={home.bucket}",
+                f"locations of a catalog must be in one bucket. location={location} expected={base_directory.bucket}",
                 argument=ALLOWED_LOCATIONS,
             )
-        if not one.key.startswith(home.key):
+        if not one.key.startswith(base_directory.key):
             further[one.key] = None
-    return CatalogLocations(home.bucket, home.key, tuple(further))
+    return CatalogLocations(base_directory.bucket, base_directory.key, tuple(further))
 
 
 def _directory(location: str, argument: str) -> FileAddress:
@@ -72,19 +72,17 @@ def _directory(location: str, argument: str) -> FileAddress:
         raise InvalidInput(str(error), argument=argument) from error
     key = address.directory if address.key else ""
     if len(key.encode()) > MAX_PREFIX_BYTES:
-        raise InvalidInput(f"the location is too long. limit={MAX_PREFIX_BYTES}", argument=argument)
+        raise InvalidInput(f"location is too long. maximum={MAX_PREFIX_BYTES} bytes", argument=argument)
     if any(character in key for character in "*?"):
-        # Policies that name the directory would read them as patterns.
-        raise InvalidInput(f"the location holds a wildcard: {location!r}", argument=argument)
+        # Policies that name the directory would read it as a pattern.
+        raise InvalidInput(f"location contains a wildcard: {location!r}", argument=argument)
     if RESERVED_FOLDER in (f"{segment}/" for segment in key.split("/")):
-        raise InvalidInput(
-            f"the location lies in a reserved directory {RESERVED_FOLDER}: {location!r}", argument=argument
-        )
+        raise InvalidInput(f"location is in a reserved directory {RESERVED_FOLDER}: {location!r}", argument=argument)
     return FileAddress(address.bucket, key)
 
 
 async def claim_locations(tx: Transaction, bucket: Bucket, places: CatalogLocations, catalog_id: int) -> None:
-    """Make these the directories of a catalog, in place of those that it had. Raises LocationConflict."""
+    """Replace the directories of a catalog. Raises LocationTaken."""
     await tx.run(rows.RELEASE_DIRECTORIES, catalog_id)
     for directory in places.claimed:
         around = await tx.row(rows.DIRECTORY_AT_OR_BEFORE, bucket.id, directory)
@@ -93,13 +91,13 @@ async def claim_locations(tx: Transaction, bucket: Bucket, places: CatalogLocati
             inside is not None and inside[0].startswith(directory)
         ):
             raise LocationConflict(
-                f"the location overlaps that of another catalog. location={FileAddress(bucket.name, directory)}",
+                f"location overlaps the location of another catalog. location={FileAddress(bucket.name, directory)}",
                 argument=BASE_LOCATION if directory == places.base_prefix else ALLOWED_LOCATIONS,
             )
         await tx.run(rows.CLAIM_DIRECTORY, bucket.id, directory, catalog_id)
 
 
 async def catalog_at(reader: Reader, bucket: Bucket, key: str) -> Catalog | None:
-    """The catalog in whose directories a key lies; None if in no catalog's. One statement."""
+    """The catalog whose directories contain a key; None if there is none. One statement."""
     row = await reader.row(rows.CATALOG_AT, bucket.id, key)
     return rows.catalog_in(bucket, row, 1) if row is not None and key.startswith(row[0]) else None

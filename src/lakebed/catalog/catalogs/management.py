@@ -1,6 +1,6 @@
-"""Catalogs made by name: several in one bucket, each in directories of its own. Each change commits with its events.
+"""Catalogs of the management API: several in one bucket, each in its own directories. Changes commit with events.
 
-A table bucket is such a catalog too, made another way (`catalogs`): it is shown, changed and deleted here as any.
+A table bucket is created elsewhere (`service`), and can be read, updated and deleted here like any other catalog.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
 
 
 CatalogStep = Callable[[Transaction, int], Awaitable[object]]
-"""What else a transaction does, at a time."""
+"""A further step of a transaction, given its time."""
 
 ServerTableRemoval = Callable[[Catalog], Awaitable[None]]
-"""Takes out of a catalog what the server has put there by itself and nobody needs any more."""
+"""Removes the tables that the server itself created in a catalog and that are no longer needed."""
 
 
 class CatalogManagement:
-    """The use cases of catalogs, for those who may manage them."""
+    """The management API's use cases for catalogs."""
 
     def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, leave: ServerTableRemoval) -> None:
         self._f = object_context
@@ -69,19 +69,17 @@ class CatalogManagement:
         allowed: Sequence[str],
         also: CatalogStep | None = None,
     ) -> ManagedCatalog:
-        """Make a catalog in a bucket that is there; its `default-base-location` is among the properties.
+        """Create a catalog in an existing bucket; its `default-base-location` is among the properties.
 
-        `also` is a further step of the transaction that makes it.
-
-        Whoever makes it needs the right to make catalogs, and none is made in a bucket whose policy denies it. Raises
-        InvalidName, InvalidInput, LocationConflict, NoSuchBucket, AlreadyExists, AccessDenied.
+        `also` is a further step of the transaction. Requires the privilege to create catalogs; the bucket's policy can
+        deny it. Raises InvalidName, InvalidInput, LocationTaken, NoSuchBucket, AlreadyExists, AccessDenied.
         """
         await by.check("createCatalog")
         f = self._f
         _check_name(name)
         base, kept = _split(properties)
         if base is None:
-            raise InvalidInput(f"a catalog has a {BASE_LOCATION} among its properties", argument=BASE_LOCATION)
+            raise InvalidInput(f"property {BASE_LOCATION} is missing", argument=BASE_LOCATION)
         check_catalog_properties(kept)
         places = parse_locations(base, allowed)
         now_ms = f.clock.now_ms()
@@ -89,7 +87,7 @@ class CatalogManagement:
         async def work(tx: Transaction) -> ManagedCatalog:
             bucket = await f.bucket(tx, places.bucket)
             if bucket.id != asked.id:
-                raise WriteConflict(f"the bucket was made anew meanwhile. bucket={places.bucket}")
+                raise WriteConflict(f"bucket was recreated concurrently. bucket={places.bucket}")
             await create_catalog(tx, f, bucket, CatalogDefinition(name, places, kind, kept), by.principal, now_ms)
             await append_catalog_event(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
             if also is not None:
@@ -108,7 +106,7 @@ class CatalogManagement:
             return await f.meta.transact(work)
         except NoSuchBucket as error:
             raise InvalidInput(
-                f"catalogs are made in buckets of this server: create the bucket first. bucket={places.bucket}",
+                f"bucket of the catalog does not exist: create it first. bucket={places.bucket}",
                 argument=BASE_LOCATION,
             ) from error
 
@@ -122,10 +120,10 @@ class CatalogManagement:
         properties: Mapping[str, str] | None = None,
         allowed: Sequence[str] | None = None,
     ) -> ManagedCatalog:
-        """Replace the properties, or the allowed locations, of a catalog that is at `version`; None leaves them.
+        """Replace the properties or the allowed locations of a catalog at `version`; None keeps them.
 
-        What is not allowed any more is not handed out from the next request on, though tables are there. Raises
-        NoSuchCatalog, PreconditionFailed, InvalidInput, LocationConflict, AccessDenied.
+        From the next request on, credentials no longer cover removed locations, even if tables are there. Raises
+        NoSuchCatalog, PreconditionFailed, InvalidInput, LocationTaken, AccessDenied.
         """
         f = self._f
         now_ms = f.clock.now_ms()
@@ -148,9 +146,9 @@ class CatalogManagement:
         return await f.meta.transact(work)
 
     async def delete(self, by: Administrator, caller: Caller, name: str, first: CatalogStep | None = None) -> None:
-        """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchCatalog, CatalogNotEmpty.
+        """Delete an empty catalog with its roles; its bucket stays. Raises NoSuchCatalog, CatalogNotEmpty.
 
-        `first` is a step of the transaction that removes it, before it is looked whether the catalog is empty.
+        `first` is a step of the transaction before the check that the catalog is empty.
         """
         f = self._f
         now_ms = f.clock.now_ms()
@@ -163,13 +161,13 @@ class CatalogManagement:
                 await first(tx, now_ms)
             bucket = catalog.bucket
             if await tx.row(rows.CATALOG_HAS_NAMESPACES, catalog.id) is not None:
-                raise CatalogNotEmpty(f"the catalog is not empty: it still holds namespaces. catalog={name}")
+                raise CatalogNotEmpty(f"catalog is not empty: it contains namespaces. catalog={name}")
             held = f"{catalog.reserved_prefix}{QUARANTINE_FOLDER}"
             if await tx.row(rows.HAS_QUARANTINED_WITHIN, bucket.id, held, successor(held)) is not None:
-                # Nobody may read them while the catalog stands, and nobody would keep them from anybody without it.
+                # Quarantined files are unreadable as long as the catalog exists; without it they would not be
+                # protected.
                 raise CatalogNotEmpty(
-                    f"the catalog is not empty: maintenance holds files in quarantine: release or purge them."
-                    f" catalog={name}"
+                    f"catalog is not empty: it has files in quarantine; release or purge them. catalog={name}"
                 )
             await invalidate_catalog_grants(tx, catalog.id)
             await tx.run(rows.DELETE_CATALOG, catalog.id)
@@ -181,7 +179,7 @@ class CatalogManagement:
         await f.meta.transact(work)
 
     async def _admitted(self, by: Administrator, operation: str, name: str) -> Catalog:
-        """The catalog, if the caller may do the operation. Raises NoSuchCatalog, AccessDenied."""
+        """The catalog, if the caller has the permission for the operation. Raises NoSuchCatalog, AccessDenied."""
         catalog = await _find(self._f.meta, name)
         await by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
@@ -195,30 +193,30 @@ async def _find(reader: Reader, name: str) -> Catalog:
 
 
 async def _found_again(tx: Transaction, asked: Catalog) -> Catalog:
-    """The catalog that was asked about before the transaction. Raises NoSuchCatalog, WriteConflict."""
+    """The same catalog inside the transaction. Raises NoSuchCatalog, WriteConflict."""
     found = await _find(tx, asked.name)
     if found.id != asked.id:
-        raise WriteConflict(f"the catalog was made anew meanwhile. name={asked.name}")
+        raise WriteConflict(f"catalog was recreated concurrently. name={asked.name}")
     return found
 
 
 def _check_name(name: str) -> None:
     check_role_name(name)
     if name in _TAKEN_BY_ROUTES:
-        raise InvalidName(f"paths of the catalog begin with this word: {name!r}", argument="name", value=name)
+        raise InvalidName(f"catalog name is reserved for a path of the API: {name!r}", argument="name", value=name)
 
 
 def _split(properties: Mapping[str, str]) -> tuple[str | None, Properties]:
-    """The base location, and the rest: the first is a column of its own."""
+    """The base location, which has its own column, and the other properties."""
     return properties.get(BASE_LOCATION), {key: value for key, value in properties.items() if key != BASE_LOCATION}
 
 
 def _unmoved(catalog: Catalog, properties: Mapping[str, str]) -> Properties:
-    """The properties to be kept. Raises InvalidInput if they would move the catalog."""
+    """The properties to store. Raises InvalidInput if they would move the catalog."""
     base, kept = _split(properties)
     if base is not None and parse_locations(base, ()) != CatalogLocations(catalog.bucket.name, catalog.base_prefix):
         raise InvalidInput(
-            f"a catalog stays where it was made: allow further locations instead. at={catalog.base_location}",
+            f"base location of a catalog cannot change: allow further locations instead. found={catalog.base_location}",
             argument=BASE_LOCATION,
         )
     return kept

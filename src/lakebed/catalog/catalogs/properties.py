@@ -1,4 +1,4 @@
-"""Properties of warehouses and namespaces: limits, and what a change of them does."""
+"""Properties of catalogs and namespaces: limits and updates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_TOTAL_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PropertiesChange:
-    """What became of the names in a change."""
+    """The outcome of an update, by property name."""
 
     updated: list[str]
     removed: list[str]
@@ -26,32 +26,34 @@ class PropertiesChange:
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Raise InvalidInput when they are over a limit."""
+    """Raise InvalidInput for properties over a limit."""
     if len(properties) > MAX_PROPERTIES:
-        raise InvalidInput(f"too many properties. limit={MAX_PROPERTIES}", argument="properties")
+        raise InvalidInput(f"too many properties. maximum={MAX_PROPERTIES}", argument="properties")
     total = 0
     for key, value in properties.items():
         try:
             key_size, value_size = len(key.encode()), len(value.encode())
         except UnicodeEncodeError as error:
-            raise InvalidInput("a property is text in UTF-8", argument="properties") from error
+            raise InvalidInput("property is not valid UTF-8", argument="properties") from error
         if not 1 <= key_size <= MAX_KEY_BYTES:
-            raise InvalidInput(f"a property's name has 1 to {MAX_KEY_BYTES} bytes", argument="properties")
+            raise InvalidInput(
+                f"length of a property name is invalid. expected=1 to {MAX_KEY_BYTES} bytes", argument="properties"
+            )
         if value_size > MAX_VALUE_BYTES:
-            raise InvalidInput(f"a property's value has at most {MAX_VALUE_BYTES} bytes. name={key}", argument=key)
+            raise InvalidInput(f"property value is too long. maximum={MAX_VALUE_BYTES} bytes name={key}", argument=key)
         if "\0" in key or "\0" in value:
-            raise InvalidInput(f"a property holds no NUL. name={key!r}", argument="properties")
+            raise InvalidInput(f"property contains a NUL. name={key!r}", argument="properties")
         total += key_size + value_size
     if total > MAX_TOTAL_BYTES:
-        raise InvalidInput(f"the properties are over their limit together. limit={MAX_TOTAL_BYTES}")
+        raise InvalidInput(f"properties are too large in total. maximum={MAX_TOTAL_BYTES} bytes")
 
 
 def changed_properties(
     current: Mapping[str, str], updates: Mapping[str, str], removals: Sequence[str]
 ) -> tuple[Properties, PropertiesChange]:
-    """The properties after a change, and what it did. Raises InvalidInput, ConflictingProperties."""
+    """The properties after an update, and its outcome. Raises InvalidInput, ConflictingProperties."""
     if len(set(removals)) != len(removals):
-        raise InvalidInput("a property is named twice among the removals", argument="removals")
+        raise InvalidInput("a property is repeated in the removals", argument="removals")
     both = sorted(set(removals) & updates.keys())
     if both:
         raise ConflictingProperties(f"properties are both set and removed: {', '.join(both)}", argument="removals")

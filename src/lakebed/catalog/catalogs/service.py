@@ -1,6 +1,6 @@
-"""Warehouses: found, listed, described; and table buckets, which are warehouses of a whole bucket under its name.
+"""Catalogs: find, list, get; and table buckets, which are catalogs of a whole bucket under its name.
 
-Those of other names and in other places are made by `catalogs`.
+Catalogs with other names and locations are created by `management`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .base_locations import CatalogLocations, claim_locations
 from .properties import changed_properties, check_properties
 
 UNDROP_WINDOW: Final = "undrop-window-seconds"
-"""The property that says how long dropped tables can be restored; 0 or none: not at all."""
+"""The property for how long dropped tables can be restored, in seconds; 0 or unset: not at all."""
 
 ACCESS_DELEGATION: Final = "access-delegation"
-"""The property that narrows how far clients are given access to the files of tables."""
+"""The property that restricts access delegation to the files of tables."""
 
 CLIENT_LOCATIONS: Final = "client-locations"
-"""The property that says whether clients choose locations of tables."""
+"""The property for whether clients choose locations of tables."""
 
 ALLOWED: Final = "allowed"
 REFUSED: Final = "refused"
@@ -48,7 +48,7 @@ MAX_UNDROP_SECONDS: Final = 365 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class CatalogPage:
-    """One page of warehouses."""
+    """One page of catalogs."""
 
     catalogs: list[Catalog]
     truncated: bool
@@ -56,7 +56,7 @@ class CatalogPage:
 
 @dataclass(frozen=True, slots=True)
 class CatalogDefinition:
-    """A warehouse to be made."""
+    """A catalog to create."""
 
     name: str
     places: CatalogLocations
@@ -65,25 +65,30 @@ class CatalogDefinition:
 
 
 class CatalogService:
-    """The use cases of warehouses, and of table buckets."""
+    """The use cases of catalogs and table buckets."""
 
     def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer) -> None:
         self._f = object_context
         self._authorizer = authorizer
 
     async def find(self, reader: Reader, name: str) -> Catalog:
-        """The warehouse of that name, whoever asks. Raises NoSuchCatalog; NotSupported if another is behind it."""
+        """The catalog, without authorization.
+
+        Raises NoSuchCatalog; NotSupported for a federated catalog.
+        """
         return reject_federated(await self.find_any(reader, name))
 
     async def find_any(self, reader: Reader, name: str) -> Catalog:
-        """The same for what is done to a warehouse itself, whatever is behind it. Raises NoSuchCatalog."""
+        """The same, also for a federated catalog. Raises NoSuchCatalog."""
         row = await reader.row(rows.CATALOG, name)
         if row is None:
-            raise NoSuchCatalog(f"no table bucket of that name; create the bucket and enable it. warehouse={name}")
+            raise NoSuchCatalog(
+                f"no such catalog or table bucket; create it, or enable a bucket for tables. catalog={name}"
+            )
         return catalog_from(row)
 
     async def precheck(self, caller: Caller, name: str, actions: Sequence[Action]) -> None:
-        """Refuse, before a request is read whole, a caller that may do none of the actions to anything in a warehouse.
+        """Reject a caller without permission for any of the actions in a catalog, before its request is read.
 
         Reads nothing if the caller's own policies or roles could allow one. Raises NoSuchCatalog, AccessDenied.
         """
@@ -93,15 +98,15 @@ class CatalogService:
         found = await self.find_any(self._f.meta, name)
         if not self._authorizer.could_allow(caller, found.bucket.access_rules, found.id, actions):
             raise AccessDenied(
-                f"no policy and no grant allows it. principal={caller.principal.caller_arn}"
+                f"no policy and no grant allows the request. principal={caller.principal.caller_arn}"
                 f" action={' or '.join(actions)} table-bucket={name}"
             )
 
     async def enable(self, caller: Caller, name: str) -> Catalog:
         """Make a bucket a table bucket. Idempotent.
 
-        Raises NoSuchBucket; InvalidInput if its objects are to expire; LocationConflict if catalogs have directories in
-        it; AlreadyExists if a catalog of another place has its name.
+        Raises NoSuchBucket; InvalidInput if its lifecycle expires objects; LocationTaken if catalogs have directories
+        in it; AlreadyExists if a catalog at another location has its name.
         """
         f = self._f
         now_ms = f.clock.now_ms()
@@ -125,20 +130,21 @@ class CatalogService:
             found = catalog_from(row)
             if found.bucket.id != bucket.id or not found.is_table_bucket:
                 raise AlreadyExists(
-                    f"a catalog has the name of the bucket, and is elsewhere. catalog={name} at={found.base_location}"
+                    f"a catalog at another location has the name of the bucket. catalog={name}"
+                    f" location={found.base_location}"
                 )
             return found
 
         return await f.meta.transact(work)
 
     async def get(self, caller: Caller, name: str) -> Catalog:
-        """The warehouse, if the caller may see it."""
+        """The catalog. Raises NoSuchCatalog, AccessDenied."""
         catalog = await self.find_any(self._f.meta, name)
         await self._authorizer.check(caller, catalog, Action.GET_TABLE_BUCKET)
         return catalog
 
     async def enter(self, caller: Caller, name: str) -> Catalog:
-        """The same for clients that ask where it is before all else: who has any role of the catalog may know that."""
+        """The same for clients that load the configuration: any role of the catalog is sufficient."""
         catalog = await self.find_any(self._f.meta, name)
         await self._authorizer.check(
             caller, catalog, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,)
@@ -162,7 +168,7 @@ class CatalogService:
     async def set_properties(
         self, caller: Caller, name: str, *, updates: Mapping[str, str], removals: Sequence[str]
     ) -> Catalog:
-        """Change what is set on it. Raises InvalidInput."""
+        """Update its properties. Raises InvalidInput."""
         f = self._f
         now_ms = f.clock.now_ms()
         await self._authorizer.check(caller, await self.find_any(f.meta, name), Action.CREATE_TABLE_BUCKET)
@@ -180,7 +186,7 @@ class CatalogService:
 
 
 def placeholder_catalog(bucket: Bucket, name: str) -> Catalog:
-    """A warehouse that is not there yet, for the gate to be asked about: its number is nobody's."""
+    """A catalog that does not exist yet, for authorization; its id is that of no catalog."""
     return Catalog(
         bucket,
         0,
@@ -198,17 +204,18 @@ def placeholder_catalog(bucket: Bucket, name: str) -> Catalog:
 async def create_catalog(
     tx: Transaction, f: ObjectContext, bucket: Bucket, new: CatalogDefinition, by: Principal, now_ms: int
 ) -> Catalog:
-    """The step of a transaction that makes a warehouse with its administrators, and its bucket one that holds tables.
+    """Create a catalog with its administrators, and mark its bucket as holding tables: a step of a transaction.
 
-    Append no event before. Raises AlreadyExists, LocationConflict; InvalidInput if the bucket's objects are to expire.
+    Append no event before it. Raises AlreadyExists, LocationTaken; InvalidInput if the bucket's lifecycle expires
+    objects.
     """
     if not bucket.holds_tables:
         lifecycle = bucket.settings.lifecycle
         if lifecycle is not None and lifecycle.expires_objects:
-            # They would be kept and never run: what a file's age says of its use only its table knows.
+            # The rules would be stored and never run: only the table knows which old files it still uses.
             raise InvalidInput(
-                f"the bucket has lifecycle rules that expire objects, and tables need theirs: remove the rules"
-                f" first. bucket={bucket.name}",
+                "bucket of tables has lifecycle rules that expire objects: remove the rules first."
+                f" bucket={bucket.name}",
                 argument="lifecycle",
             )
         settings = encode_settings(msgspec.structs.replace(bucket.settings, tables=True))
@@ -225,39 +232,41 @@ async def create_catalog(
         now_ms,
     )
     if made is None:
-        raise AlreadyExists(f"a catalog of that name is there. catalog={new.name}")
+        raise AlreadyExists(f"catalog already exists. catalog={new.name}")
     await claim_locations(tx, bucket, new.places, int(made[0]))
     await create_catalog_admin(tx, f.outbox, int(made[0]), new.name, by, now_ms)
     found = await tx.row(rows.CATALOG, new.name)
     if found is None:
-        raise Corrupted(f"a catalog that was made just now is not there. catalog={new.name}")
+        raise Corrupted(f"created catalog was not found. catalog={new.name}")
     return catalog_from(found)
 
 
 def undrop_window_ms(catalog: Catalog) -> int:
-    """How long dropped tables of this warehouse can be restored."""
+    """How long dropped tables of this catalog can be restored."""
     return int(catalog.properties.get(UNDROP_WINDOW, "0")) * 1000
 
 
 def access_delegation(catalog: Catalog) -> AccessDelegation:
-    """How far clients are given access to the files of tables in this warehouse, if the server goes as far."""
+    """The access delegation that this catalog allows, if the server allows as much."""
     return AccessDelegation(catalog.properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED))
 
 
 def takes_client_locations(catalog: Catalog) -> bool:
-    """Whether clients choose locations of tables in this warehouse."""
+    """Whether clients choose locations of tables in this catalog."""
     return catalog.properties.get(CLIENT_LOCATIONS, ALLOWED) == ALLOWED
 
 
 def check_catalog_properties(properties: Properties) -> None:
-    """Return if a warehouse may have these. Raises InvalidInput."""
+    """Raise InvalidInput for invalid properties of a catalog."""
     check_properties(properties)
     window = properties.get(UNDROP_WINDOW, "0")
     if not (window.isascii() and window.isdigit() and int(window) <= MAX_UNDROP_SECONDS):
         raise InvalidInput(
-            f"{UNDROP_WINDOW} is a whole number of seconds up to {MAX_UNDROP_SECONDS}", argument=UNDROP_WINDOW
+            f"{UNDROP_WINDOW} must be a whole number of seconds, at most {MAX_UNDROP_SECONDS}", argument=UNDROP_WINDOW
         )
     if properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED) not in tuple(AccessDelegation):
-        raise InvalidInput(f"{ACCESS_DELEGATION} is one of {', '.join(AccessDelegation)}", argument=ACCESS_DELEGATION)
+        raise InvalidInput(
+            f"{ACCESS_DELEGATION} must be one of {', '.join(AccessDelegation)}", argument=ACCESS_DELEGATION
+        )
     if properties.get(CLIENT_LOCATIONS, ALLOWED) not in (ALLOWED, REFUSED):
-        raise InvalidInput(f"{CLIENT_LOCATIONS} is {ALLOWED} or {REFUSED}", argument=CLIENT_LOCATIONS)
+        raise InvalidInput(f"{CLIENT_LOCATIONS} must be {ALLOWED} or {REFUSED}", argument=CLIENT_LOCATIONS)

@@ -1,1 +1,1 @@
-"""Locations of tables: which directories a table claims, and the rule that keeps claims apart."""
+"""Locations of tables: the directories that a table claims, and the rule that keeps claims apart."""

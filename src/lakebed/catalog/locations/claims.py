@@ -1,19 +1,20 @@
 """Claims of directories by tables, views and generic tables: the one rule that every claim passes.
 
-Invariant: a claim gives a principal, through the catalog, no right to an object that existed before the claim. Either
-the directory is empty (no object, no version, no unfinished upload), or the claimant holds in S3 every right that the
-catalog would vend for it. Directories that the entry has already are not checked again.
+Invariant: a claim gives a principal, through the catalog, no permission on an object that existed before the claim.
+Either the directory is empty (no object, no version, no unfinished upload), or the claimant has every S3 permission
+that the catalog would vend for it. Directories that the entry already has are not checked again.
 
-A metadata file says which directories a table has only as long as no client can change it. The guard sees to that in
-buckets that hold tables. A table may be registered with a file in any other bucket: `trusts` decides about those.
+A metadata file defines a table's directories only as long as no client can change it. `TableFileAuthorizer` ensures
+that in buckets that hold tables. A table may be registered with a file in any other bucket: `trusts` decides about
+those.
 
 Besides the directories of tables and views, two kinds of directories are not free:
 
-- promised: a principal staged a table there. No other principal claims it, and the guard keeps other callers' objects
-  out. So if it was empty when promised, it holds at the commit what that principal wrote.
+- promised: reserved for a principal that staged a table there. No other principal can claim it or write into it. So if
+  it was empty when it was reserved, it contains at the commit only what that principal wrote.
 - retained: a table was dropped there without a purge, and its files remain. It is free again when they are deleted, or
-  for a claimant with every right to them in S3. The principal that dropped the table may have credentials for a limited
-  time, to delete the files; for that time the guard keeps other callers' objects out.
+  for a claimant with all S3 permissions on them. The principal that dropped the table can get credentials for a limited
+  time, to delete the files; for that time no other principal can write into it.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ from .directories import (
 )
 
 PROMISED_MS: Final = 24 * 3_600_000
-"""How long a staged table has its directory from when credentials for it were last issued."""
+"""How long a directory stays reserved after credentials for a staged table were last issued."""
 
 
 RELEASED_MS: Final = MAX_DELEGATION_SECONDS * 1000
-"""How long after a drop credentials for the table's files are honoured: as long as any that was issued before."""
+"""How long after a drop credentials for the table's files are honoured: the lifetime of those issued before."""
 
 
 class _DirectoryStatements(NamedTuple):
@@ -108,17 +109,17 @@ _OCCUPIED: Final = (
 
 
 class ChosenBy(Enum):
-    """The origin of the directories of a claim."""
+    """Which party chose the directories of a claim."""
 
     CLIENT = "client"
     OTHER_CATALOG = "other catalog"
-    """Followed by a bridge. The caller's rights count."""
+    """Followed by a bridge. The caller's permissions count."""
     CATALOG = "catalog"
-    """This catalog, or the administrator that configured its locations. The bucket owner's rights count."""
+    """This catalog, or the administrator that configured its locations. The bucket owner's permissions count."""
 
 
 class EntryLocations(NamedTuple):
-    """Directories that an entry is to have."""
+    """The directories of an entry."""
 
     catalog: Catalog
     namespace: Namespace | None
@@ -129,26 +130,26 @@ class EntryLocations(NamedTuple):
 
     @property
     def addresses(self) -> list[FileAddress]:
-        """The directories; none lies inside another. Raises InvalidInput when one may not be there."""
+        """The directories; none is inside another. Raises InvalidInput for one that is not allowed."""
         return table_directories(self.catalog, self.location, self.properties)
 
 
 def check_locations(locations: EntryLocations) -> None:
-    """Return if the directories are allowed in the catalog, whatever the claimant's rights. Raises InvalidInput."""
+    """Raise InvalidInput for a directory that the catalog does not allow, whatever the claimant's permissions."""
     table_directories(locations.catalog, locations.location, locations.properties)
 
 
 class LocationClaim(NamedTuple):
-    """A claim, with what was found out for it before its transaction."""
+    """A claim, with the checks that precede its transaction."""
 
     locations: EntryLocations
     claimant: str
     permitted: frozenset[str]
-    """Directories to which the claimant holds every right in S3."""
+    """Directories on which the claimant has every S3 permission."""
 
 
 class Reservation(NamedTuple):
-    """A directory of no table for whose files a principal may hold credentials."""
+    """A directory of no table for whose files a principal may have credentials."""
 
     catalog: Catalog
     principal: str
@@ -160,17 +161,17 @@ class Reservation(NamedTuple):
 
     @property
     def holder(self) -> str:
-        """What a key in it belongs to."""
+        """The owner of a key in it."""
         return f"{self.entry or 'staged'} {self.principal}"
 
 
 def claimant_of(principal: Principal) -> str:
-    """The identity that a promise is made to: the same in all of its sessions."""
+    """The identity that a reservation is made for: the same in all of its sessions."""
     return principal.user_id or principal.arn
 
 
 class LocationClaims:
-    """Takes directories for tables, views and generic tables."""
+    """Claims directories for tables, views and generic tables."""
 
     def __init__(self, object_context: ObjectContext, *, client_locations: bool = True) -> None:
         self._f = object_context
@@ -179,10 +180,10 @@ class LocationClaims:
     async def prepare(
         self, caller: Caller, locations: EntryLocations, chosen_by: ChosenBy = ChosenBy.CLIENT
     ) -> LocationClaim:
-        """The claim, if the caller may make it. Call it before any answer that depends on files in the directories.
+        """Check a claim. Call it before any response that depends on files in the directories.
 
-        Raises InvalidInput, LocationConflict; AccessDenied for a directory that holds objects, to a caller who lacks a
-        right to them in S3.
+        Raises InvalidInput, LocationTaken; AccessDenied for a directory that contains objects, if the caller lacks an
+        S3 permission on them.
         """
         meta, bucket = self._f.meta, locations.catalog.bucket
         if chosen_by is ChosenBy.CLIENT:
@@ -197,15 +198,16 @@ class LocationClaims:
                 await check_directory_rights(self._f, caller, bucket, directory, actions)
             except AccessDenied as error:
                 raise AccessDenied(
-                    f"the location holds objects, and the caller lacks a right to them in S3: choose an empty location,"
-                    f" or have the right granted. location=s3://{bucket.name}/{directory} reason={error}"
+                    "location contains objects, and the caller lacks an S3 permission on them: choose an"
+                    " empty location,"
+                    f" or have the permission granted. location=s3://{bucket.name}/{directory} reason={error}"
                 ) from error
         return LocationClaim(locations, claimant, frozenset(contested))
 
     async def take(self, tx: Transaction, claim: LocationClaim) -> None:
-        """Make the directories the entry's, besides those that it has. Raises LocationConflict, AccessDenied.
+        """Assign the directories to the entry, in addition to those that it has. Raises LocationTaken, AccessDenied.
 
-        Directories that it had stay its own: a table that moves leaves its files behind, and goes on reading them.
+        A table that moves leaves its files behind and still reads them, so it keeps its directories.
         """
         await self._check_again(tx, claim)
         locations = claim.locations
@@ -220,9 +222,9 @@ class LocationClaims:
             await tx.run(catalog_rows.INSERT_LOCATION, bucket_id, directory, locations.entry_id)
 
     async def trusts(self, locations: EntryLocations, metadata_at: str) -> bool:
-        """Whether what a current metadata file says of the entry's directories is what was claimed for it.
+        """Whether the directories in a current metadata file are those that were claimed for the entry.
 
-        `locations` is what the file says now. In a bucket without tables clients may have written the file again since.
+        `locations` are those in the file now. In a bucket without tables, clients may have overwritten the file.
         """
         if parse_location(metadata_at).bucket == locations.catalog.bucket.name:
             return True
@@ -230,7 +232,7 @@ class LocationClaims:
         return bool(held) and all(address.directory.startswith(held) for address in locations.addresses)
 
     async def promise(self, caller: Caller, identifier: Identifier, locations: EntryLocations) -> None:
-        """Keep the directories of a staged table for the caller, until it is committed or the promise expires.
+        """Reserve the directories of a staged table for the caller, until its commit or the expiry of the reservation.
 
         Raises what `prepare` and `take` raise.
         """
@@ -248,7 +250,7 @@ class LocationClaims:
                 for prefix, _, was_empty, expires_ms in await _take_overlapping(
                     tx, _PROMISED, bucket_id, address.directory
                 ):
-                    # A promise to the same principal: its files stay promised.
+                    # A reservation of the same principal: its files stay reserved.
                     if was_empty and expires_ms > now_ms:
                         promised.add(prefix)
             for directory in outermost(promised):
@@ -267,9 +269,9 @@ class LocationClaims:
         await self._f.meta.transact(work)
 
     async def was_dropped_by(self, caller: Caller, identifier: Identifier, locations: EntryLocations) -> bool:
-        """Whether the caller has just dropped this very table, by this name and with these directories.
+        """Whether the caller has just dropped this very table, with this name and these directories.
 
-        Its files may be deleted then, by engines that purge tables themselves.
+        Engines that purge tables themselves then delete its files.
         """
         since_ms = self._f.clock.now_ms() - RELEASED_MS
         found = await self._f.meta.rows(_RETAINED_OF, locations.entry_id)
@@ -283,7 +285,7 @@ class LocationClaims:
         return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in locations.addresses)
 
     async def delete_expired(self) -> int:
-        """Remove promises that have expired; how many. For the server's clock to call."""
+        """Delete expired reservations. Returns their number."""
         now_ms = self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> int:
@@ -303,23 +305,23 @@ class LocationClaims:
         for directory in await _contested(tx, claim.locations, claim.claimant, self._f.clock.now_ms()):
             if directory not in claim.permitted:
                 raise AccessDenied(
-                    f"objects were written to the location while it was claimed: choose an empty location, or try again"
-                    f" with rights to them in S3. location=s3://{claim.locations.catalog.bucket.name}/{directory}"
+                    f"objects were written to the location while it was claimed: choose an empty location, or retry"
+                    f" with S3 permissions on them. location=s3://{claim.locations.catalog.bucket.name}/{directory}"
                 )
 
     def _check_chosen(self, locations: EntryLocations, held: Collection[str]) -> None:
-        """Return unless a client chose a location where the server alone chooses them. Raises InvalidInput."""
+        """Raise InvalidInput if a client chose a location where only the server chooses them."""
         if self._client_locations and takes_client_locations(locations.catalog):
             return
         given = [default_location(locations.catalog, locations.kind, locations.entry_id)]
         if locations.namespace is not None:
-            # Assigned by the server as well: engines that name locations themselves take it from the namespace.
+            # Assigned by the server as well: engines that choose locations themselves take it from the namespace.
             given.append(namespace_location(locations.catalog, locations.namespace))
         allowed = (*held, *(f"{location.partition('://')[2].partition('/')[2]}/" for location in given))
         for address in locations.addresses:
             if not address.directory.startswith(allowed):
                 raise InvalidInput(
-                    f"locations of tables are not chosen by clients here: leave out location and write.*.path."
+                    f"clients cannot choose locations of tables in this catalog: omit location and write.*.path."
                     f" location={address}",
                     argument="location",
                 )
@@ -328,7 +330,7 @@ class LocationClaims:
 def untrusted_metadata_file(metadata_at: str) -> AccessDenied:
     """The error for a metadata file that is not trusted."""
     return AccessDenied(
-        f"the metadata file names directories that the table does not have: it was changed after it was registered."
+        f"metadata file was changed after it was registered: it names directories that the table does not have."
         f" Restore it, or drop the table and register it again. metadata-location={metadata_at}"
     )
 
@@ -345,7 +347,7 @@ async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) 
 async def retain(
     tx: Transaction, principal: Principal, catalog: Catalog, identifier: Identifier, entry_id: str, now_ms: int
 ) -> None:
-    """Turn the directories of an entry that is dropped without a purge into retained ones."""
+    """Retain the directories of an entry that is dropped without a purge."""
     for (prefix,) in await tx.rows(catalog_rows.LOCATIONS_OF, entry_id):
         await tx.run(
             _INSERT_RETAINED,
@@ -367,7 +369,7 @@ async def _held(reader: Reader, locations: EntryLocations) -> set[str]:
 
 
 async def _contested(reader: Reader, locations: EntryLocations, claimant: str, now_ms: int) -> list[str]:
-    """The directories that take S3 rights to claim, because they hold files. Raises LocationConflict."""
+    """The directories that contain files, for which the claim requires S3 permissions. Raises LocationTaken."""
     catalog = locations.catalog
     bucket_id = catalog.bucket.id
     held = await _held(reader, locations)
@@ -393,7 +395,7 @@ async def _contested(reader: Reader, locations: EntryLocations, claimant: str, n
 
 
 async def _overlapping(reader: Reader, kept: _DirectoryStatements, bucket_id: int, directory: str) -> list[Row]:
-    """Rows whose directory lies around this one, is it, or lies inside it. They do not overlap among themselves."""
+    """Rows whose directory contains this one, equals it, or is inside it. They do not overlap each other."""
     found = list(await reader.rows(kept.within, bucket_id, directory, successor(directory)))
     around = await reader.row(kept.at_or_before, bucket_id, directory)
     if around is not None and around[0] != directory and directory.startswith(around[0]):
@@ -402,7 +404,7 @@ async def _overlapping(reader: Reader, kept: _DirectoryStatements, bucket_id: in
 
 
 async def _take_overlapping(tx: Transaction, kept: _DirectoryStatements, bucket_id: int, directory: str) -> list[Row]:
-    """Remove the rows of directories that overlap with this one; they come back."""
+    """Delete and return the rows of directories that overlap this one."""
     found = await _overlapping(tx, kept, bucket_id, directory)
     for row in found:
         await tx.run(kept.delete, bucket_id, row[0])
@@ -410,7 +412,7 @@ async def _take_overlapping(tx: Transaction, kept: _DirectoryStatements, bucket_
 
 
 async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iterable[str] = ()) -> bool:
-    """Whether a directory holds no object, version or unfinished upload, apart from those under `but`."""
+    """Whether a directory contains no object, version or unfinished upload, apart from those under `but`."""
     for start, end in _gaps(directory, sorted(one for one in but if one.startswith(directory))):
         within = (bucket_id, start, end)
         if await reader.row(_OCCUPIED, *within, *within, *within) is not None:
@@ -419,7 +421,7 @@ async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iter
 
 
 def _gaps(directory: str, inside: Sequence[str]) -> list[tuple[str, str | None]]:
-    """The ranges of keys of a directory that lie in none of those inside it, which are in order."""
+    """The key ranges of a directory outside the sorted directories inside it."""
     gaps = []
     start = directory
     for one in inside:

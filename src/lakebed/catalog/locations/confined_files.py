@@ -1,4 +1,4 @@
-"""Reads the files of one table on the catalog's own behalf, from the table's recorded directories alone.
+"""Reads the files of one table for the catalog, only from the table's recorded directories.
 
 A manifest list names manifests, and a writer of the table may overwrite a list that was validated with its commit. The
 content of these manifests is returned to readers of the table, so they must be the table's own.
@@ -41,4 +41,4 @@ class ConfinedFiles:
         for location in locations:
             address = parse_location(location)
             if not any(address.bucket == bucket and address.key.startswith(at) for bucket, at in self._directories):
-                raise AccessDenied(f"a file of the plan lies outside the table's directories. location={location}")
+                raise AccessDenied(f"file is outside the table's directories. location={location}")

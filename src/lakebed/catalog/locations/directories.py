@@ -1,8 +1,8 @@
-"""Where tables keep their files: chosen, checked, and kept apart. Claims are decided in `claims`.
+"""Directories of tables: default locations, validation and lookup by key. `claims` assigns them.
 
-Invariant: of the directories of all tables and views on this server, none lies inside another. Whoever may read one
-table's directory therefore reads nothing of its neighbours, and a file belongs to one table at most. Of the directories
-of warehouses the same is true (see `base_locations`), and those of a table lie in its warehouse's.
+Invariant: no directory of a table or view on this server is inside another entry's. So permission to read one table's
+directory gives no access to another's, and a file belongs to at most one table. The same holds for the directories of
+catalogs (see `base_locations`), which contain those of their tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..model import RESERVED_FOLDER, Catalog, Entry, EntryKind, Namespace
 from ..tables.files import FileAddress, parse_location
 
 QUARANTINE_FOLDER: Final = "quarantine/"
-"""Where, in the reserved directory, maintenance holds what it took out of tables' directories.
+"""The folder in the reserved directory for files that maintenance removed from tables' directories.
 
 Their keys can be listed, not read.
 """
@@ -33,78 +33,76 @@ PATH_PROPERTIES: Final = (
     "write.object-storage.path",
     "write.folder-storage.path",
 )
-"""Table properties that move where engines write: each is checked as the location is, whenever it changes."""
+"""Table properties that redirect writers: each is checked like the location, whenever it changes."""
 
 
 def default_location(catalog: Catalog, kind: EntryKind, entry_id: str) -> str:
-    """Where a table or view goes that was given no place: short, and not derived from its name, which may change."""
+    """The default location of a table or view: short, and independent of its name, which may change."""
     return f"{catalog.base_location}{kind}s/{entry_id}"
 
 
 def namespace_location(catalog: Catalog, namespace: Namespace) -> str:
-    """Where engines go that choose the places of tables themselves, if nobody has said where the namespace's are.
+    """The default location of a namespace, for engines that choose the locations of tables themselves.
 
-    Trino makes no tables in a namespace without a place. One of its own, and not derived from its name: tables of
-    different namespaces never meet, and a namespace inside another lies beside it.
+    Trino creates no tables in a namespace without a location. Independent of the namespace's name: tables of different
+    namespaces never share a directory, and a nested namespace is not inside its parent's.
     """
     return f"{catalog.base_location}namespaces/{namespace.id}"
 
 
 def check_location(catalog: Catalog, location: str) -> FileAddress:
-    """The directory that a location names, if tables of this warehouse may be there. Raises InvalidInput."""
+    """The directory of a location that is allowed in this catalog. Raises InvalidInput."""
     address = parse_location(location)
     if address.bucket != catalog.bucket.name:
         raise InvalidInput(
-            f"the location is outside the table bucket. location={location} table-bucket={catalog.bucket.name}",
+            f"location is outside the catalog's bucket. location={location} expected={catalog.bucket.name}",
             argument="location",
         )
     if not address.key.strip("/"):
-        raise InvalidInput("the location is the whole table bucket; name a directory in it", argument="location")
+        raise InvalidInput("location is the whole bucket; expected a directory in it", argument="location")
     directory = address.directory
     if not catalog.holds(address.bucket, directory):
         raise InvalidInput(
-            f"the location is outside the catalog's allowed locations. location={location} catalog={catalog.name}",
+            f"location is outside the catalog's allowed locations. location={location} catalog={catalog.name}",
             argument="location",
         )
     if catalog.base_prefix.startswith(directory):
-        raise InvalidInput("the location is the whole catalog's; name a directory in it", argument="location")
+        raise InvalidInput("location is the catalog's base location; expected a directory in it", argument="location")
     if directory.startswith((catalog.reserved_prefix, RESERVED_FOLDER)):
-        raise InvalidInput(
-            f"the location lies in the reserved directory {catalog.reserved_prefix}", argument="location"
-        )
+        raise InvalidInput(f"location is in the reserved directory {catalog.reserved_prefix}", argument="location")
     if any(character in address.key for character in "*?"):
-        # Policies that name the directory would read them as patterns.
-        raise InvalidInput(f"the location holds a wildcard: {location!r}", argument="location")
+        # Policies that name the directory would read it as a pattern.
+        raise InvalidInput(f"location contains a wildcard: {location!r}", argument="location")
     return address
 
 
 def check_path_properties(catalog: Catalog, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
-    """The further directories that properties send writers to, if they may be there. Raises InvalidInput."""
-    home = parse_location(location).directory
+    """The additional directories that properties redirect writers to. Raises InvalidInput."""
+    base = parse_location(location).directory
     further: dict[str, FileAddress] = {}
     for name in PATH_PROPERTIES:
         path = properties.get(name)
         if path:
             address = check_location(catalog, path)
-            if not address.directory.startswith(home):
+            if not address.directory.startswith(base):
                 further.setdefault(address.directory, address)
     return list(further.values())
 
 
 def stated_paths(metadata: TableMetadata | ViewMetadata) -> tuple[str, ...]:
-    """Where metadata says that files go: as long as it says the same, the directories are the same."""
+    """The paths in the metadata that determine the directories: equal paths mean equal directories."""
     return metadata.location, *(metadata.properties.get(name, "") for name in PATH_PROPERTIES)
 
 
 def outermost(directories: Collection[str]) -> list[str]:
-    """Those that lie inside no other."""
+    """The directories that are inside no other."""
     return [one for one in directories if not any(one != other and one.startswith(other) for other in directories)]
 
 
 def table_directories(catalog: Catalog, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
-    """Every directory that a table of this location and these properties has; none lies inside another of them.
+    """All directories of a table with this location and these properties; none is inside another.
 
-    Raises InvalidInput when one may not be there.
+    Raises InvalidInput for a directory that is not allowed.
     """
     wanted = [check_location(catalog, location), *check_path_properties(catalog, location, properties)]
     kept = outermost({address.directory for address in wanted})
@@ -112,7 +110,7 @@ def table_directories(catalog: Catalog, location: str, properties: Mapping[str, 
 
 
 async def check_unclaimed(reader: Reader, catalog: Catalog, address: FileAddress, entry_id: str) -> None:
-    """Return if no other entry has the directory, one around it or one inside it. Raises LocationConflict."""
+    """Raise LocationTaken if another entry has the directory, one around it or one inside it."""
     directory = address.directory
     if await entry_id_at(reader, catalog.bucket.id, directory) not in (None, entry_id):
         raise location_taken(address)
@@ -122,7 +120,7 @@ async def check_unclaimed(reader: Reader, catalog: Catalog, address: FileAddress
 
 
 class LocatedEntry(NamedTuple):
-    """The table or view to whose directory a key belongs. It may be a dropped one that can be restored."""
+    """The table or view that a key belongs to. It may be a dropped one that can be restored."""
 
     catalog: Catalog
     namespace: Levels
@@ -130,7 +128,7 @@ class LocatedEntry(NamedTuple):
 
 
 async def locate_entry(reader: Reader, bucket: Bucket, key: str) -> LocatedEntry | None:
-    """What a key belongs to, with its row; None if to nothing. One statement."""
+    """The entry that a key belongs to; None if it belongs to none. One statement."""
     row = await reader.row(rows.ENTRY_OF_KEY, bucket.id, key)
     if row is None or not key.startswith(row[0]):
         return None
@@ -139,16 +137,14 @@ async def locate_entry(reader: Reader, bucket: Bucket, key: str) -> LocatedEntry
 
 
 async def entry_id_at(reader: Reader, bucket_id: int, key: str) -> str | None:
-    """The id of the table or view to whose directory a key belongs.
+    """The id of the table or view that a key belongs to.
 
-    Directories do not overlap, so only the last one at or before the key can hold it: one step down an index.
+    Directories do not overlap, so only the last one at or before the key can contain it: one index lookup.
     """
     row = await reader.row(rows.LOCATION_AT_OR_BEFORE, bucket_id, key)
     return str(row[1]) if row is not None and key.startswith(row[0]) else None
 
 
 def location_taken(address: FileAddress) -> LocationConflict:
-    """The error for a location that another entry or principal has."""
-    return LocationConflict(
-        f"the location overlaps that of another table or view. location={address}", argument="location"
-    )
+    """The error for a location of another entry or principal."""
+    return LocationConflict(f"location overlaps that of another table or view. location={address}", argument="location")
