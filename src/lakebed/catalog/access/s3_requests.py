@@ -48,10 +48,10 @@ class TableFileAuthorizer:
         self._restrictions = Restrictions(meta)
 
     async def authorize(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
-        """The table that the key belongs to, if the caller may do this to it, or nothing if the key belongs to none.
+        """The owner of the key, if the caller has the permission for the action; empty if the key belongs to no table.
 
-        One statement; one more for keys of no table and for those that look like the server's, and further ones for
-        who is not root where policies restrict somebody. Raises AccessDenied.
+        One statement; one more for keys of no table and for reserved directories, and further ones for callers other
+        than root where policies restrict tables. Raises AccessDenied.
         """
         reads = action.startswith("s3:Get")
         if RESERVED_FOLDER in key:
