@@ -23,12 +23,12 @@ def told(status: int, code: str, more: str = "") -> StoreResponse:
 @pytest.mark.parametrize(
     ("status", "code", "said"),
     [
-        (403, "InvalidAccessKeyId", "knows no such access key"),
-        (403, "SignatureDoesNotMatch", "the secret is not its own"),
+        (403, "InvalidAccessKeyId", "unknown access key"),
+        (403, "SignatureDoesNotMatch", "the secret does not match"),
         (403, "RequestTimeTooSkewed", "the time of the signature"),
         (400, "ExpiredToken", "expired"),
         (400, "InvalidToken", "session token"),
-        (401, "", "does not take the signature"),
+        (401, "", "rejects the signature"),
         (500, "InternalError", "fails: 500"),
     ],
 )

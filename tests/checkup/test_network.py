@@ -58,24 +58,24 @@ def way_to(port: int, scheme: str = "http", host: str = "127.0.0.1") -> NetworkS
 
 async def test_what_is_no_http_server_is_told_so(silent: int) -> None:
     way = way_to(silent)
-    await way.look_up()
+    await way.resolve()
     assert f"127.0.0.1:{silent}" in (await way.connect()).found
-    with pytest.raises(StepFailed, match="no answer that is HTTP") as failed:
+    with pytest.raises(StepFailed, match="no HTTP response") as failed:
         await way.compare_clocks()
     assert "S3 store listens on that port" in failed.value.advice
 
 
 async def test_what_speaks_neither_tls_nor_http_is_not_taken_for_plain_http(silent: int) -> None:
     way = way_to(silent, "https")
-    await way.look_up()
-    with pytest.raises(StepFailed, match="no TLS came about"):
-        await way.secure()
+    await way.resolve()
+    with pytest.raises(StepFailed, match="TLS handshake failed"):
+        await way.handshake()
 
 
 async def test_a_bucket_in_the_name_is_hinted_at_when_the_name_leads_nowhere() -> None:
     options = S3Options(bucket="bucket", endpoint="http://store.invalid", path_style=False, allow_http=True)
     clock = ManualClock()
     way = NetworkSteps(CheckedStore(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
-    with pytest.raises(StepFailed, match=r"bucket\.store\.invalid leads nowhere") as failed:
-        await way.look_up()
+    with pytest.raises(StepFailed, match=r"bucket\.store\.invalid does not resolve") as failed:
+        await way.resolve()
     assert "path_style" in failed.value.advice

@@ -27,7 +27,7 @@ async def names(storage: ObjectStorage) -> list[str]:
 
 async def test_an_honest_store_passes_and_is_empty_afterwards(memory: MemoryStorage) -> None:
     trial = ObjectSteps(memory)
-    for step in (trial.put, trial.put_conditionally, trial.upload_in_parts, trial.list_written, trial.get_range):
+    for step in (trial.put, trial.put_conditionally, trial.upload_multipart, trial.list_written, trial.get_range):
         assert (await step()).outcome is StepOutcome.PASSED
     assert await names(memory) == [LARGE, SMALL]
     assert (await trial.delete()).outcome is StepOutcome.PASSED
@@ -56,7 +56,7 @@ async def test_an_upload_that_fails_is_given_up(memory: MemoryStorage, step: str
     script = FaultScript().on(step, FailBefore(Unavailable("gone")))
     trial = ObjectSteps(FaultyStorage(memory, script))
     with pytest.raises(Unavailable):
-        await trial.upload_in_parts()
+        await trial.upload_multipart()
     assert [upload async for upload in memory.list_uploads()] == []
 
 
@@ -121,10 +121,10 @@ class Lying(MemoryStorage):
 @pytest.mark.parametrize(
     ("about", "step", "said"),
     [
-        ("get", "put", "not what had been written"),
-        ("range", "get_range", "others than were written"),
+        ("get", "put", "differs from the one written"),
+        ("range", "get_range", "differ from those written"),
         ("conditions", "put_conditionally", "If-None-Match is ignored"),
-        ("list", "list_written", "not in the list"),
+        ("list", "list_written", "lacks written objects"),
         ("delete", "delete", "still listed"),
     ],
 )
@@ -144,11 +144,11 @@ async def test_keys_that_open_more_than_their_directory_are_found_out(memory: Me
 
 async def test_keys_that_do_not_open_their_directory_are_found_out(memory: MemoryStorage) -> None:
     closed = FaultyStorage(memory, FaultScript().always("put", FailBefore(AccessDenied("no"))))
-    with pytest.raises(StepFailed, match="do not open it"):
+    with pytest.raises(StepFailed, match="cannot access their directory"):
         await check_confinement(closed, INSIDE, outside=SMALL, beside=())
 
 
 async def test_a_store_that_fails_is_not_taken_for_one_that_refuses(memory: MemoryStorage) -> None:
     failing = FaultyStorage(memory, FaultScript().on("get", FailBefore(Unavailable("down")), at=2))
-    with pytest.raises(StepFailed, match="could not be seen"):
+    with pytest.raises(StepFailed, match="cannot test access outside"):
         await check_confinement(failing, INSIDE, outside=SMALL, beside=())

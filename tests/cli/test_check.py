@@ -127,7 +127,7 @@ def test_keys_of_the_catalog_are_held_to_their_table_and_nothing_is_left(
         found = check(somewhere, root_keys(lakebed_server), *words)
         assert (found.status, found.failed()) == (0, [])
         assert "versioned" in found.step("put")["found"]
-        assert "refused" in found.step("vended keys")["found"]
+        assert "denied" in found.step("vended keys")["found"]
         for name in (bucket, lake.warehouse):
             listed = s3.list_object_versions(Bucket=name)
             assert not listed.get("Versions")
@@ -176,13 +176,13 @@ def broken_at(found: Checked, step: str, why: str, advice: str) -> None:
 def test_wrong_secret(lakebed_server: RunningServer, somewhere: Path) -> None:
     keys = Keys(lakebed_server.access_key, "not-the-secret")
     found = check(somewhere, keys, "--endpoint", lakebed_server.endpoint)
-    broken_at(found, "credentials", "the secret is not its own", "the secret that goes with this key")
+    broken_at(found, "credentials", "the secret does not match", "Check the secret access key")
     assert lakebed_server.secret_key not in json.dumps(found.report)
 
 
 def test_unknown_key(lakebed_server: RunningServer, somewhere: Path) -> None:
     found = check(somewhere, Keys("LKBDNOBODYKNOWSTHIS1", "a-secret"), "--endpoint", lakebed_server.endpoint)
-    broken_at(found, "credentials", "knows no such access key", "of this store")
+    broken_at(found, "credentials", "unknown access key", "belongs to this store")
 
 
 def test_no_keys_at_all(lakebed_server: RunningServer, somewhere: Path) -> None:
@@ -193,25 +193,25 @@ def test_no_keys_at_all(lakebed_server: RunningServer, somewhere: Path) -> None:
 
 def test_wrong_host_name(somewhere: Path) -> None:
     found = check(somewhere, Keys("key", "secret"), "--endpoint", "http://store.invalid:9000")
-    broken_at(found, "dns", "store.invalid leads nowhere", "getent hosts store.invalid")
+    broken_at(found, "dns", "store.invalid does not resolve", "getent hosts store.invalid")
     assert set(list(found.outcomes().values())[1:]) == {"skipped"}
 
 
 def test_nothing_listens(somewhere: Path) -> None:
     found = check(somewhere, Keys("key", "secret"), "--endpoint", f"http://127.0.0.1:{free_port()}")
-    broken_at(found, "tcp", "refused", "listens on that port")
+    broken_at(found, "tcp", "refused", "Check that the store is running")
 
 
 def test_tls_on_a_plain_port(lakebed_server: RunningServer, somewhere: Path) -> None:
     endpoint = lakebed_server.endpoint.replace("http", "https")
     found = check(somewhere, root_keys(lakebed_server), "--endpoint", endpoint)
-    broken_at(found, "tls", "speaks plain HTTP", "Write http://")
+    broken_at(found, "tls", "speaks plain HTTP", "Use http://")
 
 
 def test_missing_bucket(lakebed_server: RunningServer, somewhere: Path) -> None:
     words = ("--endpoint", lakebed_server.endpoint, "--bucket", "nobody-made-this")
     found = check(somewhere, root_keys(lakebed_server), *words)
-    broken_at(found, "bucket", "no bucket nobody-made-this", "Make it")
+    broken_at(found, "bucket", "no such bucket: nobody-made-this", "Create it")
 
 
 def test_keys_that_may_only_read(lakebed_server: RunningServer, somewhere: Path) -> None:
@@ -221,7 +221,7 @@ def test_keys_that_may_only_read(lakebed_server: RunningServer, somewhere: Path)
         s3.create_bucket(Bucket=bucket)
     words = ("--endpoint", lakebed_server.endpoint, "--bucket", bucket, "--prefix", "lake")
     found = check(somewhere, reader.keys, *words)
-    broken_at(found, "put", "may not do this", f"Allow s3:PutObject on arn:aws:s3:::{bucket}/lake/*")
+    broken_at(found, "put", "permission denied", f"Allow s3:PutObject on arn:aws:s3:::{bucket}/lake/*")
     assert found.outcomes()["list"] == "passed"
     assert found.outcomes()["delete"] == "skipped"
 
@@ -259,7 +259,7 @@ def test_a_store_without_sts_is_told_what_follows(gateway: Gateway, somewhere: P
     found = check(somewhere, keys, "--endpoint", gateway.endpoint, "--bucket", "bytes")
     assert (found.status, found.failed()) == (0, [])
     assert (found.outcomes()["sts"], found.outcomes()["out of scope"]) == ("absent", "skipped")
-    assert "Lakebed's keys, or signatures" in found.step("sts")["why"]
+    assert "credentials or signatures of Lakebed" in found.step("sts")["why"]
     assert gateway.files("bytes") == []
 
 
@@ -267,7 +267,7 @@ def test_an_sts_that_was_asked_for_and_is_not_there_fails(gateway: Gateway, some
     keys = Keys(gateway.access_key, gateway.secret_key)
     words = ("--endpoint", gateway.endpoint, "--bucket", "bytes", "--role-arn", "arn:aws:iam::1:role/r")
     found = check(somewhere, keys, *words)
-    broken_at(found, "sts", "nothing there answers as an STS", "--sts-endpoint")
+    broken_at(found, "sts", "no STS at this endpoint", "--sts-endpoint")
 
 
 def test_the_byte_store_of_the_settings_is_checked_with_its_keys(gateway: Gateway, somewhere: Path) -> None:
@@ -309,7 +309,7 @@ def test_people_get_a_table_and_the_failing_step_in_words(lakebed_server: Runnin
         ["clock", "passed"],
         ["credentials", "failed"],
     ]
-    assert any(line.startswith("  next: Give the secret") for line in lines)
+    assert any(line.startswith("  next: Check the secret") for line in lines)
     assert lines[-1] == "1 of 15 steps failed"
 
 

@@ -1,1 +1,1 @@
-"""`lakebed check storage`: whether a store does what is asked of it, tried step by step and told in plain words."""
+"""`lakebed check storage`: tests an object store step by step and explains each failure."""

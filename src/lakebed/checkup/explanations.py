@@ -1,4 +1,4 @@
-"""What a failure means, and what to do next. Pure."""
+"""Explains failures of a storage check: cause and next step. Pure."""
 
 from __future__ import annotations
 
@@ -21,76 +21,77 @@ _ACTIONS: Final[Mapping[StepName, tuple[str, ...]]] = {
     StepName.RANGE_GET: ("s3:GetObject",),
     StepName.DELETE: ("s3:DeleteObject", "s3:ListBucket"),
 }
-"""What the keys have to be allowed for a step."""
+"""The S3 permissions that a step requires."""
 
 _ON_BUCKET: Final = frozenset({"s3:ListBucket"})
 
 _ADVICE: Final[Mapping[type[LakebedError], str]] = {
-    e.Unauthenticated: "The keys were good a moment ago: see whether somebody has just changed or removed them.",
-    e.CredentialsExpired: "Get fresh keys where these came from.",
-    e.NoSuchBucket: "Somebody has just removed the bucket, or the store answers for another one.",
-    e.Throttled: "The store is busy: try again in a while.",
-    e.StorageFull: "Make room in the store.",
-    e.Unavailable: "The store failed or was cut off in the middle: see its own log, and try again.",
-    e.IntegrityMismatch: "Something on the way changes bodies: go around proxies and caches.",
-    e.NotSupported: "",  # its message says what to do
+    e.Unauthenticated: "The credentials were valid in an earlier step: check whether they have just been changed or"
+    " removed.",
+    e.CredentialsExpired: "Get new credentials from the same source.",
+    e.NoSuchBucket: "The bucket was removed during the check, or the store resolves another one.",
+    e.Throttled: "The store throttles requests: try again later.",
+    e.StorageFull: "Free space in the store.",
+    e.Unavailable: "The store failed or the connection broke: check the store's log, and try again.",
+    e.IntegrityMismatch: "A proxy or cache changes request bodies: bypass it.",
+    e.NotSupported: "",  # the message contains the advice
     e.InvalidSetting: "",
-    e.InvalidInput: "The store takes no such request: see whether it is an S3 store, and of which version.",
-    LakebedError: "See what the store's own log says of this request.",
+    e.InvalidInput: "The store rejects this request: check that it is an S3 store, and its version.",
+    LakebedError: "Check the store's log for this request.",
 }
 
 _OF_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "InvalidAccessKeyId": (
-        "the store knows no such access key",
-        "See that the key is of this store and was not removed or disabled, and that the endpoint is the right one.",
+        "unknown access key",
+        "Check that the key belongs to this store and is active, and that the endpoint is correct.",
     ),
     "SignatureDoesNotMatch": (
-        "the store knows the access key, and the secret is not its own",
-        "Give the secret that goes with this key: a copied one may lack a character, or be of an older key. If it is"
-        " right, a proxy in between may change the path or the host.",
+        "the secret does not match the access key",
+        "Check the secret access key: it may be truncated or belong to an older key. If it is correct, a proxy may"
+        " rewrite the path or the Host header.",
     ),
     "RequestTimeTooSkewed": (
-        "the store takes the time of the signature for wrong",
-        "Set this machine's clock, or the store's: timedatectl set-ntp true.",
+        "the time of the signature is too far from the store's clock",
+        "Synchronize this machine's clock, or the store's: timedatectl set-ntp true.",
     ),
-    "ExpiredToken": ("the keys have expired", "Get fresh ones where these came from."),
+    "ExpiredToken": ("the credentials have expired", "Get new ones from the same source."),
     "InvalidToken": (
-        "the session token is not of these keys",
-        "Set access key, secret and token together, all from one answer; unset AWS_SESSION_TOKEN with lasting keys.",
+        "the session token does not belong to these keys",
+        "Set access key, secret and token from one response; unset AWS_SESSION_TOKEN for long-lived keys.",
     ),
-    "InvalidClientTokenId": ("the store knows no such access key", "See that the key is of this store."),
+    "InvalidClientTokenId": ("unknown access key", "Check that the key belongs to this store."),
 }
 
 
 def rejected_keys(response: StoreResponse, keys: Credentials, target: CheckedStore) -> StepFailed | None:
-    """What is wrong with the keys, by the answer to the first thing that they have signed; None if nothing is."""
+    """The failure that the response to the first signed request shows; None if the store accepts the credentials."""
     code = response.code
     if code in _OF_KEYS:
         why, advice = _OF_KEYS[code]
         return StepFailed(f"{why}: {keys.access_key_id} at {target.endpoint} ({response.status} {code})", advice)
     if code == "AuthorizationHeaderMalformed" and (region := response.texts().get("Region")):
-        return StepFailed(f"signed for the region {target.region}, and the store is in {region}", f"Set {region}.")
+        return StepFailed(f"wrong region: signed for {target.region}, the store is in {region}", f"Set {region}.")
     if response.status == 401:
-        return StepFailed(f"the store does not take the signature: 401 {code}".rstrip(), "See that it is an S3 store.")
+        return StepFailed(f"the store rejects the signature: 401 {code}".rstrip(), "Check that it is an S3 store.")
     if response.status >= 500 and response.status != 501:
         return StepFailed(
             f"the store fails: {response.status} {code} {response.message}".rstrip(),
-            "See the store's own log, and try again.",
+            "Check the store's log, and try again.",
         )
     return None
 
 
 def explain(step: StepName, error: LakebedError, target: CheckedStore) -> StepFailed:
-    """The failure of a step in words for whoever reads the report."""
+    """The failure of a step, in words for the reader of the report."""
     if isinstance(error, e.AccessDenied) and step in _ACTIONS:
         bucket, prefix = f"arn:aws:s3:::{target.options.bucket}", target.options.key_prefix
         wanted = " and ".join(
             f"{action} on {bucket if action in _ON_BUCKET else f'{bucket}/{prefix}*'}" for action in _ACTIONS[step]
         )
-        return StepFailed(f"the keys are good, and may not do this: {_said(error)}", f"Allow {wanted}.")
+        return StepFailed(f"permission denied: {_one_line(error)}", f"Allow {wanted}.")
     advice = next(_ADVICE[kind] for kind in type(error).__mro__ if kind in _ADVICE)
-    return StepFailed(_said(error), advice)
+    return StepFailed(_one_line(error), advice)
 
 
-def _said(error: LakebedError) -> str:
+def _one_line(error: LakebedError) -> str:
     return " ".join(str(error).split()) or type(error).__name__

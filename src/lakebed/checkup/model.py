@@ -1,4 +1,4 @@
-"""What a check finds: steps, how each came out, and the report of all."""
+"""Steps of a storage check, their outcomes, and the report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class StepName(StrEnum):
-    """The steps, in the order in which they are tried."""
+    """The steps, in order."""
 
     DNS = "dns"
     TCP = "tcp"
@@ -32,7 +32,7 @@ NEEDS: Final[Mapping[StepName, tuple[StepName, ...]]] = {
     StepName.TCP: (StepName.DNS,),
     StepName.TLS: (StepName.TCP,),
     StepName.CLOCK: (StepName.TLS,),
-    # A store refuses what is signed by a wrong clock, whoever signs it: to try would only blame the keys.
+    # A store rejects every signature of a wrong clock: trying would blame the credentials.
     StepName.CREDENTIALS: (StepName.CLOCK,),
     StepName.BUCKET: (StepName.CREDENTIALS,),
     StepName.STS: (StepName.BUCKET,),
@@ -45,32 +45,32 @@ NEEDS: Final[Mapping[StepName, tuple[StepName, ...]]] = {
     StepName.VENDED: (StepName.BUCKET,),
     StepName.DELETE: (StepName.PUT,),
 }
-"""What has to be well before a step can tell anything."""
+"""The steps that must pass before a step is meaningful."""
 
 
 class StepOutcome(StrEnum):
-    """How a step came out."""
+    """The outcome of a step."""
 
     PASSED = "passed"
     FAILED = "failed"
     ABSENT = "absent"
-    """The store has no such thing, and can be used without."""
+    """The store lacks an optional feature."""
     SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class StepFinding:
-    """What a step that ran to its end found."""
+    """The result of a step that completed."""
 
     found: str
-    """In a few words, for the table."""
+    """A short text for the table."""
     outcome: StepOutcome = StepOutcome.PASSED
     why: str = ""
     advice: str = ""
 
 
 class StepFailed(Exception):
-    """A step that failed and knows why, in words for whoever reads the report. Never leaves the check."""
+    """A step failed for a known reason. Caught inside the check."""
 
     def __init__(self, why: str, advice: str) -> None:
         super().__init__(why)
@@ -80,21 +80,21 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """A step that was tried, or passed over."""
+    """A step that ran, or was skipped."""
 
     step: StepName
     outcome: StepOutcome
     seconds: float
     found: str
     why: str = ""
-    """What went wrong, or what follows from it."""
+    """The reason of a failure, or a consequence."""
     advice: str = ""
-    """What to do next."""
+    """The next step for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All steps, and what the check could not take away again."""
+    """All steps, and the names of objects that could not be removed."""
 
     endpoint: str
     bucket: str
@@ -103,22 +103,22 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed, and nothing is left behind."""
+        """Whether no step failed and no object is left behind."""
         return not self.left_behind and all(result.outcome is not StepOutcome.FAILED for result in self.results)
 
 
-def missing_prerequisite(step: StepName, so_far: Mapping[StepName, StepOutcome]) -> StepName | None:
-    """The step because of which this one can tell nothing; None if it can be tried.
+def missing_prerequisite(step: StepName, outcomes: Mapping[StepName, StepOutcome]) -> StepName | None:
+    """The step without which this one is meaningless; None if it can run.
 
-    What was passed over for another reason, such as TLS of a plain endpoint, is not lacking. Keys of an STS that there
-    is not are: nothing can be tried with them.
+    Steps skipped for another reason, such as TLS of a plain endpoint, are not missing. An absent STS is: without its
+    credentials nothing can be tested.
     """
     for needed in NEEDS.get(step, ()):
-        outcome = so_far[needed]
+        outcome = outcomes[needed]
         if outcome is StepOutcome.FAILED:
             return needed
         if outcome is not StepOutcome.PASSED:
-            deeper = missing_prerequisite(needed, so_far)
+            deeper = missing_prerequisite(needed, outcomes)
             if deeper is not None or needed is StepName.STS:
                 return deeper or needed
     return None

@@ -1,7 +1,7 @@
-"""Objects written, read, listed and removed as a byte store does it, on scratch keys that nobody else uses.
+"""The steps with objects: write, read, list and delete scratch keys as a storage backend does.
 
-Over the seam, so that what is tried is what a server would send. Whatever was made is known by name: the last step
-removes it, and `clean_up` does where that step does not come.
+Uses `ObjectStorage`, so that the check sends the requests of a server. All keys are tracked: the last step removes
+them, or `clean_up` if that step does not run.
 """
 
 from __future__ import annotations
@@ -25,56 +25,56 @@ _RANGE: Final = (7, 19)
 
 
 class ObjectSteps:
-    """The steps with objects. `storage` has nothing under its prefix but what is made here."""
+    """Writes and removes scratch objects. The prefix of `storage` holds objects of this check only."""
 
     def __init__(self, storage: ObjectStorage, *, conditional_writes: bool = True) -> None:
         self._storage = storage
         self._conditional_writes = conditional_writes
         self._small = os.urandom(64)
-        self._tried: set[Key] = set()
+        self._tracked: set[Key] = set()
         self._written: set[Key] = set()
         self.keeps_versions = False
-        """Whether removing an object leaves versions of it."""
+        """Whether deleting an object leaves versions behind."""
 
     def track(self, key: Key) -> None:
-        """Something may be written under this name by another step: it is to be removed in the end."""
-        self._tried.add(key)
+        """Remove this key at the end: another step may write it."""
+        self._tracked.add(key)
 
     async def put(self) -> StepFinding:
         """Write a small object, and read it back."""
-        self._tried.add(SMALL)
+        self._tracked.add(SMALL)
         version = await self._storage.put(SMALL, self._small)
         self._written.add(SMALL)
         self.keeps_versions = version.version not in (None, "", "null")
         if await self._storage.get(SMALL) != self._small:
             raise StepFailed(
-                "what was read is not what had been written",
-                "Something between here and the store changes bodies, such as a proxy or a cache: go around it.",
+                "the object read back differs from the one written",
+                "A proxy or cache changes bodies: bypass it.",
             )
         return StepFinding(
             f"{len(self._small)} bytes written and read" + (", versioned" if self.keeps_versions else "")
         )
 
     async def put_conditionally(self) -> StepFinding:
-        """See that conditions on writes are honoured, and false ones refused."""
+        """Check that conditional writes succeed and fail as they must."""
         if not self._conditional_writes:
             return StepFinding(
-                "switched off",
+                "disabled",
                 StepOutcome.SKIPPED,
                 "storage.s3.conditional_put is disabled: one server at a time may write to the store",
             )
-        self._tried.add(CONDITIONED)
+        self._tracked.add(CONDITIONED)
         found = await probe_conditions(self._storage, CONDITIONED)
         if not found.conditional_complete:
             return StepFinding(
-                "honoured, but not when an upload in parts completes",
-                why="large files are written without a condition; their names are not used twice",
+                "honoured, except when a multipart upload completes",
+                why="large files are written without conditions; their keys are never reused",
             )
         return StepFinding("If-None-Match and If-Match are honoured")
 
-    async def upload_in_parts(self) -> StepFinding:
-        """Upload two parts, give up a third upload."""
-        self._tried.add(LARGE)
+    async def upload_multipart(self) -> StepFinding:
+        """Complete an upload of two parts, and abort another."""
+        self._tracked.add(LARGE)
         upload = await self._storage.start_multipart(LARGE)
         try:
             parts = [
@@ -83,7 +83,7 @@ class ObjectSteps:
             ]
             await upload.complete(parts)
         except BaseException:
-            # Whatever becomes of that: the error that led here is the one to tell.
+            # Report the original error, even if the abort fails.
             with contextlib.suppress(LakebedError):
                 await asyncio.shield(upload.abort())
             raise
@@ -91,65 +91,66 @@ class ObjectSteps:
         size = (await self._storage.head(LARGE)).size
         if size != MIN_PART_BYTES + _LAST_PART_BYTES:
             raise StepFailed(
-                f"the object is {size} bytes long, and its parts {MIN_PART_BYTES + _LAST_PART_BYTES}",
-                "The store joins parts wrongly: do not use this version of it.",
+                f"the object has {size} bytes, its parts have {MIN_PART_BYTES + _LAST_PART_BYTES}",
+                "The store assembles parts wrongly: do not use this version.",
             )
         await (await self._storage.start_multipart(LARGE)).abort()
-        return StepFinding("2 parts joined, 1 upload given up")
+        return StepFinding("2 parts completed, 1 upload aborted")
 
     async def list_written(self) -> StepFinding:
-        """Find by name what was written so far."""
+        """List the written objects."""
         listed = [found.key async for found in self._storage.list_prefix()]
         missing = sorted(self._written.difference(listed))
         if missing:
             raise StepFailed(
-                f"objects that were written are not in the list: {', '.join(missing)}",
-                "Maintenance and clean-up go by lists. Use a store whose lists show what was acknowledged.",
+                f"the listing lacks written objects: {', '.join(missing)}",
+                "Maintenance and garbage collection rely on consistent listings. Use a store with strong list"
+                " consistency.",
             )
-        return StepFinding(f"{len(listed)} objects" if listed else "allowed; nothing is there")
+        return StepFinding(f"{len(listed)} objects" if listed else "allowed; no objects")
 
     async def get_range(self) -> StepFinding:
-        """Read some bytes out of the middle."""
+        """Read a range."""
         start, end = _RANGE
         found = await self._storage.get_range(SMALL, start, end)
         if found != self._small[start:end]:
             raise StepFailed(
-                f"the bytes {start} to {end - 1} are others than were written",
-                "Engines read files by ranges: a proxy or cache in between that answers them wrongly has to go.",
+                f"bytes {start} to {end - 1} differ from those written",
+                "Engines read files by range: remove the proxy or cache that answers ranges wrongly.",
             )
         return StepFinding(f"bytes {start} to {end - 1} of {len(self._small)}")
 
     async def delete(self) -> StepFinding:
-        """Remove all, and see that it is gone."""
-        removed = sorted(self._tried)
+        """Delete all objects, and check that the listing is empty."""
+        removed = sorted(self._tracked)
         await self._storage.delete_many(removed)
         left = [found.key async for found in self._storage.list_prefix()]
         if left:
             raise StepFailed(
-                f"what was removed is still listed: {', '.join(left)}",
-                "See whether a lock or a retention rule of the bucket keeps objects.",
+                f"deleted objects are still listed: {', '.join(left)}",
+                "Check whether object lock or a retention rule of the bucket keeps objects.",
             )
-        self._tried.clear()
-        return StepFinding("nothing is left")
+        self._tracked.clear()
+        return StepFinding("all objects deleted")
 
     async def clean_up(self) -> list[str]:
-        """Remove whatever is there; what could not be removed. Never raises but for cancellation."""
+        """Remove remaining objects; the keys that could not be removed. Raises only CancelledError."""
         problems: list[str] = []
         try:
             async for upload in self._storage.list_uploads():
                 await self._storage.abort_upload(upload.key, upload.upload_id)
         except LakebedError:
-            # Who may not list them has not begun any that was not given up above.
+            # Without list permission, every upload of this check was aborted above.
             pass
-        for key in sorted(self._tried):
+        for key in sorted(self._tracked):
             try:
                 await self._storage.delete(key)
             except LakebedError:
-                if await self._may_be_there(key):
+                if await self._may_exist(key):
                     problems.append(key)
         return problems
 
-    async def _may_be_there(self, key: Key) -> bool:
+    async def _may_exist(self, key: Key) -> bool:
         try:
             await self._storage.head(key)
         except NotFound:

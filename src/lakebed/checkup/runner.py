@@ -1,4 +1,4 @@
-"""All steps of a check in order, each in its time; and whatever they made taken away again."""
+"""Runs all steps of a check in order, each with a timeout, and cleans up."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .target import CheckedStore
 from .vending import VendingSteps
 
 STEP_SECONDS: Final = 60.0
-"""How long a step may take: the slowest sends a few MiB."""
+"""Timeout of a step; the slowest sends a few MiB."""
 
 Step = Callable[[], Awaitable[StepFinding]]
 OnStep = Callable[[StepName], None]
-"""Told of a step before it is tried."""
+"""Called with each step before it runs."""
 
 
 async def check_store(
@@ -41,7 +41,7 @@ async def check_store(
     *,
     step_seconds: float = STEP_SECONDS,
 ) -> CheckReport:
-    """Try everything; the report. Does not raise for what is wrong with the store, nor leave anything in it."""
+    """Run all steps; the report. Failures of the store do not raise, and no object stays behind."""
     scratch = "/".join(
         filter(None, (target.options.prefix.strip("/"), "lakebed-check", new_blob_id(host_environment.clock)))
     )
@@ -49,14 +49,14 @@ async def check_store(
     try:
         await check.run()
     finally:
-        left = await asyncio.shield(check.clean_up())
-    return CheckReport(target.endpoint, target.options.bucket, tuple(check.results), tuple(left))
+        remaining = await asyncio.shield(check.clean_up())
+    return CheckReport(target.endpoint, target.options.bucket, tuple(check.results), tuple(remaining))
 
 
 class _Check:
     def __init__(
         self,
-        asked: CheckedStore,
+        configured: CheckedStore,
         scratch: str,
         source: CredentialSource,
         host_environment: HostEnvironment,
@@ -64,8 +64,8 @@ class _Check:
         step_seconds: float,
     ) -> None:
         self.results: list[StepResult] = []
-        self._asked = asked
-        target = replace(asked, options=replace(asked.options, prefix=scratch))
+        self._configured = configured
+        target = replace(configured, options=replace(configured.options, prefix=scratch))
         self._target = target
         self._source = source
         self._surroundings = host_environment
@@ -73,7 +73,7 @@ class _Check:
         self._on_step = on_step
         self._step_seconds = step_seconds
         self._client = StoreClient(host_environment.clock, target.region, target.ca_bundle)
-        self._way = NetworkSteps(target, self._client, host_environment.clock)
+        self._network = NetworkSteps(target, self._client, host_environment.clock)
         self._keys = CredentialSteps(target, self._client, source)
         self._scope = ScopeSteps(target, self._client, host_environment)
         self._vending = VendingSteps(target, self._client, host_environment)
@@ -89,17 +89,17 @@ class _Check:
                 await self._open_store()
 
     async def clean_up(self) -> list[str]:
-        """Take away what is left; what could not be."""
-        left: list[str] = []
+        """Remove what is left; the names of what could not be removed."""
+        remaining: list[str] = []
         prefix, bucket = self._target.options.key_prefix, self._target.options.bucket
         async with self._open:
-            trial = self._objects
-            if trial is not None:
-                left += [f"{bucket}/{prefix}{key}" for key in await trial.clean_up()]
-                if trial.keeps_versions:
-                    left += await remove_versions(self._client, self._target, self._keys.keys)
-            left += await self._without_failing(self._keys.remove_bucket)
-        return left
+            steps = self._objects
+            if steps is not None:
+                remaining += [f"{bucket}/{prefix}{key}" for key in await steps.clean_up()]
+                if steps.keeps_versions:
+                    remaining += await remove_versions(self._client, self._target, self._keys.keys)
+            remaining += await self._without_failing(self._keys.remove_bucket)
+        return remaining
 
     async def _without_failing(self, leave: Callable[[], Awaitable[list[str]]]) -> list[str]:
         try:
@@ -109,31 +109,31 @@ class _Check:
 
     def _steps(self) -> Mapping[StepName, Step]:
         return {
-            StepName.DNS: self._way.look_up,
-            StepName.TCP: self._way.connect,
-            StepName.TLS: self._way.secure,
-            StepName.CLOCK: self._way.compare_clocks,
+            StepName.DNS: self._network.resolve,
+            StepName.TCP: self._network.connect,
+            StepName.TLS: self._network.handshake,
+            StepName.CLOCK: self._network.compare_clocks,
             StepName.CREDENTIALS: self._keys.authenticate,
             StepName.BUCKET: self._keys.check_bucket,
             StepName.STS: lambda: self._scope.assume_role(self._keys.keys),
-            StepName.PUT: lambda: self._trial.put(),
-            StepName.CONDITIONAL_PUT: lambda: self._trial.put_conditionally(),
-            StepName.MULTIPART: lambda: self._trial.upload_in_parts(),
-            StepName.LIST: lambda: self._trial.list_written(),
-            StepName.RANGE_GET: lambda: self._trial.get_range(),
-            StepName.SCOPE: lambda: self._scope.check_scope(self._trial.track),
+            StepName.PUT: lambda: self._object_steps.put(),
+            StepName.CONDITIONAL_PUT: lambda: self._object_steps.put_conditionally(),
+            StepName.MULTIPART: lambda: self._object_steps.upload_multipart(),
+            StepName.LIST: lambda: self._object_steps.list_written(),
+            StepName.RANGE_GET: lambda: self._object_steps.get_range(),
+            StepName.SCOPE: lambda: self._scope.check_scope(self._object_steps.track),
             StepName.VENDED: lambda: self._vending.vend(self._keys.keys),
-            StepName.DELETE: lambda: self._trial.delete(),
+            StepName.DELETE: lambda: self._object_steps.delete(),
         }
 
     @property
-    def _trial(self) -> ObjectSteps:
+    def _object_steps(self) -> ObjectSteps:
         if self._objects is None:
-            raise RuntimeError("objects are tried before the bucket was")
+            raise RuntimeError("object step before the bucket step")
         return self._objects
 
     async def _open_store(self) -> None:
-        """Between the steps: the library behind it takes longer to load than most steps take."""
+        """Connect the storage backend between the steps: importing its library takes longer than most steps."""
         provider = RefreshingCredentials(self._source, self._clock)
         storage = await connect_s3(
             self._target.options, self._surroundings, credentials=provider, capabilities=CONDITIONS_TRUSTED
@@ -144,7 +144,7 @@ class _Check:
     async def _try(self, name: StepName, step: Step) -> StepResult:
         missing = missing_prerequisite(name, {result.step: result.outcome for result in self.results})
         if missing is not None:
-            return StepResult(name, StepOutcome.SKIPPED, 0.0, f"cannot be tried without {missing}")
+            return StepResult(name, StepOutcome.SKIPPED, 0.0, f"requires {missing}")
         started = self._clock.monotonic()
 
         def ended(finding: StepFinding) -> StepResult:
@@ -157,23 +157,24 @@ class _Check:
         except StepFailed as failure:
             failed = failure
         except LakebedError as error:
-            # By the prefix that somebody knows of, and not the check's own below it.
-            failed = explain(name, error, self._asked)
+            # With the configured prefix, not the check's scratch prefix below it.
+            failed = explain(name, error, self._configured)
         except TimeoutError:
             failed = StepFailed(
-                f"no end within {self._step_seconds:g} s", "The store or the way to it is very slow: see its own log."
+                f"timeout after {self._step_seconds:g} s",
+                "The store or the network is too slow: check the store's log.",
             )
         return ended(StepFinding("", StepOutcome.FAILED, failed.why, failed.advice))
 
 
 _MAX_PAGES: Final = 10
-"""A check makes a dozen versions."""
+"""A check creates about a dozen versions."""
 
 
 async def remove_versions(client: StoreClient, target: CheckedStore, keys: Credentials) -> list[str]:
-    """Remove every version and delete marker under the check's own prefix; what could not be removed."""
+    """Remove all versions and delete markers under the check's prefix; the names of what could not be removed."""
     prefix, bucket = target.options.key_prefix, target.options.bucket
-    left: list[str] = []
+    remaining: list[str] = []
     try:
         for _ in range(_MAX_PAGES):
             query = {"versions": "", "prefix": prefix}
@@ -183,14 +184,14 @@ async def remove_versions(client: StoreClient, target: CheckedStore, keys: Crede
             found = response.children("Version", "DeleteMarker")
             if not found:
                 break
-            left = []
+            remaining = []
             for one in found:
                 url = "/".join((target.bucket_url.rstrip("/"), *map(encode_segment, one["Key"].split("/"))))
                 gone = await client.signed("DELETE", url, keys, query={"versionId": one["VersionId"]})
                 if gone.status != 204:
-                    left.append(f"{bucket}/{one['Key']} version {one['VersionId']}")
-            if left:
+                    remaining.append(f"{bucket}/{one['Key']} version {one['VersionId']}")
+            if remaining:
                 break
     except LakebedError:
         return [f"older versions under {bucket}/{prefix}"]
-    return left
+    return remaining

@@ -1,7 +1,7 @@
-"""Keys that are confined to a directory: handed out by the store's STS, and tried inside and outside of it.
+"""The steps with scoped credentials: issued by the store's STS, and used inside and outside their directory.
 
-The session policy is of the kind that catalogs write for a table, in words that every store knows. What matters is the
-refusals: a store that takes such a policy and does not hold keys to it would open every table to whoever may read one.
+The session policy resembles those that catalogs write for a table, in elements that every store supports. The denials
+matter: a store that accepts the policy and does not enforce it opens every table to every reader of one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .target import CheckedStore
 
 INSIDE: Final = Key("scope/one")
 BESIDE: Final = Key("scope10/one")
-"""Begins with the same letters, and is in another directory."""
+"""A directory whose name starts with the same letters."""
 OUTSIDE: Final = Key("outside")
 _DIRECTORY: Final = "scope/"
 _SECONDS: Final = 900
@@ -37,14 +37,14 @@ _API_VERSION: Final = "2011-06-15"
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
 
 _WITHOUT_STS: Final = (
-    "no keys of this store can be confined to one table, so an engine that goes to it directly has to be given lasting"
-    " ones. As a byte store of Lakebed it needs none: engines are then given Lakebed's keys, or signatures, and Lakebed"
-    " holds them to their tables itself"
+    "this store cannot issue credentials limited to one table, so engines that access it directly"
+    " need long-lived keys. As Lakebed's storage backend it does not need to: engines use credentials or signatures"
+    " of Lakebed, which enforces their scope"
 )
 
 
 class ScopeSteps:
-    """The steps with keys of STS."""
+    """The steps that use STS credentials."""
 
     def __init__(self, target: CheckedStore, client: StoreClient, host_environment: HostEnvironment) -> None:
         self._target = target
@@ -53,7 +53,7 @@ class ScopeSteps:
         self._confined: Credentials | None = None
 
     async def assume_role(self, keys: Credentials) -> StepFinding:
-        """Ask for keys to one directory, as a catalog would."""
+        """Request credentials for one directory, as a catalog would."""
         options = self._target.options
         policy = scope_policy(options.bucket, f"{options.key_prefix}{_DIRECTORY}")
         fields = {
@@ -71,39 +71,39 @@ class ScopeSteps:
         )
         if response.status == 200 and response.document == "AssumeRoleResponse":
             self._confined = _keys_in(response)
-            return StepFinding(f"keys for {_SECONDS // 60} minutes, confined to one directory")
+            return StepFinding(f"credentials for {_SECONDS // 60} minutes, limited to one directory")
         return self._without(response)
 
     async def check_scope(self, tried: Callable[[Key], None]) -> StepFinding:
-        """See that the keys open their directory, and nothing beside it. `tried` is told of every name."""
+        """Check that the credentials open their directory and nothing else. `tried` receives every key."""
         if self._confined is None:
-            raise RuntimeError("keys are tried before they were asked for")
+            raise RuntimeError("scoped credentials used before they were requested")
         for key in (INSIDE, BESIDE, OUTSIDE):
             tried(key)
         async with opened(self._target.options, self._confined, self._surroundings) as confined:
             refusals = await check_confinement(confined, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
-        return StepFinding(f"1 directory open, {refusals} tries beside it refused")
+        return StepFinding(f"1 directory accessible, {refusals} attempts outside it denied")
 
     def _without(self, response: StoreResponse) -> StepFinding:
         is_sts = response.document == "ErrorResponse"
         words = f"{response.status} {response.code} {response.message}".strip()
         if self._target.role_arn is not None or self._target.sts_endpoint is not None:
             raise StepFailed(
-                f"no keys for the role: {words}" if is_sts else f"nothing there answers as an STS: {words}",
-                "See that the role exists and trusts these keys, and that --sts-endpoint is the right one.",
+                f"AssumeRole failed: {words}" if is_sts else f"no STS at this endpoint: {words}",
+                "Check that the role exists and trusts these credentials, and check --sts-endpoint.",
             )
         if is_sts:
             return StepFinding(
-                "there, and hands these keys no others",
+                "STS issues no credentials for this principal",
                 StepOutcome.ABSENT,
                 f"{words}. Until it does, {_WITHOUT_STS}",
-                "If the store wants a role to be named, give --role-arn.",
+                "If the store requires a role, pass --role-arn.",
             )
-        return StepFinding("the store has none", StepOutcome.ABSENT, _WITHOUT_STS)
+        return StepFinding("the store has no STS", StepOutcome.ABSENT, _WITHOUT_STS)
 
 
 def scope_policy(bucket: str, directory: str) -> str:
-    """A session policy that opens one directory."""
+    """A session policy for one directory."""
     whole, inside = f"arn:aws:s3:::{plain_text(bucket)}", f"{plain_text(directory)}*"
     objects = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
     statements = [
@@ -122,7 +122,7 @@ def scope_policy(bucket: str, directory: str) -> str:
 async def opened(
     options: S3Options, keys: Credentials, host_environment: HostEnvironment
 ) -> AsyncIterator[ObjectStorage]:
-    """The store with other keys."""
+    """The store, opened with other credentials."""
     bare = replace(options, access_key_id=None, secret_access_key=None, session_token=None)
     source = InlineSource(keys.access_key_id, keys.secret_access_key, keys.session_token)
     provider = RefreshingCredentials(source, host_environment.clock)
@@ -134,17 +134,17 @@ async def opened(
 
 
 async def check_confinement(storage: ObjectStorage, inside: Key, *, outside: Key, beside: tuple[Key, ...]) -> int:
-    """See that keys open what is `inside` and nothing else; how many tries were refused. Raises StepFailed.
+    """Check that credentials open `inside` and nothing else; the number of denied attempts. Raises StepFailed.
 
-    `outside` is an object that is there, `beside` are names that nobody has.
+    `outside` is an existing object, `beside` are keys without an object.
     """
     try:
         await storage.put(inside, b"inside")
         await storage.get(inside)
     except AccessDenied as error:
         raise StepFailed(
-            f"keys for a directory do not open it: {error}",
-            "The role behind the keys has to be allowed what they are for: a session policy only takes away.",
+            f"the scoped credentials cannot access their directory: {error}",
+            "The role itself needs these permissions: a session policy only restricts them.",
         ) from error
     attempts: list[tuple[str, Callable[[], Awaitable[object]]]] = [
         (f"read {outside}", lambda: storage.get(outside)),
@@ -155,8 +155,8 @@ async def check_confinement(storage: ObjectStorage, inside: Key, *, outside: Key
     done = [name for name, attempt in attempts if not await _is_refused(attempt)]
     if done:
         raise StepFailed(
-            f"keys that were confined to one directory could {', '.join(done)}",
-            "Hand out no keys of this store: it does not hold them to their policy. Have engines come by way of"
+            f"credentials limited to one directory could {', '.join(done)}",
+            "Do not vend credentials of this store: it does not enforce session policies. Route engines through"
             " Lakebed, which does.",
         )
     return len(attempts)
@@ -169,7 +169,7 @@ async def _is_refused(attempt: Callable[[], Awaitable[object]]) -> bool:
         return True
     except LakebedError as error:
         raise StepFailed(
-            f"whether keys are refused outside could not be seen: {error}", "Try again; see the store's own log."
+            f"cannot test access outside the directory: {error}", "Try again; check the store's log."
         ) from error
     return False
 

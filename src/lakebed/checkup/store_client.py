@@ -1,6 +1,6 @@
-"""Single HTTP requests to an object store, signed or not, and the whole response.
+"""Sends single HTTP requests to an object store, signed or not.
 
-The object store's own client interprets responses; a check has to show them. Nothing is retried.
+Unlike a client library it returns the raw response, which a check has to show, and does not retry.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoreResponse:
-    """A response. The body may hold keys."""
+    """A response. The body may contain credentials."""
 
     status: int
     headers: Mapping[str, str]
-    """By name in lower case."""
+    """By lower-case name."""
     body: bytes = field(repr=False)
 
     @property
     def code(self) -> str:
-        """S3's word for what was wrong; empty where there is none."""
+        """The S3 error code; empty if there is none."""
         return self.texts().get("Code", "")
 
     @property
     def message(self) -> str:
-        """The store's own words for it, on one line and not too many."""
+        """The store's error message, on one line and shortened."""
         return " ".join(self.texts().get("Message", "").split())[:200]
 
     @property
     def document(self) -> str:
-        """The name of the XML document that it is; empty for anything else."""
+        """The name of the XML root element; empty for anything else."""
         root = _parsed(self.body)
         return "" if root is None else _local(root.tag)
 
     def texts(self) -> dict[str, str]:
-        """The texts of the document's leaves by name, the first of each."""
+        """The texts of the leaf elements by name, the first of each."""
         root = _parsed(self.body)
         found: dict[str, str] = {}
         for element in root.iter() if root is not None else ():
@@ -58,7 +58,7 @@ class StoreResponse:
         return found
 
     def children(self, *names: str) -> list[dict[str, str]]:
-        """The children of these names, each with the texts of what is in it."""
+        """The children with these names, each as its leaf texts."""
         root = _parsed(self.body)
         if root is None:
             return []
@@ -78,7 +78,7 @@ class StoreClient:
         self._http = SyncHttpClient(TlsFiles(ca_bundle))
 
     async def plain(self, method: str, url: str) -> StoreResponse:
-        """One unsigned request. Raises Unavailable when no response arrives."""
+        """Send one unsigned request. Raises Unavailable without a response."""
         return await asyncio.to_thread(self._send, method, url, {}, b"")
 
     async def signed(
@@ -92,7 +92,7 @@ class StoreClient:
         body: bytes = b"",
         service: str = "s3",
     ) -> StoreResponse:
-        """One signed request. Raises Unavailable when no response arrives."""
+        """Send one signed request. Raises Unavailable without a response."""
         parts = urlsplit(url)._replace(query=canonical_query((query or {}).items()))
         made = signed_headers(
             method,
@@ -114,22 +114,24 @@ class StoreClient:
             response = self._http.send(request)
         except HttpFailure as failure:
             if isinstance(failure.error, Unsendable):
-                # Without the header, which may hold a token.
-                raise InvalidSetting("a key or path that HTTP cannot carry", argument="access_key_id") from None
+                # The header is not quoted: it may contain a token.
+                raise InvalidSetting(
+                    "access key or path contains characters that HTTP does not allow", argument="access_key_id"
+                ) from None
             parts = urlsplit(url)
             raise Unavailable(
-                f"no answer that is HTTP. endpoint={parts.scheme}://{parts.netloc} reason={reason_of(failure.error)}"
+                f"no HTTP response. endpoint={parts.scheme}://{parts.netloc} reason={reason_of(failure.error)}"
             ) from failure.error
         return StoreResponse(response.status, response.headers, response.body)
 
 
 def reason_of(error: Exception) -> str:
-    """An error of the network's in a few words."""
+    """The reason of a network error, in a few words."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _parsed(body: bytes) -> ElementTree.Element | None:
-    if b"<!" in body:  # no answer of S3 or STS has a document type, and without one no entity can expand
+    if b"<!" in body:  # S3 and STS send no document type; without one no entity can expand
         return None
     try:
         return ElementTree.fromstring(body)  # noqa: S314 - see the line above

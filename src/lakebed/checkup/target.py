@@ -1,4 +1,4 @@
-"""The store that is checked: where it is, which bucket, and how it is asked."""
+"""The store to check: endpoint, bucket, credentials."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from lakebed.storage.s3 import S3Options
 
 @dataclass(frozen=True, slots=True)
 class CheckedStore:
-    """One store. `options` are those of the byte store, so that what is tried is what a server would do."""
+    """One store. `options` are those of the storage backend, so that the check does what a server would do."""
 
     options: S3Options
     region: str
     makes_bucket: bool = False
-    """Whether the bucket is made for the check, and removed after it."""
+    """Whether the check creates the bucket, and removes it afterwards."""
     sts_endpoint: str | None = None
-    """None: where the store is; of AWS, its own."""
+    """None: the endpoint of the store; for AWS the regional STS."""
     role_arn: str | None = None
-    """None: whatever role an STS gives that asks for none."""
+    """None: AssumeRole without a role."""
     warehouse: str | None = None
-    """A table bucket of a Lakebed server, for the credentials that its catalog vends."""
+    """A table bucket of a Lakebed server, for vended credentials."""
     catalog_endpoint: str | None = None
-    """Where that catalog is; None: where the store is."""
+    """The catalog's endpoint; None: the store's."""
     conditional_writes: bool = True
     ca_bundle: str | None = None
 
     @property
     def endpoint(self) -> str:
-        """The store's address, without a slash at the end."""
+        """The store's URL, without a trailing slash."""
         given = self.options.endpoint
         return given.rstrip("/") if given is not None else f"https://s3.{self.region}.{_domain(self.region)}"
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is spoken to without TLS."""
+        """Whether the endpoint is plain HTTP."""
         return urlsplit(self.endpoint).scheme == "http"
 
     @property
     def host(self) -> str:
-        """The name to look up. In virtual-host style, that of the bucket."""
+        """The host name to resolve; in virtual-host style it contains the bucket."""
         return urlsplit(self.bucket_url).hostname or ""
 
     @property
@@ -50,7 +50,7 @@ class CheckedStore:
 
     @property
     def bucket_url(self) -> str:
-        """Where the bucket is."""
+        """The URL of the bucket."""
         parts = urlsplit(self.endpoint)
         if self.options.uses_path_style:
             return f"{self.endpoint}/{quote(self.options.bucket)}"
@@ -58,7 +58,7 @@ class CheckedStore:
 
     @property
     def token_service(self) -> str:
-        """Where temporary keys are asked for."""
+        """The STS endpoint."""
         if self.sts_endpoint is not None:
             return self.sts_endpoint.rstrip("/")
         if self.options.endpoint is not None:

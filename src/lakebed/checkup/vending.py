@@ -1,6 +1,7 @@
-"""Keys that a Lakebed catalog hands out for a table's files: asked for as an engine does, and tried beside them.
+"""The step with vended credentials: requested from a Lakebed catalog as an engine does, and used inside and outside
+their scope.
 
-The table is staged and never made, so nothing of it is on record; the namespace that it would be in goes again.
+The table is staged and never created; the check drops its namespace.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SCHEMA: Final = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "
 
 
 class VendingSteps:
-    """The step with keys of a catalog."""
+    """The step with credentials of a catalog."""
 
     def __init__(self, target: CheckedStore, client: StoreClient, host_environment: HostEnvironment) -> None:
         self._target = target
@@ -35,39 +36,41 @@ class VendingSteps:
         self._surroundings = host_environment
 
     async def vend(self, keys: Credentials) -> StepFinding:
-        """Have keys to a staged table, and see that they open its directory and nothing beside it."""
+        """Request credentials for a staged table, and check that they open its directory and nothing else."""
         if self._target.warehouse is None:
-            return StepFinding("no table bucket was named", StepOutcome.SKIPPED)
+            return StepFinding("no --warehouse given", StepOutcome.SKIPPED)
         namespace = f"lakebed_check_{new_blob_id(self._surroundings.clock)}"
         endpoint = self._target.catalog_endpoint or self._target.endpoint
         base = f"{endpoint}/iceberg/v1/{quote(self._target.warehouse, safe='')}/namespaces"
-        _well(await self._send("POST", base, keys, {"namespace": [namespace]}), "make a namespace")
+        _require_success(await self._send("POST", base, keys, {"namespace": [namespace]}), "create a namespace")
         try:
             asked = {"name": _TABLE, "schema": _SCHEMA, "stage-create": True}
             staged = await self._send("POST", f"{base}/{namespace}/tables", keys, asked, delegated=True)
-            _well(staged, "have keys to a table")
+            _require_success(staged, "vend credentials for a table")
             found = await self._try(json.loads(staged.body))
         finally:
             dropped = await self._send("DELETE", f"{base}/{namespace}", keys)
         if dropped.status != 204:
             raise StepFailed(
-                f"the namespace {namespace} was made and cannot be dropped again: {dropped.status}",
-                "Drop it by hand, and allow these keys s3tables:DeleteNamespace.",
+                f"cannot drop the namespace {namespace} of the check: {dropped.status}",
+                "Drop it manually, and allow s3tables:DeleteNamespace.",
             )
         return found
 
     async def _try(self, answer: dict[str, Any]) -> StepFinding:  # Any: JSON
         given = answer.get("storage-credentials") or []
         if len(given) != 1:
-            raise StepFailed("the catalog handed no keys out", "See that these keys may write the table's files.")
+            raise StepFailed(
+                "the catalog vended no credentials", "Check that the principal may write the table's data."
+            )
         config = given[0]["config"]
         vended = Credentials(
             config["s3.access-key-id"], Secret(config["s3.secret-access-key"]), Secret(config["s3.session-token"])
         )
-        home = urlsplit(answer["metadata"]["location"])
-        directory = home.path.strip("/")
+        location = urlsplit(answer["metadata"]["location"])
+        directory = location.path.strip("/")
         options = S3Options(
-            bucket=home.netloc,
+            bucket=location.netloc,
             endpoint=config.get("s3.endpoint", self._target.endpoint),
             region=self._target.region,
             path_style=True,
@@ -87,7 +90,7 @@ class VendingSteps:
                 )
             finally:
                 await table.delete(Key("lakebed-check"))
-        return StepFinding(f"1 directory open, {refusals} tries beside it refused")
+        return StepFinding(f"1 directory accessible, {refusals} attempts outside it denied")
 
     async def _send(
         self, method: str, url: str, keys: Credentials, document: object = None, *, delegated: bool = False
@@ -99,7 +102,7 @@ class VendingSteps:
         return await self._client.signed(method, url, keys, headers=headers, body=body)
 
 
-def _well(response: StoreResponse, what: str) -> None:
+def _require_success(response: StoreResponse, what: str) -> None:
     if response.status != 200:
         try:
             words = str(json.loads(response.body)["error"]["message"])
@@ -107,6 +110,6 @@ def _well(response: StoreResponse, what: str) -> None:
             words = response.code
         raise StepFailed(
             f"could not {what}: {response.status} {words[:300]}".strip(),
-            "See that --warehouse names a table bucket of this server, and that these keys may make namespaces and"
-            " tables there.",
+            "Check that --warehouse names a table bucket of this server, and that the principal may create"
+            " namespaces and tables in it.",
         )

@@ -1,4 +1,4 @@
-"""`lakebed check storage`: tries a store step by step, and says what is wrong with it and what to do next."""
+"""`lakebed check storage`: tests an object store step by step."""
 
 from __future__ import annotations
 
@@ -26,50 +26,54 @@ from .output import print_json, print_rows
 from .server_access import WAREHOUSE_VARIABLE, read_access
 from .settings_flags import add_settings_flags, read_settings
 
-UNWELL: Final = 1
-"""Exit status when a step failed, or something is left behind."""
+FAILED_STATUS: Final = 1
+"""Exit status if a step failed or objects are left behind."""
 
 _SCRATCH: Final = "lakebed-check"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to check."""
-    tasks = parser.add_subparsers(title="things", metavar="THING", required=True)
-    text = "try a store step by step: the way to it, keys, writes, reads, and refusals"
+    """Add the subjects to check."""
+    tasks = parser.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
+    text = "test an object store step by step: network, credentials, writes, reads, scope"
     storage = tasks.add_parser("storage", help=text, description=_DESCRIPTION, allow_abbrev=False)
-    store = storage.add_argument_group("store", "Keys come from the AWS environment, profile or machine, as ever.")
-    store.add_argument("--endpoint", metavar="URL", help="an S3 store; by default the byte store of the settings")
-    store.add_argument("--server", action="store_true", help="this server, also where its bytes live elsewhere")
-    store.add_argument("--bucket", metavar="NAME", help="a bucket that is there; by default one is made, and removed")
-    store.add_argument("--prefix", metavar="TEXT", help="work below this prefix of keys")
-    store.add_argument("--region", metavar="TEXT", help="the region to sign for")
-    store.add_argument("--virtual-host", action="store_true", help="put the bucket into the host name, not the path")
-    store.add_argument("--sts-endpoint", metavar="URL", help="where temporary keys are asked for, if not at the store")
-    store.add_argument("--role-arn", metavar="ARN", help="the role to ask keys of, where the store's STS wants one")
+    store = storage.add_argument_group("store", "Credentials come from the default AWS chain.")
     store.add_argument(
-        "--warehouse", metavar="BUCKET", help=f"a table bucket: try keys of the catalog too [{WAREHOUSE_VARIABLE}]"
+        "--endpoint", metavar="URL", help="an S3 endpoint (default: the storage backend in the settings)"
+    )
+    store.add_argument("--server", action="store_true", help="this server, also if its storage backend is S3")
+    store.add_argument("--bucket", metavar="NAME", help="an existing bucket (default: create and remove one)")
+    store.add_argument("--prefix", metavar="TEXT", help="use keys below this prefix")
+    store.add_argument("--region", metavar="TEXT", help="the region of the signatures")
+    store.add_argument(
+        "--virtual-host", action="store_true", help="virtual-host style: the bucket is part of the host name"
+    )
+    store.add_argument("--sts-endpoint", metavar="URL", help="the STS endpoint (default: the store's)")
+    store.add_argument("--role-arn", metavar="ARN", help="the role for AssumeRole, if the STS requires one")
+    store.add_argument(
+        "--warehouse", metavar="BUCKET", help=f"a table bucket: test vended credentials too [{WAREHOUSE_VARIABLE}]"
     )
     storage.add_argument("--json", action="store_true", help="print JSON")
     add_settings_flags(storage, serving=False)
 
 
 _DESCRIPTION: Final = (
-    "Tries a store step by step, says which step fails and what to do about it, and leaves nothing behind. Without"
-    " --endpoint it is the byte store of the settings; where that is a folder, the server itself. Ends with 0 if all is"
-    f" well, {UNWELL} if a step failed."
+    "Tests an object store step by step, reports the step that fails and what to do, and cleans up. Without"
+    " --endpoint it tests the storage backend in the settings, or the server itself if that is a folder. Exit status 0"
+    f" if all steps passed, {FAILED_STATUS} if a step failed."
 )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, and print what was found."""
-    # What the byte store would log of a step, the report tells.
+    """Run the check, and print the report."""
+    # The report contains what the storage backend would log.
     logging.getLogger("lakebed.storage").addHandler(logging.NullHandler())
     report = asyncio.run(_check(arguments))
     if arguments.json:
         print_json(_document(report))
     else:
         _print(report)
-    return 0 if report.passed else UNWELL
+    return 0 if report.passed else FAILED_STATUS
 
 
 async def _check(arguments: argparse.Namespace) -> CheckReport:
@@ -91,7 +95,7 @@ async def _check(arguments: argparse.Namespace) -> CheckReport:
 async def _chosen(
     arguments: argparse.Namespace, settings: Settings, host_environment: HostEnvironment
 ) -> tuple[CheckedStore, CredentialSource]:
-    """Which store is meant, and whose keys. Raises InvalidSetting."""
+    """The store to check, and its credentials. Raises InvalidSetting."""
     ca_bundle = host_environment.value("AWS_CA_BUNDLE") or None
     if arguments.endpoint is None and not arguments.server and settings.storage.kind is StorageKind.S3:
         store = settings.storage.s3
@@ -128,7 +132,7 @@ async def _chosen(
         region=region,
         endpoint=endpoint,
         path_style=not arguments.virtual_host,
-        allow_http=True,  # the check says itself what plain HTTP means
+        allow_http=True,  # the check reports plain HTTP itself
     )
     return CheckedStore(
         options,
@@ -156,7 +160,7 @@ def _configured(store: S3StorageSettings, arguments: argparse.Namespace, region:
 
 
 def _keys_for_any_store(host_environment: HostEnvironment, region: str) -> CredentialSource:
-    """Lakebed's own variables first, then all that AWS clients look at."""
+    """Lakebed's own variables, then the default AWS chain."""
     key, secret = host_environment.value("LAKEBED_ACCESS_KEY"), host_environment.value("LAKEBED_SECRET_KEY")
     own = InlineSource(key or None, Secret(secret) if secret else None)
     return CredentialChain([own, default_chain(host_environment, region=region)])
@@ -183,13 +187,13 @@ def _print(report: CheckReport) -> None:
             if result.advice:
                 print(f"  next: {result.advice}")
     for name in report.left_behind:
-        print(f"\nleft behind, and to be removed by hand: {name}")
+        print(f"\nleft behind, remove it manually: {name}")
     failed = sum(result.outcome is StepOutcome.FAILED for result in report.results)
-    print(f"\n{'all is well' if report.passed else f'{failed} of {len(report.results)} steps failed'}")
+    print(f"\n{'all steps passed' if report.passed else f'{failed} of {len(report.results)} steps failed'}")
 
 
 def _first_words(why: str) -> str:
-    """As much of a reason as a table has room for."""
+    """The start of a reason, as long as the table allows."""
     head = why.partition(":")[0]
     return head if len(head) <= 60 else f"{head[:57]}…"
 

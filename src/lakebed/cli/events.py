@@ -1,4 +1,4 @@
-"""`lakebed events`: what happens, as it happens; and the targets that it is sent to."""
+"""`lakebed events`: tail the event log, and manage targets."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from .server_requests import add_server_command, run_server_command
 run = run_server_command
 
 NEWEST: Final = 10
-"""How many events `tail --no-follow` shows, unless it is said: as tail(1) does."""
+"""Default number of events of `tail --no-follow`, as of tail(1)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with events."""
+    """Add the subcommands of events."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    tail = add_server_command(tasks, "tail", "show events as they come, or those that there are", _tail)
-    tail.add_argument("--kind", metavar="NAME", action="append", default=[], help="of this kind; NAME* for a beginning")
-    tail.add_argument("--subject", metavar="NAME", default="", help="about this, or what is in it")
-    tail.add_argument("--principal", metavar="NAME", default="", help="done by this user")
+    tail = add_server_command(tasks, "tail", "show new or stored events", _tail)
     tail.add_argument(
-        "--after", metavar="EVENT", help="behind this event, by its number or id; by default, from now on"
+        "--kind", metavar="NAME", action="append", default=[], help="only events of this kind; NAME* matches a prefix"
     )
+    tail.add_argument("--subject", metavar="NAME", default="", help="only events of this subject, or below it")
+    tail.add_argument("--principal", metavar="NAME", default="", help="only events of this principal")
+    tail.add_argument("--after", metavar="EVENT", help="start after this event, by number or id (default: new events)")
     tail.add_argument(
         "--limit",
         metavar="COUNT",
         type=_number,
-        help=f"show so many at most; with --no-follow and without --after the newest ones, {NEWEST} by default",
+        help=f"maximum number of events; with --no-follow and without --after the newest, {NEWEST} by default",
     )
-    tail.add_argument("--no-follow", action="store_true", help="show the newest events, and do not wait for others")
-    tail.add_argument("--audit", action="store_true", help="what the audit trail is made of")
+    tail.add_argument("--no-follow", action="store_true", help="show the newest events, and exit")
+    tail.add_argument("--audit", action="store_true", help="read the audit log")
     configure_targets(tasks)
 
 
 def _tail(client: LakebedClient, arguments: argparse.Namespace) -> None:
     log = client.audit if arguments.audit else client.events
     for event in islice(_events(log, arguments), arguments.limit):
-        # At once: somebody looks, or a program reads line by line.
+        # Flushed, for terminals and programs that read line by line.
         print(_line(event, as_json=arguments.json), flush=True)
 
 

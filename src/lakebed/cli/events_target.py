@@ -1,4 +1,4 @@
-"""`lakebed events target`: where events are sent, and what could not be delivered."""
+"""`lakebed events target`: manage event targets, their retries and dead letters."""
 
 from __future__ import annotations
 
@@ -19,35 +19,39 @@ _SHOWN = 100
 
 
 def configure_targets(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the word `target`, and what can be done with targets."""
-    text = "say where events are sent, and look at what could not be delivered"
+    """Add `target` and its subcommands."""
+    text = "manage event targets, and inspect undelivered events"
     parser = tasks.add_parser("target", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     words = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    add_server_command(words, "list", "list targets, and how far each has come", _list)
-    add_server_command(words, "arns", "list how configurations of buckets name targets", _arns)
+    add_server_command(words, "list", "list targets with their backlog", _list)
+    add_server_command(words, "arns", "list the ARNs of targets, for bucket notifications", _arns)
     _add(words, "show", "show a target", _show)
-    put = _add(words, "put", "add a target, or change it", _put)
+    put = _add(words, "put", "add or change a target", _put)
     put.add_argument(
         "--option",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a setting of that type of target; VALUE may be @FILE, for secrets",
+        help="a setting of the target type; @FILE reads the value from a file, for secrets",
     )
-    put.add_argument("--kind", metavar="NAME", action="append", default=[], help="send events of this kind; NAME* too")
-    put.add_argument("--subject", metavar="NAME", default="", help="of those kinds, what is about this, or in it")
-    put.add_argument("--audit", action="store_true", help="send what the audit trail is made of")
-    put.add_argument("--requests", action="store_true", help="send an entry of an audit log for every request")
-    put.add_argument("--form", metavar="FORM", default="", help="what events look like to it")
-    _add(words, "delete", "remove a target, and what waits for it", _delete)
-    _add(words, "test", "ask a target whether it would take an event now", _test)
-    _add(words, "pause", "send a target nothing until it is resumed", _pause)
-    _add(words, "resume", "send a target events again, from where it stood", _resume)
-    deliveries = _add(words, "deliveries", "list what was given up, or waits to be tried again", _deliveries)
-    deliveries.add_argument("--state", choices=("dead", "waiting"), default="dead", help="by default what was given up")
-    deliveries.add_argument("--limit", type=int, default=_SHOWN, help=f"how many are shown (default {_SHOWN})")
-    redrive = _add(words, "redrive", "have what was given up tried again", _redrive)
-    redrive.add_argument("--seq", metavar="NUMBER", type=int, help="this event alone")
+    put.add_argument(
+        "--kind", metavar="NAME", action="append", default=[], help="send events of this kind; NAME* matches a prefix"
+    )
+    put.add_argument("--subject", metavar="NAME", default="", help="only events of this subject, or below it")
+    put.add_argument("--audit", action="store_true", help="send the events of the audit log")
+    put.add_argument("--requests", action="store_true", help="send an audit log entry for every request")
+    put.add_argument(
+        "--form", metavar="FORM", default="", help="the form of messages: s3, envelope, cloudevents, lakebed or audit"
+    )
+    _add(words, "delete", "delete a target and its undelivered events", _delete)
+    _add(words, "test", "test whether a target accepts events", _test)
+    _add(words, "pause", "pause deliveries to a target", _pause)
+    _add(words, "resume", "resume deliveries to a target", _resume)
+    deliveries = _add(words, "deliveries", "list dead letters or events waiting for a retry", _deliveries)
+    deliveries.add_argument("--state", choices=("dead", "waiting"), default="dead", help="default: dead")
+    deliveries.add_argument("--limit", type=int, default=_SHOWN, help=f"maximum number of events (default {_SHOWN})")
+    redrive = _add(words, "redrive", "redrive dead letters", _redrive)
+    redrive.add_argument("--seq", metavar="NUMBER", type=int, help="only this event")
 
 
 def _list(client: LakebedClient, arguments: argparse.Namespace) -> None:
@@ -102,7 +106,7 @@ def _delete(client: LakebedClient, arguments: argparse.Namespace) -> None:
 def _test(client: LakebedClient, arguments: argparse.Namespace) -> None:
     failure = client.targets.test(*_named(arguments))
     if failure is not None:
-        raise Unavailable(f"{arguments.target} would not take an event: {failure}")
+        raise Unavailable(f"{arguments.target} is not ready: {failure}")
     print_facts({"target": arguments.target, "state": "ready"}, as_json=arguments.json)
 
 
@@ -142,7 +146,7 @@ def _print(target: TargetStatus, *, as_json: bool) -> None:
         "state": "paused" if target.paused else "served",
     }
     facts |= {name: str(value) for name, value in target.settings.items()}
-    facts |= {name: f"{value} (made now, shown this once)" for name, value in target.made.items()}
+    facts |= {name: f"{value} (generated, shown only once)" for name, value in target.made.items()}
     print_facts(facts, as_json=False)
 
 
@@ -152,7 +156,7 @@ def _sent(target: TargetStatus) -> str:
         words.append("audit")
     if target.requests:
         words.append("every request")
-    return ", ".join(words) or "what bucket rules ask for"
+    return ", ".join(words) or "events of bucket rules only"
 
 
 def _options(given: list[str]) -> dict[str, object]:
@@ -160,7 +164,7 @@ def _options(given: list[str]) -> dict[str, object]:
     for text in given:
         name, between, value = text.partition("=")
         if not between or not name:
-            # Not quoted: it may be a secret.
+            # The text is not quoted: it may be a secret.
             raise InvalidInput("an option is NAME=VALUE", argument="--option")
         options[name] = _from_file(value[1:]) if value.startswith("@") else value
     return options
@@ -174,7 +178,7 @@ def _from_file(path: str) -> str:
 
 
 def _named(arguments: argparse.Namespace) -> tuple[str, str]:
-    """The type and the name of the target that is meant."""
+    """Type and name of the target."""
     name, between, type_ = arguments.target.partition(":")
     if not between or not name or not type_:
         raise InvalidInput(f"a target is NAME:TYPE. found={arguments.target!r}", argument="target")

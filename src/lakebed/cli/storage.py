@@ -1,6 +1,6 @@
-"""`lakebed storage`: which deployment the object store belongs to, and attaching a store to this one.
+"""`lakebed storage`: shows which deployment the object store belongs to, and attaches a store to this one.
 
-It opens the stores themselves, past the server: a server that refuses a store does not run.
+It opens the stores itself: a server that refuses its store does not run.
 """
 
 from __future__ import annotations
