@@ -67,8 +67,8 @@ def test_a_crash_leaves_open_what_a_change_has_done(asked: str, undecided: bool)
 
 
 def test_refused_credentials_say_what_to_do() -> None:
-    assert "see that the access key" in str(failure_of(401, b"", "GET /x"))
-    assert "have the right given" in str(failure_of(403, b"", "GET /x"))
+    assert "check that the access key" in str(failure_of(401, b"", "GET /x"))
+    assert "grant the permission" in str(failure_of(403, b"", "GET /x"))
 
 
 @given(

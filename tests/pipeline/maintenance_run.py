@@ -177,7 +177,7 @@ def run_tasks(
             kinds=list(JobKind),
             lease_seconds=lease_seconds,
             idle_seconds=GUARD_SECONDS,
-            tell=tell,
+            on_result=tell,
         )
         worker.run(stop)
     return told

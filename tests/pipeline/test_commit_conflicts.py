@@ -69,7 +69,7 @@ def test_mistake_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_job_gives_up_in_the_end_and_may_be_tried_later(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(monkeypatch, list(range(20)), [of_spark(LOST) for _ in range(5)])
-    with pytest.raises(WriteConflict, match="gave way to other commits too often") as caught:
+    with pytest.raises(WriteConflict, match="too many commit conflicts") as caught:
         table.run()
     assert caught.value.retryable
     assert len(table.pauses) == 4

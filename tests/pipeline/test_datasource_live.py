@@ -234,7 +234,7 @@ def test_a_stream_does_not_go_on_behind_an_event_of_another_deployment(
             frame = stream(spark, place, "events").options(**given).load()
             query = frame.writeStream.format("noop").trigger(availableNow=True).option("checkpointLocation", checkpoint)
             if refused:
-                with pytest.raises(StreamingQueryException, match="the checkpoint is of events of another deployment"):
+                with pytest.raises(StreamingQueryException, match="checkpoint belongs to another deployment"):
                     query.start().awaitTermination(120)
             else:
                 assert query.start().awaitTermination(120)

@@ -129,7 +129,7 @@ def test_every_kind_has_its_job(kind: JobKind) -> None:
     assert job.kind is kind
     assert len({spec.name for spec in job.options}) == len(job.options)
     assert all(spec.text and spec.expected for spec in job.options)
-    with pytest.raises(InvalidInput, match=f"{kind} has no such option. option=no-such-option"):
+    with pytest.raises(InvalidInput, match=f"unknown option of {kind}. option=no-such-option"):
         job.check({"no-such-option": 1})
 
 

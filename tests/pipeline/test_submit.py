@@ -59,9 +59,9 @@ def test_modules_beside_a_program_are_not_taken_for_those_of_python(monkeypatch:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--option", "nonsense=1"], "compact-table has no such option. option=nonsense"),
+        (["--option", "nonsense=1"], "unknown option of compact-table. option=nonsense"),
         (["--option", "min-input-files"], "expected an option as name=value. found='min-input-files'"),
-        (["--option", "min-input-files=0"], "min-input-files expects a whole number of at least 1. found='0'"),
+        (["--option", "min-input-files=0"], "min-input-files expects an integer of at least 1. found='0'"),
         (["--catalog-uri", "nowhere"], "nowhere"),
     ],
 )

@@ -126,7 +126,7 @@ def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None
         kinds=[JobKind.COMPACT],
         lease_seconds=LEASE_SECONDS,
         idle_seconds=0.05,
-        tell=told.append,
+        on_result=told.append,
     ).run(stop or threading.Event())
     return told
 
@@ -143,7 +143,7 @@ def test_tasks_are_done_one_after_the_other_and_their_reports_told() -> None:
     told = work_off(queue, Machine())
     assert [(number, report.changed) for number, report in queue.completed] == [(1, True), (2, True)]
     assert queue.failed == []
-    assert [ended.words for ended in told] == ["done", "done"]
+    assert [ended.summary for ended in told] == ["done", "done"]
 
 
 @pytest.mark.parametrize("error", [CommitConflict("others were first"), Unavailable("gone"), ValueError("a mistake")])
@@ -172,7 +172,7 @@ def test_a_table_that_was_dropped_needs_nothing() -> None:
     ((_, report),) = queue.completed
     assert not report.changed
     ((what, reason),) = [(skipped.what, skipped.reason) for skipped in report.skipped]
-    assert (what, reason) == ("lake.sales.orders", "the table was dropped after the task was asked for")
+    assert (what, reason) == ("lake.sales.orders", "the table was dropped after the task was submitted")
 
 
 def test_another_table_that_got_the_name_while_spark_started_is_not_touched() -> None:
@@ -233,7 +233,7 @@ def test_a_task_that_was_taken_over_is_cancelled_and_not_concluded() -> None:
     (ended,) = work_off(queue, machine)
     assert machine.cancelled.is_set()
     assert (queue.completed, queue.failed) == ([], [])
-    assert ended.words.startswith("lost")
+    assert ended.summary.startswith("lease lost")
 
 
 def test_a_stopped_worker_gives_its_task_back() -> None:

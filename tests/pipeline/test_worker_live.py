@@ -135,7 +135,7 @@ def test_events_are_exported_by_a_worker_that_may_read_them(
     spec = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse=place.lake.warehouse)
     task = place.client.tasks.submit(spec).task
     (ended,) = run_tasks(reader, own_runner(reader))
-    assert ended.words == "done"
+    assert ended.summary == "done"
     report = place.client.tasks.get(task.id).report or {}
     assert report["table"] == f"{place.lake.warehouse}.system.events"
     bench = new_bench(spark, place.lake, keys)
@@ -179,7 +179,7 @@ def compact(place: MaintainedLake, ref: TableRef, meddling: Meddling) -> dict[st
     """Have a table compacted; the task's report."""
     task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
     (ended,) = run_tasks(place, meddling)
-    assert ended.report is not None, ended.words
+    assert ended.report is not None, ended.summary
     return place.client.tasks.get(task.id).report or {}
 
 
@@ -190,7 +190,7 @@ def test_a_table_that_is_dropped_under_the_worker_is_left_with_a_reason(
     meddling.before_run = lambda: place.drop(ref)
     report = compact(place, ref, meddling)
     assert not report["changed"]
-    assert report["skipped"] == [{"what": str(ref), "reason": "the table was dropped after the task was asked for"}]
+    assert report["skipped"] == [{"what": str(ref), "reason": "the table was dropped after the task was submitted"}]
 
 
 def test_a_table_that_is_dropped_before_its_task_is_claimed_is_left_with_a_reason(
@@ -266,7 +266,7 @@ def test_a_worker_without_java_says_in_the_task_what_to_install_and_another_does
     with place.loaded(ref) as table:
         table.append(people(100))
     (ended,) = run_tasks(place, own_runner(place))
-    assert (ended.task.id, ended.words, ended.task.attempts) == (task.id, "done", 2)
+    assert (ended.task.id, ended.summary, ended.task.attempts) == (task.id, "done", 2)
 
 
 @pytest.mark.heavy

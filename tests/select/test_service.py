@@ -108,7 +108,7 @@ async def test_memory_goes_back_after_a_large_query_alone(
     store: ObjectStore, selects: SelectService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[None] = []
-    monkeypatch.setattr("lakebed.select.service.give_back", lambda: times.append(None))
+    monkeypatch.setattr("lakebed.select.service.release_free_memory", lambda: times.append(None))
     monkeypatch.setattr("lakebed.select.service.LARGE_BYTES", 1024 * 1024)
     await store.put("bucket", "small", numbers(10))
     await store.put("bucket", "large", numbers(100_000))

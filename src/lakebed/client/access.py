@@ -1,4 +1,4 @@
-"""Where a server is, and whose keys are used: from arguments, else from the environment."""
+"""Endpoint and credentials of a server, from arguments or the environment."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _KEY_VARIABLES: Final = (
     ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
     ("LAKEBED_ROOT_ACCESS_KEY", "LAKEBED_ROOT_SECRET_KEY", ""),
 )
-"""Key, secret and token. They are taken together, of the first that is there: never the secret of another key."""
+"""Key, secret and token. The first complete set is used, never the secret of another key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAccess:
-    """How a client reaches a server. Can be sent to other processes; shows no secret."""
+    """Endpoint, credentials and TLS settings of a server. Can be pickled; its repr has no secrets."""
 
     endpoint: str
     """`http://HOST:PORT` or `https://…`, without a path."""
@@ -38,18 +38,18 @@ class ServerAccess:
     session_token: Secret | None = None
     region: str = DEFAULT_REGION
     ca_bundle: str | None = None
-    """Authorities to trust in place of the system's."""
+    """CA bundle used instead of the system's."""
     s3_endpoint: str | None = None
-    """Where S3 and STS are, if the server has another listener for them; None: at the endpoint."""
+    """Endpoint of S3 and STS, if the server has a separate listener for them."""
 
     @property
     def s3(self) -> ServerAccess:
-        """How S3 and STS of the server are reached."""
+        """Access to S3 and STS of the server."""
         return self if self.s3_endpoint is None else replace(self, endpoint=self.s3_endpoint)
 
     @property
     def catalog_uri(self) -> str:
-        """The Iceberg REST catalog of the server, for engines."""
+        """URI of the Iceberg REST catalog, for engines."""
         return f"{self.endpoint}/iceberg"
 
 
@@ -64,18 +64,18 @@ def find_access(
     s3_endpoint: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ServerAccess:
-    """What is given, and for the rest what the environment says. Raises InvalidSetting that says what to set."""
-    host_environment = os.environ if environ is None else environ
-    found_endpoint = endpoint or host_environment.get(ENDPOINT_VARIABLE) or DEFAULT_ENDPOINT
-    found_s3 = s3_endpoint or host_environment.get(S3_ENDPOINT_VARIABLE)
-    key, secret, token = _keys(access_key_id, secret_access_key, session_token, host_environment)
+    """Access from arguments, completed from the environment. Raises InvalidSetting that names what to set."""
+    variables = os.environ if environ is None else environ
+    found_endpoint = endpoint or variables.get(ENDPOINT_VARIABLE) or DEFAULT_ENDPOINT
+    found_s3 = s3_endpoint or variables.get(S3_ENDPOINT_VARIABLE)
+    key, secret, token = _keys(access_key_id, secret_access_key, session_token, variables)
     return ServerAccess(
         _checked_endpoint(found_endpoint),
         key,
         secret,
         token,
-        region or next((text for name in _REGION_VARIABLES if (text := host_environment.get(name))), DEFAULT_REGION),
-        ca_bundle or host_environment.get(_CA_VARIABLE) or None,
+        region or next((text for name in _REGION_VARIABLES if (text := variables.get(name))), DEFAULT_REGION),
+        ca_bundle or variables.get(_CA_VARIABLE) or None,
         _checked_endpoint(found_s3) if found_s3 else None,
     )
 
@@ -88,18 +88,18 @@ def _keys(
 ) -> tuple[str, Secret, Secret | None]:
     if access_key_id or secret_access_key:
         if not (access_key_id and secret_access_key):
-            raise InvalidSetting("an access key and its secret are given together", argument="access_key_id")
+            raise InvalidSetting("access key and secret must be set together", argument="access_key_id")
         return access_key_id, _secret(secret_access_key), _secret(session_token) if session_token else None
     for key_name, secret_name, token_name in _KEY_VARIABLES:
         key, secret, token = (environ.get(name, "") for name in (key_name, secret_name, token_name))
         if key and secret:
             return key, Secret(secret), Secret(token) if token else None
         if key or secret:
-            there, missing = (key_name, secret_name) if key else (secret_name, key_name)
-            raise InvalidSetting(f"{there} is set and {missing} is not: set both, or neither", argument=missing)
+            present, missing = (key_name, secret_name) if key else (secret_name, key_name)
+            raise InvalidSetting(f"{present} is set without {missing}; set both or neither", argument=missing)
     names = " or ".join(f"{key} and {secret}" for key, secret, _ in _KEY_VARIABLES[:2])
     raise InvalidSetting(
-        f"no access key to sign requests with: set {names} (`lakebed credentials` says where root's are)",
+        f"no credentials; set {names} (`lakebed credentials` shows where root's are)",
         argument="access_key_id",
     )
 
@@ -117,13 +117,15 @@ def _checked_endpoint(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
         raise _no_endpoint(text)
     if parts.username is not None or parts.password is not None:
-        # Not quoted: it would show the password.
-        raise InvalidSetting("the endpoint holds no user or password: keys are given apart", argument="endpoint")
+        # The text is not quoted: it holds the password.
+        raise InvalidSetting(
+            "the endpoint must not contain a user or password; set the access key separately", argument="endpoint"
+        )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}" if port is None else f"{parts.scheme}://{host}:{port}"
 
 
 def _no_endpoint(text: str) -> InvalidSetting:
     return InvalidSetting(
-        f"the endpoint is an address such as {DEFAULT_ENDPOINT}, without a path. found={text!r}", argument="endpoint"
+        f"expected an endpoint such as {DEFAULT_ENDPOINT}, without a path. found={text!r}", argument="endpoint"
     )

@@ -1,4 +1,4 @@
-"""Calls to a server: signed, repeated where that can help and cannot harm, and read into values."""
+"""HTTP requests to a server: signed, retried where safe, and decoded."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ T = TypeVar("T")
 
 
 class Page(Protocol):
-    """A part of a list."""
+    """A page of a list."""
 
     @property
     def next_page_token(self) -> str | None:
-        """What to ask for the next part with; None at the end."""
+        """Token of the next page; None at the end."""
         ...
 
 
 P = TypeVar("P", bound=Page)
 
 ATTEMPTS: Final = 4
-"""How often a call is tried that may be repeated."""
+"""Attempts of a request that may be repeated."""
 
 _RETRY_AFTER: Final = "retry-after"
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
-"""More than any document of these wires."""
+"""Larger than any response of these APIs."""
 
 _MAX_IDLE: Final = 8
 _IDLE_SECONDS: Final = 60.0
-"""How long an unused connection is kept; servers close theirs after two minutes."""
+"""Idle time after which a connection is closed; servers close theirs after two minutes."""
 
 _CONNECT_SECONDS: Final = 10.0
 
@@ -54,7 +54,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ServerConnection:
-    """Calls to one server. Safe for threads."""
+    """Requests to one server. Thread-safe."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class ServerConnection:
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`timeout_seconds` is how long an answer may take, besides the time that a call asks to wait for news."""
+        """`timeout_seconds` is the response timeout, in addition to a request's long-poll time."""
         self.access = access
         self._timeout_seconds = timeout_seconds
         self._attempts = attempts
         self._clock = clock or SystemClock()
         self._sleep = sleep
-        self._random = random.Random()  # noqa: S311  # only spreads pauses
+        self._random = random.Random()  # noqa: S311  # jitter
         self._destination = split_url(access.endpoint)
         self._http = SyncHttpClient(
             TlsFiles(access.ca_bundle),
@@ -83,7 +83,7 @@ class ServerConnection:
             self._load_authorities()
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close idle connections."""
         self._http.close()
 
     def read(
@@ -97,7 +97,7 @@ class ServerConnection:
         repeatable: bool | None = None,
         wait_seconds: float = 0.0,
     ) -> T:
-        """Call, and read the answer as `kind`. Raises as `call`."""
+        """Send a request, and decode the response as `kind`. Raises as `call`."""
         reply = self.call(
             method, path, query=query, document=document, repeatable=repeatable, wait_seconds=wait_seconds
         )
@@ -106,24 +106,24 @@ class ServerConnection:
     def pages(
         self, kind: type[P], path: str, query: Mapping[str, str] | None = None, *, parameter: str = "page-token"
     ) -> Iterator[P]:
-        """A list, part by part. `parameter` is what says where to go on."""
-        # An empty token asks for the first page; without any the catalog's routes answer with all there is.
-        asked = {**(query or {}), parameter: ""}
+        """The pages of a list. `parameter` is the query parameter of the page token."""
+        # An empty token requests the first page; without the parameter, catalog routes return everything.
+        sent = {**(query or {}), parameter: ""}
         while True:
-            page = self.read(kind, "GET", path, query=asked)
+            page = self.read(kind, "GET", path, query=sent)
             yield page
             if not page.next_page_token:
                 return
-            asked[parameter] = page.next_page_token
+            sent[parameter] = page.next_page_token
 
     def decode(self, reply: HttpResponse, kind: type[T]) -> T:
-        """Read an answer. Raises Unavailable for one that is something else."""
+        """Decode a response. Raises Unavailable for other documents."""
         try:
             return msgspec.json.decode(reply.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Unavailable(
-                f"the answer is not what a Lakebed server gives ({error}): see that the endpoint is one, of this"
-                f" version. endpoint={self.access.endpoint}",
+                f"unexpected response ({error}); check that the endpoint is a Lakebed server of this version."
+                f" endpoint={self.access.endpoint}",
                 undecided=True,
             ) from error
 
@@ -138,11 +138,11 @@ class ServerConnection:
         repeatable: bool | None = None,
         wait_seconds: float = 0.0,
     ) -> HttpResponse:
-        """One call; the answer, if it is a success.
+        """Send a request and return a successful response.
 
-        `path` has its segments encoded. `repeatable` says whether the call does no harm when an earlier one with a lost
-        answer has done its work; by default that of the method. Calls that the server refused as busy are
-        repeated in any case. Raises what the server told, Unavailable when no answer came, InvalidSetting.
+        The segments of `path` are encoded already. `repeatable` states that repeating the request after a lost response
+        is harmless; the default follows from the method. Requests refused as busy are always repeated. Raises the
+        server's error, Unavailable without a response, and InvalidSetting.
         """
         may_repeat = method in SAFE_METHODS if repeatable is None else repeatable
         attempt = 0
@@ -169,9 +169,9 @@ class ServerConnection:
         body: bytes = b"",
         failure: Callable[[int, bytes, str], LakebedError] = s3_failure_of,
     ) -> Iterator[Iterator[bytes]]:
-        """A call of S3's that changes nothing; the answer as it comes, if it is a success. Who leaves early hangs up.
+        """Send a read-only S3 request and yield its response body. Leaving the context early closes the connection.
 
-        `failure` makes an error of a refusal. Raises what it made, Unavailable, InvalidSetting.
+        `failure` translates error responses. Raises its errors, Unavailable and InvalidSetting.
         """
         attempt = 0
         while True:
@@ -202,10 +202,10 @@ class ServerConnection:
         query: Mapping[str, str],
         document: object,
         wait_seconds: float,
-        further: Mapping[str, str] | None = None,
+        extra: Mapping[str, str] | None = None,
     ) -> HttpResponse:
         body = b"" if document is None else _encode(document)
-        headers = {"accept": "application/json", **(further or {})}
+        headers = {"accept": "application/json", **(extra or {})}
         if document is not None:
             headers["content-type"] = "application/json"
         request = self._signed(method, path, query, body, headers, self._timeout_seconds + wait_seconds)
@@ -218,7 +218,7 @@ class ServerConnection:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Raise failures of the HTTP client as errors of this library."""
+        """Translate failures of the HTTP client."""
         try:
             yield
         except HttpFailure as failure:
@@ -230,7 +230,7 @@ class ServerConnection:
         except Unavailable as error:
             reason = getattr(error.__cause__, "strerror", None) or error.__cause__
             raise InvalidSetting(
-                f"the authorities cannot be read. ca_bundle={self.access.ca_bundle} reason={reason}",
+                f"unreadable CA bundle. ca_bundle={self.access.ca_bundle} reason={reason}",
                 argument="ca_bundle",
             ) from error
 
@@ -260,12 +260,12 @@ class ServerConnection:
         url = f"{destination.scheme}://{destination.netloc}{path}" + (f"?{sent_query}" if sent_query else "")
         return HttpRequest(method, url, signed, body, timeout_seconds, max_response_bytes=_MAX_RESPONSE_BYTES)
 
-    def _pause_seconds(self, attempt: int, asked: str | None) -> float:
-        """Doubling, less up to half of it by chance; no shorter than the server asks for."""
+    def _pause_seconds(self, attempt: int, retry_after: str | None) -> float:
+        """Exponential backoff with jitter, at least the server's Retry-After."""
         longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1))
         pause = longest * (1 - self._random.random() / 2)
-        if asked is not None and asked.isascii() and asked.isdigit():
-            pause = max(pause, min(float(asked), _LONGEST_PAUSE_SECONDS))
+        if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
+            pause = max(pause, min(float(retry_after), _LONGEST_PAUSE_SECONDS))
         return pause
 
 

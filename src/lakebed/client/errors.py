@@ -1,4 +1,4 @@
-"""Errors for error responses and failed requests, of the classes in `lakebed.core.errors`."""
+"""Translates error responses and failed requests into the errors of `lakebed.core.errors`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakebed.net.http import HttpFailure, ResponseTooLong, Unsendable
 
 _MAX_QUOTED: Final = 200
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
-"""What OpenSSL, in its several versions, calls an answer that is no TLS: plain HTTP, most likely."""
+"""OpenSSL's reasons for a response that is not TLS, most likely plain HTTP."""
 
 _BY_TYPE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
     "AlreadyExistsException": e.AlreadyExists,
@@ -40,7 +40,7 @@ _BY_TYPE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
     "PolicyVersionMismatchException": e.PolicyVersionMismatch,
     "TableProtectedException": e.TableProtected,
 }
-"""Types that callers act upon; all others are told apart by their status."""
+"""Error types that callers handle; others are translated by status."""
 
 _BY_STATUS: Final[Mapping[int, Callable[[str], e.LakebedError]]] = {
     400: e.InvalidInput,
@@ -60,37 +60,37 @@ _BY_STATUS: Final[Mapping[int, Callable[[str], e.LakebedError]]] = {
 }
 
 _ADVICE: Final[Mapping[int, str]] = {
-    401: "see that the access key and its secret are those of this server",
-    403: "have the right given to the access key, or use another one",
+    401: "check that the access key and secret belong to this server",
+    403: "grant the permission to this principal, or use other credentials",
 }
-"""What to do next, where the server's words are about what it found."""
+"""Advice added to the server's message."""
 
 
-class _Told(msgspec.Struct):
+class _Error(msgspec.Struct):
     message: str
     type: str = ""
 
 
 class _Envelope(msgspec.Struct):
-    error: _Told
+    error: _Error
 
 
 def failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
-    """The error that an answer tells of. `asked` is the method and path, for the message."""
+    """The error of a JSON response. `asked` is method and path, for the message."""
     try:
-        told = msgspec.json.decode(body, type=_Envelope).error
+        error = msgspec.json.decode(body, type=_Envelope).error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Before the path is known, the server answers in the form of S3.
-        words = s3_words(body)
-        told = _Told(_quoted(status, body) if words is None else words[1])
-    message = f"{told.message.rstrip('.')}. status={status} asked={asked!r}"
+        # Requests that the server cannot route get S3 errors.
+        s3_error = s3_error_of(body)
+        error = _Error(_quoted(status, body) if s3_error is None else s3_error[1])
+    message = f"{error.message.rstrip('.')}. status={status} asked={asked!r}"
     if status in _ADVICE:
-        message = f"{told.message.rstrip('.')}: {_ADVICE[status]}. status={status} asked={asked!r}"
-    made = _BY_TYPE.get(told.type) or _BY_STATUS.get(status)
-    if made is not None:
-        return made(message)
+        message = f"{error.message.rstrip('.')}: {_ADVICE[status]}. status={status} asked={asked!r}"
+    kind = _BY_TYPE.get(error.type) or _BY_STATUS.get(status)
+    if kind is not None:
+        return kind(message)
     if status >= 500:
-        # Something broke half way: only of a request that changes nothing is it known that it changed nothing.
+        # The request failed halfway: only safe methods are certain to have changed nothing.
         return e.Unavailable(message, undecided=not asked.startswith(("GET ", "HEAD ")))
     return e.LakebedError(message)
 
@@ -104,31 +104,31 @@ _BY_CODE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
     "SignatureDoesNotMatch": e.Unauthenticated,
     "SlowDown": e.Throttled,
 }
-"""Codes of S3 that callers act upon; all others are told apart by their status."""
+"""S3 error codes that callers handle; others are translated by status."""
 
 
 def s3_failure_of(status: int, body: bytes, asked: str) -> e.LakebedError:
-    """The error that an answer of S3's tells of."""
-    told = s3_words(body)
-    if told is None:
+    """The error of an S3 response."""
+    found = s3_error_of(body)
+    if found is None:
         return failure_of(status, body, asked)
-    code, words = told
+    code, text = found
     advice = f": {_ADVICE[status]}" if status in _ADVICE and code not in _BY_CODE else ""
-    message = f"{words.rstrip('.')}{advice}. code={code} asked={asked!r}"
-    made = _BY_CODE.get(code) or _BY_STATUS.get(status)
-    return e.Unavailable(message) if made is None and status >= 500 else (made or e.LakebedError)(message)
+    message = f"{text.rstrip('.')}{advice}. code={code} asked={asked!r}"
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(status)
+    return e.Unavailable(message) if kind is None and status >= 500 else (kind or e.LakebedError)(message)
 
 
-def s3_words(body: bytes) -> tuple[str, str] | None:
-    """The code and the message of an error of S3's; None if it is none."""
+def s3_error_of(body: bytes) -> tuple[str, str] | None:
+    """Code and message of an S3 error document; None for other bodies."""
     root = s3_document(body)
     code = None if root is None or root.tag != "Error" else root.findtext("Code")
     return None if root is None or code is None else (code, root.findtext("Message") or "")
 
 
 def s3_document(body: bytes) -> ElementTree.Element | None:
-    """A document of S3's, by names without their namespace; None for what is none."""
-    if b"<!" in body:  # no answer of S3 has a document type, and without one no entity can expand
+    """An S3 XML document with namespaces removed; None for other bodies."""
+    if b"<!" in body:  # S3 responses have no DOCTYPE, and without it no entity expands
         return None
     try:
         root = ElementTree.fromstring(body)  # noqa: S314  # see the line above
@@ -143,7 +143,7 @@ def _quoted(status: int, body: bytes) -> str:
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
-        phrase = "an answer that is no success"
+        phrase = "unsuccessful response"
     text = " ".join(body.decode(errors="replace").split())[:_MAX_QUOTED]
     return f"{phrase}: {text}" if text else phrase
 
@@ -157,23 +157,23 @@ def connection_failure(failure: HttpFailure, endpoint: str) -> e.LakebedError:
     if not failure.is_sent and not isinstance(error, Unsendable):
         return _unreachable(error, endpoint)
     if isinstance(error, Unsendable):
-        # Without the header, which may hold a token.
+        # The header is not quoted: it may hold a token.
         return e.InvalidSetting(
-            f"a key, token or path that HTTP cannot carry. endpoint={endpoint}", argument="access_key_id"
+            f"invalid characters in a key, token or path. endpoint={endpoint}", argument="access_key_id"
         )
     if isinstance(error, ResponseTooLong):
-        return e.Unavailable(f"the answer is too long. endpoint={endpoint} maximum={request.max_response_bytes}")
+        return e.Unavailable(f"response too large. endpoint={endpoint} maximum={request.max_response_bytes}")
     if isinstance(error, TimeoutError):
         return e.Unavailable(
-            f"no answer in time. endpoint={endpoint} seconds={request.timeout_seconds:g}", undecided=True
+            f"response timed out. endpoint={endpoint} seconds={request.timeout_seconds:g}", undecided=True
         )
     if isinstance(error, http.client.BadStatusLine) and _is_tls_alert(str(error)):
         return e.InvalidSetting(
-            f"the server speaks TLS there, and the endpoint says plain HTTP: use https://. endpoint={endpoint}",
+            f"the server expects TLS; use https://. endpoint={endpoint}",
             argument="endpoint",
         )
     return e.Unavailable(
-        f"the connection broke before the answer was there. endpoint={endpoint} reason={type(error).__name__}",
+        f"connection closed before the response. endpoint={endpoint} reason={type(error).__name__}",
         undecided=True,
     )
 
@@ -181,23 +181,21 @@ def connection_failure(failure: HttpFailure, endpoint: str) -> e.LakebedError:
 def _unreachable(error: Exception, endpoint: str) -> e.LakebedError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return e.InvalidSetting(
-            f"the server's certificate is not trusted ({error.verify_message}): give the authority that signed it"
-            f" as ca_bundle or in AWS_CA_BUNDLE. endpoint={endpoint}",
+            f"server certificate not trusted ({error.verify_message}); set its CA with ca_bundle or"
+            f" AWS_CA_BUNDLE. endpoint={endpoint}",
             argument="ca_bundle",
         )
     if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
         return e.InvalidSetting(
-            f"the server does not speak TLS there: use http://, or the port that it serves HTTPS at."
-            f" endpoint={endpoint}",
+            f"the server does not speak TLS; use http://, or its HTTPS port. endpoint={endpoint}",
             argument="endpoint",
         )
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return e.Unavailable(
-        f"the server cannot be reached: see that it runs and that the endpoint is right."
-        f" endpoint={endpoint} reason={reason}"
+        f"server unreachable; check that it runs, and the endpoint. endpoint={endpoint} reason={reason}"
     )
 
 
 def _is_tls_alert(line: str) -> bool:
-    """Whether a status line is how a TLS server refuses what is no handshake."""
+    """Whether a status line is a TLS alert, with which a TLS server refuses plain HTTP."""
     return line.startswith(("\x15\x03", repr("\x15\x03")[:-1]))

@@ -17,7 +17,7 @@ from lakebed.core.event_stream import EventStreamDecoder, EventStreamMessage
 from lakebed.core.sigv4 import encode_segment
 
 from .connection import ServerConnection
-from .errors import s3_document, s3_failure_of, s3_words
+from .errors import s3_document, s3_failure_of, s3_error_of
 
 __all__ = ["ObjectEntry", "SelectClient", "SelectResult", "SelectStats", "Words"]
 
@@ -163,7 +163,7 @@ def _path(bucket: str, key: str = "") -> str:
 
 
 def _failure(status: int, body: bytes, asked: str) -> LakebedError:
-    told = s3_words(body)
+    told = s3_error_of(body)
     if status == 400 and told is not None:
         code, words = told
         return SelectError(words, code=code)

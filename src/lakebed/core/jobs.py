@@ -1,7 +1,7 @@
-"""The work that Spark does for tables: what there is, and how one piece of it is ordered.
+"""Jobs of the pipeline, and the specification of a maintenance task.
 
-An order travels as JSON: in the task queue, over the wire and in reports. Its keys are the words that policies and
-the command line use.
+A task specification travels as JSON: in the task queue, over the wire and in reports. Its keys are those of policies
+and of the command line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 class JobKind(StrEnum):
-    """A job, and the kind of its tasks in the queue."""
+    """A job; also the kind of its tasks in the queue."""
 
     COMPACT = "compact-table"
     REWRITE_MANIFESTS = "rewrite-manifests"
@@ -33,20 +33,20 @@ Option: TypeAlias = str | int | float | bool | list[str]
 
 
 class PolicyOrigin(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """The policy by which a task was planned, and why it holds for the table."""
+    """The policy that led to a task, and why it applies to the table."""
 
     type: str
     name: str
     namespace: tuple[str, ...]
-    """Where the policy lives."""
+    """Namespace of the policy."""
     version: int
     attached_to: str
-    """What it is attached to, for people: `catalog`, `namespace a.b` or `table a.b.t`."""
+    """The attachment point, for display: `catalog`, `namespace a.b` or `table a.b.t`."""
     inherited: bool
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What a task is expected to take."""
+    """Expected cost of a task."""
 
     input_files: int
     input_bytes: int
@@ -54,14 +54,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):
-    """What a worker is to do, to which table, and why."""
+    """A job on a table, with its options and its reason. Stored and sent as `order`."""
 
     job: JobKind
     warehouse: str = ""
     namespace: tuple[str, ...] = ()
     table: str = ""
     entry: str = ""
-    """The table's id in the catalog: a table that was renamed is still this one."""
+    """The table's id in the catalog. It stays the same when the table is renamed."""
     options: dict[str, Option] = {}
     reason: str = ""
     policy: PolicyOrigin | None = None
@@ -70,31 +70,31 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_d
 
 
 COPY_PROPERTY: Final = "lakebed.restricted-copy"
-"""The property of a table that is a copy for some: a `CopySpec`."""
+"""The table property of a restricted copy: its `CopySpec`, encoded."""
 
 
 class CopySpec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What a copy of what some see of a table is made of. The server writes it into the copy, the job does it."""
+    """How a restricted copy is computed. The server stores it in the copy's properties; the job reads it there."""
 
     namespace: tuple[str, ...]
     table: str
     snapshot: int
     columns: tuple[str, ...]
-    """An expression for each column of the copy, in Spark's SQL."""
+    """A Spark SQL expression for each column of the copy."""
     condition: str
-    """Which rows, likewise."""
+    """The row filter, in Spark SQL."""
 
 
 def encode_copy(spec: CopySpec) -> str:
-    """The order as a property.
+    """Encode a specification as a table property.
 
-    In hexadecimal digits: Spark does not show properties in which it finds a word such as `token` or `url`.
+    Hexadecimal, because Spark hides properties that contain words such as `token` or `url`.
     """
     return msgspec.json.encode(spec).hex()
 
 
 def decode_copy(text: str) -> CopySpec:
-    """The order in a property. Raises ValueError."""
+    """Decode the property. Raises ValueError."""
     try:
         return msgspec.json.decode(bytes.fromhex(text), type=CopySpec)
     except msgspec.DecodeError as error:

@@ -1,6 +1,6 @@
-"""Giving way: a job whose commit lost to somebody else's plans anew on the table as it is now.
+"""Retries of a job after a commit conflict: each attempt plans again on the current table.
 
-User commits come first. A job never repeats a commit as it was: what it had planned may be about files that are gone.
+User commits take precedence. A job never repeats a commit unchanged: the files it planned for may be gone.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _FIRST_PAUSE_SECONDS: Final = 0.5
 _LOST: Final = "org.apache.iceberg.exceptions.CommitFailedException"
 _DOUBTFUL: Final = (
     "org.apache.iceberg.exceptions.ValidationException",
-    # Partial progress tells by its own words that all its commits failed, and not why.
+    # With partial progress, the message says only that all commits failed, not why.
     "rewrite commits failed",
-    # A file that was planned on and that another job's expiry has taken away.
+    # A planned file that another job's expiration has deleted.
     "org.apache.iceberg.exceptions.NotFoundException",
 )
-"""What a lost conflict may look like, and a mistake too: it is one if somebody has committed meanwhile."""
+"""Either a lost conflict or a real error: it is a conflict if the table has a new snapshot."""
 
 
 def retry_on_conflict(
@@ -45,7 +45,7 @@ def retry_on_conflict(
     attempts: int = ATTEMPTS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Do what `attempt` does, which plans for itself; again when it lost. Raises WriteConflict in the end."""
+    """Run `attempt`, which plans for itself, until its commit succeeds. Raises WriteConflict after `attempts`."""
     for number in range(1, attempts + 1):
         before = current_snapshot(spark, table)
         try:
@@ -55,10 +55,10 @@ def retry_on_conflict(
                 raise
             if number == attempts:
                 raise WriteConflict(
-                    f"gave way to other commits too often: run it again when fewer are made. table={table}"
+                    f"too many commit conflicts; run the job again when the table has fewer writers. table={table}"
                     f" attempts={attempts} reason={explanation(error)}"
                 ) from error
-        progress.stage(f"planning anew: somebody else committed first (attempt {number + 1} of {attempts})")
+        progress.stage(f"commit conflict, planning again (attempt {number + 1} of {attempts})")
         sleep(_FIRST_PAUSE_SECONDS * 2 ** (number - 1) * (1 - random.random() / 2))  # noqa: S311  # spreads pauses
     raise AssertionError("not reached")
 

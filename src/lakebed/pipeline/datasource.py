@@ -1,14 +1,14 @@
-"""`spark.read.format("lakebed")`: what only the server knows, as tables of Spark.
+"""`spark.read.format("lakebed")`: the server's event log, tasks and table health as Spark tables.
 
     spark.dataSource.register(LakebedSource)
     spark.read.format("lakebed").option("table", "events").load()
 
-Tables are `events`, `audit`, `attempts` (what of the audit trail tells of refusals and failures), `tasks` and `health`;
-the first three can be streamed too. Options: `table`, `endpoint`, `access-key-id`, `secret-access-key`, `region` (or
-the driver's environment), `partitions`, `kinds`, `subject` and `principal` (of events), `warehouse` (of health),
-`after` (the event to begin behind, by its number or id).
+Tables are `events`, `audit`, `attempts` (refused and failed requests of the audit log), `tasks` and `health`; the first
+three can be streamed too. Options: `table`, `endpoint`, `access-key-id`, `secret-access-key`, `region` (or the driver's
+environment), `partitions`, `kinds`, `subject` and `principal` (of events), `warehouse` (of health), `after` (the number
+or id of the event to start after).
 
-Where the server is and whose keys are used is found out on the driver, and goes to the executors with the partitions.
+The driver resolves the endpoint and credentials; executors receive them with their partitions.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _ATTEMPT_KINDS: Final = ("Attempt*",)
 
 
 class LakebedSource(DataSource):
-    """The data source, by its name."""
+    """The data source `lakebed`."""
 
     @classmethod
     def name(cls) -> str:
-        """What follows `format(`."""
+        """The name for `format()`."""
         return "lakebed"
 
     def schema(self) -> str:
@@ -70,23 +70,23 @@ class LakebedSource(DataSource):
         return SCHEMAS[_table(self.options)]
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch."""
+        """A batch reader."""
         return _Batch(_Asked.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For a stream of events."""
-        asked = _Asked.of(self.options)
-        if asked.table not in _LOGS:
+        """A stream reader of an event table."""
+        options = _Asked.of(self.options)
+        if options.table not in _LOGS:
             raise InvalidInput(
-                f"only {', '.join(_LOGS)} can be streamed; read this one as a batch. table={asked.table}",
+                f"table cannot be streamed; read it as a batch. table={options.table} streamable={', '.join(_LOGS)}",
                 argument="table",
             )
-        return _Stream(asked)
+        return _Stream(options)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was asked for, checked."""
+    """The options, validated."""
 
     table: str
     access: ServerAccess
@@ -101,7 +101,7 @@ class _Asked:
     def of(cls, options: Mapping[str, str]) -> _Asked:
         given = {name.lower(): value for name, value in options.items()}
         if unknown := sorted(given.keys() - _OPTIONS):
-            raise InvalidInput(f"no such option. found={', '.join(unknown)} known={', '.join(sorted(_OPTIONS))}")
+            raise InvalidInput(f"unknown option. found={', '.join(unknown)} known={', '.join(sorted(_OPTIONS))}")
         table = _table(given)
         kinds = tuple(word for text in given.get("kinds", "").split(",") if (word := text.strip()))
         if table == _ATTEMPTS:
@@ -128,18 +128,18 @@ class _Asked:
         )
 
     def log(self, client: LakebedClient) -> Events:
-        """The event log or the audit trail."""
+        """The event log or the audit log."""
         return client.events if self.table == "events" else client.audit
 
 
 @dataclass
 class _Part(InputPartition):
-    """What one task of Spark reads: events in a range, tasks in a state, or the tables of a warehouse."""
+    """The input of one Spark task: a range of events, tasks in one state, or the tables of one warehouse."""
 
     after: int = 0
     until: int = 0
     deployment: str = ""
-    """Which deployment the numbers of events are of; empty if it is not known."""
+    """The deployment of the event numbers; empty if unknown."""
     state: str = ""
     warehouse: str = ""
 
@@ -159,7 +159,7 @@ class _Batch(DataSourceReader):
                 return split(max(page.next_after, page.first_seq - 1), page.last_seq, asked.partitions, page.deployment)
             if asked.table == "health":
                 names = list(client.tables.warehouses()) if asked.warehouse is None else [asked.warehouse]
-                # Without any, Spark wants one that is empty.
+                # Spark requires at least one partition.
                 return [_Part(warehouse=name) for name in names] or [_Part()]
         return [_Part(state=str(state)) for state in TaskState]
 
@@ -179,9 +179,9 @@ class _Batch(DataSourceReader):
 
 
 class _Stream(DataSourceStreamReader):
-    """A stream's offset is the number of the last event that was read, and the deployment that it is of.
+    """The offset of a stream is the number of the last event read, and its deployment.
 
-    A checkpoint of an earlier version has the number alone.
+    Checkpoints of earlier versions hold the number alone.
     """
 
     def __init__(self, asked: _Asked) -> None:
@@ -212,16 +212,16 @@ class _Stream(DataSourceStreamReader):
 
 
 def check_deployment(expected: str, found: str) -> None:
-    """Raise InvalidInput unless the events are those of the deployment that the stream has read so far."""
+    """Raise InvalidInput if the checkpoint belongs to another deployment."""
     if found != expected:
         raise InvalidInput(
-            "the checkpoint is of events of another deployment: begin anew, with another checkpoint location."
+            "checkpoint belongs to another deployment; restart the stream with a new checkpoint location."
             f" expected={expected} found={found or 'none'}"
         )
 
 
 def split(after: int, until: int, count: int, deployment: str = "") -> list[_Part]:
-    """The events behind `after` up to `until`, in at most `count` ranges that together are just these."""
+    """Split the events after `after` up to `until` into at most `count` ranges."""
     total = until - after
     if total <= 0:
         return [_Part(after, after, deployment)]
@@ -264,7 +264,7 @@ def _table(options: Mapping[str, str]) -> str:
 
 
 def _place(given: Mapping[str, str]) -> str:
-    """The event to begin behind; the server knows whether an id is one of its own."""
+    """The event to start after. The server validates ids."""
     text = given.get("after", "0")
     if not (text.isascii() and text.isdigit()) and not text.startswith("evt_"):
         raise InvalidInput(f"option `after`: expected the number or id of an event. found={text!r}", argument="after")

@@ -1,4 +1,4 @@
-"""The rows of `spark.read.format("lakebed")`: columns, and what the server's answers become under them."""
+"""Schemas and rows of `spark.read.format("lakebed")`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMAS: Final = {
         "equality_deletes BIGINT, delete_ratio DOUBLE, manifests BIGINT, metadata_files BIGINT, measured STRING"
     ),
 }
-"""Columns by table. What has no fixed shape is JSON in a string."""
+"""Columns by table. Values without a fixed schema are JSON strings."""
 
 TABLES: Final = tuple(SCHEMAS)
 
@@ -41,33 +41,33 @@ _MICROSECONDS: Final = 1000
 
 
 def event_row(event: Event) -> tuple[Any, ...]:  # Any: a row's values are of its columns' types
-    """An event."""
+    """A row of `events` or `audit`."""
     return (event.seq, event.kind, event.subject, _moment(event.occurred_ms), _json(event.payload))
 
 
 def attempt_row(event: Event) -> tuple[Any, ...]:  # Any: as above
-    """An attempt that was refused or failed: who, what, on what, from where and why not."""
-    told = event.payload
+    """A row of `attempts`."""
+    payload = event.payload
     return (
         event.seq,
         _moment(event.occurred_ms),
         event.kind.removeprefix("Attempts").removeprefix("Attempt").lower(),
-        told.get("operation"),
-        told.get("route"),
-        told.get("edge"),
+        payload.get("operation"),
+        payload.get("route"),
+        payload.get("edge"),
         event.subject,
-        told.get("principal"),
-        told.get("claimed"),
-        told.get("source_ip"),
-        told.get("status"),
-        told.get("reason"),
-        told.get("request_id"),
-        told.get("count", 1),
+        payload.get("principal"),
+        payload.get("claimed"),
+        payload.get("source_ip"),
+        payload.get("status"),
+        payload.get("reason"),
+        payload.get("request_id"),
+        payload.get("count", 1),
     )
 
 
 def task_row(task: Task) -> tuple[Any, ...]:  # Any: as above
-    """A task."""
+    """A row of `tasks`."""
     spec = task.spec
     return (
         task.id,
@@ -91,7 +91,7 @@ def task_row(task: Task) -> tuple[Any, ...]:  # Any: as above
 
 
 def health_row(health: TableHealth) -> tuple[Any, ...]:  # Any: as above
-    """How a table is."""
+    """A row of `health`."""
     return (
         health.warehouse,
         list(health.namespace),
@@ -117,7 +117,7 @@ def health_row(health: TableHealth) -> tuple[Any, ...]:  # Any: as above
 
 
 def batch_of(table: str, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Rows as Arrow has them."""
+    """A record batch of rows."""
     import pyarrow as pa
 
     schema = arrow_schema(table)
@@ -126,7 +126,7 @@ def batch_of(table: str, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """The columns, in Arrow's types."""
+    """The Arrow schema of a table."""
     import pyarrow as pa
 
     types = {

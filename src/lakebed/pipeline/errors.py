@@ -1,4 +1,4 @@
-"""What Spark and Iceberg raise, as errors of ours."""
+"""Translates exceptions of Spark and Iceberg into Lakebed errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakebed.core.errors import (
 
 _MAX_QUOTED: Final = 500
 
-_BY_WORD: Final[Mapping[str, type[LakebedError]]] = {
+_BY_TEXT: Final[Mapping[str, type[LakebedError]]] = {
     "org.apache.iceberg.exceptions.NotAuthorizedException": Unauthenticated,
     "org.apache.iceberg.exceptions.ForbiddenException": AccessDenied,
     "(Service: S3, Status Code: 403": AccessDenied,
@@ -42,31 +42,31 @@ _BY_WORD: Final[Mapping[str, type[LakebedError]]] = {
     "java.lang.UnsupportedOperationException": NotSupported,
     "java.net.ConnectException": Unavailable,
 }
-"""Words of a Java exception, looked for in this order: the first says most about what the caller can do."""
+"""Text of a Java exception and its error. The first match decides, so the most specific come first."""
 
 _FRAME: Final = re.compile(r"^\s*(at |\.\.\. \d+ more)")
 _CAUSE: Final = re.compile(r"^(?:: |Caused by: )?(?:[\w.$]+\.)?(\w*(?:Exception|Error)): (.*)$")
 
 
 def failure_of(error: BaseException, table: str) -> LakebedError | None:
-    """The error that tells what happened; None for one that is not Spark's."""
+    """The Lakebed error for an exception of Spark; None for other exceptions."""
     if not is_spark_error(error):
         return None
     text = str(error)
-    kind = next((made for word, made in _BY_WORD.items() if word in text), None)
+    kind = next((cls for part, cls in _BY_TEXT.items() if part in text), None)
     if kind is None and type(error).__name__ in ("IllegalArgumentException", "ParseException"):
         kind = InvalidInput
     return (kind or Unavailable)(f"{explanation(error)}. table={table}")
 
 
 def is_spark_error(error: BaseException) -> bool:
-    """Whether Spark, or the Java behind it, raised this."""
+    """Whether Spark or its JVM raised this."""
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def explanation(error: BaseException) -> str:
-    """What happened, in a line: the words of the innermost cause, without Java's stack."""
+    """One line: the message of the innermost cause, without the Java stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not _FRAME.match(line)]
     causes = [found for line in lines if (found := _CAUSE.match(line))]
-    said = f"{causes[-1][1]}: {causes[-1][2]}" if causes else (lines[0] if lines else type(error).__name__)
-    return " ".join(said.split()).rstrip(".")[:_MAX_QUOTED]
+    message = f"{causes[-1][1]}: {causes[-1][2]}" if causes else (lines[0] if lines else type(error).__name__)
+    return " ".join(message.split()).rstrip(".")[:_MAX_QUOTED]

@@ -1,4 +1,4 @@
-"""Signs of life: while a job runs, its task is kept, and its progress told, from a thread beside it."""
+"""Heartbeats: a thread renews a task's lease and reports progress while the job runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lakebed.client.tasks import LeasedTask
 from lakebed.core.errors import Fenced, LakebedError
 from lakebed.core.jobs import TaskSpec
 
-_LOOK_SECONDS: Final = 0.5
+_TICK_SECONDS: Final = 0.5
 
 
 class HeartbeatClient(Protocol):
-    """The part of the task queue that is needed here."""
+    """The part of the task queue that heartbeats need."""
 
     def heartbeat(
         self, leased: LeasedTask, *, lease_seconds: float, progress: dict[str, object] | None = None
     ) -> TaskSpec | None:
-        """Keep a task; the order as its table is called now, None if that is gone. Raises Fenced."""
+        """Renew a lease. Returns the spec with the table's current name, None for a dropped table. Raises Fenced."""
         ...
 
 
@@ -36,7 +36,7 @@ class LeaseKeeper:
         stop: threading.Event,
         cancel: Callable[[], None],
     ) -> None:
-        """`cancel` ends the job; it is called when the task was lost or `stop` is set, until the job has ended."""
+        """`cancel` stops the job. Called repeatedly after the lease is lost or `stop` is set, until the job ends."""
         self._tasks = tasks
         self._leased = leased
         self._lease_seconds = lease_seconds
@@ -47,7 +47,7 @@ class LeaseKeeper:
         self._done = self._total = 0
         self._thread = threading.Thread(target=self._keep, name="heartbeat", daemon=True)
         self.is_lost = False
-        """Whether the task is somebody else's by now, or may be."""
+        """Whether another worker holds the task, or may hold it."""
 
     def __enter__(self) -> LeaseKeeper:
         self._thread.start()
@@ -60,7 +60,7 @@ class LeaseKeeper:
         self._thread.join()
 
     def current_spec(self) -> TaskSpec | None:
-        """The order as its table is called by now; None if the table is gone. Raises Fenced."""
+        """The spec with the table's current name; None for a dropped table. Raises Fenced."""
         try:
             return self._beat()
         except Fenced:
@@ -68,36 +68,36 @@ class LeaseKeeper:
             raise
 
     def stage(self, text: str) -> None:
-        """The job begins something."""
+        """Start a stage of the job."""
         self._stage, self._done, self._total = text, 0, 0
 
     def tasks(self, done: int, total: int) -> None:
-        """So many of Spark's tasks are done."""
+        """Set the number of finished Spark tasks."""
         self._done, self._total = done, total
 
     def _keep(self) -> None:
         held_until = time.monotonic() + self._lease_seconds
-        due, told = 0.0, ""
-        while not self._ended.wait(_LOOK_SECONDS):
+        due, reported = 0.0, ""
+        while not self._ended.wait(_TICK_SECONDS):
             if self._stop.is_set() or self.is_lost:
-                # Again and again: a job that was between two of its queries begins the next one.
+                # Repeated, because a job between two queries would start the next one.
                 self._cancel()
                 continue
-            if time.monotonic() < due and self._stage == told:
+            if time.monotonic() < due and self._stage == reported:
                 continue
-            told = self._stage
-            asked = time.monotonic()
+            reported = self._stage
+            sent = time.monotonic()
             try:
                 self._beat()
             except Fenced:
                 self.is_lost = True
             except LakebedError:
-                # The server is away for a while, or restarted. Once the lease is over another worker may have it.
+                # The server may be restarting. When the lease has expired, another worker may hold the task.
                 self.is_lost = time.monotonic() >= held_until
-                due = asked + 1.0
+                due = sent + 1.0
             else:
-                held_until = asked + self._lease_seconds
-                due = asked + self._lease_seconds / 3
+                held_until = sent + self._lease_seconds
+                due = sent + self._lease_seconds / 3
 
     def _beat(self) -> TaskSpec | None:
         progress: dict[str, object] = {"stage": self._stage, "tasks-done": self._done, "tasks-total": self._total}

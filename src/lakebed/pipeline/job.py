@@ -1,4 +1,4 @@
-"""A job: what it is called, what it can be told, and how it is run."""
+"""Definition of a job: kind, options and function."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
 
 
 class JobFunction(Protocol):
-    """What a job does.
+    """The function of a job.
 
-    It may be run again at any time: what is done already is skipped. It commits to the table as anybody does, and when
-    somebody else was first, it is the job that gives way.
+    It is idempotent: a repeated run skips finished work. It commits like any writer, and yields to other writers on a
+    commit conflict.
     """
 
     def __call__(
         self, spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress
     ) -> JobReport:
-        """Do it; with `dry_run`, only find out what there is to do."""
+        """Run the job; with `dry_run`, only report what it would do."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JobDefinition:
-    """A job."""
+    """A job and how to run it."""
 
     kind: JobKind
     text: str
-    """What it is good for, in a line."""
+    """Summary for help texts."""
     options: Sequence[OptionSpec]
     run: JobFunction
     default_table: str = ""
-    """The table it works on if none is named."""
+    """The default table, if the job has one."""
 
     def check(self, given: Mapping[str, Option]) -> Options:
-        """The options, checked. Raises InvalidInput that names the one that is wrong."""
+        """Validate options. Raises InvalidInput that names the option."""
         return read_options(self.kind, self.options, given)
 
     def do(
@@ -58,16 +58,16 @@ class JobDefinition:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> JobReport:
-        """Check the options and run. Whatever Spark raises becomes an error of ours."""
+        """Validate the options and run. Exceptions of Spark become Lakebed errors."""
         options = self.check(given)
-        told = progress or NoProgress()
+        reporter = progress or NoProgress()
         try:
-            with spark_progress(spark, told):
-                return self.run(spark, table, options, dry_run=dry_run, progress=told)
+            with spark_progress(spark, reporter):
+                return self.run(spark, table, options, dry_run=dry_run, progress=reporter)
         except LakebedError:
             raise
         except Exception as error:
-            made = failure_of(error, str(table))
-            if made is None:
+            translated = failure_of(error, str(table))
+            if translated is None:
                 raise
-            raise made from error
+            raise translated from error

@@ -1,7 +1,7 @@
-"""The options of jobs: what there is, what a good value is, and how one is read. Pure.
+"""Options of jobs: specification and parsing. Pure.
 
-Values come typed, from a task, or as text, from a command line. What is unknown or wrong is refused by name before
-Spark is started.
+Values are typed, from a task, or text, from a command line. Unknown and invalid options are refused by name before
+Spark starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakebed.core.sizes import parse_bytes, parse_seconds
 
 
 class OptionUnit(Enum):
-    """What a number counts, when people write it with a unit."""
+    """The unit of a number written with a suffix."""
 
     NONE = "none"
     BYTES = "bytes"
@@ -32,36 +32,36 @@ class OptionSpec(ABC):
 
     name: str
     text: str
-    """What it does, for people."""
+    """Description for help texts."""
 
     @property
     @abstractmethod
     def expected(self) -> str:
-        """What a good value is, for messages."""
+        """The expected value, for error messages."""
 
     @abstractmethod
     def read(self, value: Option) -> Option:
-        """The value as the job takes it. Raises ValueError or InvalidInput for one that is none."""
+        """Parse a value. Raises ValueError or InvalidInput."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerOption(OptionSpec):
-    """A whole number; with a unit, text such as `128MiB` or `7d` is one too."""
+    """An integer; with a unit also text such as `128MiB` or `7d`."""
 
     least: int = 0
     unit: OptionUnit = OptionUnit.NONE
 
     @property
     def expected(self) -> str:
-        """What a good value is."""
+        """The expected value."""
         noun = {
             OptionUnit.BYTES: "a size such as 128MiB",
             OptionUnit.MILLISECONDS: "milliseconds, or a duration such as 7d",
         }
-        return f"{noun.get(self.unit, 'a whole number')} of at least {self.least}"
+        return f"{noun.get(self.unit, 'an integer')} of at least {self.least}"
 
     def read(self, value: Option) -> Option:
-        """A number within bounds."""
+        """An integer of at least `least`."""
         if isinstance(value, str):
             number = self._from_text(value)
         elif isinstance(value, bool) or not isinstance(value, int):
@@ -82,11 +82,11 @@ class IntegerOption(OptionSpec):
 
 @dataclass(frozen=True, slots=True)
 class RatioOption(OptionSpec):
-    """A number above zero, up to one."""
+    """A number above 0, up to 1."""
 
     @property
     def expected(self) -> str:
-        """What a good value is."""
+        """The expected value."""
         return "a number above 0, up to 1"
 
     def read(self, value: Option) -> Option:
@@ -105,11 +105,11 @@ class BooleanOption(OptionSpec):
 
     @property
     def expected(self) -> str:
-        """What a good value is."""
+        """The expected value."""
         return "true or false"
 
     def read(self, value: Option) -> Option:
-        """A boolean, or the word for one."""
+        """A boolean, or its text."""
         if isinstance(value, bool):
             return value
         if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -119,17 +119,17 @@ class BooleanOption(OptionSpec):
 
 @dataclass(frozen=True, slots=True)
 class TextOption(OptionSpec):
-    """Any text, or one of a few words."""
+    """Text, optionally one of a few choices."""
 
     choices: tuple[str, ...] = ()
 
     @property
     def expected(self) -> str:
-        """What a good value is."""
+        """The expected value."""
         return f"one of {', '.join(self.choices)}" if self.choices else "text"
 
     def read(self, value: Option) -> Option:
-        """A text that is not empty."""
+        """Text that is not empty."""
         if not isinstance(value, str) or not value.strip():
             raise ValueError
         if not self.choices:
@@ -146,7 +146,7 @@ class ListOption(OptionSpec):
 
     @property
     def expected(self) -> str:
-        """What a good value is."""
+        """The expected value."""
         return "a list of names, such as a,b"
 
     def read(self, value: Option) -> Option:
@@ -162,7 +162,7 @@ class ListOption(OptionSpec):
 
 
 class Options:
-    """Values of a job's options that were checked. What was not given is None, unless a default is named."""
+    """Validated options of a job. Absent options are None, or the given default."""
 
     def __init__(self, values: Mapping[str, Option]) -> None:
         self._values = dict(values)
@@ -171,32 +171,32 @@ class Options:
         return name in self._values
 
     def number(self, name: str) -> int | None:
-        """A whole number."""
+        """The value of an integer option."""
         value = self._values.get(name)
         return value if isinstance(value, int) else None
 
     def ratio(self, name: str, default: float) -> float:
-        """A ratio."""
+        """The value of a ratio option."""
         value = self._values.get(name)
         return float(value) if isinstance(value, int | float) else default
 
     def switch(self, name: str, default: bool = False) -> bool:
-        """A switch."""
+        """The value of a boolean option."""
         value = self._values.get(name)
         return value if isinstance(value, bool) else default
 
     def text(self, name: str) -> str | None:
-        """A text."""
+        """The value of a text option."""
         value = self._values.get(name)
         return value if isinstance(value, str) else None
 
     def names(self, name: str) -> list[str] | None:
-        """A list of names."""
+        """The value of a list option."""
         value = self._values.get(name)
         return value if isinstance(value, list) else None
 
     def as_text(self, name: str) -> str | None:
-        """Whatever it is, as Iceberg's actions take it."""
+        """The value in the form that Iceberg's actions take."""
         value = self._values.get(name)
         if value is None or isinstance(value, list):
             return None
@@ -204,7 +204,7 @@ class Options:
 
 
 def read_options(job: JobKind, specs: Sequence[OptionSpec], given: Mapping[str, Option]) -> Options:
-    """Check what was given for a job. Raises InvalidInput that names the option."""
+    """Validate options of a job. Raises InvalidInput that names the option."""
     known = {spec.name: spec for spec in specs}
     values: dict[str, Option] = {}
     for name, value in given.items():
@@ -212,7 +212,7 @@ def read_options(job: JobKind, specs: Sequence[OptionSpec], given: Mapping[str, 
         if spec is None:
             near = difflib.get_close_matches(name, known, n=1)
             advice = f"nearest={near[0]}" if near else f"options={','.join(known) or 'none'}"
-            raise InvalidInput(f"{job} has no such option. option={name} {advice}", argument=name)
+            raise InvalidInput(f"unknown option of {job}. option={name} {advice}", argument=name)
         try:
             values[name] = spec.read(value)
         except (ValueError, InvalidInput) as error:

@@ -1,4 +1,4 @@
-"""How far a job is: told by the job, counted from Spark's tasks, and drawn where somebody looks."""
+"""Progress of a job: stages, Spark task counts, and a progress bar for terminals."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lakebed.pipeline")
 
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 
 
 class Progress(Protocol):
-    """Who is told how far a job is. Called from several threads, and never for long."""
+    """Receives progress. Called from several threads; must not block."""
 
     def stage(self, text: str) -> None:
-        """The job begins something."""
+        """Start a stage of the job."""
         ...
 
     def tasks(self, done: int, total: int) -> None:
-        """So many of Spark's tasks are done, of those that are known by now."""
+        """Set the number of finished Spark tasks, and of those known so far."""
         ...
 
 
 class NoProgress:
-    """Tells nobody."""
+    """Discards progress."""
 
     def stage(self, text: str) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
     def tasks(self, done: int, total: int) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
 
 class TerminalProgress:
-    """Draws a line on a terminal."""
+    """A progress bar on a terminal."""
 
     def __init__(self, bars: Bars, line: TaskID) -> None:
         self._bars = bars
         self._line = line
 
     def stage(self, text: str) -> None:
-        """Say what is being done."""
+        """Show the stage."""
         self._bars.update(self._line, description=text, completed=0, total=None)
 
     def tasks(self, done: int, total: int) -> None:
@@ -61,7 +61,7 @@ class TerminalProgress:
 
 @contextmanager
 def terminal_progress(output: TextIO) -> Iterator[Progress]:
-    """Progress on a terminal; nothing is written to what is none."""
+    """A progress bar if the output is a terminal; otherwise none."""
     if not output.isatty():
         yield NoProgress()
         return
@@ -82,9 +82,9 @@ def terminal_progress(output: TextIO) -> Iterator[Progress]:
 
 @contextmanager
 def spark_progress(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Tell of Spark's tasks while a block runs."""
+    """Report Spark's task counts while the block runs."""
     if not has_java(spark):
-        with _told_by_server(spark, progress):
+        with _connect_progress(spark, progress):
             yield
         return
     over = threading.Event()
@@ -99,18 +99,18 @@ def spark_progress(spark: SparkSession, progress: Progress) -> Iterator[None]:
 
 def _watch(spark: SparkSession, progress: Progress, over: threading.Event) -> None:
     tracker = spark.sparkContext.statusTracker()
-    while not over.wait(_LOOK_SECONDS):
+    while not over.wait(_POLL_SECONDS):
         try:
             done, total = _count(tracker)
-        except Exception as error:  # of the bridge to Java, if that has ended: what is to be said, the job says
-            log.debug("Spark did not tell how far it is", exc_info=error)
+        except Exception as error:  # Py4J errors after the JVM has exited: the job reports those
+            log.debug("Spark progress unavailable", exc_info=error)
             return
         if total:
             progress.tasks(done, total)
 
 
 def _count(tracker: StatusTracker) -> tuple[int, int]:
-    """How many tasks are done, and how many there are, of all that runs now."""
+    """Finished and total tasks of the active Spark jobs."""
     done = total = 0
     for job_id in tracker.getActiveJobsIds():
         job = tracker.getJobInfo(job_id)
@@ -123,13 +123,13 @@ def _count(tracker: StatusTracker) -> tuple[int, int]:
 
 
 @contextmanager
-def _told_by_server(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    def tell(stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str, done: bool) -> None:
+def _connect_progress(spark: SparkSession, progress: Progress) -> Iterator[None]:
+    def report(stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str, done: bool) -> None:
         counts = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
         progress.tasks(sum(one[0] for one in counts), sum(one[1] for one in counts))
 
-    spark.registerProgressHandler(tell)
+    spark.registerProgressHandler(report)
     try:
         yield
     finally:
-        spark.removeProgressHandler(tell)
+        spark.removeProgressHandler(report)

@@ -1,4 +1,4 @@
-"""What a job came to: what it read, wrote, removed, saved and left alone, with reasons."""
+"""The report of a job: files read, written, removed, saved and skipped, with reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table_ref import CatalogTable
 
 
 class FileTotals(msgspec.Struct, frozen=True, rename="kebab"):
-    """So much of a table."""
+    """Numbers of files, bytes and rows."""
 
     files: int = 0
     bytes: int = 0
@@ -25,14 +25,14 @@ class FileTotals(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Skipped(msgspec.Struct, frozen=True, rename="kebab"):
-    """Something that was left alone."""
+    """A file or group that the job skipped."""
 
     what: str
     reason: str
 
 
 class Problem(msgspec.Struct, frozen=True, rename="kebab"):
-    """Something that is not as it should be."""
+    """A problem that the job found."""
 
     what: str
     """A file or a table."""
@@ -45,37 +45,37 @@ NO_FILES = FileTotals()
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A job that ended."""
+    """The result of a job."""
 
     job: JobKind
     table: str
     dry_run: bool
     changed: bool
-    """Whether the table, or its files, are not what they were."""
+    """Whether the table or its files changed."""
     read: FileTotals = NO_FILES
     wrote: FileTotals = NO_FILES
     removed: FileTotals = NO_FILES
-    """Of a dry run these are what would be read, written and removed."""
+    """Of a dry run, these are what the job would read, write and remove."""
     saved: FileTotals = NO_FILES
-    """What there is less of."""
+    """The reduction."""
     skipped: tuple[Skipped, ...] = ()
     problems: tuple[Problem, ...] = ()
     before: TableShape | None = None
     after: TableShape | None = None
     snapshots: tuple[int, ...] = ()
-    """Those that the job committed."""
+    """Snapshots that the job committed."""
     details: dict[str, Option] = {}
-    """What only this job has to say."""
+    """Values specific to the job."""
     seconds: float = 0.0
 
     @property
     def is_well(self) -> bool:
-        """Whether no problem was found."""
+        """Whether the job found no problem."""
         return not self.problems
 
 
 class ReportBuilder:
-    """A report in the making."""
+    """Collects a report while the job runs."""
 
     def __init__(self, job: JobKind, table: CatalogTable, *, dry_run: bool) -> None:
         self.job = job
@@ -92,15 +92,15 @@ class ReportBuilder:
         self._since = time.monotonic()
 
     def skip(self, what: str, reason: str) -> None:
-        """Something is left alone."""
+        """Record a skipped file or group."""
         self._skipped.append(Skipped(what, reason))
 
     def find(self, what: str, problem: str, detail: str) -> None:
-        """Something is not as it should be."""
+        """Record a problem."""
         self._problems.append(Problem(what, problem, detail))
 
     def end(self) -> JobReport:
-        """The report."""
+        """Build the report."""
         return JobReport(
             job=self.job,
             table=str(self.table),

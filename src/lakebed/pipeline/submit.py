@@ -1,4 +1,4 @@
-"""A job as a program of its own, for `spark-submit` and for `python -m`."""
+"""Entry point of jobs as programs, for `spark-submit` and `python -m`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ FOUND_PROBLEMS: Final = 1
 
 
 def run_program(job: JobDefinition, argv: Sequence[str] | None = None) -> int:
-    """Run a job by its command line; the exit status. The report is JSON on stdout.
+    """Run a job by its command line and return the exit status. The report is JSON on stdout.
 
-    The keys to sign with are those of the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    The credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment.
     """
-    _look_elsewhere()
+    _remove_job_folder()
     arguments = _parser(job).parse_args(argv)
     try:
         given = parse_options(arguments.option)
@@ -50,7 +50,7 @@ def run_program(job: JobDefinition, argv: Sequence[str] | None = None) -> int:
 
 
 def parse_options(words: Sequence[str]) -> dict[str, Option]:
-    """Options as they are written: `name=value`. Raises InvalidInput."""
+    """Parse options written as `name=value`. Raises InvalidInput."""
     given: dict[str, Option] = {}
     for word in words:
         name, separator, value = word.partition("=")
@@ -60,8 +60,8 @@ def parse_options(words: Sequence[str]) -> dict[str, Option]:
     return given
 
 
-def _look_elsewhere() -> None:
-    """Python looks for modules beside the program first. There, `statistics` is a job and not what others import."""
+def _remove_job_folder() -> None:
+    """Remove the folder of jobs from `sys.path`: its `statistics` would hide the standard library's module."""
     jobs = Path(__file__).resolve().with_name("jobs")
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != jobs]
 
@@ -74,12 +74,16 @@ def _parser(job: JobDefinition) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--catalog-uri", metavar="URL", help="http://HOST:PORT of the server [LAKEBED_ENDPOINT]")
+    parser.add_argument(
+        "--catalog-uri", metavar="URL", help="address of the server, http://HOST:PORT [LAKEBED_ENDPOINT]"
+    )
     parser.add_argument("--warehouse", required=True, help="the table bucket")
     parser.add_argument("--table", metavar="NAMESPACE.TABLE", required=not job.default_table, default=job.default_table)
     parser.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
-    parser.add_argument("--dry-run", action="store_true", help="only find out what there is to do")
-    parser.add_argument("--master", default=PipelineSettings().master, help="where Spark runs, unless it was submitted")
+    parser.add_argument("--dry-run", action="store_true", help="only report what the job would do")
+    parser.add_argument(
+        "--master", default=PipelineSettings().master, help="Spark master, unless submitted by spark-submit"
+    )
     parser.add_argument(
         "--delegation", type=PipelineDelegation, choices=list(PipelineDelegation), default=PipelineDelegation.VENDED
     )
@@ -87,7 +91,7 @@ def _parser(job: JobDefinition) -> argparse.ArgumentParser:
 
 
 def _access(catalog_uri: str | None) -> ServerAccess:
-    """How the server is reached; the address may be that of its catalog, path and all."""
+    """Access to the server. The address may include the catalog's path."""
     if catalog_uri is None:
         return find_access()
     scheme, separator, rest = catalog_uri.partition("://")

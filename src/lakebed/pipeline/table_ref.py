@@ -1,4 +1,4 @@
-"""A table as a job has it: its name in the catalog, its name in Spark, and how the server is reached."""
+"""A table for a job: its name in the catalog and in Spark, and the server's address."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from .spark.config import CATALOG
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table of a warehouse that a Spark session has as a catalog."""
+    """A table of a warehouse that is a catalog of the Spark session."""
 
     ref: TableRef
     access: ServerAccess
     catalog: str = CATALOG
-    """What the warehouse is called in the session."""
+    """The name of the catalog in the session."""
 
     @property
     def sql(self) -> str:
-        """Its full name, for SQL."""
+        """The full name, quoted for SQL."""
         return quoted_name(self.catalog, *self.ref.namespace, self.ref.table)
 
     @property
     def namespace_sql(self) -> str:
-        """The full name of its namespace, for SQL."""
+        """The full name of the namespace, quoted for SQL."""
         return quoted_name(self.catalog, *self.ref.namespace)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Its name within the catalog."""
+        """The name within the catalog."""
         return (*self.ref.namespace, self.ref.table)
 
     def inside(self, name: str) -> str:
-        """One of its metadata tables, for SQL: `files`, `snapshots`, …."""
+        """A metadata table such as `files` or `snapshots`, quoted for SQL."""
         return f"{self.sql}.{name}"
 
     def __str__(self) -> str:
@@ -43,5 +43,5 @@ class CatalogTable:
 
 
 def quoted_name(*parts: str) -> str:
-    """A name of several parts for SQL, whatever characters are in it."""
+    """A name of several parts, quoted for SQL."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

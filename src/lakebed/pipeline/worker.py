@@ -35,17 +35,17 @@ from .spark.job_runner import JobRunner
 
 log = logging.getLogger("lakebed.pipeline")
 
-STOPPED: Final = "the worker was stopped; another one begins anew"
+STOPPED: Final = "worker stopped; another worker runs the task again"
 
 _WAIT_SECONDS: Final = 5.0
-"""How long a call waits for a task. Not longer, because meanwhile nothing tells the worker to stop."""
+"""Long-poll timeout of a lease request. Short, because `stop` is not seen during a request."""
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
-_HOPELESS: Final = (InvalidInput, NotSupported, AccessDenied, Unauthenticated)
-"""What the next attempt would meet again: somebody has to look at it."""
-_NOT_THERE: Final = (NoSuchTable, NoSuchNamespace, NoSuchCatalog)
-"""What a table that was dropped looks like, and one that was renamed."""
+_PERMANENT: Final = (InvalidInput, NotSupported, AccessDenied, Unauthenticated)
+"""Failures that a retry would repeat: an operator has to act."""
+_TABLE_MISSING: Final = (NoSuchTable, NoSuchNamespace, NoSuchCatalog)
+"""Raised for a table that was dropped, and for one that was renamed."""
 
 
 class WorkerQueue(HeartbeatClient, Protocol):
@@ -60,57 +60,57 @@ class WorkerQueue(HeartbeatClient, Protocol):
         limit: int = 1,
         wait_seconds: float = 0.0,
     ) -> Sequence[LeasedTask]:
-        """Take due tasks."""
+        """Lease due tasks."""
         ...
 
     def complete(self, leased: LeasedTask, report: JobReport) -> None:
-        """End a task. Raises Fenced."""
+        """Report success. Raises Fenced."""
         ...
 
     def fail(self, leased: LeasedTask, reason: str, *, retry: bool = True) -> TaskState:
-        """Give a task back. Raises Fenced."""
+        """Report failure. Raises Fenced."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What became of a task, for whoever looks on."""
+    """The outcome of a task."""
 
     task: LeasedTask
     report: JobReport | None
     """None if it did not succeed."""
-    words: str
+    summary: str
     failure: LakebedError | None = None
 
 
 class Worker:
-    """Claims, runs, tells."""
+    """Leases tasks, runs them and reports the outcome."""
 
     def __init__(
         self,
         tasks: WorkerQueue,
-        engine: JobRunner,
+        runner: JobRunner,
         *,
         name: str,
         kinds: Sequence[JobKind],
         lease_seconds: float,
         idle_seconds: float | None = None,
-        tell: Callable[[TaskResult], None] | None = None,
+        on_result: Callable[[TaskResult], None] | None = None,
     ) -> None:
-        """With `idle_seconds`, it ends when there was nothing to do for so long."""
+        """With `idle_seconds`, the worker ends after that time without a task."""
         self._tasks = tasks
-        self._engine = engine
+        self._runner = runner
         self._name = name
         self._kinds = kinds
         self._lease_seconds = lease_seconds
         self._idle_seconds = idle_seconds
-        self._tell = tell or (lambda ended: None)
+        self._on_result = on_result or (lambda _: None)
 
     def run(self, stop: threading.Event) -> int:
-        """Work until `stop` is set or there is nothing to do; how many tasks were seen to.
+        """Run tasks until `stop` is set or the worker is idle; the number of tasks.
 
-        Raises PipelineUnavailable when Spark cannot be started: whatever it claimed, it could not do. The task that
-        showed it is given back first. Raises AccessDenied or Unauthenticated when it may not have tasks.
+        Raises PipelineUnavailable when Spark cannot be started, after failing the task that needed it. Raises
+        AccessDenied or Unauthenticated when the worker's principal may not lease tasks.
         """
         count = 0
         wait_seconds = _WAIT_SECONDS if self._idle_seconds is None else min(_WAIT_SECONDS, self._idle_seconds)
@@ -124,14 +124,14 @@ class Worker:
             except LakebedError as error:
                 if not error.retryable:
                     raise
-                log.warning("the server has no answer; asked again soon: %s", error)
+                log.warning("task lease request failed, retrying: %s", error)
                 stop.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 continue
             pause = _FIRST_PAUSE_SECONDS
             for task in leased:
-                ended = self._see_to(task, stop)
-                self._tell(ended)
+                ended = self._process(task, stop)
+                self._on_result(ended)
                 if isinstance(ended.failure, PipelineUnavailable):
                     raise ended.failure
                 count += 1
@@ -140,46 +140,46 @@ class Worker:
                 break
         return count
 
-    def _see_to(self, task: LeasedTask, stop: threading.Event) -> TaskResult:
-        """Run a task and tell the server what it came to."""
-        holding = LeaseKeeper(self._tasks, task, self._lease_seconds, stop, self._engine.cancel)
+    def _process(self, task: LeasedTask, stop: threading.Event) -> TaskResult:
+        """Run a task and report its outcome to the server."""
+        keeper = LeaseKeeper(self._tasks, task, self._lease_seconds, stop, self._runner.cancel)
         report: JobReport | None = None
         failure: LakebedError | None = None
         try:
-            with holding:
-                report = self._run(task, holding)
+            with keeper:
+                report = self._run(task, keeper)
         except LakebedError as error:
             failure = error
-        except Exception as error:  # a mistake of ours in one job must not end the worker
-            log.exception("a job crashed", extra={"task": task.id, "job": str(task.kind)})
-            failure = Unavailable(f"the job crashed: {type(error).__name__}: {error}")
-        if holding.is_lost:
-            return TaskResult(task, None, "lost: another worker has it, or may have it")
+        except Exception as error:  # a bug in one job must not end the worker
+            log.exception("job crashed", extra={"task": task.id, "job": str(task.kind)})
+            failure = Unavailable(f"job crashed: {type(error).__name__}: {error}")
+        if keeper.is_lost:
+            return TaskResult(task, None, "lease lost: another worker may run the task")
         try:
             return self._conclude(task, report, failure, stopped=stop.is_set())
         except Fenced:
-            return TaskResult(task, None, "lost: another worker has it")
+            return TaskResult(task, None, "lease lost: another worker runs the task")
         except LakebedError as error:
-            # Its lease runs out, and whoever gets it next finds that there is nothing left to do.
-            log.warning("the server was not told of a task's end: %s", error, extra={"task": task.id})
-            return TaskResult(task, None, f"the server was not told: {error}", failure)
+            # The lease expires, and the next worker finds nothing left to do.
+            log.warning("task outcome not reported: %s", error, extra={"task": task.id})
+            return TaskResult(task, None, f"outcome not reported: {error}", failure)
 
-    def _run(self, task: LeasedTask, holding: LeaseKeeper) -> JobReport:
-        """Do what is ordered to the table that is meant, whatever it is called by now."""
-        self._engine.start(holding)
-        # Only now: Spark took its time, and by the name that the order came with there may be another table.
-        spec = holding.current_spec()
+    def _run(self, task: LeasedTask, keeper: LeaseKeeper) -> JobReport:
+        """Run the job on the task's table, under the table's current name."""
+        self._runner.start(keeper)
+        # After the start of Spark, which takes seconds: meanwhile another table may have got the task's table name.
+        spec = keeper.current_spec()
         while spec is not None:
             try:
-                return self._engine.run(spec, holding)
-            except _NOT_THERE:
-                now = holding.current_spec()
+                return self._runner.run(spec, keeper)
+            except _TABLE_MISSING:
+                now = keeper.current_spec()
                 if now is not None and _name(now) == _name(spec):
                     raise
                 spec = now
-        # Dropped since it was ordered: nothing is left to be done, and nothing is wrong.
+        # The table was dropped after the task was submitted: there is nothing to do.
         name = _name(task.spec)
-        skipped = Skipped(name, "the table was dropped after the task was asked for")
+        skipped = Skipped(name, "the table was dropped after the task was submitted")
         return JobReport(job=task.kind, table=name, dry_run=False, changed=False, skipped=(skipped,))
 
     def _conclude(
@@ -191,9 +191,9 @@ class Worker:
         if stopped:
             state = self._tasks.fail(task, STOPPED)
             return TaskResult(task, None, f"{STOPPED} ({state})")
-        words = str(failure)
-        state = self._tasks.fail(task, words, retry=not isinstance(failure, _HOPELESS))
-        return TaskResult(task, None, f"failed, now {state}: {words}", failure)
+        message = str(failure)
+        state = self._tasks.fail(task, message, retry=not isinstance(failure, _PERMANENT))
+        return TaskResult(task, None, f"failed, now {state}: {message}", failure)
 
 
 def _name(spec: TaskSpec) -> str:

@@ -68,7 +68,7 @@ def test_job_is_run_on_the_table_with_its_options(lakebed: Lakebed, jobs_run: li
     assert call["options"].number("min-input-files") == 3
     assert outcome.out.startswith("compact-table wh.a.b.t: dry run in ")
     assert "3.0 MiB" in outcome.out
-    assert "left alone: 2 files: well sized" in outcome.out
+    assert "skipped: 2 files: well sized" in outcome.out
 
 
 def test_report_is_json_if_asked_for(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
@@ -85,11 +85,11 @@ def test_problems_that_were_found_show_in_the_exit_status(lakebed: Lakebed, jobs
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("compact",), "no such job. found='compact' jobs=compact-table, "),
-        (("compact-table", "--option", "nonsense=1"), "compact-table has no such option. option=nonsense"),
+        (("compact",), "unknown job. found='compact' expected=compact-table, "),
+        (("compact-table", "--option", "nonsense=1"), "unknown option of compact-table. option=nonsense"),
         (("compact-table", "--option", "nonsense"), "expected an option as name=value. found='nonsense'"),
         (("compact-table", "--option", "strategy=heap"), "strategy expects one of binpack, sort, zorder. found='heap'"),
-        (("compact-table",), "which table? give --table"),
+        (("compact-table",), "the job needs a table; add --table"),
         (("compact-table", "--table", "a.t"), "which table bucket? give --warehouse"),
         (("compact-table", "--table", "t", "--warehouse", "wh"), "a table is a warehouse and namespace.table"),
     ],
@@ -119,7 +119,7 @@ def test_keys_are_those_of_the_environment_or_of_the_data_folder(
     assert jobs_run[1]["table"].access.endpoint == "http://127.0.0.1:9000"
     outcome = lakebed(*RUN, "--data", str(data / "none"))
     assert outcome.status == FAILED
-    assert "no access key to sign requests with" in outcome.err
+    assert "no credentials" in outcome.err
 
 
 def test_spark_that_cannot_be_started_is_one_line_with_the_fix(

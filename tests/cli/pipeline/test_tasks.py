@@ -62,7 +62,7 @@ def test_a_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
     made = printed(say(*words, "--reason", "a doubt", "--json"))
     assert made["order"]["options"] == {"checksums": True}
     assert made["order"]["reason"] == "a doubt"
-    assert "the same job waits or runs already" in say(*words)
+    assert "a task for the same job and table is already open" in say(*words)
 
     listed = printed(say("tasks", "--state", "ready", "--kind", "verify-table", "--json"))
     assert made["id"] in [task["id"] for task in listed]
@@ -72,7 +72,7 @@ def test_a_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
     assert len(say("tasks", "--limit", "0").splitlines()) == 1
     shown = say("tasks", str(made["id"]))
     assert "why           a doubt" in shown
-    assert "asked for by  root" in shown
+    assert "requested by  root" in shown
 
 
 def test_events_are_exported_to_a_table_bucket_without_a_table_being_named(lake: Lake, say: Say) -> None:
@@ -97,7 +97,7 @@ def test_a_task_that_was_given_up_is_redriven(lake: Lake, say: Say) -> None:
 def test_a_plan_is_shown_with_its_reasons_and_enqueued_when_told(lake: Lake, say: Say) -> None:
     table, policies = lake.table(), lake.client.policies
     where = ("--warehouse", table.warehouse, "--table", "ns.t")
-    assert say("plan", *where) == "no policy holds for the table\n"
+    assert say("plan", *where) == "no policy applies to the table\n"
     lake.append(table, times=3)
     policies.create(table.warehouse, ("ns",), "pack", "system.data-compaction", PACKING)
     policies.create(table.warehouse, ("ns",), "off", "system.snapshot-expiry", {"enable": False})
@@ -107,7 +107,7 @@ def test_a_plan_is_shown_with_its_reasons_and_enqueued_when_told(lake: Lake, say
     assert shown[0].startswith("compact-table: policy ns.pack v0, inherited from namespace ns; ")
     assert "(3 files, " in shown[0]
     assert shown[1:] == [
-        "nothing to do: system.snapshot-expiry: policy ns.off v0, inherited from namespace ns; it is switched off"
+        "skipped: system.snapshot-expiry: policy ns.off v0, inherited from namespace ns; it is switched off"
     ]
     why = say("policies", *where)
     assert "policy ns.pack v0, inherited from namespace ns" in why
@@ -144,5 +144,5 @@ def test_what_is_wrong_is_told_by_name(
     assert "invalid choice: 'bake-bread' (choose from 'compact-table'" in capsys.readouterr().err
     monkeypatch.setattr("lakebed.client.connection._FIRST_PAUSE_SECONDS", 0.001)
     monkeypatch.setenv("LAKEBED_ENDPOINT", f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(Unavailable, match="see that it runs"):
+    with pytest.raises(Unavailable, match="check that it runs"):
         say("tasks")

@@ -18,7 +18,7 @@ GUARD_SECONDS = 60
 def test_an_idleness_of_nothing_is_refused(lakebed: Lakebed) -> None:
     refused = lakebed("pipeline", "worker", "--idle", "0s")
     assert (refused.status, refused.out) == (2, "")
-    assert "--idle: expected more than nothing" in refused.err
+    assert "--idle must be longer than 0" in refused.err
 
 
 def test_a_job_that_there_is_not_is_refused(lakebed: Lakebed) -> None:
@@ -51,7 +51,7 @@ class TestWithAServer:
         with start(lakebed_server, "--name", "w", "--job", "export-events", "--idle", "1s") as worker:
             out, err = worker.communicate(timeout=GUARD_SECONDS)
         assert (worker.returncode, err) == (0, "")
-        assert out == f"worker w takes tasks of {lakebed_server.endpoint}\n"
+        assert out == f"worker w leases tasks from {lakebed_server.endpoint}\n"
 
     def test_it_ends_when_it_is_told_to(self, lakebed_server: RunningServer) -> None:
         with start(lakebed_server, "--job", "export-events") as worker:

@@ -92,7 +92,7 @@ def working(place: MaintainedLake) -> Iterator[None]:
                 kinds=[JobKind.COPY_RESTRICTED],
                 lease_seconds=60.0,
                 idle_seconds=3600.0,
-                tell=tell,
+                on_result=tell,
             ).run(stop)
 
     thread = threading.Thread(target=work, daemon=True)
@@ -102,7 +102,7 @@ def working(place: MaintainedLake) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(60)
-    assert not failed, [ended.words for ended in failed]
+    assert not failed, [ended.summary for ended in failed]
 
 
 @dataclass(frozen=True)

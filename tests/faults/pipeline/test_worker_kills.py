@@ -109,7 +109,7 @@ def stage_of(place: MaintainedLake, task_id: int) -> str:
 def finish(place: MaintainedLake, task_id: int, tally: Tally) -> None:
     """Have another worker take the task over when its lease has ended."""
     (ended,) = run_tasks(place, own_runner(place))
-    assert (ended.task.id, ended.words) == (task_id, "done")
+    assert (ended.task.id, ended.summary) == (task_id, "done")
     assert ended.task.attempts == 2
     tally.finished += place.client.tasks.get(task_id).state is TaskState.DONE
 

@@ -47,8 +47,8 @@ def test_a_column_that_a_file_lacks_has_no_values() -> None:
         (b"{", "json", "cannot be read as json"),
         (b"id,name,price\nx,a,1\n", "csv", "cannot be read as csv"),
         (b"id,colour\n1,red\n", "csv", "no column colour"),
-        (a_parquet(pa.table({"id": ["x"]})), "parquet", "column id is not int64"),
-        (b"", "xml", "no such format"),
+        (a_parquet(pa.table({"id": ["x"]})), "parquet", "column id cannot be cast to int64"),
+        (b"", "xml", "unknown format"),
     ],
 )
 def test_what_does_not_fit_is_told(body: bytes, format: str, why: str) -> None:

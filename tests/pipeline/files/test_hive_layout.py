@@ -44,7 +44,7 @@ def test_column_whose_name_begins_as_hidden_files_do_is_none() -> None:
 
 @pytest.mark.parametrize("keys", [("a=1/f", "f"), ("a=1/f", "b=1/f"), ("a=1/b=1/f", "b=1/a=1/f")])
 def test_files_that_are_divided_otherwise_than_the_others_are_refused(keys: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidInput, match="divided by the same columns"):
+    with pytest.raises(InvalidInput, match="need the same partition columns"):
         read_layout(FOLDER, stored(*keys))
 
 

@@ -61,7 +61,7 @@ def test_the_events_of_another_deployment_are_not_added_to(root_bench: Bench, la
     happen(lake, namespace, 1)
     root_bench.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{DEPLOYMENT}' = '{'a' * 26}')")
     for dry_run in (True, False):
-        with pytest.raises(InvalidInput, match="events of another deployment: name another table") as refused:
+        with pytest.raises(InvalidInput, match="events of another deployment; choose another table") as refused:
             root_bench.do(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
         assert f"expected={ours} found={'a' * 26}" in str(refused.value)
     assert sequence(root_bench, table) == exported
@@ -97,4 +97,4 @@ def test_place_is_known_by_rows_or_by_snapshots(root_bench: Bench, lake: Lake, n
     root_bench.do(JobKind.EXPORT_EVENTS, table)
     root_bench.sql(f"DELETE FROM {table.sql}")
     assert last_exported(root_bench.spark, table) > place
-    assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table), "none is new")
+    assert was_left(root_bench.do(JobKind.EXPORT_EVENTS, table), "no new events")

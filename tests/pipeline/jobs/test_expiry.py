@@ -36,7 +36,7 @@ def test_what_only_old_snapshots_need_goes_with_them(bench: Bench, s3: Any, writ
     assert was_left(bench.do(JobKind.EXPIRE_SNAPSHOTS, written), "none has expired")
     planned = bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0}, dry_run=True)
     assert planned.details["expired-snapshots"] == [str(one) for one in ids[:-1]]
-    assert was_left(planned, "counted when they go")
+    assert was_left(planned, "counted only when they are removed")
     assert snapshots(bench, written) == ids
     kept = bench.do(JobKind.EXPIRE_SNAPSHOTS, written, {"max-snapshot-age-ms": 0, "min-snapshots-to-keep": 2})
     assert snapshots(bench, written) == ids[-2:]

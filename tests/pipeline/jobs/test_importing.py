@@ -116,7 +116,7 @@ def test_folder_is_copied_and_left_as_it_was(
     assert all_keys(s3, lake.warehouse, prefix) == before
     assert ["folder"] not in lake.call("GET", "namespaces")["namespaces"]
     assert was_left(import_bench.do(JobKind.IMPORT, table, {**options}), "imported already")
-    with pytest.raises(AlreadyExists, match="an import makes a new table"):
+    with pytest.raises(AlreadyExists, match="the table exists already"):
         import_bench.do(JobKind.IMPORT, table, {"source": f"{folder}/country=de"})
     import_bench.checksum(table)
 
@@ -151,7 +151,7 @@ def test_folder_of_another_bucket_is_copied_by_who_may_read_it(
         s3.put_object(Bucket=bucket, Key=f"in/part-{number}", Body=parquet(id=[number]))
     s3.put_object(Bucket=bucket, Key="in/readme.txt", Body=b"about these files, at some length")
     table = root_bench.table(namespace)
-    with pytest.raises(InvalidInput, match="own table bucket"):
+    with pytest.raises(InvalidInput, match="outside of the table bucket"):
         root_bench.do(JobKind.IMPORT, table, {"source": f"s3://{bucket}/in"})
     report = root_bench.do(JobKind.IMPORT, table, {"source": f"s3://{bucket}/in", "mode": "copy"})
     assert [one.reason for one in report.skipped] == ["not a Parquet file"]
@@ -177,7 +177,7 @@ def test_folders_that_cannot_be_a_table_are_refused_with_the_reason(
     put("depths/x.parquet", id=[1])
     for source, words in (
         ("types", "one type in all files. column=id"),
-        ("depths", "divided by the same columns"),
+        ("depths", "need the same partition columns"),
         ("none", "no Parquet files"),
     ):
         with pytest.raises(InvalidInput, match=words):
@@ -304,7 +304,7 @@ def test_table_of_another_catalog_is_taken_over_with_its_history(
     assert root_bench.sql(f"SELECT id FROM {table.sql} VERSION AS OF {first} ORDER BY id") == [(0,), (1,), (2,)]
     root_bench.sql(f"INSERT INTO {table.sql} VALUES (4)")
     assert root_bench.rows(table) == [(0,), (1,), (2,), (3,), (4,)]
-    assert was_left(root_bench.do(JobKind.IMPORT, table, {**options}), "taken over already")
+    assert was_left(root_bench.do(JobKind.IMPORT, table, {**options}), "registered already")
     root_bench.sql(f"CREATE TABLE {root_bench.table(namespace, 'another').sql} (id BIGINT) USING iceberg")
     with pytest.raises(AlreadyExists):
         root_bench.do(JobKind.IMPORT, root_bench.table(namespace, "another"), {**options})

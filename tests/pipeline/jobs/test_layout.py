@@ -66,7 +66,7 @@ def test_files_of_older_specs_are_rewritten_and_those_of_the_current_one_are_not
         f" FROM {evolved.inside('data_files')}"
     ):
         assert lower == upper, path
-    assert was_left(bench.do(JobKind.REWRITE_LAYOUT, evolved), "which is the current one")
+    assert was_left(bench.do(JobKind.REWRITE_LAYOUT, evolved), "current partition spec")
 
 
 def test_groups_are_committed_one_after_the_other(bench: Bench, evolved: CatalogTable) -> None:

@@ -30,7 +30,7 @@ def test_window_is_what_was_asked_for(options: dict[str, Option], expected: int)
 
 @pytest.mark.parametrize("options", [{"older-than-ms": 0}, {"older-than-ms": "23h"}])
 def test_window_of_less_than_a_day_is_refused_unless_allowed(options: dict[str, Option]) -> None:
-    with pytest.raises(InvalidInput, match="less than a day"):
+    with pytest.raises(InvalidInput, match="younger than a day"):
         window(JOB.check(options))
 
 
@@ -67,7 +67,7 @@ class TestWithSpark:
         assert report.details["orphans"] == sorted(f"s3://{bucket}/{key}" for key in lost)
         assert set(all_keys(s3, bucket, prefix)) == known
         assert bench.checksum(table) == checksum
-        assert was_left(bench.do(JobKind.REMOVE_ORPHANS, table, young), "each is referred to")
+        assert was_left(bench.do(JobKind.REMOVE_ORPHANS, table, young), "all are referred to")
 
     def test_only_the_directories_asked_for_are_looked_at(self, bench: Bench, s3: Any, table: CatalogTable) -> None:
         bucket, prefix = bench.lake.warehouse, self.prefix(bench, table)

@@ -105,7 +105,7 @@ def test_only_copies_are_filled_and_only_by_who_runs_tasks(
 ) -> None:
     table = root_bench.table(namespace)
     root_bench.sql(f"CREATE TABLE {table.sql} USING iceberg AS SELECT id FROM range(3)")
-    with pytest.raises(InvalidInput, match="not one of the server's copies"):
+    with pytest.raises(InvalidInput, match="not a restricted copy"):
         root_bench.do(COPY, table)
     restricted(lake, namespace, engineer, "lakebed.row-filter", filter=False)
     copy = copy_of(root_bench, lake, namespace, engineer)

@@ -65,7 +65,7 @@ def test_files_that_are_missing_or_cut_off_are_named(bench: Bench, s3: Any, tabl
     s3.put_object(Bucket=bucket, Key=key_of(bench, cut), Body=body[:-100])
     report = bench.do(JobKind.VERIFY, table)
     assert {(one.what, one.problem) for one in report.problems} == {(gone, "missing"), (cut, "size")}
-    assert any("bring them back" in one.reason for one in report.skipped)
+    assert any("restore them" in one.reason for one in report.skipped)
 
 
 def test_manifests_and_lists_that_are_missing_or_damaged_are_named(bench: Bench, s3: Any, table: CatalogTable) -> None:

@@ -107,7 +107,7 @@ def test_spark_that_ends_while_a_job_runs_is_told_of_and_started_anew(
         spark.isStopped()
 
     seen = has_job(monkeypatch, end)
-    with pytest.raises(Unavailable, match=r"Spark ended while the job ran.*table=lake\.sales\.orders"):
+    with pytest.raises(Unavailable, match=r"Spark died during the job.*table=lake\.sales\.orders"):
         engine.run(ORDER, NoProgress())
     engine.run(ORDER, NoProgress())
     assert (len(sessions), len(seen)) == (2, 1)
@@ -120,10 +120,10 @@ def test_spark_that_ends_before_a_job_begins_is_told_of_and_started_anew(
 
     class Ending(NoProgress):
         def stage(self, text: str) -> None:
-            sessions[0].has_ended = len(sessions) == 1 and text == "beginning"
+            sessions[0].has_ended = len(sessions) == 1 and text == "starting the job"
 
     engine.start(NoProgress())
-    with pytest.raises(Unavailable, match="Spark ended while the job ran"):
+    with pytest.raises(Unavailable, match="Spark died during the job"):
         engine.run(ORDER, Ending())
     engine.run(ORDER, NoProgress())
     assert (len(sessions), len(seen)) == (2, 1)

@@ -78,7 +78,7 @@ def broken(tmp_path: Path, words: str) -> Path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (":: UNRESOLVED DEPENDENCIES :: unresolved dependency: org.apache.iceberg#x;1: not found", "reaches a Maven"),
+        (":: UNRESOLVED DEPENDENCIES :: unresolved dependency: org.apache.iceberg#x;1: not found", "access to a Maven"),
         ("Error: Could not reserve enough space for object heap", "Could not reserve enough space"),
     ],
 )
@@ -104,7 +104,7 @@ def test_connect_server_that_does_not_answer_is_named() -> None:
     with pytest.raises(PipelineUnavailable) as caught:
         start_spark(PipelineSettings(master="sc://127.0.0.1:1"))
     # Whether it is the server or the packages for it that are missing, the fix is named.
-    assert "pip install 'pyspark[connect]'" in str(caught.value) or "see that it runs" in str(caught.value)
+    assert "pip install 'pyspark[connect]'" in str(caught.value) or "check that it runs" in str(caught.value)
 
 
 TRY_LOCK = """

@@ -1,4 +1,4 @@
-"""`lakebed pipeline`: the work that Spark does for tables."""
+"""`lakebed pipeline`: Spark jobs on tables."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from .tasks import configure_tasks
 from .worker import configure_worker
 
 _NAMED: Final = 20
-"""How many of the files that were skipped are named; JSON has all of them."""
+"""Skipped files listed by name; `--json` lists all of them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do."""
+    """Add the subcommands."""
     words = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
     run_one = words.add_parser(
         "run",
-        help="run a job on a table, here and now",
-        description="Run a job on a table, here and now, with a Spark of this machine or the one of pipeline.master.",
+        help="run a job on a table, now, in this process",
+        description="Run a job on a table now, with Spark on this machine or on the cluster of pipeline.master.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
         allow_abbrev=False,
     )
     run_one.add_argument("-h", "--help", action=_HelpWithJobs, nargs=0, help="show this help message and exit")
-    run_one.add_argument("job", metavar="JOB", help="one of those below")
+    run_one.add_argument("job", metavar="JOB", help="one of the jobs below")
     run_one.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table")
     run_one.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
-    run_one.add_argument("--dry-run", action="store_true", help="only find out what there is to do")
+    run_one.add_argument("--dry-run", action="store_true", help="only report what the job would do")
     run_one.add_argument("--json", action="store_true", help="print JSON")
     add_access_flags(run_one, warehouse=True)
     run_one.set_defaults(task=_run)
@@ -55,13 +55,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what the word says."""
+    """Run the chosen subcommand."""
     status: int = arguments.task(arguments)
     return status
 
 
 class _HelpWithJobs(argparse.Action):
-    """Prints the help with the jobs and their options, which takes loading the jobs."""
+    """Prints the help with all jobs and their options, for which the jobs are imported."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         require_extra("pipeline", "lakebed pipeline run")
@@ -79,7 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
     access = read_access(arguments, settings)
     name = arguments.table or job.default_table
     if not name:
-        raise InvalidInput("which table? give --table NAMESPACE.TABLE", argument="--table")
+        raise InvalidInput("the job needs a table; add --table NAMESPACE.TABLE", argument="--table")
     warehouse = read_warehouse(arguments)
     table = CatalogTable(TableRef.parse(warehouse, name), access)
     with terminal_progress(sys.stderr) as progress:
@@ -97,7 +97,7 @@ def _job(word: str) -> JobDefinition:
     try:
         return find_job(JobKind(word))
     except ValueError as error:
-        raise InvalidInput(f"no such job. found={word!r} jobs={', '.join(JobKind)}", argument="JOB") from error
+        raise InvalidInput(f"unknown job. found={word!r} expected={', '.join(JobKind)}", argument="JOB") from error
 
 
 def _print(report: JobReport) -> None:
@@ -110,9 +110,9 @@ def _print(report: JobReport) -> None:
     for name, value in report.details.items():
         print(f"{name}: {', '.join(value[:_NAMED]) if isinstance(value, list) else value}")
     for skipped in report.skipped[:_NAMED]:
-        print(f"left alone: {skipped.what}: {skipped.reason}")
+        print(f"skipped: {skipped.what}: {skipped.reason}")
     if len(report.skipped) > _NAMED:
-        print(f"left alone: {len(report.skipped) - _NAMED} more; --json names them")
+        print(f"skipped: {len(report.skipped) - _NAMED} more; --json lists them")
     for problem in report.problems:
         print(f"problem: {problem.problem}: {problem.what}: {problem.detail}")
 

@@ -1,4 +1,4 @@
-"""`lakebed shell`: PySpark on the catalog, to try things out."""
+"""`lakebed shell`: an interactive PySpark session on a catalog."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Where the catalog is, and what to run in place of a shell."""
-    parser.add_argument("--sql", metavar="STATEMENT", help="run one statement, print its rows, and end")
+    """Add the flags."""
+    parser.add_argument("--sql", metavar="STATEMENT", help="run one statement, print its rows and exit")
     add_access_flags(parser, warehouse=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start Spark, then read what is typed."""
+    """Start Spark, then run the statement or the shell."""
     require_extra("pipeline", "lakebed shell")
     settings = read_settings(arguments).settings
     access, warehouse = read_access(arguments, settings), read_warehouse(arguments)
@@ -61,6 +61,6 @@ def _show(spark: SparkSession, statement: str) -> None:
 def _interact(spark: SparkSession, warehouse: str, endpoint: str) -> None:
     banner = (
         f"Spark {spark.version} with Iceberg {ICEBERG_VERSION} on {endpoint}, table bucket {warehouse}.\n"
-        f"`spark` is the session, `sql` runs a statement; the catalog is called {CATALOG}. Ctrl-D ends."
+        f"`spark` is the session, `sql` runs a statement; the catalog is named {CATALOG}. Ctrl-D exits."
     )
     code.interact(banner=banner, local={"spark": spark, "sql": spark.sql}, exitmsg="")

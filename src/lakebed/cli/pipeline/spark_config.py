@@ -1,4 +1,4 @@
-"""`lakebed spark-config`: the catalog for a Spark of one's own."""
+"""`lakebed spark-config`: Spark properties for the catalog, for Spark outside of Lakebed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..settings_flags import read_settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """What to write, how, and where to."""
+    """Add the flags."""
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--print", dest="prints", action="store_true", help="print the configuration")
-    place.add_argument("--output", metavar="FILE", type=Path, help="write it to a new file that only you can read")
+    place.add_argument("--output", metavar="FILE", type=Path, help="write it to a new file with mode 0600")
     parser.add_argument(
         "--format",
         type=ConfigFormat,
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=ConfigFormat.PROPERTIES,
         help="lines of spark-defaults.conf, flags of spark-submit, or Python (default properties)",
     )
-    parser.add_argument("--show-secrets", action="store_true", help="write the keys, too")
+    parser.add_argument("--show-secrets", action="store_true", help="include the secret keys")
     add_access_flags(parser, warehouse=True)
 
 

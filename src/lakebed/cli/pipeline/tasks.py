@@ -1,6 +1,6 @@
-"""`lakebed pipeline tasks`, `health`, `plan`, `policies`, `submit` and `redrive`: what is done to tables, and why.
+"""`lakebed pipeline tasks`, `health`, `plan`, `policies`, `submit` and `redrive`: maintenance tasks and table health.
 
-They speak to a running server, as any client does.
+All of them are requests to a running server.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ _UNKNOWN: Final = "-"
 
 
 def configure_tasks(words: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the words. Each sets `task`, a function of the arguments that returns the exit status."""
-    tasks = add_server_command(words, "tasks", "list tasks, or show one", _tasks)
+    """Add the subcommands. Each sets `task`, a function of the arguments."""
+    tasks = add_server_command(words, "tasks", "list tasks, or show one task", _tasks)
     tasks.add_argument("id", nargs="?", type=int, help="the task to show")
     tasks.add_argument("--state", choices=_words(TaskState), metavar="STATE", help=_either(TaskState))
     tasks.add_argument("--kind", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
-    tasks.add_argument("--limit", type=int, default=_SHOWN, help=f"how many are listed (default {_SHOWN})")
+    tasks.add_argument("--limit", type=int, default=_SHOWN, help=f"maximum number of tasks listed (default {_SHOWN})")
 
-    health = add_server_command(words, "health", "show how tables are", _health, warehouse=True)
-    health.add_argument("--table", metavar="NAMESPACE.TABLE", help="only this one, its files counted one by one")
+    health = add_server_command(words, "health", "show the health of tables", _health, warehouse=True)
+    health.add_argument("--table", metavar="NAMESPACE.TABLE", help="only this table, measured by its manifests")
 
     plan = add_server_command(
-        words, "plan", "show what a table's policies would have done to it now, and why", _plan, warehouse=True
+        words, "plan", "preview the tasks that a table's policies require, and why", _plan, warehouse=True
     )
     plan.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
-    plan.add_argument("--enqueue", action="store_true", help="have it done: put the tasks into the queue")
+    plan.add_argument("--enqueue", action="store_true", help="submit the tasks to the queue")
 
     policies = add_server_command(
-        words, "policies", "show which policies hold for a table, and why", _policies, warehouse=True
+        words, "policies", "show the policies that apply to a table, and why", _policies, warehouse=True
     )
     policies.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
 
-    submit = add_server_command(words, "submit", "have a worker run a job on a table", _submit, warehouse=True)
+    submit = add_server_command(words, "submit", "submit a job on a table to the workers", _submit, warehouse=True)
     submit.add_argument("job", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
-    submit.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table; export-events has one of its own")
+    submit.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table; export-events has a default")
     submit.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
-    submit.add_argument("--reason", default="", help="why, for those who look at the task")
+    submit.add_argument("--reason", default="", help="reason shown with the task")
 
-    redrive = add_server_command(words, "redrive", "give a task that was given up all its attempts again", _redrive)
+    redrive = add_server_command(words, "redrive", "reset the attempts of a dead task", _redrive)
     redrive.add_argument("id", type=int, help="the task")
 
 
@@ -98,16 +98,16 @@ def _plan(client: LakebedClient, arguments: argparse.Namespace) -> None:
     for spec in plan.planned:
         print(f"{spec.job}: {spec.reason}{_cost(spec)}")
     for one in plan.revised:
-        print(f"{one.spec.job}: task {one.id} is changed: {one.spec.reason}")
+        print(f"{one.spec.job}: task {one.id} is revised: {one.spec.reason}")
     for one in plan.withdrawn:
-        print(f"{one.spec.job}: task {one.id} is taken back: no policy asks for it any more")
+        print(f"{one.spec.job}: task {one.id} is withdrawn: no policy requires it any more")
     for skipped in plan.skipped:
-        print(f"nothing to do: {skipped.job or skipped.policy.type}: {skipped.reason}")
+        print(f"skipped: {skipped.job or skipped.policy.type}: {skipped.reason}")
     if isinstance(plan, SubmittedPlan):
         for one in plan.tasks:
             print(f"task {one.id}: {one.spec.job} {_table(one.spec)}")
     if not (plan.planned or plan.revised or plan.withdrawn or plan.skipped):
-        print("no policy holds for the table")
+        print("no policy applies to the table")
 
 
 def _policies(client: LakebedClient, arguments: argparse.Namespace) -> None:
@@ -135,7 +135,7 @@ def _submit(client: LakebedClient, arguments: argparse.Namespace) -> None:
     spec = TaskSpec(job=JobKind(arguments.job), options=parse_options(arguments.option), reason=arguments.reason)
     submitted = client.tasks.submit(msgspec.structs.replace(spec, **named))
     if not submitted.is_new and not arguments.json:
-        print("the same job waits or runs already for the table")
+        print("a task for the same job and table is already open")
     _print_task(submitted.task, as_json=arguments.json)
 
 
@@ -143,7 +143,7 @@ def _redrive(client: LakebedClient, arguments: argparse.Namespace) -> None:
     _print_task(client.tasks.redrive(arguments.id), as_json=arguments.json)
 
 
-# -- what is printed ---------------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------------------
 
 
 def _print_task(task: Task, *, as_json: bool) -> None:
@@ -157,8 +157,8 @@ def _print_task(task: Task, *, as_json: bool) -> None:
         "table": _table(spec),
         "state": task.state,
         "attempts": f"{task.attempts} of {task.max_attempts}",
-        "why": spec.reason,
-        "asked for by": spec.requested_by,
+        "reason": spec.reason,
+        "requested by": spec.requested_by,
         "created": moment(task.created_ms),
         "changed": moment(task.changed_ms),
         "worker": task.worker or "",
@@ -204,7 +204,7 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-# -- the frame ---------------------------------------------------------------------------------------------------------
+# -- arguments ---------------------------------------------------------------------------------------------------------
 
 
 def _named_table(arguments: argparse.Namespace) -> TableRef:

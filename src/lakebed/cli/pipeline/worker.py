@@ -1,4 +1,4 @@
-"""`lakebed pipeline worker`: takes the server's tasks and runs them with Spark, until it is told to stop."""
+"""`lakebed pipeline worker`: leases the server's tasks and runs them with Spark until it is stopped."""
 
 from __future__ import annotations
 
@@ -26,29 +26,27 @@ _LOOK_SECONDS: Final = 1.0
 
 
 def configure_worker(words: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the word. It sets `task`, a function of the arguments that returns the exit status."""
-    text = "take the server's tasks and run them with Spark, until told to stop"
+    """Add the subcommand. It sets `task`, a function of the arguments that returns the exit status."""
+    text = "lease the server's tasks and run them with Spark, until stopped"
     parser = words.add_parser("worker", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
-    parser.add_argument("--name", help="what the worker is called (default: its machine and process)")
+    parser.add_argument("--name", help="name of the worker (default: HOST:PID)")
     parser.add_argument(
         "--job", action="append", type=JobKind, choices=list(JobKind), metavar="JOB", help="only tasks of this job"
     )
-    parser.add_argument("--idle", metavar="DURATION", help="end when there was nothing to do for so long")
-    parser.add_argument(
-        "--with-parent", type=int, metavar="PID", help="end when the process ends that started this one: PID"
-    )
+    parser.add_argument("--idle", metavar="DURATION", help="exit after this long without a task")
+    parser.add_argument("--with-parent", type=int, metavar="PID", help="exit when the parent process PID exits")
     add_access_flags(parser, warehouse=False)
     parser.set_defaults(task=_work)
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    """Work; 0 when it was stopped or had nothing more to do."""
+    """Run the worker; 0 when it was stopped or became idle."""
     from lakebed.pipeline.spark.job_runner import SparkJobRunner
     from lakebed.pipeline.worker import Worker
 
     idle_seconds = None if arguments.idle is None else parse_seconds(arguments.idle)
     if idle_seconds == 0:
-        raise InvalidInput("--idle: expected more than nothing", argument="--idle")
+        raise InvalidInput("--idle must be longer than 0", argument="--idle")
     settings = read_settings(arguments).settings
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
     stop = threading.Event()
@@ -59,7 +57,7 @@ def _work(arguments: argparse.Namespace) -> int:
     with LakebedClient(access=read_access(arguments, settings)) as client:
         engine = SparkJobRunner(client.access, settings.pipeline)
         name = arguments.name or f"{socket.gethostname()}:{os.getpid()}"
-        print(f"worker {name} takes tasks of {client.access.endpoint}", flush=True)
+        print(f"worker {name} leases tasks from {client.access.endpoint}", flush=True)
         try:
             Worker(
                 client.tasks,
@@ -68,7 +66,7 @@ def _work(arguments: argparse.Namespace) -> int:
                 kinds=arguments.job or list(JobKind),
                 lease_seconds=settings.pipeline.lease,
                 idle_seconds=idle_seconds,
-                tell=_tell,
+                on_result=_print_result,
             ).run(stop)
         finally:
             engine.close()
@@ -76,18 +74,18 @@ def _work(arguments: argparse.Namespace) -> int:
 
 
 def _watch_parent(parent: int, stop: threading.Event) -> None:
-    # Told who it is, not asked for at the start: it may have ended by then.
+    # The PID is an argument: read here at the start, it could be another's if the parent has exited already.
     while os.getppid() == parent and not stop.wait(_LOOK_SECONDS):
         pass
     stop.set()
 
 
-def _tell(ended: TaskResult) -> None:
+def _print_result(ended: TaskResult) -> None:
     spec = ended.task.spec
     name = ".".join((spec.warehouse, *spec.namespace, spec.table))
-    words = ended.words
+    summary = ended.summary
     if ended.report is not None:
         saved = ended.report.saved
-        words = f"{words} in {ended.report.seconds:.1f} s, {saved.files} files and {saved.bytes} bytes less"
-        words += "".join(f"; {skipped.reason}" for skipped in ended.report.skipped[:1])
-    print(f"{ended.task.kind} {name}: {words}", flush=True)
+        summary = f"{summary} in {ended.report.seconds:.1f} s, {saved.files} files and {saved.bytes} bytes saved"
+        summary += "".join(f"; {skipped.reason}" for skipped in ended.report.skipped[:1])
+    print(f"{ended.task.kind} {name}: {summary}", flush=True)

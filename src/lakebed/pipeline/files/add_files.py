@@ -1,4 +1,4 @@
-"""Parquet files that are there become files of an Iceberg table, without being copied."""
+"""Creates an Iceberg table over existing Parquet files, without copying them."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ PURPOSE: Final = "importing a folder"
 NAME_MAPPING: Final = "schema.name-mapping.default"
 _AT_ONCE: Final = 8
 
-# Any, below: objects of Java's.
+# Any, below: Java objects.
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetFolder:
-    """A folder that was looked through."""
+    """An inspected folder of Parquet files."""
 
     location: str
     files: Any
-    """A FileIO of Iceberg's that reads it."""
+    """An Iceberg FileIO that reads it."""
     layout: HiveLayout
     schema: StructType
-    strangers: tuple[PartitionedFile, ...]
-    """Files that are no Parquet files."""
+    others: tuple[PartitionedFile, ...]
+    """Files that are not Parquet files."""
 
     @property
     def amount(self) -> FileTotals:
-        """How much there is to import."""
+        """Total size of the import."""
         return FileTotals(len(self.layout.files), sum(file.bytes for file in self.layout.files))
 
 
 def inspect_folder(files: Any, location: str, stated: Sequence[str]) -> ParquetFolder:
-    """Find out what a folder holds. Raises InvalidInput if that is nothing, or nothing that belongs together."""
+    """Inspect a folder. Raises InvalidInput if it has no Parquet files, or their layouts or schemas conflict."""
     layout = read_layout(location, listed(files, location))
-    footers, strangers = read_footers(files, layout.files)
+    footers, others = read_footers(files, layout.files)
     if not footers:
-        raise InvalidInput(f"the folder has no Parquet files. source={location}", argument="source")
+        raise InvalidInput(f"folder has no Parquet files. source={location}", argument="source")
     layout = HiveLayout(layout.columns, tuple(footer.file for footer in footers), layout.hidden)
     schema = _with_partitions(merged_schema(footers), column_types(layout, stated))
-    return ParquetFolder(location.rstrip("/"), files, layout, schema, tuple(strangers))
+    return ParquetFolder(location.rstrip("/"), files, layout, schema, tuple(others))
 
 
 def create_over_files(
@@ -67,7 +67,7 @@ def create_over_files(
     properties: Mapping[str, str],
     summary: Mapping[str, str],
 ) -> int:
-    """Make a table at the folder, with its files in it, in one commit; the snapshot."""
+    """Create a table at the folder with its files, in one commit; the snapshot id."""
     transaction = _begin(
         spark,
         catalog_of(spark, table, PURPOSE),
@@ -83,15 +83,15 @@ def create_over_files(
 
 @contextmanager
 def temporary_table(spark: SparkSession, folder: ParquetFolder) -> Iterator[str]:
-    """The folder as a table that Spark reads, for the time of a block; its name.
+    """A temporary Iceberg table over the folder, for Spark to read; its name.
 
-    It is a table of a catalog on this machine's disk, and of nobody else's: the folder itself is only read.
+    The table is in a catalog on the local disk. The folder itself is only read.
     """
     catalog = f"folder_{uuid.uuid4().hex}"
     with tempfile.TemporaryDirectory(prefix="lakebed-import-") as scratch:
         properties = {
             **{str(name): str(value) for name, value in dict(folder.files.properties()).items()},
-            # Last: what reads the folder may be of a table to be, and name the catalog of that.
+            # Last, because the FileIO's properties may be of a staged table and name its catalog.
             "type": "hadoop",
             "warehouse": f"file://{scratch}",
             "io-impl": "org.apache.iceberg.io.ResolvingFileIO",
@@ -102,7 +102,7 @@ def temporary_table(spark: SparkSession, folder: ParquetFolder) -> Iterator[str]
         try:
             found = spark._jsparkSession.sessionState().catalogManager().catalog(catalog).icebergCatalog()
             identifier = identifier_of(spark, "folder", "files")
-            # Its manifests are on this disk: whoever plans the scan must be here too.
+            # Its manifests are on this disk, so the scan is planned here.
             transaction = _begin(spark, found, identifier, folder, None, {"read.data-planning-mode": "local"})
             _append(spark, transaction, folder, {})
             transaction.commitTransaction()
@@ -135,7 +135,7 @@ def _begin(
 def _append(spark: SparkSession, transaction: Any, folder: ParquetFolder, summary: Mapping[str, str]) -> None:
     java = java_of(spark, PURPOSE)
     table = transaction.table()
-    # The files know their columns by name; the table goes by numbers.
+    # The files have column names and no field ids: the table needs a name mapping.
     mapping = java.org.apache.iceberg.mapping.MappingUtil.create(table.schema())
     written = java.org.apache.iceberg.mapping.NameMappingParser.toJson(mapping)
     transaction.updateProperties().set(NAME_MAPPING, written).commit()
@@ -159,15 +159,15 @@ def _append(spark: SparkSession, transaction: Any, folder: ParquetFolder, summar
 
     append = transaction.newAppend()
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for made in threads.map(data_file, folder.layout.files):
-            append.appendFile(made)
+        for built in threads.map(data_file, folder.layout.files):
+            append.appendFile(built)
     for name, value in summary.items():
         append.set(name, value)
     append.commit()
 
 
 def _with_partitions(schema: StructType, types: Mapping[str, str]) -> StructType:
-    """The columns with those that only the folders tell of. What the folders say of a column counts."""
+    """The schema with the partition columns of the folders, which replace columns of the same name."""
     from pyspark.sql.types import DataType, StructField, StructType
 
     kept = [field for field in schema.fields if field.name not in types]

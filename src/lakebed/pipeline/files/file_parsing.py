@@ -1,4 +1,4 @@
-"""What is in files that arrived: read by PyArrow, and fitted to the columns of a table."""
+"""Reads incoming files with PyArrow, and fits them to the columns of a table."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FORMATS: Final = ("parquet", "csv", "json")
 
 
 class UnreadableFile(Exception):
-    """A file that is not what it was said to be, or does not fit the table."""
+    """A file that is not of its format, or does not fit the table."""
 
 
 def read_file(body: bytes, format: str, schema: pa.Schema | None) -> pa.Table:
-    """What is in a file; with a schema, columns of text are read as its types. Raises Unreadable."""
+    """Read a file; with a schema, text columns are parsed as its types. Raises UnreadableFile."""
     import pyarrow as pa
 
     stream = pa.BufferReader(body)
@@ -36,17 +36,17 @@ def read_file(body: bytes, format: str, schema: pa.Schema | None) -> pa.Table:
 
             return json.read_json(stream, parse_options=json.ParseOptions(explicit_schema=schema))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnreadableFile(f"it cannot be read as {format}: {str(error)[:300]}") from error
-    raise UnreadableFile(f"there is no such format: {format[:40]}")
+        raise UnreadableFile(f"cannot be read as {format}: {str(error)[:300]}") from error
+    raise UnreadableFile(f"unknown format: {format[:40]}")
 
 
 def fit_columns(found: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the columns of a table; those that a file lacks have no values. Raises Unreadable."""
+    """The rows with the table's columns; columns that the file lacks are null. Raises UnreadableFile."""
     import pyarrow as pa
 
-    strangers = [name for name in found.column_names if name not in schema.names]
-    if strangers:
-        raise UnreadableFile(f"the table has no column {', '.join(strangers[:10])}")
+    unknown = [name for name in found.column_names if name not in schema.names]
+    if unknown:
+        raise UnreadableFile(f"the table has no column {', '.join(unknown[:10])}")
     columns = []
     for field in schema:
         if field.name not in found.column_names:
@@ -55,12 +55,12 @@ def fit_columns(found: pa.Table, schema: pa.Schema) -> pa.Table:
         try:
             columns.append(found.column(field.name).cast(field.type))
         except (pa.ArrowException, NotImplementedError) as error:
-            raise UnreadableFile(f"column {field.name} is not {field.type}: {str(error)[:200]}") from error
+            raise UnreadableFile(f"column {field.name} cannot be cast to {field.type}: {str(error)[:200]}") from error
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def arrow_schema_of(fields: Sequence[StructField]) -> pa.Schema:
-    """Columns of Spark's as PyArrow has them."""
+    """The Arrow schema of Spark columns."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 

@@ -1,4 +1,4 @@
-"""Reading a folder of the object store that is no table's yet: with temporary keys to this folder and nothing else."""
+"""Access to a folder of the object store that belongs to no table yet, with temporary credentials for this folder."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _STS: Final = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 
 def warehouse_location(table: CatalogTable) -> str:
-    """Where the files of the table's warehouse are."""
+    """The location of the table's catalog."""
     with closing(ServerConnection(table.access)) as connection:
         return Tables(connection).location(table.ref.warehouse)
 
 
 def open_folder(spark: SparkSession, table: CatalogTable, folder: str) -> Any:  # Any: a FileIO of Iceberg's
-    """Access to the files of a folder: in the table's own warehouse by the catalog's leave, elsewhere by that of S3."""
+    """A FileIO for a folder: with vended credentials inside the table's own catalog, with STS credentials elsewhere."""
     if urlsplit(folder).scheme != "s3":
-        raise InvalidInput(f"a folder is named s3://BUCKET/FOLDER. found={folder!r}", argument="source")
+        raise InvalidInput(f"expected a folder as s3://BUCKET/FOLDER. found={folder!r}", argument="source")
     bucket, _, key = key_of(folder).partition("/")
     if not bucket or not key.strip("/"):
-        raise InvalidInput(f"a folder is named s3://BUCKET/FOLDER. found={folder!r}", argument="source")
+        raise InvalidInput(f"expected a folder as s3://BUCKET/FOLDER. found={folder!r}", argument="source")
     if is_inside(folder, warehouse_location(table)):
         return _of_staged_table(spark, table, folder)
     return _of_session(spark, table, bucket, key.strip("/"))
 
 
 def _of_staged_table(spark: SparkSession, table: CatalogTable, folder: str) -> Any:
-    """What the catalog gives to who is about to make a table there. Nothing is made yet.
+    """The FileIO of a staged table at the folder. Nothing is created.
 
-    Whoever may create the table may have it, if the folder is no other table's.
+    The catalog vends credentials for it to principals that may create the table, if the folder is not another table's.
     """
     java = java_of(spark, PURPOSE)
     empty = java.org.apache.iceberg.Schema(java.java.util.ArrayList())
@@ -53,7 +53,7 @@ def _of_staged_table(spark: SparkSession, table: CatalogTable, folder: str) -> A
 
 
 def _of_session(spark: SparkSession, table: CatalogTable, bucket: str, folder: str) -> Any:
-    """What STS gives to who may read the folder: keys for some hours that open it alone, to read."""
+    """A FileIO with read-only STS credentials for the folder alone."""
     java = java_of(spark, PURPOSE)
     properties = {
         **_session_keys(table, bucket, folder),
@@ -92,7 +92,7 @@ def _session_keys(table: CatalogTable, bucket: str, folder: str) -> dict[str, st
     except ElementTree.ParseError:
         found = None
     if found is None:
-        raise Unavailable(f"the answer is not what an STS gives. endpoint={table.access.s3.endpoint}")
+        raise Unavailable(f"unexpected AssumeRole response. endpoint={table.access.s3.endpoint}")
     return {
         "s3.access-key-id": found.findtext(f"{_STS}AccessKeyId", ""),
         "s3.secret-access-key": found.findtext(f"{_STS}SecretAccessKey", ""),

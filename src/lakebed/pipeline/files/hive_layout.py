@@ -1,4 +1,4 @@
-"""A folder of files in the layout of Hive: `country=de/day=2026-01-31/part-0.parquet`. Pure."""
+"""Hive partition layout of a folder: `country=de/day=2026-01-31/part-0.parquet`. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakebed.core.errors import InvalidInput
 from .listing import ListedFile, key_of
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-"""How the layout writes a value that is none."""
+"""The folder name of a null partition value."""
 
 TYPES: Final = ("int", "bigint", "date", "string", "boolean", "float", "double")
-"""What a partition column can be."""
+"""Types of partition columns."""
 
 _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -26,26 +26,26 @@ _LARGEST_INT: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionedFile:
-    """A file, and what its folders say of it."""
+    """A file and its partition values."""
 
     path: str
     bytes: int
     values: tuple[str | None, ...]
-    """One a partition column, in their order."""
+    """One per partition column, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class HiveLayout:
-    """Files that belong together."""
+    """Partition columns and files of a folder."""
 
     columns: tuple[str, ...]
     files: tuple[PartitionedFile, ...]
     hidden: int
-    """How many files were passed over, because their name or that of a folder begins with `_` or `.`, or are empty."""
+    """Number of ignored files: empty ones, and those with `_` or `.` at the start of their name or of a folder's."""
 
 
 def read_layout(location: str, files: Iterable[ListedFile]) -> HiveLayout:
-    """What a folder holds. Raises InvalidInput if its files are not all divided by the same columns."""
+    """Read the layout. Raises InvalidInput if files have different partition columns."""
     start = len(key_of(location).rstrip("/")) + 1
     laid_out: list[PartitionedFile] = []
     columns: tuple[str, ...] | None = None
@@ -61,8 +61,8 @@ def read_layout(location: str, files: Iterable[ListedFile]) -> HiveLayout:
             columns = names
         elif names != columns:
             raise InvalidInput(
-                "the files of a folder are divided by the same columns, in the same order."
-                f" file={file.path} found={','.join(names) or 'none'} elsewhere={','.join(columns) or 'none'}",
+                "files of a folder need the same partition columns in the same order."
+                f" file={file.path} found={','.join(names) or 'none'} expected={','.join(columns) or 'none'}",
                 argument="source",
             )
         values = tuple(None if value == NULL else unquote(value) for _, _, value in pairs)
@@ -71,43 +71,44 @@ def read_layout(location: str, files: Iterable[ListedFile]) -> HiveLayout:
 
 
 def column_types(layout: HiveLayout, stated: Sequence[str] = ()) -> dict[str, str]:
-    """The type of each partition column: as stated (`day date`), else what all its values can be.
+    """The type of each partition column: as stated (`day date`), otherwise inferred from its values.
 
-    Raises InvalidInput for a column that is not in the layout, or a type that cannot be.
+    Raises InvalidInput for an unknown column or type.
     """
-    told = _read_stated(layout, stated)
+    given = _read_stated(layout, stated)
     return {
-        name: told.get(name) or _type_of([file.values[index] for file in layout.files])
+        name: given.get(name) or _type_of([file.values[index] for file in layout.files])
         for index, name in enumerate(layout.columns)
     }
 
 
 def _read_stated(layout: HiveLayout, stated: Sequence[str]) -> Mapping[str, str]:
-    told: dict[str, str] = {}
+    given: dict[str, str] = {}
     names: list[str] = []
     for words in stated:
         name, _, kind = words.strip().partition(" ")
         names.append(name)
         if kind.strip():
-            told[name] = kind.strip().lower()
-            if told[name] not in TYPES:
+            given[name] = kind.strip().lower()
+            if given[name] not in TYPES:
                 raise InvalidInput(
-                    f"a partition column is one of {', '.join(TYPES)}. found={words!r}", argument="partition-columns"
+                    f"unknown type of a partition column. found={words!r} expected={', '.join(TYPES)}",
+                    argument="partition-columns",
                 )
     if names and names != list(layout.columns):
         raise InvalidInput(
-            "partition-columns names the columns of the folder's layout, in their order."
+            "partition-columns must list the partition columns of the folder, in order."
             f" found={','.join(names)} layout={','.join(layout.columns) or 'none'}",
             argument="partition-columns",
         )
-    return told
+    return given
 
 
 def _type_of(values: Sequence[str | None]) -> str:
-    there = [value for value in values if value is not None]
-    if there and all(_WHOLE.fullmatch(value) for value in there):
-        return "int" if all(abs(int(value)) <= _LARGEST_INT for value in there) else "bigint"
-    if there and all(_is_date(value) for value in there):
+    present = [value for value in values if value is not None]
+    if present and all(_WHOLE.fullmatch(value) for value in present):
+        return "int" if all(abs(int(value)) <= _LARGEST_INT for value in present) else "bigint"
+    if present and all(_is_date(value) for value in present):
         return "date"
     return "string"
 

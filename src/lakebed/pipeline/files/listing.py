@@ -1,4 +1,4 @@
-"""The files that lie in a table's directories, listed with the keys that the table's catalog gives."""
+"""Lists the files in a table's directories, with the table's vended credentials."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PATH_PROPERTIES: Final = (
     "write.object-storage.path",
     "write.folder-storage.path",
 )
-"""Table properties that send writers elsewhere than to the table's location."""
+"""Table properties that direct writers outside of the table's location."""
 
 _SCHEMES: Final = ("s3://", "s3a://", "s3n://")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file that is there."""
+    """An existing file."""
 
     path: str
     bytes: int
@@ -34,7 +34,7 @@ class ListedFile:
 
 
 def directories_of(spark: SparkSession, table: CatalogTable) -> list[str]:
-    """Where a table's files are: its location, and where its properties send writers; none lies inside another."""
+    """A table's directories: its location, and the paths of its properties. None is inside another."""
     properties = properties_of(spark, table)
     places = [location_of(spark, table), *(properties[name] for name in PATH_PROPERTIES if properties.get(name))]
     own: list[str] = []
@@ -46,24 +46,24 @@ def directories_of(spark: SparkSession, table: CatalogTable) -> list[str]:
 
 
 def list_files(spark: SparkSession, table: CatalogTable, location: str) -> Iterator[ListedFile]:
-    """Every file in a directory of the table and below. One LIST a thousand files. Raises NotSupported."""
+    """All files below a directory of the table. One LIST per 1,000 files. Raises NotSupported."""
     files = load_table(spark, table, "listing files").io()
     return listed(files, location)
 
 
 def listed(files: Any, location: str) -> Iterator[ListedFile]:  # Any: a FileIO of Iceberg's
-    """Every file in a directory and below, as a FileIO sees it."""
+    """All files below a location, as an Iceberg FileIO lists them."""
     for found in each(files.listPrefix(location.rstrip("/") + "/")):
         yield ListedFile(str(found.location()), int(found.size()), int(found.createdAtMillis()))
 
 
 def is_inside(place: str, directory: str) -> bool:
-    """Whether a place is a directory or lies in it, however the scheme is spelled."""
+    """Whether a location is the directory or inside it, regardless of the S3 scheme."""
     return (key_of(place).rstrip("/") + "/").startswith(key_of(directory).rstrip("/") + "/")
 
 
 def key_of(path: str) -> str:
-    """A file's bucket and key: two spellings of the same file are one."""
+    """Bucket and key of a file, without the S3 scheme."""
     for scheme in _SCHEMES:
         if path.startswith(scheme):
             return path[len(scheme) :]

@@ -1,4 +1,4 @@
-"""The columns of Parquet files, read from their footers."""
+"""Schemas of Parquet files, read from their footers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _END_BYTES: Final = 8
 _AT_ONCE: Final = 8
 
 _WIDER: Final = {("int", "bigint"), ("float", "double")}
-"""Types that a column may have had before it had the other."""
+"""Type promotions: a column may have had the narrower type in older files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a file says of itself."""
+    """The schema of a file."""
 
     file: PartitionedFile
     schema: StructType
 
 
 def read_footers(files: Any, laid_out: Sequence[PartitionedFile]) -> tuple[list[Footer], list[PartitionedFile]]:
-    """The footers of all files, and those that are no Parquet files. `files` is a FileIO of Iceberg's."""
+    """The footers of Parquet files, and the files that are not Parquet. `files` is an Iceberg FileIO."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         read = list(threads.map(lambda file: _read(files, file), laid_out))
     footers = [one for one in read if one is not None]
@@ -39,7 +39,7 @@ def read_footers(files: Any, laid_out: Sequence[PartitionedFile]) -> tuple[list[
 
 
 def merged_schema(footers: Iterable[Footer]) -> StructType:
-    """The columns of all files together; each may be missing in some. Raises InvalidInput where types disagree."""
+    """The union of all columns, all optional. Raises InvalidInput for conflicting types."""
     from pyspark.sql.types import StructField, StructType
 
     columns: dict[str, DataType] = {}
@@ -55,20 +55,19 @@ def merged_schema(footers: Iterable[Footer]) -> StructType:
 def _common(before: DataType, now: DataType, name: str, footer: Footer) -> DataType:
     if before == now:
         return before
-    words = (before.simpleString(), now.simpleString())
-    if words in _WIDER:
+    types = (before.simpleString(), now.simpleString())
+    if types in _WIDER:
         return now
-    if words[::-1] in _WIDER:
+    if types[::-1] in _WIDER:
         return before
     raise InvalidInput(
-        f"a column has one type in all files. column={name} file={footer.file.path} found={words[1]}"
-        f" elsewhere={words[0]}",
+        f"conflicting types of a column. column={name} file={footer.file.path} found={types[1]} expected={types[0]}",
         argument="source",
     )
 
 
 def _read(files: Any, file: PartitionedFile) -> Footer | None:
-    """A file's footer; None if it is no Parquet file. Two reads of its end."""
+    """The footer of a file; None if it is not Parquet. Costs two range reads."""
     stored = files.newInputFile(file.path, file.bytes)
     if file.bytes < len(_MAGIC) + _END_BYTES:
         return None
@@ -96,10 +95,10 @@ def _schema(footer: bytes, file: PartitionedFile) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     try:
-        # A footer tells the columns without the rows before it.
+        # PyArrow reads a schema from magic and footer, without the row groups between.
         read = parquet.ParquetFile(pyarrow.BufferReader(_MAGIC + footer)).schema
     except pyarrow.ArrowException as error:
-        raise InvalidInput(f"the footer of a file cannot be read. file={file.path} reason={error}") from error
+        raise InvalidInput(f"unreadable Parquet footer. file={file.path} reason={error}") from error
     stamps = {read.column(index).path for index in range(len(read)) if read.column(index).physical_type == "INT96"}
     return StructType(
         [
@@ -110,18 +109,18 @@ def _schema(footer: bytes, file: PartitionedFile) -> StructType:
 
 
 def _spark_type(kind: Any, name: str, is_int96: bool, file: PartitionedFile) -> DataType:
-    """A column's type in Spark."""
+    """The Spark type of a column."""
     import pyarrow
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import TimestampType
 
     if is_int96:
-        # An instant, by those who write it so; nothing in the file says which zone it is of.
+        # INT96 is an instant by convention; the file does not say in which zone.
         return TimestampType()
     if pyarrow.types.is_timestamp(kind) and kind.unit == "ns":
-        raise NotSupported(f"Spark has no timestamps to the nanosecond. column={name} file={file.path}")
+        raise NotSupported(f"Spark does not support nanosecond timestamps. column={name} file={file.path}")
     try:
         return from_arrow_type(kind, prefer_timestamp_ntz=True)
     except PySparkException as error:
-        raise NotSupported(f"Spark has no such type. column={name} type={kind} file={file.path}") from error
+        raise NotSupported(f"Spark does not support the type. column={name} type={kind} file={file.path}") from error

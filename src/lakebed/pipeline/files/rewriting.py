@@ -1,7 +1,7 @@
-"""Chosen files of a table, rewritten to its current partition spec and committed in their place.
+"""Rewrites chosen files of a table to its current partition spec, and replaces them in one commit.
 
-The parts are those that Iceberg's own rewrites are made of; which files are taken is up to the caller, where Iceberg
-takes those of a wrong size. Rows keep their ids, and deletes that were about these files alone go with them.
+It uses the parts of Iceberg's own rewrite action, which can choose files only by size. Row ids are kept, and deletes of
+these files alone are applied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PURPOSE: Final = "rewriting chosen files"
 
 @dataclass(frozen=True, slots=True)
 class RewrittenFiles:
-    """Files that were replaced."""
+    """Replaced files."""
 
     snapshot: int
     paths: set[str]
@@ -33,14 +33,14 @@ class RewrittenFiles:
 
 def rewrite_files(
     spark: SparkSession,
-    loaded: Any,  # Any, here and below: objects of Java's
+    loaded: Any,  # Any, here and below: Java objects
     tasks: Sequence[Any],
     target_bytes: int,
 ) -> RewrittenFiles:
-    """Write the rows of these tasks anew and replace the files by what was written.
+    """Rewrite the files of these tasks and commit the replacement.
 
-    `loaded` is the table as it was planned on. The commit fails, and what was written is removed, if anything of these
-    files was changed or deleted since.
+    `loaded` is the table as planned on. If these files were changed or deleted since, the commit fails and the new
+    files are removed.
     """
     java = java_of(spark, PURPOSE)
     starting = int(loaded.currentSnapshot().snapshotId())
@@ -56,7 +56,7 @@ def rewrite_files(
                 .option("rewritten-file-scan-task-set-id", name)
                 .option("target-file-size-bytes", str(target_bytes))
                 .option("output-spec-id", str(loaded.spec().specId()))
-                # Rows of one old file may belong to many partitions: brought together first, each has few files.
+                # Rows of one old file may go to many partitions: the shuffle groups them, so that each gets few files.
                 .option("distribution-mode", "range")
                 .mode("append")
                 .save(name)

@@ -1,4 +1,4 @@
-"""Tables of other catalogs: taken over as they are, by their metadata, or copied as of a snapshot."""
+"""Source tables of imports: registered by their metadata, or copied as of a snapshot."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 PURPOSE: Final = "importing a table of another catalog"
 
 _NOT_CARRIED: Final = frozenset({*PATH_PROPERTIES, "schema.name-mapping.default", "owner", "location", "provider"})
-"""Properties that are about where a table is; as are those of ours that say where it came from."""
+"""Properties that depend on the source's location. Lakebed's own properties about its origin are dropped as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table of another catalog of the session."""
+    """A table of another catalog of the Spark session."""
 
     catalog: str
     parts: tuple[str, ...]
 
     @property
     def sql(self) -> str:
-        """Its full name, for SQL."""
+        """The full name, quoted for SQL."""
         return quoted_name(self.catalog, *self.parts)
 
     def __str__(self) -> str:
@@ -40,9 +40,9 @@ class SourceTable:
 
 
 def attach_source(spark: SparkSession, table: CatalogTable, uri: str, warehouse: str) -> str:
-    """Make an Iceberg REST catalog one of the session; its name. One of this very server is asked with our own keys.
+    """Attach an Iceberg REST catalog to the session; its name. This server's own catalogs use our credentials.
 
-    Catalogs that want keys of their own are configured in `pipeline.spark`, and then known by name.
+    Catalogs with credentials of their own are configured in `pipeline.spark` and referred to by name.
     """
     name = bound_name("import", uri, warehouse, table.access.access_key_id)
     properties = {
@@ -68,22 +68,22 @@ def attach_source(spark: SparkSession, table: CatalogTable, uri: str, warehouse:
 
 
 def load_source(spark: SparkSession, source: SourceTable) -> Any:  # Any: Iceberg's table
-    """The table as Iceberg has it. Raises NotFound, InvalidInput for one that is not Iceberg's."""
+    """Load the Iceberg table. Raises NotFound, and InvalidInput if it is not an Iceberg table."""
     java = java_of(spark, PURPOSE)
     if not spark.catalog.tableExists(source.sql):
-        raise NotFound(f"no such table. source={source}")
+        raise NotFound(f"source table not found. source={source}")
     try:
         return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, source.sql)
     except Exception as error:
         if "is not an Iceberg table" not in str(error) and "ClassCastException" not in str(error):
             raise
         raise InvalidInput(
-            f"not an Iceberg table: import the folder of its files instead. source={source}", argument="source-table"
+            f"not an Iceberg table; import the folder of its files instead. source={source}", argument="source-table"
         ) from error
 
 
 def metadata_of(spark: SparkSession, source: SourceTable) -> str:
-    """Where the current metadata of a table is."""
+    """Location of the table's current metadata file."""
     found = rows(
         spark, f"SELECT file FROM {source.sql}.metadata_log_entries ORDER BY timestamp DESC, file DESC LIMIT 1"
     )
@@ -91,14 +91,14 @@ def metadata_of(spark: SparkSession, source: SourceTable) -> str:
 
 
 def register(spark: SparkSession, table: CatalogTable, metadata: str) -> int | None:
-    """Give a name to a table's metadata as it is; the current snapshot."""
+    """Register a table by its metadata file; the current snapshot id."""
     (done,) = call(spark, table, "register_table", metadata_file=metadata)
     snapshot = done["current_snapshot_id"]
     return int(snapshot) if snapshot is not None else None
 
 
 def create_alike(spark: SparkSession, table: CatalogTable, source: Any, more: Mapping[str, str]) -> None:
-    """Make an empty table with the columns, partitions, sort order and properties of another."""
+    """Create an empty table with the schema, partition spec, sort order and properties of another."""
     properties = {
         str(name): str(value)
         for name, value in dict(source.properties()).items()

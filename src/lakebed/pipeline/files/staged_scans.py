@@ -1,5 +1,6 @@
-"""Reading a few chosen files of a table with Spark, as Iceberg's own rewrites do: a set of scan tasks is staged under a
-name, and Spark reads that.
+"""Reads chosen files of a table with Spark, as Iceberg's own rewrites do.
+
+A set of scan tasks is staged under a name, which Spark reads as a table.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from ..spark.iceberg_jvm import closing_each, java_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Any: objects of Java's.
+# Any: Java objects.
 
 
 def file_tasks(loaded: Any, snapshot: int) -> list[Any]:
-    """A task for each data file of a snapshot, with the delete files that go with it."""
+    """The file scan tasks of a snapshot: data files with their delete files."""
     return list(closing_each(loaded.newScan().useSnapshot(snapshot).ignoreResiduals().planFiles()))
 
 
 @contextmanager
 def staged(spark: SparkSession, loaded: Any, tasks: Sequence[Any]) -> Iterator[str]:
-    """Stage tasks for the time of a block; the name that Spark reads and writes them by."""
+    """Stage tasks while the block runs; the name to read and write them by."""
     java = java_of(spark, "reading chosen files")
     cache = java.org.apache.iceberg.spark.SparkTableCache.get()
     manager = java.org.apache.iceberg.spark.ScanTaskSetManager.get()
@@ -43,23 +44,23 @@ def staged(spark: SparkSession, loaded: Any, tasks: Sequence[Any]) -> Iterator[s
 
 
 def read_staged(spark: SparkSession, name: str) -> DataFrame:
-    """The rows of staged tasks; what is deleted of them is left out."""
+    """The rows of staged tasks, without deleted rows."""
     return spark.read.format("iceberg").option("scan-task-set-id", name).load(name)
 
 
 def unreadable(spark: SparkSession, loaded: Any, tasks: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """The data files of these tasks that cannot be read, each with why.
+    """The unreadable data files of these tasks, each with the reason.
 
-    Groups that fail are halved until one file is left, so that a few among many are found with few reads.
+    Failing groups are halved, so that a few unreadable files among many are found with few reads.
     """
     pending = [tasks]
     while pending:
         group = pending.pop()
-        why = _failure_of_reading(spark, loaded, group) if group else None
-        if why is None:
+        reason = _failure_of_reading(spark, loaded, group) if group else None
+        if reason is None:
             continue
         if len(group) == 1:
-            yield str(group[0].file().location()), why
+            yield str(group[0].file().location()), reason
         else:
             middle = len(group) // 2
             pending += [group[middle:], group[:middle]]

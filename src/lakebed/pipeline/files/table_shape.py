@@ -1,4 +1,4 @@
-"""What a table consists of, counted from its metadata: for a job's before and after."""
+"""Measures a table by its metadata, for the `before` and `after` of job reports."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ _DATA, _POSITIONS, _EQUALITIES = 0, 1, 2
 
 
 class TableShape(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A table, counted. The names are those of a table's health."""
+    """Measurements of a table, named as in table health."""
 
     snapshot: int | None = None
-    """The current one."""
+    """The current snapshot."""
     snapshots: int = 0
     data_files: int = 0
     data_bytes: int = 0
     rows: int = 0
-    """Of the data files; rows that are deleted by delete files are still in them."""
+    """In data files, including rows that delete files delete."""
     delete_files: int = 0
     position_deletes: int = 0
     equality_deletes: int = 0
     deletion_vectors: int = 0
-    """How many of each kind of delete files."""
+    """Numbers of delete files by kind."""
     deleted_rows: int = 0
-    """What delete files say to be deleted; an equality delete may delete any number of rows, and counts once."""
+    """Rows in delete files. An equality delete counts once, however many rows it deletes."""
     manifests: int = 0
     manifest_bytes: int = 0
     specs_in_use: int = 0
-    """How many partition specs the data files are divided by."""
+    """Number of partition specs of live data files."""
 
     @property
     def delete_ratio(self) -> float:
-        """Deleted rows to rows."""
+        """Deleted rows per row."""
         return self.deleted_rows / self.rows if self.rows else 0.0
 
 
 def measure(spark: SparkSession, table: CatalogTable) -> TableShape:
-    """Count a table as it is now. Its manifests are read; no data file is."""
+    """Measure the current table. Reads manifests, no data files."""
     files = rows(
         spark,
         "SELECT content, upper(file_format) = 'PUFFIN' AS is_vector, spec_id, count(*) AS files,"
@@ -76,29 +76,29 @@ def measure(spark: SparkSession, table: CatalogTable) -> TableShape:
 
 
 def current_snapshot(spark: SparkSession, table: CatalogTable) -> int | None:
-    """The id of the current snapshot; None if nothing was written yet."""
+    """The id of the current snapshot; None for an empty table."""
     if has_java(spark):
-        current = load_table(spark, table, "looking which snapshot is current").currentSnapshot()
+        current = load_table(spark, table, "reading the current snapshot").currentSnapshot()
         return None if current is None else int(current.snapshotId())
-    # A query is a job of Spark's, which takes a tenth of a second: hence only where the table cannot be asked.
+    # Only without a JVM: a query is a Spark job of about 0.1 s.
     found = rows(spark, f"SELECT snapshot_id FROM {table.inside('refs')} WHERE name = 'main'")
     return found[0]["snapshot_id"] if found else None
 
 
 def snapshot_ids(spark: SparkSession, table: CatalogTable) -> set[int]:
-    """The ids of all snapshots that the table has."""
+    """The ids of all snapshots."""
     return {row["snapshot_id"] for row in rows(spark, f"SELECT snapshot_id FROM {table.inside('snapshots')}")}
 
 
 def properties_of(spark: SparkSession, table: CatalogTable) -> dict[str, str]:
-    """The table's properties; among them `format-version`, which is none of its own."""
+    """The table's properties, including `format-version`, which Spark adds."""
     return {row["key"]: row["value"] for row in rows(spark, f"SHOW TBLPROPERTIES {table.sql}")}
 
 
 def location_of(spark: SparkSession, table: CatalogTable) -> str:
     """The table's location."""
     if has_java(spark):
-        return str(load_table(spark, table, "looking where a table is").location())
-    # The table is measured for this, too: hence only where it cannot be asked.
+        return str(load_table(spark, table, "reading the location").location())
+    # Only without a JVM: Spark measures the table for this.
     described = rows(spark, f"DESCRIBE TABLE EXTENDED {table.sql}")
     return next(str(row["data_type"]) for row in described if row["col_name"] == "Location")

@@ -1,4 +1,4 @@
-"""The jobs, one module each."""
+"""Jobs, one module each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULES: Final[Mapping[JobKind, str]] = {
 
 
 def find_job(kind: JobKind) -> JobDefinition:
-    """The job of a kind. Its module is imported now: one that is run as a program must not be there already."""
+    """The job of a kind. Its module is imported here and not earlier: as a program it must not be imported yet."""
     job: JobDefinition = importlib.import_module(f"{__name__}.{MODULES[kind]}").JOB
     return job
 

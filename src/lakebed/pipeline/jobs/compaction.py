@@ -1,12 +1,12 @@
-"""Compaction: small files become files of the size that was aimed at, and rows that were deleted are left out of them.
+"""Compaction: rewrites small files to the target size, and applies deletes.
 
-Binpack keeps the rows in the order in which they come, sort and zorder bring together what is read together. Which
-files are rewritten is the same with all three: those that are too small, too large, or have too many deletes. So a
-table that was compacted has nothing more to do, however it is ordered; `rewrite-all` takes all files.
+Binpack keeps the order of rows; sort and zorder cluster them. All three strategies choose the same files: those too
+small, too large, or with too many deletes. A compacted table therefore needs no further work, whatever its order;
+`rewrite-all` takes all files.
 
-Deletes that are known of one data file alone, as deletion vectors are, count for that file. Position deletes of a whole
-partition and equality deletes do not tell how much of a file they delete: where the deletes of the table as a whole
-reach `delete-ratio-threshold`, every file that has any is rewritten.
+Deletes of a single data file, such as deletion vectors, count for that file. Position deletes of a partition and
+equality deletes do not tell how many rows of a file they delete: where the table's deletes reach
+`delete-ratio-threshold`, every file with deletes is rewritten.
 """
 
 from __future__ import annotations
@@ -42,34 +42,37 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DELETE_RATIO: Final = 0.1
-"""A tenth of the rows deleted is worth a rewrite."""
+"""Share of deleted rows from which a rewrite pays off."""
 
 BINPACK, SORT, ZORDER = "binpack", "sort", "zorder"
 
 OPTIONS: Final = (
-    TextOption("strategy", "how rows are arranged in the new files", choices=(BINPACK, SORT, ZORDER)),
-    TextOption("sort-order", "what to sort by, such as `a ASC NULLS FIRST, b DESC`; the table's own order if left out"),
-    ListOption("zorder-columns", "what to bring together by zorder"),
-    IntegerOption("target-file-size-bytes", "the size aimed at; the table's own if left out", 1, OptionUnit.BYTES),
+    TextOption("strategy", "order of rows in the new files", choices=(BINPACK, SORT, ZORDER)),
+    TextOption("sort-order", "sort order such as `a ASC NULLS FIRST, b DESC`; by default the table's"),
+    ListOption("zorder-columns", "columns to cluster by zorder"),
+    IntegerOption("target-file-size-bytes", "target file size; by default the table's", 1, OptionUnit.BYTES),
     IntegerOption(
-        "min-file-size-bytes", "files below are rewritten; by default 75 % of the target", 0, OptionUnit.BYTES
+        "min-file-size-bytes", "files below this size are rewritten; by default 75 % of the target", 0, OptionUnit.BYTES
     ),
     IntegerOption(
-        "max-file-size-bytes", "files above are rewritten; by default 180 % of the target", 1, OptionUnit.BYTES
+        "max-file-size-bytes",
+        "files above this size are rewritten; by default 180 % of the target",
+        1,
+        OptionUnit.BYTES,
     ),
-    IntegerOption("min-input-files", "how many such files of a partition are worth it; by default 5", 1),
-    IntegerOption("max-file-group-size-bytes", "how much is rewritten at once; by default 100GiB", 1, OptionUnit.BYTES),
-    IntegerOption("max-concurrent-file-group-rewrites", "how many groups at once; by default 5", 1),
-    IntegerOption("delete-file-threshold", "files with so many delete files are rewritten, whatever their size", 1),
-    RatioOption("delete-ratio-threshold", "files with so many of their rows deleted are rewritten; by default 0.1"),
-    BooleanOption("rewrite-deletes", "compact position delete files that stay, too"),
-    BooleanOption("rewrite-all", "rewrite files that are well sized, too"),
-    BooleanOption("partial-progress", "commit groups as they are ready, so that a conflict costs one group"),
-    IntegerOption("partial-progress-max-commits", "how many commits at most; by default 10", 1),
-    TextOption("where", "only files that may have rows for which this holds"),
+    IntegerOption("min-input-files", "minimum number of such files in a partition; by default 5", 1),
+    IntegerOption("max-file-group-size-bytes", "maximum size of a file group; by default 100GiB", 1, OptionUnit.BYTES),
+    IntegerOption("max-concurrent-file-group-rewrites", "maximum number of groups at a time; by default 5", 1),
+    IntegerOption("delete-file-threshold", "files with this many delete files are rewritten, whatever their size", 1),
+    RatioOption("delete-ratio-threshold", "files with this share of deleted rows are rewritten; by default 0.1"),
+    BooleanOption("rewrite-deletes", "also compact the remaining position delete files"),
+    BooleanOption("rewrite-all", "also rewrite files of the right size"),
+    BooleanOption("partial-progress", "commit each group when it is ready: a conflict costs one group"),
+    IntegerOption("partial-progress-max-commits", "maximum number of commits; by default 10", 1),
+    TextOption("where", "only files that may have rows matching this condition"),
 )
 
-_PASSED_ON: Final[Mapping[str, str]] = {
+_ACTION_OPTIONS: Final[Mapping[str, str]] = {
     **{
         name: name
         for name in (
@@ -86,9 +89,9 @@ _PASSED_ON: Final[Mapping[str, str]] = {
     "partial-progress": "partial-progress.enabled",
     "partial-progress-max-commits": "partial-progress.max-commits",
 }
-"""Our words, and those of Iceberg's action."""
+"""Options of the job and of Iceberg's action."""
 
-_OF_THE_PLAN: Final = frozenset(
+_PLANNER_OPTIONS: Final = frozenset(
     {
         "target-file-size-bytes",
         "min-file-size-bytes",
@@ -104,7 +107,7 @@ _OF_THE_PLAN: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """How rows are arranged, as the procedure takes it."""
+    """Strategy and sort order in the form of Iceberg's procedure."""
 
     strategy: str
     sort_order: str | None
@@ -112,7 +115,7 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """What a rewrite would take."""
+    """Expected input and output of a rewrite."""
 
     groups: int
     read: FileTotals
@@ -122,54 +125,54 @@ class RewritePlan:
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Compact a table."""
     arrangement = read_arrangement(options)
-    draft = ReportBuilder(JobKind.COMPACT, table, dry_run=dry_run)
+    report = ReportBuilder(JobKind.COMPACT, table, dry_run=dry_run)
     progress.stage("measuring")
-    draft.before = draft.after = before = measure(spark, table)
+    report.before = report.after = before = measure(spark, table)
     if before.snapshot is None:
-        draft.skip("table", "nothing was written to it yet")
-        return draft.end()
+        report.skip("table", "the table is empty")
+        return report.end()
     action = action_options(options, before)
     if has_java(spark) or dry_run:
         progress.stage("planning")
         plan = plan_rewrite(spark, table, action, options.text("where"))
-        draft.details["planned-groups"] = plan.groups
+        report.details["planned-groups"] = plan.groups
         if not plan.groups:
-            draft.skip("data files", _why_not(before, action))
+            report.skip("data files", _skip_reason(before, action))
         if dry_run:
-            draft.read, draft.wrote = plan.read, plan.wrote
-            return draft.end()
+            report.read, report.wrote = plan.read, plan.wrote
+            return report.end()
         if not plan.groups and not before.delete_files:
-            return draft.end()
+            return report.end()
     known = snapshot_ids(spark, table)
     progress.stage("rewriting data files")
-    _rewrite(spark, table, arrangement, action, options, draft, progress)
-    # Deletes of files that are gone by now stay with an unpartitioned table until somebody looks through them.
-    if options.switch("rewrite-deletes") or (draft.read.files and before.position_deletes):
-        _rewrite_deletes(spark, table, options, draft, progress)
+    _rewrite(spark, table, arrangement, action, options, report, progress)
+    # An unpartitioned table keeps the deletes of removed files until its delete files are rewritten.
+    if options.switch("rewrite-deletes") or (report.read.files and before.position_deletes):
+        _rewrite_deletes(spark, table, options, report, progress)
     progress.stage("measuring")
-    _conclude(spark, table, draft, known)
-    return draft.end()
+    _conclude(spark, table, report, known)
+    return report.end()
 
 
 def read_arrangement(options: Options) -> RowOrder:
-    """The strategy and what it needs. Raises InvalidInput for what does not go together."""
+    """The strategy with its parameters. Raises InvalidInput for contradicting options."""
     order, columns = options.text("sort-order"), options.names("zorder-columns")
     strategy = options.text("strategy") or (SORT if order else ZORDER if columns else BINPACK)
     if order is not None and strategy != SORT:
-        raise InvalidInput(f"sort-order goes with the strategy sort. strategy={strategy}", argument="sort-order")
+        raise InvalidInput(f"sort-order requires strategy sort. strategy={strategy}", argument="sort-order")
     if columns is not None and strategy != ZORDER:
-        raise InvalidInput(f"zorder-columns goes with the strategy zorder. strategy={strategy}", argument="strategy")
+        raise InvalidInput(f"zorder-columns requires strategy zorder. strategy={strategy}", argument="strategy")
     if strategy == ZORDER:
         if not columns:
-            raise InvalidInput("the strategy zorder needs zorder-columns", argument="zorder-columns")
+            raise InvalidInput("strategy zorder requires zorder-columns", argument="zorder-columns")
         return RowOrder(SORT, f"zorder({', '.join(quoted_name(column) for column in columns)})")
     return RowOrder(strategy, order)
 
 
 def action_options(options: Options, shape: TableShape) -> dict[str, str]:
-    """What Iceberg's action is told, for a table of that shape."""
+    """Options of Iceberg's action for a table of this shape."""
     ratio = options.ratio("delete-ratio-threshold", DELETE_RATIO)
-    chosen = {theirs: text for ours, theirs in _PASSED_ON.items() if (text := options.as_text(ours)) is not None}
+    chosen = {theirs: text for ours, theirs in _ACTION_OPTIONS.items() if (text := options.as_text(ours)) is not None}
     chosen |= {"delete-ratio-threshold": str(ratio), "remove-dangling-deletes": "true"}
     if "delete-file-threshold" not in options and shape.delete_ratio >= ratio:
         chosen["delete-file-threshold"] = "1"
@@ -177,11 +180,11 @@ def action_options(options: Options, shape: TableShape) -> dict[str, str]:
 
 
 def plan_rewrite(spark: SparkSession, table: CatalogTable, action: Mapping[str, str], where: str | None) -> RewritePlan:
-    """What would be rewritten now, by Iceberg's own planner. Raises NotSupported on Spark Connect."""
-    java = java_of(spark, "planning a compaction without doing it")
-    loaded = load_table(spark, table, "planning a compaction without doing it")
+    """Plan with Iceberg's own planner. Raises NotSupported on Spark Connect."""
+    java = java_of(spark, "planning a compaction")
+    loaded = load_table(spark, table, "planning a compaction")
     planner = java.org.apache.iceberg.actions.BinPackRewriteFilePlanner(loaded, _filter(spark, java, table, where))
-    planner.init(java_map(spark, {name: value for name, value in action.items() if name in _OF_THE_PLAN}))
+    planner.init(java_map(spark, {name: value for name, value in action.items() if name in _PLANNER_OPTIONS}))
     plan = RewritePlan(0, FileTotals(), FileTotals())
     for group in closing_each(planner.plan().groups()):
         taken = FileTotals(group.inputFileNum(), group.inputFilesSizeInBytes())
@@ -203,7 +206,7 @@ def _rewrite(
     arrangement: RowOrder,
     action: Mapping[str, str],
     options: Options,
-    draft: ReportBuilder,
+    report: ReportBuilder,
     progress: Progress,
 ) -> None:
     def attempt() -> Row:
@@ -219,21 +222,21 @@ def _rewrite(
         return done
 
     done = retry_on_conflict(spark, table, progress, attempt)
-    draft.read += FileTotals(done["rewritten_data_files_count"], done["rewritten_bytes_count"])
-    draft.wrote += FileTotals(done["added_data_files_count"])
-    draft.removed += FileTotals(done["removed_delete_files_count"])
+    report.read += FileTotals(done["rewritten_data_files_count"], done["rewritten_bytes_count"])
+    report.wrote += FileTotals(done["added_data_files_count"])
+    report.removed += FileTotals(done["removed_delete_files_count"])
     if failed := done["failed_data_files_count"]:
-        draft.skip(f"{failed} data files", "their rewrite failed, and the rest was committed: run it again")
+        report.skip(f"{failed} data files", "the rewrite failed, and the rest was committed; run the job again")
 
 
 def _rewrite_deletes(
-    spark: SparkSession, table: CatalogTable, options: Options, draft: ReportBuilder, progress: Progress
+    spark: SparkSession, table: CatalogTable, options: Options, report: ReportBuilder, progress: Progress
 ) -> None:
     shape = measure(spark, table)
     if shape.position_deletes < 2:
-        draft.skip(
+        report.skip(
             "position delete files",
-            f"there are {shape.position_deletes} of them; deletion vectors are one a data file already",
+            f"the table has {shape.position_deletes}; deletion vectors are one per data file already",
         )
         return
     progress.stage("rewriting position delete files")
@@ -246,43 +249,38 @@ def _rewrite_deletes(
         return done
 
     done = retry_on_conflict(spark, table, progress, attempt)
-    draft.read += FileTotals(done["rewritten_delete_files_count"], done["rewritten_bytes_count"])
-    draft.wrote += FileTotals(done["added_delete_files_count"])
+    report.read += FileTotals(done["rewritten_delete_files_count"], done["rewritten_bytes_count"])
+    report.wrote += FileTotals(done["added_delete_files_count"])
 
 
-def _conclude(spark: SparkSession, table: CatalogTable, draft: ReportBuilder, known: set[int]) -> None:
-    """What the snapshots say that are new and rewrote something: those are the job's."""
-    draft.after = measure(spark, table)
+def _conclude(spark: SparkSession, table: CatalogTable, report: ReportBuilder, known: set[int]) -> None:
+    """Complete the report from the job's snapshots: new ones with operation `replace`."""
+    report.after = measure(spark, table)
     made = [
         row
         for row in rows(spark, f"SELECT snapshot_id, operation, summary FROM {table.inside('snapshots')}")
         if row["snapshot_id"] not in known and row["operation"] == "replace"
     ]
-    draft.snapshots = [row["snapshot_id"] for row in made]
-    draft.changed = bool(made)
+    report.snapshots = [row["snapshot_id"] for row in made]
+    report.changed = bool(made)
     written = sum(int(row["summary"].get("added-files-size", 0)) for row in made)
     freed = sum(int(row["summary"].get("removed-files-size", 0)) for row in made)
     written_rows = sum(int(row["summary"].get("added-records", 0)) for row in made)
-    draft.wrote = FileTotals(draft.wrote.files, written, written_rows)
-    draft.saved = FileTotals(
-        draft.read.files + draft.removed.files - draft.wrote.files, max(freed - written, 0), draft.saved.rows
+    report.wrote = FileTotals(report.wrote.files, written, written_rows)
+    report.saved = FileTotals(
+        report.read.files + report.removed.files - report.wrote.files, max(freed - written, 0), report.saved.rows
     )
 
 
-def _why_not(shape: TableShape, action: Mapping[str, str]) -> str:
+def _skip_reason(shape: TableShape, action: Mapping[str, str]) -> str:
     return (
-        f"none of {shape.data_files} files needs it: fewer than {action.get('min-input-files', '5')} of a partition are"
-        f" too small or too large, and {shape.delete_ratio:.0%} of the rows are deleted"
+        f"none of {shape.data_files} files qualifies: fewer than {action.get('min-input-files', '5')} per partition"
+        f" are too small or too large, and {shape.delete_ratio:.0%} of the rows are deleted"
     )
 
 
-JOB: Final = JobDefinition(JobKind.COMPACT, "Rewrites small files, and files with many deleted rows", OPTIONS, run)
-
-
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
+JOB: Final = JobDefinition(JobKind.COMPACT, "Compacts small files, and files with many deleted rows", OPTIONS, run)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

@@ -1,11 +1,10 @@
-"""The event lake: what happened on the server, as a table that SQL can ask.
+"""Event export: copies the server's event log to an Iceberg table.
 
-Each event is in the table exactly once. A batch is committed together with the number of its last event, and only if
-nobody has added later events since that number was looked up: of two exports at the same time one gives way, looks
-again, and goes on behind the other.
+Each event is in the table exactly once. A batch commits with the number of its last event, and only if no later events
+were added since that number was read: of two concurrent exports one gets a conflict, reads again and continues after
+the other.
 
-Numbers are those of one deployment, whose id is a property of the table: another deployment is refused, and does not go
-on behind a number that is not its own.
+Event numbers belong to one deployment, whose id is a table property. Events of another deployment are refused.
 """
 
 from __future__ import annotations
@@ -36,55 +35,55 @@ if TYPE_CHECKING:
 DEFAULT_TABLE: Final = "system.events"
 DEFAULT_BATCH: Final = 50_000
 LAST_SEQ: Final = "lakebed.last-seq"
-"""In a snapshot's summary: the number of the last event that is in the table."""
+"""Snapshot property: the number of the last event in the table."""
 
 DEPLOYMENT: Final = "lakebed.deployment"
-"""The table's property: the id of the deployment that its events are of."""
+"""Table property: the id of the deployment of the events."""
 
 COLUMNS: Final = "seq BIGINT, kind STRING, subject STRING, occurred_at TIMESTAMP, payload STRING"
 
-OPTIONS: Final = (IntegerOption("batch-limit", f"events of a commit at most; by default {DEFAULT_BATCH}", 1),)
+OPTIONS: Final = (IntegerOption("batch-limit", f"maximum number of events per commit; by default {DEFAULT_BATCH}", 1),)
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
-    """Add what happened since the last time."""
-    draft = ReportBuilder(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
+    """Append events that are not in the table."""
+    report = ReportBuilder(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
     limit = options.number("batch-limit") or DEFAULT_BATCH
     is_there = spark.catalog.tableExists(table.sql)
     if not is_there and dry_run:
-        draft.skip("table", "it is not there yet, and would be made")
-        return draft.end()
+        report.skip("table", "the table does not exist yet, and would be created")
+        return report.end()
     made: list[int] = []
     with LakebedClient(access=table.access) as client:
         log = client.events.read(0, limit=1)
         until = log.last_seq
         if not is_there:
             _create(spark, table)
-        _claim(spark, table, log.deployment, dry_run=dry_run)
-        draft.details["last-seq-of-server"] = until
+        _check_deployment(spark, table, log.deployment, dry_run=dry_run)
+        report.details["last-seq-of-server"] = until
         while True:
             progress.stage("exporting events")
             done = retry_on_conflict(
-                spark, table, progress, lambda: _export_batch(spark, table, client, until, limit, draft)
+                spark, table, progress, lambda: _export_batch(spark, table, client, until, limit, report)
             )
             if done is None:
                 break
             made.append(done)
-    draft.snapshots = made
-    draft.changed = bool(made)
+    report.snapshots = made
+    report.changed = bool(made)
     if made:
-        draft.after = measure(spark, table)
-    elif not draft.read.rows:
-        draft.skip(
-            "events", f"none is new after {draft.details['last-seq']}, but for those of this table's own commits"
+        report.after = measure(spark, table)
+    elif not report.read.rows:
+        report.skip(
+            "events", f"no new events after {report.details['last-seq']}, except those of this table's own commits"
         )
-    return draft.end()
+    return report.end()
 
 
 def last_exported(spark: SparkSession, table: CatalogTable) -> int:
-    """The number of the last event that is in the table: as its rows and its snapshots say, whichever is later.
+    """The number of the last exported event: the larger of the newest row's and the newest snapshot's.
 
-    Rows may have been deleted since, and snapshots expired; not both of the newest.
+    Rows may have been deleted and snapshots expired, but not both of the newest.
     """
     (found,) = rows(spark, f"SELECT max(seq) AS seq FROM {table.sql}")
     told = rows(spark, f"SELECT summary['{LAST_SEQ}'] AS seq FROM {table.inside('snapshots')}")
@@ -92,10 +91,10 @@ def last_exported(spark: SparkSession, table: CatalogTable) -> int:
 
 
 def _export_batch(
-    spark: SparkSession, table: CatalogTable, client: LakebedClient, until: int, limit: int, draft: ReportBuilder
+    spark: SparkSession, table: CatalogTable, client: LakebedClient, until: int, limit: int, report: ReportBuilder
 ) -> int | None:
-    """Add the next events, if there are any; the snapshot."""
-    # Before the number is looked up: what is committed in between is then found to be in the way.
+    """Append the next events, if any; the snapshot id."""
+    # Read before the number, so that a commit in between causes a conflict.
     snapshot = current_snapshot(spark, table)
     after = last_exported(spark, table)
     home = key_of(location_of(spark, table)) + "/"
@@ -103,23 +102,23 @@ def _export_batch(
     last = after
     for page in client.events.pages(after, until=until):
         if last == after and page.may_have_missed(after):
-            draft.skip(
-                f"events {after + 1} to {page.first_seq - 1}", "the server keeps them no more, if there were any"
+            report.skip(
+                f"events {after + 1} to {page.first_seq - 1}", "removed from the server's event log before the export"
             )
         events += page.events
         last = page.next_after
         if len(events) >= limit:
             break
-    draft.details["last-seq"] = after
+    report.details["last-seq"] = after
     if all(_is_of_export(event, table, home) for event in events):
         return None
-    draft.details["last-seq"] = last
-    if draft.dry_run:
-        draft.read = FileTotals(rows=len(events))
+    report.details["last-seq"] = last
+    if report.dry_run:
+        report.read = FileTotals(rows=len(events))
         return None
     _commit(spark, table, events, after, last, snapshot)
-    draft.read += FileTotals(rows=len(events))
-    draft.wrote += FileTotals(rows=len(events))
+    report.read += FileTotals(rows=len(events))
+    report.wrote += FileTotals(rows=len(events))
     return current_snapshot(spark, table)
 
 
@@ -146,8 +145,8 @@ def _commit(
     )
     if snapshot is not None:
         writer = writer.option("validate-from-snapshot-id", str(snapshot))
-    # In place of all later events. There are none, or the commit fails: that is what an overwrite asks the catalog for,
-    # and an append does not.
+    # An overwrite of all later events, of which there are none: unlike an append, it makes the catalog check for
+    # concurrent writes.
     writer.overwrite(col("seq") > after)
 
 
@@ -159,12 +158,12 @@ def _create(spark: SparkSession, table: CatalogTable) -> None:
     )
 
 
-def _claim(spark: SparkSession, table: CatalogTable, deployment: str, *, dry_run: bool) -> None:
-    """See that the table is of this deployment; one of an earlier version becomes so. Raises InvalidInput."""
+def _check_deployment(spark: SparkSession, table: CatalogTable, deployment: str, *, dry_run: bool) -> None:
+    """Check that the table belongs to this deployment, and mark one of an earlier version. Raises InvalidInput."""
     found = properties_of(spark, table).get(DEPLOYMENT, "")
     if found and found != deployment:
         raise InvalidInput(
-            f"the table has the events of another deployment: name another table. table={table}"
+            f"the table has events of another deployment; choose another table. table={table}"
             f" expected={deployment} found={found}",
             argument="table",
         )
@@ -173,7 +172,7 @@ def _claim(spark: SparkSession, table: CatalogTable, deployment: str, *, dry_run
 
 
 def _is_of_export(event: Event, table: CatalogTable, home: str) -> bool:
-    """Whether an event tells of the export itself: each export would else make work for the next, for ever."""
+    """Whether an event was caused by the export itself. Otherwise each export would cause the next one."""
     ref = table.ref
     if event.subject.startswith(home) or event.subject == f"{ref.warehouse}/{'.'.join(ref.namespace)}/{ref.table}":
         return True
@@ -181,14 +180,9 @@ def _is_of_export(event: Event, table: CatalogTable, home: str) -> bool:
 
 
 JOB: Final = JobDefinition(
-    JobKind.EXPORT_EVENTS, "Adds the server's events to a table", OPTIONS, run, default_table=DEFAULT_TABLE
+    JobKind.EXPORT_EVENTS, "Exports the server's events to a table", OPTIONS, run, default_table=DEFAULT_TABLE
 )
 
 
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

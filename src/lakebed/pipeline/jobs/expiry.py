@@ -1,7 +1,7 @@
-"""Snapshots that nobody needs any more are given up, and the files go that only they referred to.
+"""Snapshot expiration: removes old snapshots, and the files that only they refer to.
 
-What is kept is decided by the options, by limits that branches and tags carry, and by the table's own properties, which
-are a floor: an option never makes a table keep less than they say.
+What is kept follows from the options, the limits of branches and tags, and the table's properties, which are a lower
+bound: an option never makes a table keep less.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPTIONS: Final = (
-    IntegerOption("min-snapshots-to-keep", "how many of a branch are kept at least; by default 1", 1),
-    IntegerOption("retain-last", "the same by its other name", 1),
-    IntegerOption("max-snapshot-age-ms", "older ones go; by default 5d", 0, OptionUnit.MILLISECONDS),
+    IntegerOption("min-snapshots-to-keep", "minimum number of snapshots kept per branch; by default 1", 1),
+    IntegerOption("retain-last", "alias of min-snapshots-to-keep", 1),
+    IntegerOption("max-snapshot-age-ms", "maximum age of snapshots; by default 5d", 0, OptionUnit.MILLISECONDS),
     IntegerOption(
-        "max-ref-age-ms", "branches and tags of older snapshots go; by default none", 1, OptionUnit.MILLISECONDS
+        "max-ref-age-ms", "maximum age of branches and tags; by default unlimited", 1, OptionUnit.MILLISECONDS
     ),
 )
 
@@ -70,31 +70,31 @@ def run(
 ) -> JobReport:
     """Expire snapshots of a table."""
     now_ms = (clock or SystemClock()).now_ms()
-    draft = ReportBuilder(JobKind.EXPIRE_SNAPSHOTS, table, dry_run=dry_run)
+    report = ReportBuilder(JobKind.EXPIRE_SNAPSHOTS, table, dry_run=dry_run)
     progress.stage("measuring")
-    draft.before = draft.after = measure(spark, table)
+    report.before = report.after = measure(spark, table)
     properties = properties_of(spark, table)
     if not is_gc_enabled(properties):
-        draft.skip("table", f"its property {GC_ENABLED} is false: nothing of it may be removed")
-        return draft.end()
+        report.skip("table", f"property {GC_ENABLED} is false")
+        return report.end()
     limits = _limits(table, options, properties)
     found = _expired(spark, table, limits, now_ms)
     if not found.snapshots and not found.refs:
-        draft.skip(
-            f"{draft.before.snapshots} snapshots",
-            f"none has expired: each is younger than {format_seconds(limits.max_age_ms / 1000)}, one of the last"
-            f" {limits.min_snapshots} of a branch, or named by a branch or tag",
+        report.skip(
+            f"{report.before.snapshots} snapshots",
+            f"none has expired: all are younger than {format_seconds(limits.max_age_ms / 1000)}, one of the last"
+            f" {limits.min_snapshots} of a branch, or referenced by a branch or tag",
         )
-        return draft.end()
-    draft.details["expired-snapshots"] = [str(one) for one in found.snapshots]
-    draft.details["expired-refs"] = [one.name for one in found.refs]
+        return report.end()
+    report.details["expired-snapshots"] = [str(one) for one in found.snapshots]
+    report.details["expired-refs"] = [one.name for one in found.refs]
     if dry_run:
-        draft.skip("files", "how many go with the snapshots is counted when they go")
-        return draft.end()
+        report.skip("files", "counted only when they are removed")
+        return report.end()
     stored = _stored(spark, table)
     if found.refs:
-        progress.stage("giving up branches and tags")
-        _drop_references(table, found.refs, draft)
+        progress.stage("removing branches and tags")
+        _drop_references(table, found.refs, report)
     progress.stage("expiring snapshots")
 
     def attempt() -> Row:
@@ -110,14 +110,14 @@ def run(
 
     done = retry_on_conflict(spark, table, progress, attempt)
     progress.stage("measuring")
-    draft.after = measure(spark, table)
+    report.after = measure(spark, table)
     left = _stored(spark, table)
-    # What is not listed any more was removed: the procedure counts files, and says nothing of their sizes.
-    draft.removed = FileTotals(sum(done[name] or 0 for name in _COUNTS), max(stored - left, 0))
-    draft.saved = draft.removed
-    draft.details |= {name.replace("_", "-"): int(done[name] or 0) for name in _COUNTS}
-    draft.changed = draft.after.snapshots < draft.before.snapshots or bool(found.refs)
-    return draft.end()
+    # The procedure returns numbers of files and no sizes: removed bytes are the difference of the listings.
+    report.removed = FileTotals(sum(done[name] or 0 for name in _COUNTS), max(stored - left, 0))
+    report.saved = report.removed
+    report.details |= {name.replace("_", "-"): int(done[name] or 0) for name in _COUNTS}
+    report.changed = report.after.snapshots < report.before.snapshots or bool(found.refs)
+    return report.end()
 
 
 def _limits(table: CatalogTable, options: Options, properties: dict[str, str]) -> RetentionLimits:
@@ -160,10 +160,10 @@ def _expired(spark: SparkSession, table: CatalogTable, limits: RetentionLimits, 
     )
 
 
-def _drop_references(table: CatalogTable, references: Sequence[SnapshotRef], draft: ReportBuilder) -> None:
-    """Give up names, each only if it is still where it was: whoever wrote to a branch meanwhile keeps it.
+def _drop_references(table: CatalogTable, references: Sequence[SnapshotRef], report: ReportBuilder) -> None:
+    """Remove branches and tags, each only if it was not moved meanwhile.
 
-    By the catalog's own route, because SQL drops a branch wherever it is by then.
+    By the REST catalog, which checks `assert-ref-snapshot-id`: SQL drops a branch wherever it points to.
     """
     ref = table.ref
     at = "/iceberg/v1" + path(ref.warehouse, "namespaces", ref.namespace, "tables", ref.table)
@@ -176,11 +176,11 @@ def _drop_references(table: CatalogTable, references: Sequence[SnapshotRef], dra
             try:
                 connection.call("POST", at, document=document)
             except CommitConflict:
-                draft.skip(f"reference {one.name}", "it was moved meanwhile")
+                report.skip(f"reference {one.name}", "it was moved concurrently")
 
 
 def _stored(spark: SparkSession, table: CatalogTable) -> int:
-    """Bytes of all files that some snapshot refers to."""
+    """Total size of the files that snapshots refer to."""
     (found,) = rows(
         spark,
         "SELECT coalesce(sum(bytes), 0) AS bytes FROM ("
@@ -191,14 +191,9 @@ def _stored(spark: SparkSession, table: CatalogTable) -> int:
 
 
 JOB: Final = JobDefinition(
-    JobKind.EXPIRE_SNAPSHOTS, "Gives up old snapshots, and the files that only they need", OPTIONS, run
+    JobKind.EXPIRE_SNAPSHOTS, "Expires old snapshots, and removes the files that only they refer to", OPTIONS, run
 )
 
 
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

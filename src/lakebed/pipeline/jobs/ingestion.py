@@ -1,10 +1,9 @@
-"""Auto-ingest: files that arrived are added to a table, each exactly once by its event.
+"""Auto-ingest: adds incoming files to a table, each exactly once by its event.
 
-Rows have the event that told of their file, as its deployment and its number there, and the number of the commit that
-added them. A table that was registered from another deployment has rows of events of the same numbers. Before a batch
-is added it is looked up which of its events are in the table already; and it is added only if nobody has committed a
-later batch since: of two jobs at the same time one gives way, and looks again. What the server is told afterwards, that
-the files are in, may be lost without harm.
+Each row has the event of its file (deployment and number) and the number of the commit that added it. A table that was
+registered from another deployment may have rows of equal event numbers. Before a batch is added, its events are looked
+up in the table, and the commit succeeds only if no later batch was committed since: of two concurrent jobs one gets a
+conflict and reads again. The acknowledgement to the server afterwards may be lost without harm.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EVENT: Final = "_event"
-"""The number of the event that told of a row's file."""
+"""The number of the event of a row's file."""
 DEPLOYMENT: Final = "_deployment"
-"""The deployment that the event is of; null in rows of earlier versions."""
+"""The deployment of the event; null in rows of earlier versions."""
 SOURCE: Final = "_source"
 """The file, as `<bucket>/<key>`."""
 BATCH: Final = "_ingest"
@@ -42,52 +41,52 @@ BATCH: Final = "_ingest"
 OWN: Final = {EVENT: "BIGINT", SOURCE: "STRING", BATCH: "BIGINT", DEPLOYMENT: "STRING"}
 
 LAST_BATCH: Final = "lakebed.ingest"
-"""In a snapshot's summary: the number of the commit."""
+"""Snapshot property: the number of the commit."""
 
 DEFAULT_FILES: Final = 500
 DEFAULT_BYTES: Final = 256 * 1024 * 1024
 _PAGE: Final = 1000
 
 OPTIONS: Final = (
-    IntegerOption("batch-limit", f"files of a commit at most; by default {DEFAULT_FILES}", 1),
+    IntegerOption("batch-limit", f"maximum number of files per commit; by default {DEFAULT_FILES}", 1),
     IntegerOption(
-        "batch-bytes", "bytes of the files of a commit, beyond the first; by default 256 MiB", 1, OptionUnit.BYTES
+        "batch-bytes", "maximum size of the files of a commit with several; by default 256 MiB", 1, OptionUnit.BYTES
     ),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
-    """Add what arrived, batch by batch, until nothing is left."""
-    draft = ReportBuilder(JobKind.INGEST, table, dry_run=dry_run)
+    """Add pending files batch by batch until none is left."""
+    report = ReportBuilder(JobKind.INGEST, table, dry_run=dry_run)
     most_files = options.number("batch-limit") or DEFAULT_FILES
     most_bytes = options.number("batch-bytes") or DEFAULT_BYTES
     made: list[int] = []
     with LakebedClient(access=table.access) as client:
         while True:
-            progress.stage("looking for files")
+            progress.stage("listing pending files")
             waiting = client.arrivals.list(table.ref, limit=_PAGE)
             if dry_run:
-                draft.read = FileTotals(len(waiting), sum(one.bytes for one in waiting))
-                return draft.end()
+                report.read = FileTotals(len(waiting), sum(one.bytes for one in waiting))
+                return report.end()
             if not waiting:
                 break
             batch = first_of(waiting, most_files, most_bytes)
             progress.stage(f"adding {len(batch)} files")
-            snapshot = _Ingest(spark, table, client, batch, draft).add(progress)
+            snapshot = _Ingest(spark, table, client, batch, report).add(progress)
             client.arrivals.take(table.ref, [one.event for one in batch])
             if snapshot is not None:
                 made.append(snapshot)
-    draft.snapshots = made
-    draft.changed = bool(made)
+    report.snapshots = made
+    report.changed = bool(made)
     if made:
-        draft.after = measure(spark, table)
-    elif not draft.read.files:
-        draft.skip("files", "none has arrived that is not in the table")
-    return draft.end()
+        report.after = measure(spark, table)
+    elif not report.read.files:
+        report.skip("files", "no pending files")
+    return report.end()
 
 
 def first_of(waiting: Sequence[PendingFile], most_files: int, most_bytes: int) -> list[PendingFile]:
-    """As many as go into one commit, and at least one."""
+    """The files of the next commit: at least one."""
     batch: list[PendingFile] = []
     size = 0
     for one in waiting[:most_files]:
@@ -99,7 +98,7 @@ def first_of(waiting: Sequence[PendingFile], most_files: int, most_bytes: int) -
 
 
 class _Ingest:
-    """One batch of files. Read once, however often its commit gives way."""
+    """One batch of files. Files are read once, even if the commit is retried."""
 
     def __init__(
         self,
@@ -107,30 +106,30 @@ class _Ingest:
         table: CatalogTable,
         client: LakebedClient,
         batch: Sequence[PendingFile],
-        draft: ReportBuilder,
+        report: ReportBuilder,
     ) -> None:
         self._spark = spark
         self._table = table
         self._client = client
         self._batch = batch
-        self._draft = draft
+        self._draft = report
         self._read: dict[int, pa.Table] = {}
-        self._given_up: set[int] = set()
+        self._unusable: set[int] = set()
 
     def add(self, progress: Progress) -> int | None:
-        """Add what is not in the table, which is made if need be; the snapshot, if there is one."""
+        """Add the files that are not in the table, which is created if missing; the snapshot id, if any."""
         spark, table = self._spark, self._table
         if not spark.catalog.tableExists(table.sql):
             first = next((found for one in self._batch if (found := self._file(one, None)) is not None), None)
             if first is None:
                 return None
             _create(spark, table, first.schema)
-        _see_to_columns(spark, table)
+        _add_columns(spark, table)
         return retry_on_conflict(spark, table, progress, self._add)
 
     def _add(self) -> int | None:
         spark, table = self._spark, self._table
-        # Before anything is looked up: what is committed in between is then found to be in the way.
+        # Read before the lookups, so that a commit in between causes a conflict.
         snapshot = current_snapshot(spark, table)
         done = _in_table(spark, table, self._batch)
         schema = arrow_schema_of([field for field in spark.table(table.sql).schema.fields if field.name not in OWN])
@@ -142,7 +141,7 @@ class _Ingest:
                 try:
                     files.append((one, fit_columns(found, schema)))
                 except UnreadableFile as error:
-                    self._give_up(one, str(error))
+                    self._report_unusable(one, str(error))
         if not files:
             return None
         _commit(spark, table, files, last_batch(spark, table) + 1, snapshot)
@@ -152,39 +151,39 @@ class _Ingest:
         return current_snapshot(spark, table)
 
     def _file(self, one: PendingFile, schema: pa.Schema | None) -> pa.Table | None:
-        """What is in a file; None if it is no more what it was, or cannot be read, of which the report tells."""
-        if one.event in self._given_up:
+        """The content of a file; None if it was replaced, removed, or is unreadable, which is reported."""
+        if one.event in self._unusable:
             return None
         if one.event not in self._read:
             try:
                 body = self._client.objects.read(one.source, one.bytes, etag=one.etag, version=one.version)
                 self._read[one.event] = read_file(body, one.format, schema)
             except NotFound:
-                self._given_up.add(one.event)
-                self._draft.skip(one.source, "it is gone")
+                self._unusable.add(one.event)
+                self._draft.skip(one.source, "the file was removed")
             except PreconditionFailed:
-                self._given_up.add(one.event)
-                self._draft.skip(one.source, "it was replaced, and what replaced it has an event of its own")
+                self._unusable.add(one.event)
+                self._draft.skip(one.source, "the file was replaced; the replacement has its own event")
             except UnreadableFile as error:
-                self._give_up(one, str(error))
+                self._report_unusable(one, str(error))
         return self._read.get(one.event)
 
-    def _give_up(self, one: PendingFile, why: str) -> None:
-        """One bad file keeps no good one from the table."""
-        if one.event not in self._given_up:
-            self._given_up.add(one.event)
-            self._draft.find(one.source, "unreadable", f"event {one.event}: {why}")
+    def _report_unusable(self, one: PendingFile, reason: str) -> None:
+        """Report an unusable file, and continue with the others."""
+        if one.event not in self._unusable:
+            self._unusable.add(one.event)
+            self._draft.find(one.source, "unreadable", f"event {one.event}: {reason}")
 
 
 def last_batch(spark: SparkSession, table: CatalogTable) -> int:
-    """The number of the last commit, as rows and snapshots say, whichever is later."""
+    """The number of the last commit: the larger of the newest row's and the newest snapshot's."""
     (found,) = rows(spark, f"SELECT max({BATCH}) AS number FROM {table.sql}")
     told = rows(spark, f"SELECT summary['{LAST_BATCH}'] AS number FROM {table.inside('snapshots')}")
     return max([int(found["number"] or 0), *(int(row["number"]) for row in told if row["number"])])
 
 
-def _see_to_columns(spark: SparkSession, table: CatalogTable) -> None:
-    """Add the columns that a table lacks, unless it has rows of which nothing tells what files they are from."""
+def _add_columns(spark: SparkSession, table: CatalogTable) -> None:
+    """Add missing columns of this job, unless the table has rows whose files are unknown."""
     there = {field.name for field in spark.table(table.sql).schema.fields}
     missing = [f"{name} {kind}" for name, kind in OWN.items() if name not in there]
     if not missing:
@@ -192,15 +191,15 @@ def _see_to_columns(spark: SparkSession, table: CatalogTable) -> None:
     is_of_earlier_version = missing == [f"{DEPLOYMENT} {OWN[DEPLOYMENT]}"]
     if not is_of_earlier_version and current_snapshot(spark, table) is not None:
         raise InvalidInput(
-            f"the table has rows, and not the columns that tell which files are in it: name another, which is made of"
-            f" the first file, or one without rows. table={table} missing={', '.join(missing)}",
+            f"the table has rows of unknown files; choose a new table, or one without rows. table={table}"
+            f" missing={', '.join(missing)}",
             argument="table",
         )
     spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(missing)})")
 
 
 def _in_table(spark: SparkSession, table: CatalogTable, batch: Iterable[PendingFile]) -> set[int]:
-    """The events of a batch whose files are in the table."""
+    """The events of a batch whose files are in the table already."""
     wanted = ", ".join(str(one.event) for one in batch)
     columns = f"{EVENT}, {DEPLOYMENT}, {SOURCE}"
     found = {
@@ -211,17 +210,17 @@ def _in_table(spark: SparkSession, table: CatalogTable, batch: Iterable[PendingF
     return {
         one.event
         for one in batch
-        # Rows of earlier versions do not tell the deployment: there, it is the same event if it told of the same file.
+        # Rows of earlier versions lack the deployment: an event with the same file is the same event.
         if (one.event, one.deployment) in of_events or (one.event, None, one.source) in found
     }
 
 
 def _create(spark: SparkSession, table: CatalogTable, schema: pa.Schema) -> None:
-    """Make the table of a file's columns, unless somebody was first: then theirs hold."""
+    """Create the table with a file's columns, unless it was created concurrently."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_type
 
-    # A column without any value in the first file may come to have texts.
+    # A column without values in the first file may have text in later ones.
     kinds = {
         field.name: "STRING" if pa.types.is_null(field.type) else from_arrow_type(field.type).simpleString()
         for field in schema
@@ -259,18 +258,13 @@ def _commit(
     )
     if snapshot is not None:
         writer = writer.option("validate-from-snapshot-id", str(snapshot))
-    # In place of all later batches. There are none, or the commit fails: that is what an overwrite asks the catalog
-    # for, and an append does not.
+    # An overwrite of all later batches, of which there are none: unlike an append, it makes the catalog check for
+    # concurrent writes.
     writer.overwrite(col(BATCH) >= number)
 
 
-JOB: Final = JobDefinition(JobKind.INGEST, "Adds files that arrived to a table, each once", OPTIONS, run)
-
-
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
+JOB: Final = JobDefinition(JobKind.INGEST, "Adds incoming files to a table, each exactly once", OPTIONS, run)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

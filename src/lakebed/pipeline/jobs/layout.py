@@ -1,8 +1,7 @@
-"""A table's layout, applied to what was written before it: files of older partition specs are rewritten to the current
-one, sorted as the table says.
+"""Layout rewrite: rewrites files of older partition specs to the current spec and sort order.
 
-Files of the current spec are left alone. Groups of files are rewritten and committed one after the other: a conflict
-costs a group, and what was committed stays.
+Files of the current spec are not touched. Groups of files are rewritten and committed one after the other: a conflict
+costs one group, and earlier commits stay.
 """
 
 from __future__ import annotations
@@ -34,19 +33,17 @@ TARGET_SIZE_PROPERTY: Final = "write.target-file-size-bytes"
 DEFAULT_TARGET_BYTES: Final = 512 * 1024 * 1024
 
 OPTIONS: Final = (
-    IntegerOption("target-file-size-bytes", "the size aimed at; the table's own if left out", 1, OptionUnit.BYTES),
-    IntegerOption(
-        "max-file-group-size-bytes", "how much is rewritten by a commit; by default 10GiB", 1, OptionUnit.BYTES
-    ),
+    IntegerOption("target-file-size-bytes", "target file size; by default the table's", 1, OptionUnit.BYTES),
+    IntegerOption("max-file-group-size-bytes", "maximum size of a commit; by default 10GiB", 1, OptionUnit.BYTES),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Rewrite files of older partition specs."""
-    draft = ReportBuilder(JobKind.REWRITE_LAYOUT, table, dry_run=dry_run)
+    report = ReportBuilder(JobKind.REWRITE_LAYOUT, table, dry_run=dry_run)
     loaded = load_table(spark, table, PURPOSE)
     progress.stage("measuring")
-    draft.before = draft.after = before = measure(spark, table)
+    report.before = report.after = before = measure(spark, table)
     spec_id = int(loaded.spec().specId())
     (old,) = rows(
         spark,
@@ -54,11 +51,11 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         f" FROM {table.inside('data_files')} WHERE spec_id <> {spec_id}",
     )
     if not old["files"]:
-        draft.skip(f"{before.data_files} data files", f"all are of partition spec {spec_id}, which is the current one")
-        return draft.end()
+        report.skip(f"{before.data_files} data files", f"all have the current partition spec {spec_id}")
+        return report.end()
     if dry_run:
-        draft.read = FileTotals(old["files"], old["bytes"], old["n"])
-        return draft.end()
+        report.read = FileTotals(old["files"], old["bytes"], old["n"])
+        return report.end()
     group_bytes = options.number("max-file-group-size-bytes") or DEFAULT_GROUP_BYTES
     target_bytes = options.number("target-file-size-bytes")
     made: list[int] = []
@@ -66,24 +63,24 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     while True:
         progress.stage(f"rewriting files of older partition specs ({len(rewritten)} of {old['files']})")
         done = retry_on_conflict(
-            spark, table, progress, lambda: _rewrite_group(spark, table, group_bytes, target_bytes, draft)
+            spark, table, progress, lambda: _rewrite_group(spark, table, group_bytes, target_bytes, report)
         )
         if done is None:
             break
         snapshot, paths = done
         made.append(snapshot)
         rewritten |= paths
-    draft.after = measure(spark, table)
-    draft.snapshots = made
-    draft.changed = bool(made)
-    draft.saved = FileTotals(draft.read.files - draft.wrote.files, max(draft.read.bytes - draft.wrote.bytes, 0))
-    return draft.end()
+    report.after = measure(spark, table)
+    report.snapshots = made
+    report.changed = bool(made)
+    report.saved = FileTotals(report.read.files - report.wrote.files, max(report.read.bytes - report.wrote.bytes, 0))
+    return report.end()
 
 
 def _rewrite_group(
-    spark: SparkSession, table: CatalogTable, group_bytes: int, target_bytes: int | None, draft: ReportBuilder
+    spark: SparkSession, table: CatalogTable, group_bytes: int, target_bytes: int | None, report: ReportBuilder
 ) -> tuple[int, set[str]] | None:
-    """Rewrite some of the files that are left; the snapshot that was committed and the files. None if none is left."""
+    """Rewrite the next group; its snapshot and files. None if no file is left."""
     loaded = load_table(spark, table, PURPOSE)
     current = loaded.currentSnapshot()
     if current is None:
@@ -92,8 +89,8 @@ def _rewrite_group(
     if not group:
         return None
     outcome = rewrite_files(spark, loaded, group, target_bytes or _target_bytes(loaded))
-    draft.read += outcome.read
-    draft.wrote += outcome.wrote
+    report.read += outcome.read
+    report.wrote += outcome.wrote
     return outcome.snapshot, outcome.paths
 
 
@@ -120,10 +117,5 @@ JOB: Final = JobDefinition(
 )
 
 
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

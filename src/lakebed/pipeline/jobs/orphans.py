@@ -1,7 +1,7 @@
-"""Files in a table's directories that nothing of the table refers to are removed, when they are old enough.
+"""Orphan file removal: removes old files in a table's directories that its metadata does not refer to.
 
-Old enough means older than any writer takes from its first file to its commit: what was just written looks the same as
-what was left behind. Hence a window of a day at least, unless somebody says that nobody writes.
+Files must be older than any write takes from its first file to its commit, because uncommitted files look like orphans.
+The minimum age is therefore a day, unless `allow-young` states that the table has no writers.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ DAY_MS: Final = 86_400_000
 DEFAULT_AGE_MS: Final = 3 * DAY_MS
 
 _NAMED: Final = 100
-"""How many of the files a report names."""
+"""Maximum number of files named in a report."""
 
 OPTIONS: Final = (
-    IntegerOption("older-than-ms", "how old a file is at least; by default 3d", 0, OptionUnit.MILLISECONDS),
-    BooleanOption("allow-young", "let older-than-ms be less than a day: nobody may be writing to the table"),
-    ListOption("locations", "directories of the table to look in; by default all of them"),
+    IntegerOption("older-than-ms", "minimum age of files; by default 3d", 0, OptionUnit.MILLISECONDS),
+    BooleanOption("allow-young", "allow older-than-ms below a day; only for tables without writers"),
+    ListOption("locations", "directories of the table; by default all"),
     TextOption(
         "prefix-mismatch-mode",
-        "what to do with files whose scheme or bucket is spelled otherwise than in the metadata; by default error",
+        "handling of files whose scheme or authority differs from the metadata; by default error",
         choices=("error", "ignore", "delete"),
     ),
-    IntegerOption("max-delete", "leave all of them where there are more than so many", 1),
+    IntegerOption("max-delete", "remove nothing if there are more orphans than this", 1),
 )
 
 
@@ -60,49 +60,49 @@ def run(
 ) -> JobReport:
     """Remove the orphans of a table."""
     age_ms = window(options)
-    draft = ReportBuilder(JobKind.REMOVE_ORPHANS, table, dry_run=dry_run)
+    report = ReportBuilder(JobKind.REMOVE_ORPHANS, table, dry_run=dry_run)
     progress.stage("measuring")
-    draft.before = draft.after = measure(spark, table)
+    report.before = report.after = measure(spark, table)
     if not is_gc_enabled(properties_of(spark, table)):
-        draft.skip("table", f"its property {GC_ENABLED} is false: nothing of it may be removed")
-        return draft.end()
-    # Of the moment before the first look: a file that is written while this runs is too young in any case.
+        report.skip("table", f"property {GC_ENABLED} is false")
+        return report.end()
+    # Taken before the listing: files written during the job are too young in any case.
     older_than_ms = (clock or SystemClock()).now_ms() - age_ms
     locations = _locations(spark, table, options)
     sizes: dict[str, int] = {}
     if has_java(spark):
         progress.stage("listing files")
         sizes = {file.path: file.bytes for location in locations for file in list_files(spark, table, location)}
-        draft.read = FileTotals(len(sizes), sum(sizes.values()))
+        report.read = FileTotals(len(sizes), sum(sizes.values()))
     limit = options.number("max-delete")
     if dry_run or limit is not None:
-        progress.stage("looking for orphans")
-        found = _call(spark, table, options, locations, older_than_ms, only_look=True)
+        progress.stage("searching for orphans")
+        found = _call(spark, table, options, locations, older_than_ms, dry_run=True)
         if limit is not None and len(found) > limit:
-            draft.skip(f"{len(found)} orphans", f"more than max-delete={limit}: look at them first, in a dry run")
+            report.skip(f"{len(found)} orphans", f"more than max-delete={limit}; review them with a dry run")
         if dry_run or (limit is not None and len(found) > limit):
-            _tell(draft, found, sizes)
-            draft.removed = draft.removed if dry_run else FileTotals()
-            return draft.end()
+            _report_orphans(report, found, sizes)
+            report.removed = report.removed if dry_run else FileTotals()
+            return report.end()
     progress.stage("removing orphans")
-    found = _call(spark, table, options, locations, older_than_ms, only_look=False)
-    _tell(draft, found, sizes)
-    draft.saved = draft.removed
-    draft.changed = bool(found)
+    found = _call(spark, table, options, locations, older_than_ms, dry_run=False)
+    _report_orphans(report, found, sizes)
+    report.saved = report.removed
+    report.changed = bool(found)
     if not found:
-        draft.skip("files", f"each is referred to, or younger than {format_seconds(age_ms / 1000)}")
-    return draft.end()
+        report.skip("files", f"all are referred to, or younger than {format_seconds(age_ms / 1000)}")
+    return report.end()
 
 
 def window(options: Options) -> int:
-    """How old files are at least. Raises InvalidInput for less than a day, unless that is allowed."""
+    """The minimum age of files. Raises InvalidInput for less than a day without `allow-young`."""
     age_ms = options.number("older-than-ms")
     if age_ms is None:
         return DEFAULT_AGE_MS
     if age_ms < DAY_MS and not options.switch("allow-young"):
         raise InvalidInput(
-            "files of less than a day may belong to a commit that is still to come: give 24h or more, or allow-young if"
-            f" nobody writes to the table. older-than-ms={age_ms}",
+            "files younger than a day may belong to a pending commit; use 24h or more, or allow-young for a table"
+            f" without writers. older-than-ms={age_ms}",
             argument="older-than-ms",
         )
     return age_ms
@@ -115,7 +115,7 @@ def _locations(spark: SparkSession, table: CatalogTable, options: Options) -> li
         return own
     for location in asked:
         if not any(is_inside(location, directory) for directory in own):
-            # What lies around them may be another table, every file of which would be taken for an orphan.
+            # Outside of them may be other tables, whose files would all count as orphans.
             raise InvalidInput(
                 f"not a directory of the table. location={location} directories={','.join(own)}", argument="locations"
             )
@@ -129,13 +129,13 @@ def _call(
     locations: Sequence[str],
     older_than_ms: int,
     *,
-    only_look: bool,
+    dry_run: bool,
 ) -> list[str]:
     mode = options.text("prefix-mismatch-mode")
     found: set[str] = set()
     for location in locations:
         if options.switch("allow-young"):
-            found |= set(_act(spark, table, location, older_than_ms, mode, only_look=only_look))
+            found |= set(_act(spark, table, location, older_than_ms, mode, dry_run=dry_run))
         else:
             found |= {
                 row["orphan_file_location"]
@@ -145,9 +145,9 @@ def _call(
                     "remove_orphan_files",
                     older_than=TimestampArgument(older_than_ms),
                     location=location,
-                    dry_run=only_look,
+                    dry_run=dry_run,
                     prefix_mismatch_mode=mode,
-                    # By the table's own keys, which Hadoop's listing does not have.
+                    # Listed with the table's vended credentials, which Hadoop's listing lacks.
                     prefix_listing=True,
                 )
             }
@@ -155,10 +155,10 @@ def _call(
 
 
 def _act(
-    spark: SparkSession, table: CatalogTable, location: str, older_than_ms: int, mode: str | None, *, only_look: bool
+    spark: SparkSession, table: CatalogTable, location: str, older_than_ms: int, mode: str | None, *, dry_run: bool
 ) -> list[str]:
-    """The same by the action behind the procedure, which itself refuses windows of less than a day."""
-    purpose = "removing orphans of less than a day"
+    """Call Iceberg's action directly: the procedure refuses an age below a day."""
+    purpose = "removing orphans younger than a day"
     java = java_of(spark, purpose)
     action = (
         java.org.apache.iceberg.spark.actions.SparkActions.get()
@@ -170,27 +170,24 @@ def _act(
     if mode is not None:
         modes = java.org.apache.iceberg.actions.DeleteOrphanFiles.PrefixMismatchMode
         action = action.prefixMismatchMode(modes.fromString(mode))
-    if only_look:
-        action = action.deleteWith(consumer_of(spark, _leave))
+    if dry_run:
+        action = action.deleteWith(consumer_of(spark, _keep))
     return [str(path) for path in each(action.execute().orphanFileLocations())]
 
 
-def _leave(_: object) -> None:
-    """What is done with an orphan that is only looked for."""
+def _keep(_: object) -> None:
+    """The delete function of a dry run."""
 
 
-def _tell(draft: ReportBuilder, found: Sequence[str], sizes: dict[str, int]) -> None:
-    draft.removed = FileTotals(len(found), sum(sizes.get(path, 0) for path in found))
-    draft.details["orphans"] = list(found[:_NAMED])
+def _report_orphans(report: ReportBuilder, found: Sequence[str], sizes: dict[str, int]) -> None:
+    report.removed = FileTotals(len(found), sum(sizes.get(path, 0) for path in found))
+    report.details["orphans"] = list(found[:_NAMED])
 
 
-JOB: Final = JobDefinition(JobKind.REMOVE_ORPHANS, "Removes files that nothing of the table refers to", OPTIONS, run)
-
-
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
+JOB: Final = JobDefinition(
+    JobKind.REMOVE_ORPHANS, "Removes files that the table's metadata does not refer to", OPTIONS, run
+)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

@@ -1,8 +1,7 @@
-"""Filtered, masked copies of tables, for those whom policies show a part of them.
+"""Restricted copies: filtered and masked copies of tables for restricted principals (ADR 22).
 
-The server makes a copy as a table without rows and says in its properties what is to be selected, of which snapshot;
-this job fills it. It is filled by one commit in place of all that it may hold, so that two workers at it come to the
-same rows as one.
+The server creates a copy without rows, and its properties state what to select from which snapshot. This job fills it
+in one overwriting commit, so that two concurrent workers produce the same rows as one.
 """
 
 from __future__ import annotations
@@ -25,48 +24,43 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
-    """Fill a copy."""
-    draft = ReportBuilder(JobKind.COPY_RESTRICTED, table, dry_run=dry_run)
-    order = _order(spark, table)
+    """Fill a restricted copy."""
+    report = ReportBuilder(JobKind.COPY_RESTRICTED, table, dry_run=dry_run)
+    spec = _copy_spec(spark, table)
     if current_snapshot(spark, table) is not None:
-        draft.skip("copy", "it has its rows already")
-        return draft.end()
+        report.skip("copy", "it is filled already")
+        return report.end()
     if dry_run:
-        return draft.end()
+        return report.end()
     from pyspark.sql.functions import lit
 
-    progress.stage("copying what is shown")
-    source = quoted_name(table.catalog, *order.namespace, order.table)
+    progress.stage("copying rows")
+    source = quoted_name(table.catalog, *spec.namespace, spec.table)
     selected = spark.sql(
-        # The columns and the condition are the server's own words: it has quoted what is not.
-        f"SELECT {', '.join(order.columns)} FROM {source} VERSION AS OF {order.snapshot:d} WHERE {order.condition}"
+        # Columns and condition are SQL of the server, which has quoted all names and values.
+        f"SELECT {', '.join(spec.columns)} FROM {source} VERSION AS OF {spec.snapshot:d} WHERE {spec.condition}"
     )
     selected.writeTo(table.sql).overwrite(lit(True))
-    draft.after = after = measure(spark, table)
-    draft.wrote = FileTotals(after.data_files, after.data_bytes, after.rows)
-    draft.snapshots = () if after.snapshot is None else (after.snapshot,)
-    draft.changed = True
-    return draft.end()
+    report.after = after = measure(spark, table)
+    report.wrote = FileTotals(after.data_files, after.data_bytes, after.rows)
+    report.snapshots = () if after.snapshot is None else (after.snapshot,)
+    report.changed = True
+    return report.end()
 
 
-def _order(spark: SparkSession, table: CatalogTable) -> CopySpec:
-    """What the copy says it is made of. Raises InvalidInput for a table that is no copy."""
+def _copy_spec(spark: SparkSession, table: CatalogTable) -> CopySpec:
+    """The copy's specification. Raises InvalidInput for other tables."""
     text = properties_of(spark, table).get(COPY_PROPERTY)
     if text is None:
-        raise InvalidInput(f"the table is not one of the server's copies. table={table}", argument="table")
+        raise InvalidInput(f"not a restricted copy. table={table}", argument="table")
     try:
         return decode_copy(text)
     except ValueError as error:
-        raise InvalidInput(f"the copy does not say what it is made of: {error}. table={table}") from error
+        raise InvalidInput(f"unreadable specification of a restricted copy: {error}. table={table}") from error
 
 
-JOB: Final = JobDefinition(JobKind.COPY_RESTRICTED, "Fills a copy of what some see of a table", (), run)
-
-
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
+JOB: Final = JobDefinition(JobKind.COPY_RESTRICTED, "Fills a restricted copy of a table", (), run)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

@@ -1,4 +1,4 @@
-"""Statistics for planners: how many distinct values columns have, and what each partition holds."""
+"""Statistics for query planners: distinct values per column, and partition statistics."""
 
 from __future__ import annotations
 
@@ -22,67 +22,65 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPTIONS: Final = (
-    ListOption("columns", "whose distinct values are counted; by default all that have such"),
-    BooleanOption(
-        "partition-statistics", "also compute what each partition holds; by default of tables that have partitions"
-    ),
+    ListOption("columns", "columns whose distinct values are counted; by default all supported"),
+    BooleanOption("partition-statistics", "compute partition statistics; by default for partitioned tables"),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Compute a table's statistics."""
-    draft = ReportBuilder(JobKind.COMPUTE_STATISTICS, table, dry_run=dry_run)
+    report = ReportBuilder(JobKind.COMPUTE_STATISTICS, table, dry_run=dry_run)
     progress.stage("measuring")
-    draft.before = draft.after = before = measure(spark, table)
+    report.before = report.after = before = measure(spark, table)
     if before.snapshot is None:
-        draft.skip("table", "nothing was written to it yet")
-        return draft.end()
+        report.skip("table", "the table is empty")
+        return report.end()
     columns = options.names("columns")
     has_columns, has_partitions, is_partitioned = _known(spark, table, before.snapshot, columns)
     wants_partitions = options.switch("partition-statistics", is_partitioned)
     if has_columns:
-        draft.skip("statistics of columns", f"snapshot {before.snapshot} has them")
+        report.skip("column statistics", f"snapshot {before.snapshot} has them")
     if not wants_partitions or not is_partitioned:
-        draft.skip("statistics of partitions", "not asked for" if is_partitioned else "the table has no partitions")
+        report.skip("partition statistics", "not requested" if is_partitioned else "the table is not partitioned")
     elif has_partitions:
-        draft.skip("statistics of partitions", f"snapshot {before.snapshot} has them")
+        report.skip("partition statistics", f"snapshot {before.snapshot} has them")
     does_columns, does_partitions = not has_columns, wants_partitions and is_partitioned and not has_partitions
     if does_columns:
-        draft.read = FileTotals(before.data_files, before.data_bytes, before.rows)
+        report.read = FileTotals(before.data_files, before.data_bytes, before.rows)
     if dry_run:
-        draft.wrote = FileTotals(does_columns + does_partitions)
-        return draft.end()
+        report.wrote = FileTotals(does_columns + does_partitions)
+        return report.end()
     if does_columns:
         progress.stage("counting distinct values")
         done = retry_on_conflict(
             spark, table, progress, lambda: call(spark, table, "compute_table_stats", columns=columns or None)
         )
-        _tell(draft, "statistics-file", done)
+        _report_file(report, "statistics-file", done)
     if does_partitions:
-        progress.stage("computing statistics of partitions")
+        progress.stage("computing partition statistics")
         done = retry_on_conflict(spark, table, progress, lambda: call(spark, table, "compute_partition_stats"))
-        _tell(draft, "partition-statistics-file", done)
-    draft.changed = draft.wrote.files > 0
-    return draft.end()
+        _report_file(report, "partition-statistics-file", done)
+    report.changed = report.wrote.files > 0
+    return report.end()
 
 
-def _tell(draft: ReportBuilder, name: str, done: list[dict[str, Any]]) -> None:  # Any: rows
+def _report_file(report: ReportBuilder, name: str, done: list[dict[str, Any]]) -> None:  # Any: rows
     written = next((row[name.replace("-", "_")] for row in done), None)
     if written:
-        draft.details[name] = written
-        draft.wrote += FileTotals(1)
+        report.details[name] = written
+        report.wrote += FileTotals(1)
 
 
 def _known(
     spark: SparkSession, table: CatalogTable, snapshot: int, columns: list[str] | None
 ) -> tuple[bool, bool, bool]:
-    """Whether the snapshot has statistics of the columns, of its partitions; whether the table has partitions.
+    """Whether the snapshot has column statistics and partition statistics, and whether the table is partitioned.
 
-    Over Spark Connect statistics are not to be seen: they are computed again.
+    Statistics are not visible over Spark Connect, where they are computed again.
     """
     if not has_java(spark):
         return False, False, "partition" in spark.table(table.inside("partitions")).columns
-    loaded = load_table(spark, table, "looking for statistics")
+    loaded = load_table(spark, table, "reading statistics")
     schema = loaded.schema()
     counted: set[str] = set()
     has_any = False
@@ -96,13 +94,8 @@ def _known(
     return has_columns, has_partitions, bool(loaded.spec().isPartitioned())
 
 
-JOB: Final = JobDefinition(JobKind.COMPUTE_STATISTICS, "Computes statistics for planners", OPTIONS, run)
-
-
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
+JOB: Final = JobDefinition(JobKind.COMPUTE_STATISTICS, "Computes statistics for query planners", OPTIONS, run)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

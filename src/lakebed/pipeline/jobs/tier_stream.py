@@ -59,7 +59,7 @@ OPTIONS: Final = (
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Add all that is in the stream by now."""
-    draft = ReportBuilder(JobKind.TIER_STREAM, table, dry_run=dry_run)
+    report = ReportBuilder(JobKind.TIER_STREAM, table, dry_run=dry_run)
     database, name = stream_of(table, options.text("stream"))
     access = stream_access(table.access, options.text("streams"))
     with access.connect() as client:
@@ -69,19 +69,19 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         is_there = spark.catalog.tableExists(table.sql)
         if dry_run and not is_there:
             ends = list_offsets(client, source, LATEST)
-            draft.read = FileTotals(rows=sum(span.count for span in plan_spans({}, {}, ends)))
-            draft.skip("table", "it is not there yet, and would be made")
-            return draft.end()
-        tiering = _Tiering(spark, table, access, client, source, draft)
+            report.read = FileTotals(rows=sum(span.count for span in plan_spans({}, {}, ends)))
+            report.skip("table", "it is not there yet, and would be made")
+            return report.end()
+        tiering = _Tiering(spark, table, access, client, source, report)
         if not dry_run:
             tiering.see_to_table(is_there=is_there)
         made = retry_on_conflict(spark, table, progress, lambda: tiering.round(progress))
     if made is not None:
-        draft.snapshots = [made]
-        draft.changed = True
-    elif not draft.read.rows:
-        draft.skip("stream", "nothing is in it that is not in the table")
-    return draft.end()
+        report.snapshots = [made]
+        report.changed = True
+    elif not report.read.rows:
+        report.skip("stream", "nothing is in it that is not in the table")
+    return report.end()
 
 
 def stream_of(table: CatalogTable, given: str | None) -> tuple[str, str]:
@@ -102,7 +102,7 @@ class _Tiering:
         access: StreamAccess,
         client: StreamClient,
         source: TableInfo,
-        draft: ReportBuilder,
+        report: ReportBuilder,
     ) -> None:
         self._spark = spark
         self._table = table
@@ -110,7 +110,7 @@ class _Tiering:
         self._client = client
         self._lake = LakeTieringClient(client)
         self._source = source
-        self._draft = draft
+        self._draft = report
 
     def see_to_table(self, *, is_there: bool) -> None:
         """Have a table with all columns of the stream. Raises InvalidInput for one that is something else."""
@@ -269,10 +269,5 @@ JOB: Final = JobDefinition(
 )
 
 
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

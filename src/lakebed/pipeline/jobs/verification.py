@@ -1,8 +1,7 @@
-"""Verification: a table is what its metadata says. It changes nothing.
+"""Verification: checks a table against its metadata, without changing it.
 
-Every file that the metadata refers to is there with its size; with `rows`, each data file has the rows that its
-manifest counts; with `checksums`, every value of every row can be read, and the rows come to a sum that two tables with
-the same rows have in common, whatever files they are in.
+Every referenced file exists with its size. With `rows`, each data file has the row count of its manifest entry. With
+`checksums`, every value is read, and the report has a checksum of the rows that does not depend on their files.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ MISSING, SIZE, ROWS, UNREADABLE = "missing", "size", "rows", "unreadable"
 
 OPTIONS: Final = (
     BooleanOption("rows", "count the rows of every data file; by default true"),
-    BooleanOption("checksums", "read every value, and sum the rows up"),
-    BooleanOption("all-snapshots", "look for the files of every snapshot, not of the current one alone"),
+    BooleanOption("checksums", "read every value, and compute a checksum of the rows"),
+    BooleanOption("all-snapshots", "check the files of all snapshots, not only of the current one"),
 )
 
 _KINDS: Final = {0: "data file", 1: "position delete file", 2: "equality delete file"}
@@ -49,81 +48,83 @@ class ReferencedFile:
 
     path: str
     bytes: int | None
-    """None if the metadata does not say."""
+    """None if the metadata does not record it."""
     kind: str
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
-    """Verify a table. A dry run does the same: nothing is changed in any case. Raises NotSupported."""
-    draft = ReportBuilder(JobKind.VERIFY, table, dry_run=dry_run)
+    """Verify a table, with or without `dry_run`. Raises NotSupported."""
+    report = ReportBuilder(JobKind.VERIFY, table, dry_run=dry_run)
     loaded = load_table(spark, table, PURPOSE)
     current = loaded.currentSnapshot()
     snapshot = int(current.snapshotId()) if current is not None else None
-    progress.stage("looking for files")
-    all_files_are_there = _look_for_files(spark, table, loaded, snapshot, options, draft)
+    progress.stage("checking files")
+    is_complete = _check_files(spark, table, loaded, snapshot, options, report)
     reads_values = options.switch("checksums")
-    if not all_files_are_there:
-        draft.skip("rows", "files are missing or cut off: bring them back, then the rest can be read")
-        return draft.end()
+    if not is_complete:
+        report.skip("rows", "files are missing or truncated; restore them and verify again")
+        return report.end()
     progress.stage("measuring")
-    draft.before = draft.after = measure(spark, table)
+    report.before = report.after = measure(spark, table)
     if snapshot is None:
-        draft.skip("rows", "nothing was written to the table yet")
+        report.skip("rows", "the table is empty")
     elif not options.switch("rows", True) and not reads_values:
-        draft.skip("rows", "not asked for")
-    elif _deletes_are_well(spark, table, snapshot, draft, progress):
-        _check_rows(spark, table, loaded, snapshot, draft, progress, reads_values=reads_values)
-    return draft.end()
+        report.skip("rows", "not requested")
+    elif _check_deletes(spark, table, snapshot, report, progress):
+        _check_rows(spark, table, loaded, snapshot, report, progress, reads_values=reads_values)
+    return report.end()
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-class _Search:
-    """Looks for files. What is there was listed once; a file that was not listed is asked for by itself, because it may
-    have been written since, or be outside the table's directories.
+class _FileCheck:
+    """Compares files with a listing made once. Files that it lacks are looked up one by one: they may be newer, or
+    outside of the table's directories.
     """
 
-    def __init__(self, loaded: Any, there: Mapping[str, int], draft: ReportBuilder) -> None:  # Any: Iceberg's table
+    def __init__(self, loaded: Any, listed: Mapping[str, int], report: ReportBuilder) -> None:  # Any: Iceberg's table
         self._loaded = loaded
-        self._there = there
-        self._draft = draft
+        self._listed = listed
+        self._draft = report
 
-    def finds_all(self, referred: Iterable[ReferencedFile]) -> bool:
-        """Tell of files that are not there or have another size; whether there are none."""
-        is_well = True
+    def check(self, referred: Iterable[ReferencedFile]) -> bool:
+        """Report missing files and files of another size; True if there are none."""
+        is_complete = True
         for file in referred:
-            found = self._there.get(key_of(file.path))
+            found = self._listed.get(key_of(file.path))
             if found is None:
                 found = self._size_of(file.path)
             self._draft.read += FileTotals(1, found or 0)
             if found is None:
-                self._draft.find(file.path, MISSING, f"{file.kind} is not there")
-                is_well = False
+                self._draft.find(file.path, MISSING, f"{file.kind} is missing")
+                is_complete = False
             elif file.bytes not in (None, found):
                 self._draft.find(file.path, SIZE, f"{file.kind} has {found} bytes; the metadata says {file.bytes}")
-                is_well = False
-        return is_well
+                is_complete = False
+        return is_complete
 
     def _size_of(self, path: str) -> int | None:
         file = self._loaded.io().newInputFile(path)
         return int(file.getLength()) if file.exists() else None
 
 
-def _look_for_files(
+def _check_files(
     spark: SparkSession,
     table: CatalogTable,
     loaded: Any,  # Any: likewise
     snapshot: int | None,
     options: Options,
-    draft: ReportBuilder,
+    report: ReportBuilder,
 ) -> bool:
-    """Look for what the metadata refers to, from the top: what a file that is missing lists cannot be known."""
+    """Check referenced files from the top: the entries of a missing file are unknown."""
     directories = directories_of(spark, table)
-    there = {key_of(file.path): file.bytes for directory in directories for file in list_files(spark, table, directory)}
-    search = _Search(loaded, there, draft)
+    listed = {
+        key_of(file.path): file.bytes for directory in directories for file in list_files(spark, table, directory)
+    }
+    check = _FileCheck(loaded, listed, report).check
     all_snapshots = options.switch("all-snapshots")
-    if not search.finds_all(_of_metadata(loaded, snapshot, all_snapshots=all_snapshots)):
+    if not check(_of_metadata(loaded, snapshot, all_snapshots=all_snapshots)):
         return False
     if snapshot is None:
         return True
@@ -132,18 +133,18 @@ def _look_for_files(
     else:
         manifests, files = (f"{table.inside(name)} VERSION AS OF {snapshot}" for name in ("manifests", "files"))
     try:
-        return search.finds_all(_manifests(spark, manifests)) and search.finds_all(_files(spark, files))
+        return check(_manifests(spark, manifests)) and check(_files(spark, files))
     except Exception as error:
         if not is_spark_error(error):
             raise
-        draft.find(str(table), UNREADABLE, f"manifests: {explanation(error)}")
+        report.find(str(table), UNREADABLE, f"manifests: {explanation(error)}")
         return False
 
 
 def _of_metadata(
     loaded: Any, snapshot: int | None, *, all_snapshots: bool
 ) -> Iterator[ReferencedFile]:  # Any: likewise
-    """The files that the table's metadata names itself."""
+    """The files that the metadata file refers to directly."""
     yield ReferencedFile(str(loaded.operations().current().metadataFileLocation()), None, "current metadata")
     for statistics in (loaded.statisticsFiles(), loaded.partitionStatisticsFiles()):
         for file in each(statistics):
@@ -167,10 +168,10 @@ def _files(spark: SparkSession, source: str) -> Iterator[ReferencedFile]:
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-def _deletes_are_well(
-    spark: SparkSession, table: CatalogTable, snapshot: int, draft: ReportBuilder, progress: Progress
+def _check_deletes(
+    spark: SparkSession, table: CatalogTable, snapshot: int, report: ReportBuilder, progress: Progress
 ) -> bool:
-    """Count what position delete files and deletion vectors hold; whether it is what the manifests say."""
+    """Compare the deletes in position delete files and deletion vectors with the manifests; True if equal."""
     files = rows(
         spark,
         "SELECT content, file_path, sum(record_count) AS records"
@@ -178,9 +179,7 @@ def _deletes_are_well(
     )
     listed = {row["file_path"]: row["records"] for row in files if row["content"] == 1}
     if len(files) > len(listed):
-        draft.skip(
-            f"counts of {len(files) - len(listed)} equality delete files", "they are read with the files they are for"
-        )
+        report.skip(f"counts of {len(files) - len(listed)} equality delete files", "read with their data files")
     if not listed:
         return True
     progress.stage("counting deletes")
@@ -193,11 +192,11 @@ def _deletes_are_well(
     except Exception as error:
         if not is_spark_error(error):
             raise
-        draft.find(str(table), UNREADABLE, f"position deletes: {explanation(error)}")
+        report.find(str(table), UNREADABLE, f"position deletes: {explanation(error)}")
         return False
     wrong = {path for path, records in listed.items() if counted.get(path, 0) != records}
     for path in sorted(wrong):
-        draft.find(path, ROWS, f"holds {counted.get(path, 0)} deletes; its manifest says {listed[path]}")
+        report.find(path, ROWS, f"holds {counted.get(path, 0)} deletes; manifest count is {listed[path]}")
     return not wrong
 
 
@@ -206,12 +205,12 @@ def _check_rows(
     table: CatalogTable,
     loaded: Any,  # Any: likewise
     snapshot: int,
-    draft: ReportBuilder,
+    report: ReportBuilder,
     progress: Progress,
     *,
     reads_values: bool,
 ) -> None:
-    """Count the rows of each data file, also those that are deleted; with `reads_values`, sum up those that are not."""
+    """Compare the rows of each data file with its manifest entry; with `reads_values`, compute the checksum."""
     progress.stage("reading rows" if reads_values else "counting rows")
     value = row_hash(spark.table(table.sql).schema) if reads_values else "0L"
     query = (
@@ -225,39 +224,39 @@ def _check_rows(
     except Exception as error:
         if not is_spark_error(error):
             raise
-        _tell_unreadable(spark, loaded, snapshot, draft, progress, explanation(error))
+        _report_unreadable(spark, loaded, snapshot, report, progress, explanation(error))
         return
     files = rows(spark, f"SELECT file_path, record_count FROM {table.inside('data_files')} VERSION AS OF {snapshot}")
     for row in files:
         counted = found[row["file_path"]]["records"] if row["file_path"] in found else 0
         if counted != row["record_count"]:
-            draft.find(row["file_path"], ROWS, f"has {counted} rows; its manifest says {row['record_count']}")
-    draft.read += FileTotals(rows=sum(row["records"] for row in found.values()))
-    draft.details["live-rows"] = sum(row["records"] - row["deleted"] for row in found.values())
+            report.find(row["file_path"], ROWS, f"has {counted} rows; manifest count is {row['record_count']}")
+    report.read += FileTotals(rows=sum(row["records"] for row in found.values()))
+    report.details["live-rows"] = sum(row["records"] - row["deleted"] for row in found.values())
     if reads_values:
-        draft.details["checksum"] = f"{sum(int(row['total']) for row in found.values()) % 2**64:016x}"
+        report.details["checksum"] = f"{sum(int(row['total']) for row in found.values()) % 2**64:016x}"
 
 
-def _tell_unreadable(
+def _report_unreadable(
     spark: SparkSession,
     loaded: Any,  # Any: likewise
     snapshot: int,
-    draft: ReportBuilder,
+    report: ReportBuilder,
     progress: Progress,
     reason: str,
 ) -> None:
-    """Tell which files cannot be read. One that can on its second try was a fault of the way there, not of the file."""
-    progress.stage("looking for files that cannot be read")
+    """Report the unreadable files. A file that is readable on retry was hit by a transient failure."""
+    progress.stage("searching for unreadable files")
     found = False
-    for path, why in unreadable(spark, loaded, file_tasks(loaded, snapshot)):
-        draft.find(path, UNREADABLE, why)
+    for path, reason_of_file in unreadable(spark, loaded, file_tasks(loaded, snapshot)):
+        report.find(path, UNREADABLE, reason_of_file)
         found = True
     if not found:
-        draft.find(str(draft.table), UNREADABLE, f"it failed as a whole, and each file for itself did not: {reason}")
+        report.find(str(report.table), UNREADABLE, f"reading failed, but each file is readable: {reason}")
 
 
 def row_hash(schema: StructType) -> str:
-    """An SQL expression: 64 bits of a row, of all its columns."""
+    """A 64-bit hash of a row as an SQL expression. Sums of it do not depend on the order of rows or on files."""
     terms = [
         f"to_json(struct({quoted_name(field.name)}))" if _has_no_hash(field.dataType) else quoted_name(field.name)
         for field in schema.fields
@@ -266,20 +265,13 @@ def row_hash(schema: StructType) -> str:
 
 
 def _has_no_hash(kind: DataType) -> bool:
-    """Whether Spark's hash refuses a type: maps, whose order it takes for chance, and what may hold one."""
+    """Whether Spark's hash refuses a type: maps, whose order is not defined, and types that may contain one."""
     words = kind.simpleString()
     return any(word in words for word in ("map<", "variant", "geometry", "geography"))
 
 
-JOB: Final = JobDefinition(
-    JobKind.VERIFY, "Checks that every file is there, and has the rows it should have", OPTIONS, run
-)
-
-
-def main() -> int:
-    """Run as a program."""
-    return run_program(JOB)
+JOB: Final = JobDefinition(JobKind.VERIFY, "Checks that every file exists and has the recorded rows", OPTIONS, run)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_program(JOB))

@@ -1,7 +1,6 @@
-"""What Spark is told: to run the pipeline's jobs, or printed for a Spark of somebody's own. Pure.
+"""Spark properties for Lakebed: of the pipeline's own sessions, and printed for other Spark installations. Pure.
 
-Secrets are never among the properties that a session is started with: those travel on the command line of a process,
-which everybody on the machine can read.
+Start properties contain no secrets: they are on the command line of a process, which all users of the machine can read.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lakebed.core.sizes import MIB
 from .versions import EXTENSIONS, PACKAGES
 
 CATALOG: Final = "lakebed"
-"""What the catalog is called in Spark."""
+"""The name of the catalog in Spark."""
 
 CATALOG_CLASS: Final = "org.apache.iceberg.spark.SparkCatalog"
 DELEGATION_HEADER: Final = "header.X-Iceberg-Access-Delegation"
@@ -30,17 +29,17 @@ DELEGATION_HEADER: Final = "header.X-Iceberg-Access-Delegation"
 KEY_VARIABLE: Final = "AWS_ACCESS_KEY_ID"
 SECRET_VARIABLE: Final = "AWS_SECRET_ACCESS_KEY"  # noqa: S105  # a name
 TOKEN_VARIABLE: Final = "AWS_SESSION_TOKEN"  # noqa: S105  # a name
-"""Where Iceberg looks for the keys to sign with, when its properties name none."""
+"""Environment variables from which the AWS SDK reads credentials when the properties have none."""
 
 CONNECT_PORT: Final = 15002
-"""Where Spark Connect listens, if an address does not say."""
+"""Default port of Spark Connect."""
 
 _LOCAL_PARTITIONS: Final = "8"
 _CATALOGS: Final = "spark.sql.catalog."
 
 
 class ConfigFormat(StrEnum):
-    """How a configuration is written."""
+    """The format of a printed configuration."""
 
     PROPERTIES = "properties"
     """Lines of `spark-defaults.conf`."""
@@ -51,7 +50,7 @@ class ConfigFormat(StrEnum):
 
 
 def session_properties(settings: PipelineSettings) -> dict[str, str]:
-    """Properties to start a session with, which no secret is among."""
+    """Properties to start a session with, without secrets."""
     properties = {
         "spark.app.name": "lakebed",
         "spark.jars.packages": ",".join(PACKAGES),
@@ -60,19 +59,19 @@ def session_properties(settings: PipelineSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        # Left out, it is the jars of the packages: no Python is in them, and each task in Python would read their lists
-        # of files anew (ADR 38).
+        # Its default is the package jars, which have no Python: each Python task would read their file lists again
+        # (ADR 38).
         "spark.submit.pyFiles": "",
         "spark.driver.memory": f"{settings.driver_memory // MIB}m",
     }
     if is_local(settings.master):
         properties |= {
-            # Without a network, or with one that resolves this machine's name to somewhere else.
+            # Independent of the network, which may resolve this machine's name to another address.
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # Of no use on one machine: it would look for a Hive of its own, and find a folder to lock.
+            # Otherwise Spark creates a Hive metastore in the working directory, and locks it.
             "spark.sql.catalogImplementation": "in-memory",
-            # Hundreds of shuffle partitions are for hundreds of executors.
+            # The default of 200 shuffle partitions is for clusters.
             "spark.sql.shuffle.partitions": _LOCAL_PARTITIONS,
         }
     given = {name: value.reveal() for name, value in settings.spark.items() if not name.startswith(_CATALOGS)}
@@ -80,14 +79,14 @@ def session_properties(settings: PipelineSettings) -> dict[str, str]:
 
 
 def running_properties(settings: PipelineSettings) -> dict[str, str]:
-    """Properties to give to a session that runs: the catalogs of `pipeline.spark`, which may have passwords."""
+    """Properties to set on a running session: the catalogs of `pipeline.spark`, which may hold passwords."""
     return {name: value.reveal() for name, value in settings.spark.items() if name.startswith(_CATALOGS)}
 
 
 def catalog_properties(access: ServerAccess, warehouse: str, settings: PipelineSettings) -> dict[str, str]:
-    """Properties of a warehouse as a catalog of Spark, without the keys that its requests are signed with.
+    """Properties of a warehouse as a Spark catalog, without the credentials of its requests.
 
-    There is no key to files among them: the catalog hands those out, a table at a time, or signs.
+    They have no credentials for files: the catalog vends those per table, or signs requests.
     """
     return {
         "type": "rest",
@@ -99,13 +98,13 @@ def catalog_properties(access: ServerAccess, warehouse: str, settings: PipelineS
         "rest.signing-name": "s3",
         "rest.signing-region": access.region,
         DELEGATION_HEADER: settings.delegation.value,
-        # Left on, a session does not see for half a minute what others commit, and plans on what is no more.
+        # Otherwise a session misses the commits of other writers for 30 s, and plans on outdated metadata.
         "cache-enabled": "false",
     }
 
 
 def signing_properties(access: ServerAccess) -> dict[str, str]:
-    """The keys that requests to the catalog are signed with: secrets."""
+    """The credentials for requests to the catalog: secrets."""
     properties = {
         "rest.access-key-id": access.access_key_id,
         "rest.secret-access-key": access.secret_access_key.reveal(),
@@ -116,28 +115,28 @@ def signing_properties(access: ServerAccess) -> dict[str, str]:
 
 
 def under_catalog(catalog: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a catalog as Spark spells them."""
+    """Catalog properties under their full Spark names."""
     return {f"spark.sql.catalog.{catalog}.{name}": value for name, value in properties.items()}
 
 
-def bound_name(beginning: str, *known_by: str) -> str:
-    """A name for a catalog, of what it is bound to: a session keeps one that was used, whatever it is told later."""
-    told = "\n".join(known_by)
-    return f"{beginning}_{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+def bound_name(prefix: str, *bound_to: str) -> str:
+    """A catalog name unique to what it is bound to: a session keeps a used catalog, whatever is set later."""
+    identity = "\n".join(bound_to)
+    return f"{prefix}_{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def is_local(master: str) -> bool:
-    """Whether Spark runs in the process that it is started from."""
+    """Whether Spark runs on this machine."""
     return master == "local" or master.startswith("local[")
 
 
 def is_connect(master: str) -> bool:
-    """Whether it is a Spark Connect server: one that was started by somebody else, and is spoken to over a network."""
+    """Whether the master is a Spark Connect server."""
     return master.startswith("sc://")
 
 
 def connect_address(master: str) -> tuple[str, int]:
-    """Where a Spark Connect server listens. Raises InvalidSetting."""
+    """Host and port of a Spark Connect server. Raises InvalidSetting."""
     try:
         parts = urlsplit(master)
         host, port = parts.hostname, parts.port
@@ -151,7 +150,7 @@ def connect_address(master: str) -> tuple[str, int]:
 def render_config(
     access: ServerAccess, warehouse: str, settings: PipelineSettings, form: ConfigFormat, *, show_secrets: bool = False
 ) -> str:
-    """A configuration for a Spark of somebody's own. Without `show_secrets`, keys are taken from its environment."""
+    """A configuration for another Spark. Without `show_secrets`, credentials are read from its environment."""
     properties = {
         "spark.jars.packages": ",".join(PACKAGES),
         "spark.sql.extensions": EXTENSIONS,
@@ -167,12 +166,12 @@ def render_config(
 
 def _as_properties(properties: Mapping[str, str], variables: list[str] | tuple[str, ...]) -> str:
     width = max(map(len, properties))
-    lines = [f"# Keys are read from {', '.join(variables)}: set them where Spark starts."] if variables else []
+    lines = [f"# Credentials are read from {', '.join(variables)}: set them where Spark starts."] if variables else []
     return "\n".join([*lines, *(f"{name.ljust(width)}  {value}" for name, value in properties.items())]) + "\n"
 
 
 def _as_flags(properties: Mapping[str, str], variables: list[str] | tuple[str, ...]) -> str:
-    lines = [f"# Keys are read from {', '.join(variables)}: set them where Spark starts."] if variables else []
+    lines = [f"# Credentials are read from {', '.join(variables)}: set them where Spark starts."] if variables else []
     flags = [f"--packages {properties['spark.jars.packages']}"]
     flags += [
         f"--conf {shlex.quote(f'{name}={value}')}"
@@ -193,7 +192,7 @@ def _as_python(properties: Mapping[str, str], variables: list[str] | tuple[str, 
         *(f"    .config({_text(name)}, {_text(value)})" for name, value in properties.items()),
         "    .getOrCreate()",
         ")",
-        # Afterwards, and not above: what a session is started with is on the command line of its process.
+        # Set afterwards: start properties are on the command line of the JVM.
         *(
             f"spark.conf.set({_text(f'spark.sql.catalog.{CATALOG}.{name}')}, os.environ[{_text(variable)}])"
             for name, variable in names.items()

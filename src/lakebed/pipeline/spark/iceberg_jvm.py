@@ -1,6 +1,6 @@
-"""Iceberg's own objects in Spark's Java, for what its SQL does not offer.
+"""Access to Iceberg's Java API in Spark's JVM, for operations without SQL.
 
-Spark Connect has its Java elsewhere: there, jobs do without, or say that they cannot.
+With Spark Connect the JVM is remote: jobs avoid these calls there, or refuse to run.
 """
 
 from __future__ import annotations
@@ -16,33 +16,32 @@ from .session import has_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Any, here and where these are used: objects of Java have no types in Python.
+# Any, here and in callers: Java objects have no Python types.
 
 
 def java_of(spark: SparkSession, purpose: str) -> Any:
-    """Java's packages. Raises NotSupported on Spark Connect; `purpose` is what cannot be done there."""
+    """The JVM's packages. Raises NotSupported on Spark Connect, naming `purpose`."""
     if not has_java(spark):
         raise NotSupported(
-            f"{purpose} is not possible over Spark Connect: run it with pipeline.master set to local[*], or to the"
-            " cluster itself"
+            f"{purpose} is not possible over Spark Connect; set pipeline.master to local[*] or to the cluster itself"
         )
     return spark._jvm
 
 
 def load_table(spark: SparkSession, table: CatalogTable, purpose: str) -> Any:
-    """The table as Iceberg has it, as it is now. Raises NotSupported on Spark Connect."""
+    """The current Iceberg table. Raises NotSupported on Spark Connect."""
     java = java_of(spark, purpose)
     return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table.sql)
 
 
 def catalog_of(spark: SparkSession, table: CatalogTable, purpose: str) -> Any:
-    """The table's catalog as Iceberg has it. Raises NotSupported on Spark Connect."""
+    """The Iceberg catalog of the table. Raises NotSupported on Spark Connect."""
     java_of(spark, purpose)
     return spark._jsparkSession.sessionState().catalogManager().catalog(table.catalog).icebergCatalog()
 
 
 def identifier_of(spark: SparkSession, *parts: str) -> Any:
-    """A table's name as Iceberg has it. Raises NotSupported on Spark Connect."""
+    """A table's Iceberg TableIdentifier. Raises NotSupported on Spark Connect."""
     java = java_of(spark, "naming a table")
     gateway: Any = spark.sparkContext._gateway
     names = gateway.new_array(java.java.lang.String, len(parts))
@@ -52,15 +51,15 @@ def identifier_of(spark: SparkSession, *parts: str) -> Any:
 
 
 def java_map(spark: SparkSession, values: Mapping[str, str]) -> Any:
-    """A map of Java's."""
-    made = java_of(spark, "this").java.util.HashMap()
+    """A `java.util.HashMap` of strings."""
+    entries = java_of(spark, "this").java.util.HashMap()
     for name, value in values.items():
-        made.put(name, value)
-    return made
+        entries.put(name, value)
+    return entries
 
 
 def consumer_of(spark: SparkSession, accept: Callable[[Any], None]) -> Any:
-    """A function as Java calls one that gives nothing back."""
+    """A Python function as `java.util.function.Consumer`."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     java_of(spark, "this")
@@ -69,26 +68,26 @@ def consumer_of(spark: SparkSession, accept: Callable[[Any], None]) -> Any:
 
 
 class _Consumer:
-    """What Java sees of it."""
+    """The Python side of the consumer."""
 
     def __init__(self, accept: Callable[[Any], None]) -> None:
         self.accept = accept
 
     class Java:
-        """Read by Py4J."""
+        """Interfaces, read by Py4J."""
 
         implements: ClassVar = ["java.util.function.Consumer"]
 
 
 def each(iterable: Any) -> Iterator[Any]:
-    """The items of something that Java can go through."""
+    """The items of a Java Iterable."""
     iterator = iterable.iterator()
     while iterator.hasNext():
         yield iterator.next()
 
 
 def closing_each(iterable: Any) -> Iterator[Any]:
-    """The same of something that holds files open."""
+    """The items of a CloseableIterable, which is closed at the end."""
     iterator = iterable.iterator()
     try:
         while iterator.hasNext():

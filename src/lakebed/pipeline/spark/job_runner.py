@@ -1,4 +1,4 @@
-"""The Spark of a worker: started with the first task, kept warm, given up when it is gone."""
+"""Runs a worker's jobs: the Spark session starts with the first task, stays warm, and is replaced when it dies."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ log = logging.getLogger("lakebed.pipeline")
 
 
 class JobRunner(Protocol):
-    """What a worker runs orders with."""
+    """Runs the jobs of a worker."""
 
     def start(self, progress: Progress) -> None:
-        """Have at hand what orders need. Raises PipelineUnavailable."""
+        """Prepare for jobs. Raises PipelineUnavailable."""
         ...
 
     def run(self, spec: TaskSpec, progress: Progress) -> JobReport:
-        """Do what is ordered. Raises LakebedError."""
+        """Run a job. Raises LakebedError."""
         ...
 
     def cancel(self) -> None:
-        """Have the running order end soon, with an error. From any thread."""
+        """End the running job soon, with an error. May be called from any thread."""
         ...
 
     def close(self) -> None:
-        """Give up what is held."""
+        """Release all resources."""
         ...
 
 
 class SparkJobRunner:
-    """Runs orders in one Spark session. A warehouse becomes a catalog of it with its first order."""
+    """Runs jobs in one Spark session. A warehouse becomes a catalog of the session with its first job."""
 
     def __init__(self, access: ServerAccess, settings: PipelineSettings) -> None:
         self._access = access
@@ -54,15 +54,15 @@ class SparkJobRunner:
         self._catalogs: set[str] = set()
 
     def start(self, progress: Progress) -> None:
-        """Start Spark, unless it runs. Raises PipelineUnavailable when there is none to be had."""
+        """Start Spark unless it runs. Raises PipelineUnavailable."""
         self._session(progress)
 
     def run(self, spec: TaskSpec, progress: Progress) -> JobReport:
-        """Do what is ordered. Raises PipelineUnavailable, and what jobs raise; Unavailable if Spark ended meanwhile."""
+        """Run a job. Raises PipelineUnavailable, the errors of jobs, and Unavailable if Spark died meanwhile."""
         job = find_job(spec.job)
         job.check(spec.options)
         spark = self._session(progress)
-        progress.stage("beginning")
+        progress.stage("starting the job")
         ref = (
             TableRef(spec.warehouse, spec.namespace, spec.table)
             if spec.table
@@ -74,13 +74,11 @@ class SparkJobRunner:
         except Exception as error:
             if _is_alive(spark):
                 raise
-            # Whatever was raised tells of the connection that broke, and not of why Spark ended.
-            raise Unavailable(
-                f"Spark ended while the job ran, and the next task {self._next(spark)}. table={ref}"
-            ) from error
+            # The error is about the broken connection to the JVM, not about why Spark died.
+            raise Unavailable(f"Spark died during the job; the next task {self._advice(spark)}. table={ref}") from error
 
     def cancel(self) -> None:
-        """Have Spark drop what it is at."""
+        """Cancel all Spark jobs."""
         spark = self._spark
         if spark is None:
             return
@@ -89,35 +87,32 @@ class SparkJobRunner:
                 spark.sparkContext.cancelAllJobs()
             else:
                 spark.interruptAll()
-        except Exception as error:  # whatever it is, the order ends by itself or with the process
-            log.warning("Spark did not take that a job is to end", exc_info=error)
+        except Exception as error:  # the job ends by itself or with the process
+            log.warning("job cancellation failed", exc_info=error)
 
     def close(self) -> None:
-        """Stop Spark. The next order starts it anew."""
+        """Stop Spark. The next job starts it again."""
         spark, self._spark, self._catalogs = self._spark, None, set()
         if spark is not None:
             _stop(spark)
 
     def _session(self, progress: Progress) -> SparkSession:
         if self._spark is not None and not _is_alive(self._spark):
-            log.warning("Spark is gone; another is started")
+            log.warning("Spark session died, starting another")
             self.close()
         if self._spark is None:
             progress.stage("starting Spark")
             self._spark = start_spark(self._settings)
         return self._spark
 
-    def _next(self, spark: SparkSession) -> str:
-        """What the next task does about a Spark that is gone, and what to look at if it goes again."""
+    def _advice(self, spark: SparkSession) -> str:
+        """What happens with the next task, and what to check if Spark dies again."""
         if has_java(spark):
-            return (
-                "starts another: if it does so again, see that the machine has the memory that pipeline.driver_memory"
-                " lets it take"
-            )
-        return f"joins it anew: see that the Spark Connect server runs. master={self._settings.master}"
+            return "starts another. If it dies again, check that the machine has the memory of pipeline.driver_memory"
+        return f"reconnects. Check that the Spark Connect server runs. master={self._settings.master}"
 
     def _catalog(self, spark: SparkSession, warehouse: str) -> str:
-        """What a warehouse is called in the session: its own name may not do, and the session may not be ours alone."""
+        """The warehouse's catalog name in the session. Its own name may be invalid, and the session may be shared."""
         name = bound_name(CATALOG, self._access.endpoint, warehouse, self._access.access_key_id)
         if name not in self._catalogs:
             attach_catalog(spark, self._access, warehouse, self._settings, catalog=name)
@@ -129,21 +124,21 @@ def _is_alive(spark: SparkSession) -> bool:
     try:
         if has_java(spark):
             return not spark.sparkContext._jsc.sc().isStopped()
-        # Anything that the server is asked for each time: one that was started anew does not know the session.
+        # Any request to the server: one that was restarted does not know the session.
         spark.conf.get("spark.app.name", "")
-    except Exception:  # of the bridge to Java, or of the network: there is nobody at its other end
+    except Exception:  # Py4J and network errors: the other end does not respond
         return False
     return True
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stop a session and its Java, whether or not they still answer."""
-    is_ours = has_java(spark)
+    """Stop a session and its JVM, even if they do not respond."""
+    is_own = has_java(spark)
     try:
         spark.stop()
     except Exception as error:
-        log.debug("Spark was gone before it was stopped", exc_info=error)
-    if not is_ours:
+        log.debug("Spark had died before it was stopped", exc_info=error)
+    if not is_own:
         return
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -153,10 +148,10 @@ def _stop(spark: SparkSession) -> None:
         try:
             gateway.shutdown()
         except Exception as error:
-            log.debug("Spark's Java was gone before it was ended", exc_info=error)
+            log.debug("the JVM had exited before it was stopped", exc_info=error)
         process = getattr(gateway, "proc", None)
         if process is not None:
             process.stdin.close()
-    # PySpark keeps these for the life of the process, and would answer with a session that is none.
+    # PySpark keeps these for the life of the process, and would return a dead session.
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None

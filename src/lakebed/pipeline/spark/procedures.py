@@ -1,4 +1,4 @@
-"""Iceberg's procedures, called with values instead of text."""
+"""Calls Iceberg's Spark procedures with typed arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimestampArgument:
-    """A point in time, in milliseconds since the epoch."""
+    """A timestamp argument, in milliseconds since the epoch."""
 
     ms: int
 
@@ -23,11 +23,11 @@ class TimestampArgument:
 Argument: TypeAlias = str | int | bool | TimestampArgument | Mapping[str, str] | Sequence[str] | Sequence[int]
 
 Row: TypeAlias = dict[str, Any]
-"""A row by column. Any: whatever is in it."""
+"""A row by column. Any: values of any type."""
 
 
 def call(spark: SparkSession, table: CatalogTable, procedure: str, **arguments: Argument | None) -> list[Row]:
-    """Call a procedure of the table's catalog on the table; its rows. Arguments that are None are left out."""
+    """Call a procedure of the table's catalog on the table; its rows. None arguments are omitted."""
     given = {"table": table.sql, **arguments}
     written = ", ".join(f"{name} => {literal(value)}" for name, value in given.items() if value is not None)
     return rows(spark, f"CALL {quoted_name(table.catalog)}.system.{procedure}({written})")
@@ -39,7 +39,7 @@ def rows(spark: SparkSession, query: str) -> list[Row]:
 
 
 def literal(value: Argument) -> str:
-    """A value as SQL writes it."""
+    """A value as an SQL literal."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""A Spark session for a Lakebed catalog: started on this machine, on a cluster, or joined on a Spark Connect server."""
+"""Spark sessions: started on this machine or a cluster, or connected to a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ from .versions import EXTENSIONS, PACKAGES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TELLING: Final = re.compile(r"unresolved dependency|not found|Exception|Error|refused|Cannot|Could not|Unable", re.I)
+_ERROR_LINE: Final = re.compile(
+    r"unresolved dependency|not found|Exception|Error|refused|Cannot|Could not|Unable", re.I
+)
 _MAX_QUOTED: Final = 600
 _CONNECT_SECONDS: Final = 10.0
 
@@ -46,9 +48,9 @@ _CONNECT_SECONDS: Final = 10.0
 def spark_session(
     access: ServerAccess, warehouse: str, settings: PipelineSettings | None = None, *, catalog: str = CATALOG
 ) -> SparkSession:
-    """The session of this process, with the warehouse as a catalog; started if there is none yet.
+    """The session of this process with the warehouse as a catalog, started if needed.
 
-    Raises PipelineUnavailable, with what to do about it, when Spark cannot be had.
+    Raises PipelineUnavailable, with advice, when Spark cannot start.
     """
     settings = settings or PipelineSettings()
     spark = start_spark(settings)
@@ -57,12 +59,12 @@ def spark_session(
 
 
 def start_spark(settings: PipelineSettings) -> SparkSession:
-    """The session of this process, without any catalog; started if there is none yet. Raises PipelineUnavailable."""
+    """The session of this process without a catalog, started if needed. Raises PipelineUnavailable."""
     _require_pyspark()
     if is_connect(settings.master):
-        spark = _join(settings)
+        spark = _connect(settings)
     elif "PYSPARK_GATEWAY_PORT" in os.environ:
-        spark = _take_over()
+        spark = _submitted()
     else:
         spark = _start(settings)
     for name, value in running_properties(settings).items():
@@ -78,9 +80,9 @@ def attach_catalog(
     *,
     catalog: str = CATALOG,
 ) -> None:
-    """Make a warehouse a catalog of a session that runs. A name is bound once: Spark keeps a catalog that was used."""
+    """Add a warehouse as a catalog of a running session. A name is bound once: Spark keeps used catalogs."""
     properties = {
-        # Nothing that an option says is to be filled in from the driver's environment, where its secrets are.
+        # Options must not be substituted from the driver's environment, which has secrets.
         "spark.sql.variable.substitute": "false",
         f"spark.sql.catalog.{catalog}": CATALOG_CLASS,
         **under_catalog(catalog, catalog_properties(access, warehouse, settings or PipelineSettings())),
@@ -91,7 +93,7 @@ def attach_catalog(
 
 
 def has_java(spark: SparkSession) -> bool:
-    """Whether Spark's driver is in reach of this process; Spark Connect has it elsewhere."""
+    """Whether this process has Spark's JVM; with Spark Connect it is remote."""
     return not type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -102,31 +104,31 @@ def _require_pyspark() -> None:
         raise PipelineUnavailable(str(error)) from error
 
 
-def _join(settings: PipelineSettings) -> SparkSession:
-    """The session of a Spark Connect server."""
+def _connect(settings: PipelineSettings) -> SparkSession:
+    """A session of a Spark Connect server."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     try:
-        # PySpark itself goes on for ten minutes where nothing listens.
+        # PySpark retries a refused connection for ten minutes.
         socket.create_connection(connect_address(settings.master), _CONNECT_SECONDS).close()
         spark = SparkSession.builder.remote(settings.master).getOrCreate()
         _require_extensions(spark, f"the Spark Connect server {settings.master}")
     except ImportError as error:
         raise PipelineUnavailable(
-            "Spark Connect needs more of PySpark than is installed here; install it: pip install 'pyspark[connect]'."
+            "Spark Connect is not installed; install it with: pip install 'pyspark[connect]'."
             f" missing={error.name or error}"
         ) from error
     except (PySparkException, OSError) as error:
         raise PipelineUnavailable(
-            "the Spark Connect server does not answer: see that it runs, and that pipeline.master names it."
+            "Spark Connect server unreachable; check that it runs, and pipeline.master."
             f" master={settings.master} reason={_first_line(error)}"
         ) from error
     return spark
 
 
-def _take_over() -> SparkSession:
-    """The session of the Spark that this process was submitted to, as it was told to be."""
+def _submitted() -> SparkSession:
+    """The session of the Spark that this process was submitted to."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.getOrCreate()
@@ -137,13 +139,13 @@ def _take_over() -> SparkSession:
 def _require_extensions(spark: SparkSession, which: str) -> None:
     if EXTENSIONS not in (spark.conf.get("spark.sql.extensions", "") or ""):
         raise PipelineUnavailable(
-            f"{which} was started without Iceberg's extensions, which cannot be added later: start it with what"
-            " `lakebed spark-config --print --format submit` prints"
+            f"{which} lacks Iceberg's extensions, which cannot be added later; start it with the output of"
+            " `lakebed spark-config --print --format submit`"
         )
 
 
 def _start(settings: PipelineSettings) -> SparkSession:
-    """A session of our own."""
+    """A new session with a JVM of this process."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -152,23 +154,23 @@ def _start(settings: PipelineSettings) -> SparkSession:
         return SparkSession.builder.getOrCreate()
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAll(list(session_properties(settings).items()))
     environment = _environment(settings.master)
-    # Java's words go to a file: they are many, and only those of a start that fails are of interest.
+    # The JVM's output goes to a file: it is long, and of interest only when the start fails.
     log = Path(tempfile.mkdtemp(prefix="lakebed-spark-")) / "spark.log"
-    with _surroundings(environment):
+    with _environment_variables(environment):
         try:
             if SparkContext._gateway is None:
-                with log.open("wb") as words, package_lock():
-                    gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
+                with log.open("wb") as output, package_lock():
+                    gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
-            raise _not_started(settings, error, log) from error
+            raise _start_failure(settings, error, log) from error
     atexit.register(shutil.rmtree, log.parent, ignore_errors=True)
     return spark
 
 
 def _environment(master: str) -> dict[str, str]:
-    """What Spark's Java is to find around it."""
+    """Environment variables of the JVM."""
     environment = {"JAVA_HOME": str(find_java())}
     if is_local(master):
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -176,8 +178,8 @@ def _environment(master: str) -> dict[str, str]:
 
 
 @contextmanager
-def _surroundings(environment: Mapping[str, str]) -> Iterator[None]:
-    """These variables, for the time of a block: Java inherits them when it is started."""
+def _environment_variables(environment: Mapping[str, str]) -> Iterator[None]:
+    """Set variables while the block runs: the JVM inherits them when it starts."""
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     try:
@@ -190,17 +192,17 @@ def _surroundings(environment: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _not_started(settings: PipelineSettings, error: Exception, log: Path) -> PipelineUnavailable:
-    said = log.read_text(errors="replace") if log.exists() else ""
-    telling = " | ".join(line.strip() for line in said.splitlines() if _TELLING.search(line))[:_MAX_QUOTED]
-    if "unresolved dependency" in said:
+def _start_failure(settings: PipelineSettings, error: Exception, log: Path) -> PipelineUnavailable:
+    output = log.read_text(errors="replace") if log.exists() else ""
+    errors = " | ".join(line.strip() for line in output.splitlines() if _ERROR_LINE.search(line))[:_MAX_QUOTED]
+    if "unresolved dependency" in output:
         advice = (
-            "Spark's packages could not be downloaded: see that this machine reaches a Maven repository, or set"
+            "Spark packages could not be downloaded; check the network access to a Maven repository, or set"
             f" spark.jars.ivySettings in pipeline.spark. packages={','.join(PACKAGES)}"
         )
     else:
-        advice = "Spark did not start: see that pipeline.master can be reached and that its memory is there"
-    reason = telling or _first_line(error)
+        advice = "Spark failed to start; check that pipeline.master is reachable and has enough memory"
+    reason = errors or _first_line(error)
     return PipelineUnavailable(f"{advice}. master={settings.master} reason={reason} log={log}")
 
 

@@ -1,4 +1,4 @@
-"""What the pipeline runs on: versions that go together. They are named here and nowhere else."""
+"""Versions of Spark, Iceberg and Java that the pipeline supports, pinned here and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PACKAGES: Final = (
     f"org.apache.iceberg:iceberg-spark-runtime-{SPARK_VERSION}_{SCALA_VERSION}:{ICEBERG_VERSION}",
     f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}",
 )
-"""What Spark resolves when it starts, once; afterwards it has them at hand, also without a network."""
+"""Packages that Spark resolves at its first start, and caches for starts without a network."""
 
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-"""Iceberg's own SQL: procedures, branches, partition fields."""
+"""Iceberg's SQL extensions: procedures, branches, partition fields."""
 
 JAVA_VERSIONS: Final = (17, 21)
-"""Spark does not start on others: later ones lack what its Hadoop asks for."""
+"""Supported Java versions. Later ones lack APIs that Spark's Hadoop needs."""
 
 JAVA_PACKAGE: Final = "openjdk-17-jre-headless"
-"""Where Debian and Ubuntu have the first of them."""
+"""The Debian package of the first of them."""

@@ -1,7 +1,7 @@
-"""The worker that a server starts itself when its tables need work and nobody else takes it.
+"""The embedded worker: started by the server when due tasks are not leased by other workers.
 
-It is a process of its own, and as any other worker it knows the server by its public wires alone: Spark and its Java
-take nothing from the processes that answer requests, and are gone some time after the last task.
+It is a separate process that uses only the public wires, as any worker does: Spark and its JVM take no memory from the
+processes that answer requests, and exit some time after the last task.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ log = logging.getLogger("lakebed.server")
 _LEASE_NAME: Final = "embedded worker"
 _LEASE_SECONDS: Final = 60.0
 _PATIENCE_SECONDS: Final = 3.0
-"""How long a due task is left to workers that were started elsewhere."""
+"""How long due tasks are left to external workers."""
 _LOOK_SECONDS: Final = 60.0
 _IDLE: Final = "10m"
-"""Starting Spark takes seconds: it is kept for a while."""
+"""Kept running for a while, because starting Spark takes seconds."""
 _FIRST_PAUSE_SECONDS: Final = 30.0
 _LONGEST_PAUSE_SECONDS: Final = 900.0
 _GRACE_SECONDS: Final = 10.0
@@ -43,7 +43,7 @@ _KINDS: Final = tuple(str(kind) for kind in JobKind)
 
 
 class WorkerStarter:
-    """Starts a worker when a task waits, one at a time among all servers that share the metadata store."""
+    """Starts a worker for due tasks, one at a time among all servers that share the metadata store."""
 
     def __init__(self, settings: Settings, identity: Identity, tasks: TaskQueue, leases: Leases) -> None:
         self._settings = settings
@@ -53,7 +53,7 @@ class WorkerStarter:
         self._holder = f"{socket.gethostname()}:{os.getpid()}"
 
     async def run(self) -> None:
-        """Look for tasks that nobody takes, for the life of the server process."""
+        """Start a worker whenever tasks wait, until cancelled."""
         if self._settings.pipeline.embedded_worker is EmbeddedWorker.OFF:
             return
         pause = _FIRST_PAUSE_SECONDS
@@ -70,22 +70,22 @@ class WorkerStarter:
                 finally:
                     await self._leases.release(lease)
             except Exception as error:
-                log.warning("the worker for tables was not started; tried again", exc_info=error)
+                log.warning("embedded worker failed to start; retrying", exc_info=error)
                 is_well = False
-            # One that could not work told why in the task, and would fail the next ones too.
+            # A worker that cannot run tasks reports the reason in the task, and would fail the next tasks too.
             pause = _FIRST_PAUSE_SECONDS if is_well else min(2 * pause, _LONGEST_PAUSE_SECONDS)
             if not is_well:
                 await asyncio.sleep(pause)
 
     async def _is_needed(self) -> bool:
-        """Whether a task is due, and still is after a while."""
+        """Whether a task is due, and still is after external workers had time to lease it."""
         if not await self._tasks.wait_for_work(_KINDS, _LOOK_SECONDS):
             return False
         await asyncio.sleep(_PATIENCE_SECONDS)
         return await self._tasks.wait_for_work(_KINDS, 0)
 
     async def _work(self, lease: Lease) -> bool:
-        """Have a worker run until it has nothing to do; whether it ended well."""
+        """Run a worker until it is idle; whether it exited with 0."""
         with TemporaryDirectory(prefix="lakebed-worker-") as folder:
             settings = Path(folder) / "worker.toml"
             settings.write_text(pipeline_file(self._settings.pipeline), encoding="utf-8")
@@ -95,10 +95,10 @@ class WorkerStarter:
                 env=self._environment(os.environ),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
-                # Its log goes where the server's goes.
+                # It logs to the server's stderr.
                 stderr=None,
             )
-            log.info("a worker for tables was started", extra={"worker": process.pid})
+            log.info("embedded worker started", extra={"worker": process.pid})
             ended = asyncio.create_task(process.wait())
             try:
                 while not (await asyncio.wait((ended,), timeout=_LEASE_SECONDS / 3))[0]:
@@ -108,26 +108,26 @@ class WorkerStarter:
             return process.returncode == 0
 
     def _environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """What the worker is told apart from its settings: where the server is, and root's keys."""
+        """The worker's environment: the server's address and root's keys. Settings are in its file."""
         settings = self._settings
-        told = {name: value for name, value in inherited.items() if not name.startswith(("LAKEBED_", "AWS_"))}
-        told |= {
+        environment = {name: value for name, value in inherited.items() if not name.startswith(("LAKEBED_", "AWS_"))}
+        environment |= {
             "LAKEBED_ENDPOINT": settings.pipeline.endpoint or settings.server.local_catalog_url,
             "LAKEBED_ACCESS_KEY": self._identity.root_access_key,
             "LAKEBED_SECRET_KEY": self._identity.root_secret_key.reveal(),
             "LAKEBED_REGION": settings.server.region,
         }
         if settings.server.catalog_listen is not None:
-            told["LAKEBED_S3_ENDPOINT"] = settings.tables.s3_endpoint or settings.server.local_url
+            environment["LAKEBED_S3_ENDPOINT"] = settings.tables.s3_endpoint or settings.server.local_url
         if settings.streams.listen is not None:
-            told["LAKEBED_STREAMS"] = str(settings.streams.listen.as_local)
+            environment["LAKEBED_STREAMS"] = str(settings.streams.listen.as_local)
         if settings.server.tls_cert is not None:
-            told["AWS_CA_BUNDLE"] = str(Path(settings.server.tls_cert).absolute())
-        return told
+            environment["AWS_CA_BUNDLE"] = str(Path(settings.server.tls_cert).absolute())
+        return environment
 
 
 def pipeline_file(pipeline: PipelineSettings) -> str:
-    """The settings that a worker needs, as the file it reads them from: names of Spark's do not go into variables."""
+    """The worker's settings as a file: names of Spark properties are not valid in environment variables."""
     lines = [
         "[pipeline]",
         f"master = {quoted(pipeline.master)}",
@@ -141,7 +141,7 @@ def pipeline_file(pipeline: PipelineSettings) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
-    """See that a worker is gone. What it was at goes to another when the lease of its task is over."""
+    """Stop a worker. Its task is leased to another worker when the lease expires."""
     if ended.done():
         return
     with suppress(ProcessLookupError):
