@@ -17,7 +17,7 @@ from lakebed.core.event_stream import EventStreamDecoder, EventStreamMessage
 from lakebed.core.sigv4 import encode_segment
 
 from .connection import ServerConnection
-from .errors import s3_document, s3_failure_of, s3_error_of
+from .errors import s3_document, s3_error_of, s3_failure_of
 
 __all__ = ["ObjectEntry", "SelectClient", "SelectResult", "SelectStats", "Words"]
 
