@@ -16,24 +16,24 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 STEPS = (
     "start a server",
-    "make a table bucket and stream tables",
-    "make a versioned bucket",
-    "fence",
+    "create a table bucket and stream tables",
+    "create a versioned bucket",
+    "conditional write",
     "upload 64 MiB in parts",
     "kill -9",
-    "the streams are to be in the lake",
-    "change rows by their keys",
+    "lake tiering",
+    "update and delete rows",
     "encrypt at rest",
-    "hand out keys for one prefix only",
-    "make a table",
-    "evolve the table",
-    "let the server plan a scan",
-    "leave a table to itself",
-    "attach policies to its namespace",
-    "Spark sees to it",
-    "files arrive in a bucket",
-    "Spark adds them to a table",
-    "every change left its event",
+    "assume a role",
+    "create a table: PyIceberg",
+    "evolve the schema",
+    "plan a scan on the server",
+    "neglect a table",
+    "attach maintenance policies",
+    "run the tasks",
+    "auto-ingest",
+    "Spark adds the files to a table",
+    "count the events",
 )
 
 
@@ -46,8 +46,8 @@ def begin(folder: Path, *program: str, **more: str) -> subprocess.Popen[str]:
 
 def play(folder: Path, *program: str, **more: str) -> subprocess.CompletedProcess[str]:
     with begin(folder, *program, **more) as playing:
-        told, complained = playing.communicate(timeout=600)
-    return subprocess.CompletedProcess(playing.args, playing.returncode, told, complained)
+        output, complained = playing.communicate(timeout=600)
+    return subprocess.CompletedProcess(playing.args, playing.returncode, output, complained)
 
 
 WITHOUT_JAVA = """
@@ -98,34 +98,34 @@ def test_the_demo_plays_its_steps_in_a_new_folder_and_leaves_nothing_running(tmp
     titles = re.findall(r"^ (\d+)\. (.+) \(\d+\.\d\d s\)$", played.stdout, re.MULTILINE)
     assert [int(number) for number, _ in titles] == list(range(1, len(STEPS) + 1))
     assert all(title.startswith(step) for (_, title), step in zip(titles, STEPS, strict=True))
-    told = played.stdout
-    assert "1 won, 7 were refused with 412" in told
-    assert "SHA-256 equal" in told
-    assert "the last acknowledged one too: yes" in told
+    output = played.stdout
+    assert "1 succeeded, 7 got 412" in output
+    assert "SHA-256 equal" in output
+    assert "the last acknowledged one included: yes" in output
     has_keys = sys.version_info < (3, 13)  # of what pyfluss has packages for
-    assert ("pyfluss is not installed here" in told) == (not has_keys)
+    assert ("pyfluss is not installed here" in output) == (not has_keys)
     count = "105,000" if has_keys else "100,000"
-    assert f"{count} records of streams are there, and they are all that were acknowledged" in told
-    assert re.search(r"tier-stream clicks: 100,000 records are not in the lake, .*; freshness is 2 s; took \d", told)
-    assert "PyIceberg reads 100,000 clicks: each once" in told
+    assert f"{count} stream records are present: all that were acknowledged" in output
+    assert re.search(r"tier-stream clicks: 100,000 records are not in the lake, .*; freshness is 2 s; took \d", output)
+    assert "PyIceberg reads 100,000 clicks: each once" in output
     if has_keys:
-        assert "DuckDB reads 5,800 orders from the lake: the rows that the stream has now" in told
-    assert re.search(r"read back: yes; 0 of \d+ files on disk hold its text", told)
-    assert "outside: AccessDenied" in told
-    assert "3 appends, 3,000 rows; the files were written with the key LKBT" in told
-    assert "columns id, country, price; 2,000 rows now, 1,000 in the first snapshot" in told
-    assert "id > 2000: 1 of 3 files are read" in told
-    assert re.search(r"60 data files of .+, \d+ delete files \(DuckDB\), 61 snapshots", told)
+        assert "DuckDB reads 5,800 orders from the lake: equal to the rows of the stream" in output
+    assert re.search(r"read back: yes; 0 of \d+ files on disk hold its text", output)
+    assert "outside: AccessDenied" in output
+    assert "3 appends, 3,000 rows; written with the vended key LKBT" in output
+    assert "columns id, country, price; 2,000 rows now, 1,000 in the first snapshot" in output
+    assert "id > 2000: 1 of 3 files are read" in output
+    assert re.search(r"60 data files of .+, \d+ delete files \(DuckDB\), 61 snapshots", output)
     reasons = re.findall(
-        r"^    ([a-z-]+): policy web\.[a-z-]+ v0, inherited from namespace web; .+$", told, re.MULTILINE
+        r"^    ([a-z-]+): policy web\.[a-z-]+ v0, inherited from namespace web; .+$", output, re.MULTILINE
     )
     assert reasons == ["compact-table", "rewrite-manifests", "expire-snapshots", "remove-orphans"]
-    assert re.search(r"^ +data files +60 +1$", told, re.MULTILINE)
-    assert re.search(r"^ +delete files +\d+ +0$", told, re.MULTILINE)
-    assert "arn:lakebed:sqs:us-east-1:orders:pipeline" in told
-    assert re.search(r"3,000 rows of 12 events in \d+ commits?: each file once", told)
-    assert re.search(r"lakebed:TaskSucceeded × ([6-9]|1\d)\b", told)
-    assert "NO" not in told
+    assert re.search(r"^ +data files +60 +1$", output, re.MULTILINE)
+    assert re.search(r"^ +delete files +\d+ +0$", output, re.MULTILINE)
+    assert "arn:lakebed:sqs:us-east-1:orders:pipeline" in output
+    assert re.search(r"3,000 rows of 12 events in \d+ commits?: each file once", output)
+    assert re.search(r"lakebed:TaskSucceeded × ([6-9]|1\d)\b", output)
+    assert "NO" not in output
     assert played.stderr == ""
     assert processes_on(folder) == []
 
@@ -135,9 +135,9 @@ def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) 
     folder = tmp_path / "demo"
     played = play(folder, "-c", WITHOUT_JAVA, PATH=str(tmp_path), JAVA_HOME="", LAKEBED_PIPELINE__EMBEDDED_WORKER="off")
     assert played.returncode == 0, played.stdout + played.stderr
-    assert "left out: Spark needs Java 17 or 21: install one" in played.stdout
-    assert "The files wait until a worker can add them." in played.stdout
-    assert "The records wait until a worker can take them." in played.stdout
+    assert "skipped: Spark needs Java 17 or 21: install one" in played.stdout
+    assert "The files wait for a worker with Spark." in played.stdout
+    assert "The records wait for a worker with Spark." in played.stdout
     assert f"lakebed:TaskPlanned × {7 if sys.version_info < (3, 13) else 6}" in played.stdout
     assert played.stderr == ""
 

@@ -1,1 +1,1 @@
-"""The demo: starts a server in a folder of its own and uses it end to end with real clients."""
+"""The demo: starts a server in a new folder and uses it end to end with real clients."""

@@ -13,14 +13,14 @@ from lakebed.core.errors import PipelineUnavailable
 
 
 def boto3_client(service: str, endpoint: str, keys: Mapping[str, str]) -> Any:  # Any: boto3 has no types
-    """A client of boto3; `keys` are its keyword arguments."""
+    """A boto3 client; `keys` are its keyword arguments."""
     import boto3
 
     return boto3.client(service, endpoint_url=endpoint, region_name="us-east-1", **keys)
 
 
 def client_with(endpoint: str, keys: Mapping[str, str]) -> LakebedClient:
-    """A client of the demo's server, with the keys as boto3 is given them."""
+    """A client of the demo's server, with keys in boto3's form."""
     return LakebedClient(
         endpoint,
         access_key_id=keys["aws_access_key_id"],
@@ -42,8 +42,8 @@ def missing_for_spark() -> str:
 
 @contextmanager
 def duckdb_on(endpoint: str, keys: Mapping[str, str], warehouse: str) -> Iterator[Any]:
-    """A connection of DuckDB that has the tables as `lake.NAMESPACE.TABLE`."""
-    # Any: DuckDB is there at run time only.
+    """A DuckDB connection with the tables as `lake.NAMESPACE.TABLE`."""
+    # Any: DuckDB is imported at run time only.
     import duckdb
 
     # Extensions come from their packages: nothing is fetched.
@@ -70,5 +70,5 @@ def _extension(name: str, version: str) -> Path:
 
 
 def _text(value: str) -> str:
-    """A text as SQL writes it."""
+    """The text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"

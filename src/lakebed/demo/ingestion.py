@@ -1,4 +1,4 @@
-"""The demo's auto-ingest: a rule of a bucket has Spark add the files that arrive to a table."""
+"""The demo's auto-ingest: a bucket rule starts a Spark job that adds arriving files to a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 0.2
 
 
 class IngestDemo:
-    """Files that arrive are rows of a table, once each."""
+    """Arriving files become rows of a table, each once."""
 
     def __init__(
         self,
@@ -34,21 +34,21 @@ class IngestDemo:
         warehouse: str,
         s3: Any,  # Any, here and below: boto3 and PyIceberg are there at run time only
         catalog: Any,
-        tell: Callable[[str], None],
+        progress: Callable[[str], None],
     ) -> None:
-        """`tell` is told how far it is, while it lasts."""
+        """`progress` is called with the current step."""
         self._warehouse = warehouse
         self._s3 = s3
         self._catalog = catalog
-        self._tell = tell
+        self._progress = progress
         self._client = client_with(endpoint, keys)
 
     def close(self) -> None:
-        """Give up what is held."""
+        """Close the client."""
         self._client.close()
 
     def arrive(self) -> str:
-        """A target that starts the pipeline, a rule that names it, files, and the task that comes of them."""
+        """Create a pipeline target and a rule for it, upload files, and wait for the task."""
         self._s3.create_bucket(Bucket=_LANDING)
         settings = {
             "source": f"{_LANDING}/{_PREFIX}",
@@ -73,24 +73,24 @@ class IngestDemo:
         deadline = time.monotonic() + _ARRIVE_SECONDS
         while not self._tasks():
             if time.monotonic() > deadline:
-                raise Unavailable("the files were not told of in time")
+                raise Unavailable("no ingest task was queued in time")
             time.sleep(_LOOK_SECONDS)
         task = self._tasks()[0]
         return f"{arn}\n{_FILES} files of {_ROWS} rows arrive; {task.kind}: {task.spec.reason}"
 
     def work(self) -> str:
-        """The worker adds them; PyIceberg reads them."""
+        """Wait until the worker has added the files, and read them with PyIceberg."""
         missing = missing_for_spark()
         if missing:
-            return f"left out: {missing}. The files wait until a worker can add them."
+            return f"skipped: {missing}. The files wait for a worker with Spark."
         deadline = time.monotonic() + _WORK_SECONDS
         while self._is_behind():
             failed = next((task for task in self._tasks() if task.failure is not None), None)
             if failed is not None:
-                return f"left out: {failed.kind} failed, and is tried again later: {failed.failure}"
+                return f"skipped: {failed.kind} failed and will be retried: {failed.failure}"
             if time.monotonic() > deadline:
-                return "left out: the files were not added in time; that goes on"
-            self._tell("Spark adds the files")
+                return "skipped: the files were not added in time; ingestion continues"
+            self._progress("Spark adds the files")
             time.sleep(_LOOK_SECONDS)
         numbers, events, commits = self._column("id"), set(self._column("_event")), len(set(self._column("_ingest")))
         is_whole = sorted(numbers) == list(range(_FILES * _ROWS)) and len(events) == _FILES

@@ -1,4 +1,4 @@
-"""The demo's maintenance: a table gets untidy, its namespace gets policies, and Spark sees to the rest."""
+"""The demo's table maintenance: a neglected table, policies on its namespace, and the tasks that Spark runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLICIES: Final[Mapping[str, Mapping[str, object]]] = {
     "system.data-compaction": {"min-input-files": 5},
     "system.metadata-compaction": {},
     "system.snapshot-expiry": {"max-snapshot-age-ms": 1_000, "min-snapshots-to-keep": 1},
-    # Files are not looked at before they are three days old, unless somebody says that nobody writes.
+    # Orphans younger than three days stay, unless the policy asserts that there are no writers.
     "system.orphan-file-removal": {"older-than-ms": 1_000, "allow-young": True},
 }
 
@@ -35,7 +35,7 @@ _LOOK_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _TableState:
-    """How the table is, and how long reading it takes."""
+    """The table's health, size and scan time."""
 
     health: TableHealth
     stored_files: int
@@ -46,7 +46,7 @@ class _TableState:
 
 
 class MaintenanceDemo:
-    """The steps that a table goes through which nobody looks after by hand."""
+    """The steps of automatic table maintenance."""
 
     def __init__(
         self,
@@ -55,36 +55,36 @@ class MaintenanceDemo:
         bucket: str,
         s3: Any,  # Any, here and below: boto3 and PyIceberg are there at run time only
         catalog: Any,
-        tell: Callable[[str], None],
+        progress: Callable[[str], None],
     ) -> None:
-        """`tell` is told how far it is, while it lasts."""
+        """`progress` is called with the current step."""
         self._endpoint = endpoint
         self._keys = keys
         self._s3 = s3
         self._catalog = catalog
-        self._tell = tell
+        self._progress = progress
         self._ref = TableRef(bucket, (_NAMESPACE,), _NAME)
         self._client = client_with(endpoint, keys)
         self._before: _TableState | None = None
         self._planned: Sequence[Task] = ()
 
     def close(self) -> None:
-        """Give up what is held."""
+        """Close the client."""
         self._client.close()
 
-    def make_untidy(self) -> str:
-        """Many small appends, deletes that become files of their own, and files of a writer that crashed."""
+    def neglect(self) -> str:
+        """Create many small files, delete files, and orphan files."""
         import pyarrow as pa
 
         self._catalog.create_namespace(_NAMESPACE)
         table = None
         for number in range(_APPENDS):
-            self._tell(f"append {number + 1} of {_APPENDS}")
+            self._progress(f"append {number + 1} of {_APPENDS}")
             first = number * _ROWS
             rows = pa.table({"id": range(first, first + _ROWS), "page": [f"/{id % 97}" for id in range(_ROWS)]})
             table = table or self._catalog.create_table((_NAMESPACE, _NAME), schema=rows.schema)
             table.append(rows)
-        self._tell("deleting")
+        self._progress("deleting")
         self._delete("id % 8 = 0")
         table = self._catalog.load_table((_NAMESPACE, _NAME))
         folder = table.location().removeprefix(f"s3://{self._ref.warehouse}/")
@@ -92,16 +92,16 @@ class MaintenanceDemo:
             self._s3.put_object(
                 Bucket=self._ref.warehouse, Key=f"{folder}/data/crashed-{number}.parquet", Body=bytes(10_000)
             )
-        self._tell("reading")
+        self._progress("reading")
         self._before = before = self._look()
         health = before.health
         return (
             f"{health.data_files} data files of {_size(round(health.average_file_bytes or 0))}, {health.delete_files}"
-            f" delete files (DuckDB), {health.snapshots} snapshots, {_LEFTOVERS} files that nothing refers to"
+            f" delete files (DuckDB), {health.snapshots} snapshots, {_LEFTOVERS} orphan files"
         )
 
     def attach(self) -> str:
-        """Policies at the namespace. The scheduler is woken by the event, and says why it does what."""
+        """Attach policies to the namespace; the event wakes the scheduler, whose tasks have reasons."""
         for policy_type, config in _POLICIES.items():
             name, content = policy_type.rpartition(".")[2], {"enable": True, "config": config}
             self._client.policies.create(self._ref.warehouse, (_NAMESPACE,), name, policy_type, content)
@@ -115,32 +115,32 @@ class MaintenanceDemo:
         return "\n".join(f"{task.kind}: {task.spec.reason}" for task in self._planned)
 
     def work(self) -> str:
-        """The server starts a worker by itself, and the worker Spark; what it came to."""
+        """Wait for the embedded worker, and report its results."""
         missing = missing_for_spark()
         if missing:
-            return f"left out: {missing}. The tasks wait until a worker can do them."
+            return f"skipped: {missing}. The tasks wait for a worker with Spark."
         deadline = time.monotonic() + _WORK_SECONDS
         while True:
             tasks = [self._client.tasks.get(task.id) for task in self._planned]
             done = [task for task in tasks if task.state is TaskState.DONE]
             if len(done) == len(tasks):
-                return self._told(done)
+                return self._results(done)
             failed = next((task for task in tasks if task.failure is not None), None)
             if failed is not None:
-                return f"left out: {failed.kind} failed, and is tried again later: {failed.failure}"
+                return f"skipped: {failed.kind} failed and will be retried: {failed.failure}"
             if time.monotonic() > deadline:
-                return f"left out: {len(done)} of {len(tasks)} tasks were done in time; the others go on"
+                return f"skipped: {len(done)} of {len(tasks)} tasks were done in time; the others continue"
             under_way = next((task for task in tasks if task.state is TaskState.CLAIMED), None)
             stage = "a worker starts" if under_way is None else f"{under_way.kind}: {_stage(under_way)}"
-            self._tell(f"{len(done)} of {len(tasks)} done; {stage}")
+            self._progress(f"{len(done)} of {len(tasks)} done; {stage}")
             time.sleep(_LOOK_SECONDS)
 
-    def _told(self, tasks: Sequence[Task]) -> str:
+    def _results(self, tasks: Sequence[Task]) -> str:
         lines = [f"{task.kind}: {_outcome(task.report or {})}" for task in tasks]
         before, after = self._before, self._look()
-        assert before is not None  # noqa: S101  # the first step has looked
+        assert before is not None  # noqa: S101  # set by the first step
         if (before.rows, before.total) != (after.rows, after.total):
-            raise Unavailable("the rows are not what they were before")
+            raise Unavailable("the rows of the table changed")
         facts = (
             ("", "before", "after"),
             ("data files", f"{before.health.data_files:,}", f"{after.health.data_files:,}"),
@@ -178,7 +178,7 @@ class MaintenanceDemo:
         )
 
     def _delete(self, condition: str) -> None:
-        """Delete as engines do that leave the data files as they are."""
+        """Delete rows with delete files (merge-on-read)."""
         with duckdb_on(self._endpoint, self._keys, self._ref.warehouse) as duck:
             duck.execute(f"DELETE FROM lake.{_NAMESPACE}.{_NAME} WHERE {condition}")  # noqa: S608  # words of ours
 
@@ -188,7 +188,7 @@ def _stage(task: Task) -> str:
 
 
 def _outcome(report: Mapping[str, Any]) -> str:
-    """What a job came to, in a line."""
+    """The result of a job in one line."""
     if not report["changed"]:
         return f"nothing left to do: {report['skipped'][0]['reason']}"
     words = f"read {report['read']['files']:,} files, wrote {report['wrote']['files']:,}"

@@ -43,13 +43,13 @@ class ObjectDemo:
                 s3.put_object(Bucket="lake", Key="leases/writer", Body=b"%d" % number, IfNoneMatch="*")
             except s3.exceptions.ClientError as error:
                 return str(error.response["Error"]["Code"])
-            return "won"
+            return "created"
 
         with ThreadPoolExecutor(8) as pool:
             outcomes = list(pool.map(attempt, range(8)))
         body = s3.get_object(Bucket="lake", Key="leases/writer")["Body"].read()
         return (
-            f"{outcomes.count('won')} won, {outcomes.count('PreconditionFailed')} were refused with 412;"
+            f"{outcomes.count('created')} succeeded, {outcomes.count('PreconditionFailed')} got 412;"
             f" the lease holds writer {body.decode()}"
         )
 
@@ -84,7 +84,7 @@ class ObjectDemo:
         count = sum(
             len(page.get("Contents", [])) for page in s3.get_paginator("list_objects_v2").paginate(Bucket="lake")
         )
-        return f"{count} objects are there, the last acknowledged one too: {'yes' if found == last else 'NO'}"
+        return f"{count} objects are present, the last acknowledged one included: {'yes' if found == last else 'NO'}"
 
     def encrypt(self) -> str:
         """Write an encrypted object, and search the disk for its text."""

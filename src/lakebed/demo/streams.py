@@ -1,4 +1,4 @@
-"""The demo's streams: records come by a client of Fluss, and Spark takes them on into Iceberg, each once."""
+"""The demo's streams: a Fluss client writes records, and Spark tiers them into Iceberg, each once."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _DELETED: Final = 200
 
 _OPTIONS: Final = {
     "table.datalake.enabled": "true",
-    # Not thirty seconds, as one would have it: somebody waits.
+    # Below the usual minutes, so that the demo does not wait.
     "table.datalake.freshness": "2s",
 }
 _WITHOUT: Final = (
-    "pyfluss is not installed here, and has no package for Python 3.13: written with lakebed.client, and the table with"
-    " keys is left out"
+    "pyfluss is not installed here, and has no package for Python 3.13: written with lakebed.client, without the"
+    " primary-key table"
 )
 
 _WORK_SECONDS: Final = 900.0
@@ -41,7 +41,7 @@ _LOOK_SECONDS: Final = 0.2
 
 
 class StreamDemo:
-    """A log table and a table with keys, from their first records to Iceberg."""
+    """A log table and a primary-key table, from their first records to Iceberg."""
 
     def __init__(
         self,
@@ -50,27 +50,27 @@ class StreamDemo:
         keys: Mapping[str, str],
         warehouse: str,
         catalog: Any,  # Any, here and below: PyIceberg and pyfluss are there at run time only
-        tell: Callable[[str], None],
+        progress: Callable[[str], None],
     ) -> None:
-        """`address` is where streams are; `tell` is told how far it is, while it lasts."""
+        """`address` is the streams listener; `progress` is called with the current step."""
         self._endpoint = endpoint
         self._address = address
         self._keys = keys
         self._warehouse = warehouse
         self._catalog = catalog
-        self._tell = tell
+        self._progress = progress
         self._client = client_with(endpoint, keys)
         self._has_pyfluss = find_spec("fluss") is not None
         self._tables: tuple[str, ...] = (_CLICKS, _ORDERS) if self._has_pyfluss else (_CLICKS,)
         self._seen: set[int] = set()
-        """Tasks that were told of."""
+        """Ids of the tasks already reported."""
 
     def close(self) -> None:
-        """Give up what is held."""
+        """Close the client."""
         self._client.close()
 
     def write(self) -> str:
-        """A log of clicks, and orders by their ids; all acknowledged once they are on disk."""
+        """Write clicks to a log table and orders to a primary-key table, acknowledged when synced."""
         with self._streams() as client:
             _make(client, _CLICKS, {"id": "BIGINT", "page": "STRING", "at": "TIMESTAMP_WITHOUT_TIME_ZONE"}, buckets=4)
             if self._has_pyfluss:
@@ -84,20 +84,20 @@ class StreamDemo:
                 for batch in _clicks():
                     writer.append(batch.cast(writer.schema))
         count = _CLICK_ROWS + (_ORDER_ROWS if self._has_pyfluss else 0)
-        told = [f"{count:,} records in {time.monotonic() - started:.2f} s, all of them synced to disk"]
-        return "\n".join(told if self._has_pyfluss else [*told, _WITHOUT])
+        line = f"{count:,} records in {time.monotonic() - started:.2f} s, all synced to disk"
+        return line if self._has_pyfluss else f"{line}\n{_WITHOUT}"
 
     def count(self) -> str:
-        """How many records there are. Raises Unavailable if there are fewer than were acknowledged."""
+        """Count the records. Raises Unavailable if acknowledged ones are missing."""
         wanted = {_CLICKS: _CLICK_ROWS, _ORDERS: _ORDER_ROWS}
         with self._streams() as client:
             found = {name: sum(_ends(client, name).values()) for name in self._tables}
         if any(found[name] != wanted[name] for name in self._tables):
             raise Unavailable(f"records are missing. found={found}")
-        return f"{sum(found.values()):,} records of streams are there, and they are all that were acknowledged"
+        return f"{sum(found.values()):,} stream records are present: all that were acknowledged"
 
     def tier(self) -> str:
-        """The planner of the server has rounds done; PyIceberg and DuckDB read what came of them."""
+        """Wait for the tiering tasks, and read the Iceberg table with PyIceberg."""
         if (left_out := self._wait()) is not None:
             return left_out
         lines = self._rounds()
@@ -108,9 +108,9 @@ class StreamDemo:
         return "\n".join(lines)
 
     def merge(self) -> str:
-        """Some orders are paid, some deleted, some new; the lake has the last row of each, as the stream has it."""
+        """Update, insert and delete orders, wait for the tiering, and compare the lake with the stream."""
         if not self._has_pyfluss:
-            return f"left out: {_WITHOUT}"
+            return f"skipped: {_WITHOUT}"
         paid = [(each, "paid", each % 100 + 1) for each in range(_CHANGED)]
         new = [(each, "new", 7) for each in range(_ORDER_ROWS, _ORDER_ROWS + _CHANGED)]
         gone = range(_CHANGED, _CHANGED + _DELETED)
@@ -122,10 +122,10 @@ class StreamDemo:
         query = f"SELECT id, state, amount FROM lake.{_DATABASE}.{_ORDERS} ORDER BY id"  # noqa: S608  # words of ours
         with duckdb_on(self._endpoint, self._keys, self._warehouse) as duck:
             lake = [tuple(row) for row in duck.execute(query).fetchall()]
-        lines = [f"{len(paid):,} rows changed, {len(new):,} came, {len(gone):,} were deleted", *self._rounds()]
+        lines = [f"{len(paid):,} rows updated, {len(new):,} inserted, {len(gone):,} deleted", *self._rounds()]
         lines.append(
-            f"DuckDB reads {len(lake):,} orders from the lake: {'the rows' if lake == stream else 'NOT the rows'}"
-            f" that the stream has now"
+            f"DuckDB reads {len(lake):,} orders from the lake: {'equal to' if lake == stream else 'NOT equal to'}"
+            " the rows of the stream"
         )
         return "\n".join(lines)
 
@@ -160,20 +160,20 @@ class StreamDemo:
             await connection.close()
 
     def _wait(self) -> str | None:
-        """Wait until all is in the lake; why it will not be, if it will not."""
+        """Wait until all records are tiered; the reason if they cannot be."""
         if missing := missing_for_spark():
-            return f"left out: {missing}. The records wait until a worker can take them."
+            return f"skipped: {missing}. The records wait for a worker with Spark."
         deadline = time.monotonic() + _WORK_SECONDS
         while True:
             tasks = self._tasks()
             if not self._behind() and tasks and all(task.state is TaskState.DONE for task in tasks):
                 return None
             if (failed := next((task for task in tasks if task.failure is not None), None)) is not None:
-                return f"left out: {failed.kind} failed, and is tried again later: {failed.failure}"
+                return f"skipped: {failed.kind} failed and will be retried: {failed.failure}"
             if time.monotonic() > deadline:
-                return "left out: the records were not in the lake in time; that goes on"
+                return "skipped: the records were not tiered in time; tiering continues"
             at = next((task for task in tasks if task.state is TaskState.CLAIMED), None)
-            self._tell("a worker starts" if at is None else f"{at.spec.table}: {(at.progress or {}).get('stage')}")
+            self._progress("a worker starts" if at is None else f"{at.spec.table}: {(at.progress or {}).get('stage')}")
             time.sleep(_LOOK_SECONDS)
 
     def _behind(self) -> int:
@@ -188,7 +188,7 @@ class StreamDemo:
         return [task for task in self._client.tasks.list(kind=JobKind.TIER_STREAM) if task.id not in self._seen]
 
     def _rounds(self) -> list[str]:
-        """What the tasks came to since this was last asked."""
+        """The results of tasks since the last call."""
         tasks = self._tasks()
         self._seen |= {task.id for task in tasks}
         return [

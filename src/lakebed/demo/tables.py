@@ -1,4 +1,4 @@
-"""The demo's tables: PyIceberg against the catalog, with nothing but a key to sign with."""
+"""The demo's tables: PyIceberg with the catalog and vended credentials."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _TABLE: Final = "sales.orders"
 
 
 class TableDemo:
-    """The steps that a table goes through."""
+    """The steps of a table."""
 
     def __init__(self, endpoint: str, keys: Mapping[str, str], s3: Any) -> None:  # Any: boto3 has no types
         self._endpoint = endpoint
         self._keys = keys
         self._s3 = s3
-        self.catalog: Any = None  # Any: PyIceberg is there at run time only
+        self.catalog: Any = None  # Any: PyIceberg is imported at run time only
 
     def open(self) -> None:
-        """Make a table bucket, and connect PyIceberg to it."""
+        """Create a table bucket, and connect PyIceberg to it."""
         self._s3.create_bucket(Bucket=BUCKET)
         self._signed("PUT", f"/iceberg/v1/buckets/{BUCKET}")
         _, load_catalog = _pyiceberg()
@@ -42,7 +42,7 @@ class TableDemo:
         )
 
     def write(self) -> str:
-        """A table; the client is given keys to the table's files and has no others."""
+        """Create a table and append rows; the client has only vended credentials."""
         arrow, _ = _pyiceberg()
         self.catalog.create_namespace("sales")
         parts = [
@@ -53,10 +53,10 @@ class TableDemo:
         for rows in parts:
             table.append(rows)
         vended = table.io.properties["s3.access-key-id"]
-        return f"3 appends, {table.scan().to_arrow().num_rows:,} rows; the files were written with the key {vended}"
+        return f"3 appends, {table.scan().to_arrow().num_rows:,} rows; written with the vended key {vended}"
 
     def evolve(self) -> str:
-        """A new column, a delete, and the first snapshot as it was."""
+        """Add a column, delete rows, and read the first snapshot."""
         from pyiceberg.types import DoubleType
 
         table = self.catalog.load_table(_TABLE)
@@ -69,7 +69,7 @@ class TableDemo:
         return f"columns {columns}; {now:,} rows now, {then:,} in the first snapshot"
 
     def plan(self) -> str:
-        """The files of a query, found by the server."""
+        """Plan a scan on the server."""
         document = b'{"filter": {"type": "gt", "term": "id", "value": 2000}}'
         path = f"/iceberg/v1/{BUCKET}/namespaces/sales/tables/orders/plan"
         some = self._signed("POST", path, document)
@@ -83,13 +83,13 @@ class TableDemo:
         from botocore.awsrequest import AWSRequest
         from botocore.credentials import Credentials
 
-        asked = AWSRequest(method, self._endpoint + path, data=body)
+        request = AWSRequest(method, self._endpoint + path, data=body)
         credentials = Credentials(self._keys["aws_access_key_id"], self._keys["aws_secret_access_key"])
-        SigV4Auth(credentials, "s3", "us-east-1").add_auth(asked)
-        answer = requests.request(method, asked.url, data=body, headers=dict(asked.headers), timeout=30)
-        if answer.status_code != 200:
-            raise Unavailable(f"the catalog answered {answer.status_code}: {answer.text[:200]}")
-        return answer.json()
+        SigV4Auth(credentials, "s3", "us-east-1").add_auth(request)
+        response = requests.request(method, request.url, data=body, headers=dict(request.headers), timeout=30)
+        if response.status_code != 200:
+            raise Unavailable(f"catalog request failed. status={response.status_code} response={response.text[:200]}")
+        return response.json()
 
 
 def _pyiceberg() -> tuple[Any, Any]:  # Any: neither is installed with Lakebed itself

@@ -1,4 +1,4 @@
-"""Plays the demo: starts a server in a new folder, uses it as real clients do, and prints what happened."""
+"""Runs the demo: starts a server in a new folder, uses it with real clients, and prints the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Walkthrough:
     """All steps, in order."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is emptied when it is played."""
+        """`play` empties the folder."""
         self._folder = folder
         self._server = DemoServer(folder)
         self._objects = ObjectDemo(self._server)
@@ -38,29 +38,35 @@ class Walkthrough:
         """Shows the progress of a long step on a terminal."""
 
     def play(self, screen: Console) -> None:
-        """Play every step. Raises Unavailable and what the clients raise, where a step fails."""
+        """Run every step. Raises Unavailable, and what the clients raise."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         steps: list[tuple[str, Callable[[], str]]] = [
             ("start a server: one process tree, one folder", self._server.start),
-            ("make a table bucket and stream tables, write records with pyfluss", self._write_streams),
-            ("make a versioned bucket, write and list objects", self._objects.write),
-            ("fence: 8 writers create one key, one wins", self._objects.fence),
+            ("create a table bucket and stream tables, write records with pyfluss", self._write_streams),
+            ("create a versioned bucket, write and list objects", self._objects.write),
+            ("conditional write: 8 writers create one key, one succeeds", self._objects.fence),
             ("upload 64 MiB in parts, read it back", self._objects.upload_in_parts),
             ("kill -9 the whole server, start it again", self._crash),
-            ("the streams are to be in the lake: the server has Spark tier them", lambda: self._streams().tier()),
-            ("change rows by their keys: Spark merges what changed", lambda: self._streams().merge()),
+            ("lake tiering: Spark copies the stream tables to Iceberg", lambda: self._streams().tier()),
+            (
+                "update and delete rows of a primary-key table",
+                lambda: self._streams().merge(),
+            ),
             ("encrypt at rest", self._objects.encrypt),
-            ("hand out keys for one prefix only", self._objects.vend),
-            ("make a table: PyIceberg has no keys but those the catalog hands out", lambda: self._tables().write()),
-            ("evolve the table, travel back", lambda: self._tables().evolve()),
-            ("let the server plan a scan", lambda: self._tables().plan()),
-            ("leave a table to itself: small files, deletes, a writer that crashed", self._make_untidy),
-            ("attach policies to its namespace: the event wakes the scheduler", lambda: self._maintenance().attach()),
-            ("Spark sees to it: the server starts a worker by itself", lambda: self._maintenance().work()),
-            ("files arrive in a bucket: a rule of it starts a job", self._files_arrive),
-            ("Spark adds them to a table, once each", lambda: self._ingest().work()),
-            ("every change left its event", self._events),
+            ("assume a role: credentials for one prefix", self._objects.vend),
+            ("create a table: PyIceberg uses vended credentials", lambda: self._tables().write()),
+            ("evolve the schema, delete rows, read an earlier snapshot", lambda: self._tables().evolve()),
+            ("plan a scan on the server", lambda: self._tables().plan()),
+            ("neglect a table: small files, deletes, files of a crashed writer", self._neglect),
+            (
+                "attach maintenance policies: the scheduler plans tasks",
+                lambda: self._maintenance().attach(),
+            ),
+            ("run the tasks: the server starts a Spark worker", lambda: self._maintenance().work()),
+            ("auto-ingest: a bucket rule starts a job for arriving files", self._files_arrive),
+            ("Spark adds the files to a table, each once", lambda: self._ingest().work()),
+            ("count the events: one for every change", self._events),
         ]
         screen.print("[bold]Lakebed demo[/bold]")
         for number, (title, step) in enumerate(steps, 1):
@@ -73,7 +79,7 @@ class Walkthrough:
             for line in result.splitlines():
                 screen.print(f"    {line}", highlight=False, markup=False)
         screen.print(
-            f"\nIts data is in {self._server.data}. Start it again with:\n"
+            f"\nThe data is in {self._server.data}. Start it again with:\n"
             f"  lakebed serve --data {self._server.data} --streams-listen 127.0.0.1:9123\n"
             f"  lakebed credentials --data {self._server.data}",
             highlight=False,
@@ -111,7 +117,7 @@ class Walkthrough:
         self._server.start("--set", f"streams.warehouse={BUCKET}")
         return f"{self._objects.count(last)}\n{self._streams().count()}"
 
-    def _make_untidy(self) -> str:
+    def _neglect(self) -> str:
         server = self._server
         self._made_maintenance = MaintenanceDemo(
             server.endpoint,
@@ -121,7 +127,7 @@ class Walkthrough:
             self._tables().catalog,
             lambda text: self._show(text),
         )
-        return self._made_maintenance.make_untidy()
+        return self._made_maintenance.neglect()
 
     def _files_arrive(self) -> str:
         server = self._server

@@ -1,4 +1,4 @@
-"""Those who are asked before an operation, and may veto it."""
+"""Listeners: external code, in Python or over HTTP, that is called before operations and can veto them."""
 
 from .http_hook import HookConfig, HttpHook
 from .model import Intent, Listener, PlainListener
