@@ -32,10 +32,10 @@ def renamed(source: str, target: str) -> dict[str, Any]:
     }
 
 
-# -- what is passed on --------------------------------------------------------------------------------------------
+# -- forwarded operations -------------------------------------------------------------------------------------------
 
 
-async def test_namespaces_are_the_other_catalogs(lakes: TwoLakes) -> None:
+async def test_namespaces_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     assert (await lakes.done("GET", "/namespaces"))["namespaces"] == [["ns"]]
     made = await lakes.done("POST", "/namespaces", {"namespace": ["a", "b"], "properties": {"k": "v"}})
     assert made == {"namespace": ["a", "b"], "properties": {"k": "v"}}
@@ -50,7 +50,7 @@ async def test_namespaces_are_the_other_catalogs(lakes: TwoLakes) -> None:
     assert (await lakes.far.call("HEAD", "/lake/namespaces/a%1Fb")).status == 404
 
 
-async def test_tables_are_the_other_catalogs(lakes: TwoLakes) -> None:
+async def test_tables_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     made = (await lakes.table()).document
     there = (await lakes.far.call("GET", f"/lake{TABLE}")).document
     assert made["metadata-location"] == there["metadata-location"]
@@ -71,14 +71,14 @@ async def test_tables_are_the_other_catalogs(lakes: TwoLakes) -> None:
     assert (await lakes.far.call("GET", "/lake/namespaces/ns/tables")).document["identifiers"] == []
 
 
-async def test_nothing_of_it_is_made_here(lakes: TwoLakes) -> None:
+async def test_forwarded_changes_create_no_rows_here(lakes: TwoLakes) -> None:
     await lakes.table()
     await lakes.done("POST", TABLE, SET)
     for table in ("namespaces", "entries", "entry_commits", "entry_locations"):
         assert await lakes.near.store.object_context.meta.rows(f"SELECT * FROM {table}") == []
 
 
-async def test_staged_tables_come_to_be_with_their_commit(lakes: TwoLakes) -> None:
+async def test_staged_table_is_created_by_its_commit(lakes: TwoLakes) -> None:
     staged = (await lakes.table(stage_create=True)).document
     assert (await lakes.call("HEAD", TABLE)).status == 404
     metadata = staged["metadata"]
@@ -98,7 +98,7 @@ async def test_staged_tables_come_to_be_with_their_commit(lakes: TwoLakes) -> No
     assert (await lakes.events())[-1] == "TableCreated"
 
 
-async def test_views_are_the_other_catalogs(lakes: TwoLakes) -> None:
+async def test_views_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
     made = await lakes.done("POST", "/namespaces/ns/views", view)
     assert (await lakes.done("GET", "/namespaces/ns/views/v"))["metadata"] == made["metadata"]
@@ -114,7 +114,7 @@ async def test_views_are_the_other_catalogs(lakes: TwoLakes) -> None:
     assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/views/again")).status == 204
 
 
-async def test_transactions_are_whole_or_not_at_all(lakes: TwoLakes) -> None:
+async def test_transactions_are_atomic(lakes: TwoLakes) -> None:
     await lakes.table("a")
     await lakes.table("b")
     changes = [{"identifier": {"namespace": ["ns"], "name": name}, **SET} for name in ("a", "b")]
@@ -127,7 +127,7 @@ async def test_transactions_are_whole_or_not_at_all(lakes: TwoLakes) -> None:
     assert refused.error == (409, "CommitFailedException")
 
 
-async def test_reports_are_passed_on(lakes: TwoLakes) -> None:
+async def test_metrics_reports_are_forwarded(lakes: TwoLakes) -> None:
     await lakes.table()
     report = {
         "report-type": "scan-report",
@@ -145,7 +145,7 @@ async def test_reports_are_passed_on(lakes: TwoLakes) -> None:
     assert (await lakes.call("POST", f"{TABLE}/metrics", {**report, "report-type": "x"})).status == 400
 
 
-async def test_pages_are_the_other_catalogs(lakes: TwoLakes) -> None:
+async def test_pages_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     for name in ("a", "b", "c"):
         await lakes.table(name)
     first = await lakes.done("GET", "/namespaces/ns/tables?pageToken=&pageSize=2")
@@ -155,13 +155,13 @@ async def test_pages_are_the_other_catalogs(lakes: TwoLakes) -> None:
     assert rest["next-page-token"] is None
 
 
-async def test_configuration_lists_what_is_passed_on_and_served_there(lakes: TwoLakes) -> None:
-    told = (await lakes.near.call("GET", f"/config?warehouse={CATALOG}")).document
-    assert told["overrides"]["prefix"] == CATALOG
-    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}" in told["endpoints"]
-    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" not in told["endpoints"]
-    assert not any("polaris" in endpoint for endpoint in told["endpoints"])
-    assert told["idempotency-key-lifetime"]
+async def test_configuration_lists_forwarded_endpoints_of_the_external_catalog(lakes: TwoLakes) -> None:
+    config = (await lakes.near.call("GET", f"/config?warehouse={CATALOG}")).document
+    assert config["overrides"]["prefix"] == CATALOG
+    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}" in config["endpoints"]
+    assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" not in config["endpoints"]
+    assert not any("polaris" in endpoint for endpoint in config["endpoints"])
+    assert config["idempotency-key-lifetime"]
     whole = (await lakes.near.call("GET", "/config")).document
     assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" in whole["endpoints"]
 
@@ -171,12 +171,12 @@ async def test_configuration_lists_what_is_passed_on_and_served_there(lakes: Two
         return HttpResponse(200, b'{"defaults": {}, "overrides": {"prefix": "lake"}}')
 
     lakes.wire.instead = modest
-    lakes.forget_manners()
-    told = (await lakes.near.call("GET", f"/config?warehouse={CATALOG}")).document
-    assert "GET /v1/{prefix}/namespaces/{namespace}/views" not in told["endpoints"]
-    assert "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}" in told["endpoints"]
-    # Clients would send again what this server cannot answer twice.
-    assert "idempotency-key-lifetime" not in told
+    lakes.expire_config()
+    config = (await lakes.near.call("GET", f"/config?warehouse={CATALOG}")).document
+    assert "GET /v1/{prefix}/namespaces/{namespace}/views" not in config["endpoints"]
+    assert "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}" in config["endpoints"]
+    # Clients would repeat requests with unknown outcomes.
+    assert "idempotency-key-lifetime" not in config
     await lakes.table()
     lakes.wire.take()
     assert (await lakes.call("HEAD", TABLE)).status == 204
@@ -194,7 +194,7 @@ async def test_configuration_lists_what_is_passed_on_and_served_there(lakes: Two
         ("GET", f"{TABLE}/maintenance/config"),
     ],
 )
-async def test_what_is_not_passed_on_is_refused(lakes: TwoLakes, method: str, path: str) -> None:
+async def test_operations_that_are_not_forwarded_are_refused(lakes: TwoLakes, method: str, path: str) -> None:
     await lakes.table()
     answer = await lakes.call(method, path, {} if method == "POST" else None)
     assert answer.status in (404, 406), answer
@@ -202,14 +202,14 @@ async def test_what_is_not_passed_on_is_refused(lakes: TwoLakes, method: str, pa
         assert "not supported for federated catalogs" in answer.document["error"]["message"]
 
 
-async def test_policies_of_it_are_refused(lakes: TwoLakes) -> None:
+async def test_policies_are_refused(lakes: TwoLakes) -> None:
     answer = await lakes.near.send("GET", f"/polaris/v1/{CATALOG}/namespaces/ns/policies/p")
     assert answer.error == (406, "UnsupportedOperationException")
     answer = await lakes.near.send("GET", f"/lakebed/v1/tables/{CATALOG}/ns/t/health")
     assert answer.error == (406, "UnsupportedOperationException")
 
 
-async def test_catalogs_of_this_server_stay_as_they_were(lakes: TwoLakes) -> None:
+async def test_internal_catalogs_are_unaffected(lakes: TwoLakes) -> None:
     await lakes.near.make_lake()
     assert (await lakes.near.table()).status == 200
     lakes.wire.take()
@@ -217,10 +217,10 @@ async def test_catalogs_of_this_server_stay_as_they_were(lakes: TwoLakes) -> Non
     assert lakes.wire.take() == []
 
 
-# -- what is told ------------------------------------------------------------------------------------------------
+# -- events -----------------------------------------------------------------------------------------------------------
 
 
-async def test_changes_are_told_as_those_of_own_catalogs_are(lakes: TwoLakes) -> None:
+async def test_changes_emit_the_events_of_internal_catalogs(lakes: TwoLakes) -> None:
     await lakes.done("POST", "/namespaces", {"namespace": ["a"]})
     await lakes.done("POST", "/namespaces/a/properties", {"updates": {"x": "y"}})
     await lakes.done("DELETE", "/namespaces/a")
@@ -228,8 +228,8 @@ async def test_changes_are_told_as_those_of_own_catalogs_are(lakes: TwoLakes) ->
     await lakes.done("POST", TABLE, SET)
     await lakes.done("POST", "/tables/rename", renamed("t", "u"))
     await lakes.done("DELETE", "/namespaces/ns/tables/u")
-    told = await lakes.events()
-    assert told[told.index("ConnectionConfigured") + 1 :] == [
+    events = await lakes.events()
+    assert events[events.index("ConnectionConfigured") + 1 :] == [
         "NamespaceCreated",
         "NamespaceConfigured",
         "NamespaceDropped",
@@ -245,7 +245,7 @@ async def test_changes_are_told_as_those_of_own_catalogs_are(lakes: TwoLakes) ->
     assert payload["facts"]["remote"] == "far.example:9000"
 
 
-async def test_entity_tags_go_both_ways(lakes: TwoLakes) -> None:
+async def test_entity_tags_are_forwarded_both_ways(lakes: TwoLakes) -> None:
     await lakes.table()
     shown = await lakes.call("GET", TABLE)
     tag = shown.headers["etag"]
@@ -254,14 +254,14 @@ async def test_entity_tags_go_both_ways(lakes: TwoLakes) -> None:
     again = await lakes.call("GET", TABLE, if_none_match=tag)
     assert again.status == 200
     assert again.headers["etag"] != tag
-    # An answer with keys is another one.
+    # A response with credentials has another tag.
     assert (await lakes.call("GET", TABLE, access="vended-credentials", if_none_match=tag)).status == 200
 
 
-# -- when things go wrong -----------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
-async def test_conflict_is_passed_on_with_its_words(lakes: TwoLakes) -> None:
+async def test_conflict_keeps_its_message(lakes: TwoLakes) -> None:
     await lakes.table()
     change = {**SET, "requirements": [{"type": "assert-current-schema-id", "current-schema-id": 7}]}
     here, there = await lakes.call("POST", TABLE, change), await lakes.far.call("POST", f"/lake{TABLE}", change)
@@ -292,7 +292,7 @@ async def test_conflict_is_passed_on_with_its_words(lakes: TwoLakes) -> None:
         ("POST", "/transactions/commit", {"table-changes": [SET]}, (400, "BadRequestException")),
     ],
 )
-async def test_refusals_keep_their_kind(
+async def test_errors_keep_their_type(
     lakes: TwoLakes, method: str, path: str, document: object, error: tuple[int, str | None]
 ) -> None:
     await lakes.table()
@@ -301,9 +301,9 @@ async def test_refusals_keep_their_kind(
     assert error[1] is None or answer.error == error
 
 
-async def test_catalog_that_is_down_is_told_and_nothing_is_lost(lakes: TwoLakes) -> None:
+async def test_unavailable_external_catalog_is_reported_and_records_nothing(lakes: TwoLakes) -> None:
     await lakes.table()
-    told = await lakes.events()
+    events = await lakes.events()
 
     def silent(request: HttpRequest) -> HttpResponse | None:
         raise Unavailable("no answer. reason=ConnectionRefusedError")
@@ -314,19 +314,19 @@ async def test_catalog_that_is_down_is_told_and_nothing_is_lost(lakes: TwoLakes)
         assert answer.error == (503, "ServiceUnavailableException")
         assert answer.headers["retry-after"]
         assert "far.example:9000" in answer.document["error"]["message"]
-    assert await lakes.events() == told
+    assert await lakes.events() == events
     lakes.wire.instead = None
     assert (await lakes.done("POST", TABLE, SET))["metadata"]["properties"]["k"] == "v"
 
 
-async def test_unknown_outcome_stays_unknown_and_its_key_tells_later(lakes: TwoLakes) -> None:
+async def test_undecided_change_is_resolved_by_repeating_its_key(lakes: TwoLakes) -> None:
     await lakes.table()
     key = str(uuid4())
     lakes.wire.loses_answers = True
     lost = await lakes.call("POST", TABLE, SET, idempotency_key=key)
     assert lost.error == (500, "CommitStateUnknownException")
     lakes.wire.loses_answers = False
-    # The other side has kept the answer under the key that it was sent.
+    # The external catalog stored its response under the forwarded key.
     again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
     assert again.document["metadata"]["properties"]["k"] == "v"
     assert (await lakes.events()).count("TableCommitted") == 1
@@ -337,7 +337,7 @@ async def test_unknown_outcome_stays_unknown_and_its_key_tells_later(lakes: TwoL
     assert (await lakes.events()).count("TableCommitted") == 1
 
 
-async def test_unknown_outcome_stays_unknown_where_the_other_side_keeps_no_keys(lakes: TwoLakes) -> None:
+async def test_undecided_change_stays_undecided_without_remote_keys(lakes: TwoLakes) -> None:
     await lakes.table()
 
     def forgetful(request: HttpRequest) -> HttpResponse | None:
@@ -346,13 +346,13 @@ async def test_unknown_outcome_stays_unknown_where_the_other_side_keeps_no_keys(
         return None
 
     lakes.wire.instead = forgetful
-    lakes.forget_manners()
+    lakes.expire_config()
     key = str(uuid4())
     lakes.wire.loses_answers = True
     assert (await lakes.call("POST", TABLE, SET, idempotency_key=key)).status == 500
     lakes.wire.loses_answers = False
     lakes.wire.take()
-    # Sent again it could be refused as a conflict with itself: a client would delete files that are in use.
+    # A repetition could conflict with the change itself: the client would delete files in use.
     again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
     assert again.error == (500, "CommitStateUnknownException")
     assert lakes.wire.take() == []
@@ -367,13 +367,13 @@ async def test_unknown_outcome_stays_unknown_where_the_other_side_keeps_no_keys(
         (503, (503, "ServiceUnavailableException"), (503, "ServiceUnavailableException")),
         (429, (429, "TooManyRequestsException"), (429, "TooManyRequestsException")),
         (403, (403, "ForbiddenException"), (403, "ForbiddenException")),
-        # About this server's credentials, not the caller's.
+        # It concerns this server's credentials, not the caller's.
         (401, (502, "BadGatewayException"), (502, "BadGatewayException")),
         (307, (502, "BadGatewayException"), (500, "CommitStateUnknownException")),
         (400, (400, "BadRequestException"), (400, "BadRequestException")),
     ],
 )
-async def test_failures_of_the_other_side_are_told_apart(
+async def test_failures_of_the_external_catalog_are_distinguished(
     lakes: TwoLakes, status: int, read: tuple[int, str], change: tuple[int, str]
 ) -> None:
     await lakes.table()
@@ -389,14 +389,14 @@ async def test_failures_of_the_other_side_are_told_apart(
     lakes.wire.take()
     changed = await lakes.call("POST", TABLE, SET)
     assert changed.error == change
-    # A change is sent once, whatever comes of it.
+    # A change is sent once, whatever its outcome.
     assert lakes.wire.take() == [("POST", f"/lake{TABLE}")]
     if status not in (307, 401):
         assert "as it says" in changed.document["error"]["message"]
 
 
 @pytest.mark.parametrize("body", [b"", b"not json", b"[]", b'{"metadata": 7}'])
-async def test_answer_that_makes_no_sense_is_told(lakes: TwoLakes, body: bytes) -> None:
+async def test_invalid_response_is_a_bad_gateway(lakes: TwoLakes, body: bytes) -> None:
     await lakes.table()
 
     def mad(request: HttpRequest) -> HttpResponse | None:
@@ -404,14 +404,14 @@ async def test_answer_that_makes_no_sense_is_told(lakes: TwoLakes, body: bytes) 
 
     lakes.wire.instead = mad
     committed = await lakes.call("POST", TABLE, SET)
-    # It was made: what came back is no reason to say that it was not.
+    # The change was made: an invalid response does not undo it.
     assert committed.error == (500, "CommitStateUnknownException")
     if not body.startswith(b"{"):
         assert (await lakes.call("GET", TABLE)).error == (502, "BadGatewayException")
         assert (await lakes.call("GET", "/namespaces")).error == (502, "BadGatewayException")
 
 
-async def test_level_that_the_other_side_would_read_as_two_is_refused(lakes: TwoLakes) -> None:
+async def test_level_with_the_remote_separator_is_refused(lakes: TwoLakes) -> None:
     def dotted(request: HttpRequest) -> HttpResponse | None:
         if "/v1/config" in request.url:
             return HttpResponse(200, b'{"overrides": {"prefix": "lake", "namespace-separator": "."}}')
@@ -430,7 +430,7 @@ async def test_level_that_the_other_side_would_read_as_two_is_refused(lakes: Two
     assert lakes.wire.take() == []
 
 
-async def test_field_that_is_named_twice_is_sent_once(lakes: TwoLakes) -> None:
+async def test_duplicate_field_is_sent_once(lakes: TwoLakes) -> None:
     body = f'{{"name": "first", "schema": {json.dumps(SCHEMA)}, "name": "second"}}'.encode()
     made = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}/namespaces/ns/tables", body)
     assert made.status == 200

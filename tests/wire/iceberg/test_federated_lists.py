@@ -1,4 +1,4 @@
-"""Lists of a catalog behind this one where somebody else decides what they show: as of one's own."""
+"""Lists of federated catalogs are filtered by a decision point, as internal ones are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = "/namespaces/ns/tables"
 
 @asynccontextmanager
 async def asking(folder: Path, oracle: Oracle) -> AsyncIterator[TwoLakes]:
-    """Two servers, the near one of which asks; tables `a` to `f` are in the far one."""
+    """Two servers, the near one with a decision point; the far one has tables `a` to `f`."""
     clock = ManualClock()
     point = DecisionPoint(oracle.post, clock, remember_seconds=0, post_batch=oracle.post)
     authorizer = ExternalAuthorizer(PolicyAuthorizer(clock), point, DecisionMode.AND)
@@ -38,12 +38,12 @@ async def names(lakes: TwoLakes, path: str) -> tuple[list[str], str | None]:
     return [one["name"] for one in listed["identifiers"]], listed["next-page-token"]
 
 
-async def test_tables_are_shown_as_they_are_decided(tmp_path: Path) -> None:
+async def test_tables_are_filtered_by_the_decision_point(tmp_path: Path) -> None:
     oracle = Oracle(showing(lambda name: name in "bef"))
     async with asking(tmp_path, oracle) as lakes:
         oracle.asked.clear()
         assert await names(lakes, TABLES) == (["b", "e", "f"], None)
-        # One question about the list, and one about all that is in it.
+        # One decision for the list, and one for all of its names.
         assert [len(asked["resource"]["targets"]) for asked in oracle.asked] == [1, 6]
         first = oracle.asked[1]["resource"]["targets"][0]
         assert (first["type"], first["name"]) == ("TABLE_LIKE", "a")
@@ -52,7 +52,7 @@ async def test_tables_are_shown_as_they_are_decided(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", ["policies", "generic-tables"])
-async def test_what_no_such_catalog_has_is_an_empty_list(tmp_path: Path, listed: str) -> None:
+async def test_policies_and_generic_tables_are_empty_lists(tmp_path: Path, listed: str) -> None:
     async with two_lakes(tmp_path) as lakes:
         assert (await lakes.far.table()).status == 200
         base = f"/polaris/v1/{CATALOG}/namespaces"
@@ -62,13 +62,13 @@ async def test_what_no_such_catalog_has_is_an_empty_list(tmp_path: Path, listed:
         assert (await lakes.near.send("POST", f"{base}/ns/{listed}", b"{}")).error[0] == 406
 
 
-async def test_pages_that_nothing_is_left_of_are_passed_over(tmp_path: Path) -> None:
+async def test_empty_pages_are_skipped(tmp_path: Path) -> None:
     async with asking(tmp_path, Oracle(showing(lambda name: name == "f"))) as lakes:
         shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
         assert (shown, token) == (["f"], None)
 
 
-async def test_pages_stay_those_of_the_other_side(tmp_path: Path) -> None:
+async def test_page_tokens_are_those_of_the_external_catalog(tmp_path: Path) -> None:
     async with asking(tmp_path, Oracle(showing(lambda name: name in "ac"))) as lakes:
         shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
         assert shown == ["a"]
@@ -79,7 +79,7 @@ async def test_pages_stay_those_of_the_other_side(tmp_path: Path) -> None:
         assert await names(lakes, f"{TABLES}?pageToken={token}&pageSize=2") == ([], None)
 
 
-async def test_views_and_namespaces_are_shown_as_they_are_decided(tmp_path: Path) -> None:
+async def test_views_and_namespaces_are_filtered_by_the_decision_point(tmp_path: Path) -> None:
     async with asking(tmp_path, Oracle(showing(lambda name: name != "hidden"))) as lakes:
         for name in ("hidden", "open"):
             assert (await lakes.far.call("POST", "/lake/namespaces", {"namespace": ["ns", name]})).status == 200
@@ -88,7 +88,7 @@ async def test_views_and_namespaces_are_shown_as_they_are_decided(tmp_path: Path
         assert await names(lakes, "/namespaces/ns/views") == ([], None)
 
 
-async def test_what_somebody_holds_of_a_list_is_decided_too(tmp_path: Path) -> None:
+async def test_granted_names_are_filtered_by_the_decision_point_too(tmp_path: Path) -> None:
     async with asking(tmp_path, Oracle(showing(lambda name: name != "b"))) as lakes:
         grants = [on_table("TABLE_LIST", name) for name in "bc"]
         ann = await lakes.member("ann", *grants)
@@ -97,7 +97,7 @@ async def test_what_somebody_holds_of_a_list_is_decided_too(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("path", [TABLES, "/namespaces", "/namespaces/ns/views"])
-async def test_nothing_is_shown_without_an_answer(tmp_path: Path, path: str) -> None:
+async def test_lists_fail_without_a_decision(tmp_path: Path, path: str) -> None:
     oracle = Oracle()
     async with asking(tmp_path, oracle) as lakes:
         oracle.is_down = True

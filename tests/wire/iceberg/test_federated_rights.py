@@ -1,4 +1,4 @@
-"""Who may have what of a catalog behind this one: decided here, whatever the connection may there."""
+"""Requests for federated catalogs are authorized on this server, whatever the connection may do."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def on_catalog(privilege: str) -> dict[str, Any]:
         ("POST", "/namespaces/ns/register-view", {"name": "x", "metadata-location": "s3://lake/x"}),
     ],
 )
-async def test_who_may_not_is_refused_before_the_other_side_hears_of_it(
+async def test_caller_without_permission_is_refused_before_forwarding(
     lakes: TwoLakes, method: str, path: str, document: object
 ) -> None:
     nobody = await lakes.near.user("nobody")
@@ -90,7 +90,7 @@ async def test_who_may_not_is_refused_before_the_other_side_hears_of_it(
     assert lakes.wire.take() == []
 
 
-async def test_grants_on_the_catalog_open_it(lakes: TwoLakes) -> None:
+async def test_grants_on_the_catalog_apply_to_its_content(lakes: TwoLakes) -> None:
     admin = await lakes.member("admin", on_catalog("CATALOG_MANAGE_METADATA"))
     await lakes.done("POST", "/namespaces", {"namespace": ["x"]}, keys=admin)
     await lakes.done("POST", TABLE, SET, keys=admin)
@@ -100,7 +100,7 @@ async def test_grants_on_the_catalog_open_it(lakes: TwoLakes) -> None:
     assert (await lakes.call("POST", OTHER, SET, keys=reader)).status == 403
 
 
-async def test_grant_on_a_table_opens_that_table_and_no_other(lakes: TwoLakes) -> None:
+async def test_grant_on_a_table_applies_to_that_table_only(lakes: TwoLakes) -> None:
     keys = await lakes.member("one", on_table("TABLE_FULL_METADATA"))
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
     assert (await lakes.call("POST", TABLE, SET, keys=keys)).status == 200
@@ -110,7 +110,7 @@ async def test_grant_on_a_table_opens_that_table_and_no_other(lakes: TwoLakes) -
     assert (await lakes.call("POST", "/transactions/commit", {"table-changes": changes}, keys=keys)).status == 403
 
 
-async def test_commits_take_what_their_updates_take(lakes: TwoLakes) -> None:
+async def test_commits_require_the_privileges_of_their_updates(lakes: TwoLakes) -> None:
     keys = await lakes.member("setter", on_table("TABLE_SET_PROPERTIES"))
     assert (await lakes.call("POST", TABLE, SET, keys=keys)).status == 200
     removing = {"requirements": [], "updates": [{"action": "remove-properties", "removals": ["k"]}]}
@@ -119,7 +119,7 @@ async def test_commits_take_what_their_updates_take(lakes: TwoLakes) -> None:
     assert (await lakes.call("POST", TABLE, both, keys=keys)).status == 403
 
 
-async def test_grant_on_a_namespace_opens_what_is_in_it_and_not_beside_it(lakes: TwoLakes) -> None:
+async def test_grant_on_a_namespace_applies_to_its_content_only(lakes: TwoLakes) -> None:
     for levels in (["ns10"], ["ns", "inner"]):
         await lakes.done("POST", "/namespaces", {"namespace": levels})
         path = "/namespaces/" + "%1F".join(levels) + "/tables"
@@ -130,7 +130,7 @@ async def test_grant_on_a_namespace_opens_what_is_in_it_and_not_beside_it(lakes:
     assert (await lakes.call("GET", "/namespaces/ns10/tables/t", keys=keys)).status == 403
 
 
-async def test_lists_show_what_is_held(lakes: TwoLakes) -> None:
+async def test_lists_contain_granted_names(lakes: TwoLakes) -> None:
     await lakes.done("POST", "/namespaces", {"namespace": ["hidden"]})
     keys = await lakes.member(
         "one",
@@ -146,12 +146,12 @@ async def test_lists_show_what_is_held(lakes: TwoLakes) -> None:
     ]
     assert (await lakes.done("GET", "/namespaces", keys=keys))["namespaces"] == [["ns"]]
     assert (await lakes.call("GET", "/namespaces/hidden/tables", keys=keys)).status == 403
-    # What is gone there is not shown because something is known of it here.
+    # A name that was dropped there is not listed because it has a synthetic entity here.
     await lakes.far.call("DELETE", f"/lake{TABLE}")
     assert (await lakes.done("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == []
 
 
-async def test_grants_are_only_on_what_is_there(lakes: TwoLakes) -> None:
+async def test_grants_require_an_existing_name(lakes: TwoLakes) -> None:
     office = lakes.office
     roles = f"/catalogs/{CATALOG}/catalog-roles"
     await office.done("POST", roles, {"catalogRole": {"name": "r"}})
@@ -170,7 +170,7 @@ async def test_grants_are_only_on_what_is_there(lakes: TwoLakes) -> None:
     assert (await office.done("GET", f"{roles}/r/grants"))["grants"] == []
 
 
-async def test_who_may_not_grant_does_not_make_the_server_ask(lakes: TwoLakes) -> None:
+async def test_caller_that_may_not_grant_sends_no_request(lakes: TwoLakes) -> None:
     nobody = await lakes.near.user("nobody")
     await lakes.office.done("POST", f"/catalogs/{CATALOG}/catalog-roles", {"catalogRole": {"name": "r"}})
     lakes.wire.take()
@@ -189,7 +189,7 @@ async def test_renamed_table_keeps_its_grants(lakes: TwoLakes) -> None:
 
 
 @pytest.mark.parametrize("how", ["dropped", "dropped behind our back"])
-async def test_name_that_is_made_anew_holds_nothing(lakes: TwoLakes, how: str) -> None:
+async def test_recreated_name_has_no_grants(lakes: TwoLakes, how: str) -> None:
     keys = await lakes.member("one", on_table("TABLE_READ_PROPERTIES"))
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
     if how == "dropped":
@@ -200,7 +200,7 @@ async def test_name_that_is_made_anew_holds_nothing(lakes: TwoLakes, how: str) -
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 403
 
 
-async def test_dropped_namespace_takes_its_grants_along(lakes: TwoLakes) -> None:
+async def test_dropping_a_namespace_removes_its_grants(lakes: TwoLakes) -> None:
     await lakes.done("POST", "/namespaces", {"namespace": ["x"]})
     await lakes.done("POST", "/namespaces", {"namespace": ["x", "y"]})
     keys = await lakes.member("one", on_namespace("NAMESPACE_READ_PROPERTIES", "x", "y"))
@@ -212,7 +212,7 @@ async def test_dropped_namespace_takes_its_grants_along(lakes: TwoLakes) -> None
     assert (await lakes.call("GET", "/namespaces/x%1Fy", keys=keys)).status == 403
 
 
-async def test_to_register_takes_the_right_to_read_all_data(lakes: TwoLakes) -> None:
+async def test_registering_requires_permission_to_read_all_data(lakes: TwoLakes) -> None:
     location = (await lakes.done("GET", TABLE))["metadata-location"]
     await lakes.done("DELETE", TABLE)
     document = {"name": "mine", "metadata-location": location}
@@ -222,7 +222,7 @@ async def test_to_register_takes_the_right_to_read_all_data(lakes: TwoLakes) -> 
     assert (await lakes.call("POST", "/namespaces/ns/register", document, keys=admin)).status == 200
 
 
-async def test_policies_are_asked_too(lakes: TwoLakes) -> None:
+async def test_identity_policies_are_evaluated(lakes: TwoLakes) -> None:
     condition = {"StringEquals": {"s3tables:namespace": "ns", "s3tables:tableName": "t"}}
     keys = await lakes.near.user("policed", {**allow("s3tables:GetTableMetadataLocation"), "Condition": condition})
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
@@ -234,7 +234,7 @@ async def test_policies_are_asked_too(lakes: TwoLakes) -> None:
     assert (await lakes.call("GET", TABLE, keys=patterned)).status == 200
 
 
-# -- keys to files ------------------------------------------------------------------------------------------------
+# -- vended credentials ------------------------------------------------------------------------------------------------
 
 
 async def _people(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
@@ -244,7 +244,7 @@ async def _people(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
     return writer, reader, neither
 
 
-async def test_keys_are_not_passed_on_where_delegation_is_switched_off(lakes: TwoLakes) -> None:
+async def test_credentials_are_not_vended_where_delegation_is_off(lakes: TwoLakes) -> None:
     writer, _, _ = await _people(lakes)
     catalog = await lakes.office.done("GET", f"/catalogs/{CATALOG}")
     change = {"currentEntityVersion": catalog["entityVersion"], "properties": {"access-delegation": "none"}}
@@ -257,7 +257,7 @@ async def test_keys_are_not_passed_on_where_delegation_is_switched_off(lakes: Tw
     assert (await lakes.call("GET", f"{TABLE}/credentials", keys=writer)).document == {"storage-credentials": []}
 
 
-async def test_keys_are_passed_on_to_who_may_write(lakes: TwoLakes) -> None:
+async def test_credentials_are_vended_to_writers(lakes: TwoLakes) -> None:
     writer, reader, neither = await _people(lakes)
     shown = await lakes.call("GET", TABLE, keys=writer, access=VENDED)
     assert shown.headers["cache-control"] == "no-store, private"
@@ -286,7 +286,7 @@ async def test_keys_are_passed_on_to_who_may_write(lakes: TwoLakes) -> None:
 @pytest.mark.parametrize(
     ("credentials_for", "writer_gets", "reader_gets"), [("readers", True, True), ("nobody", False, False)]
 )
-async def test_connection_says_who_gets_keys(
+async def test_connection_selects_recipients_of_credentials(
     lakes: TwoLakes, credentials_for: str, writer_gets: bool, reader_gets: bool
 ) -> None:
     writer, reader, _ = await _people(lakes)
@@ -298,7 +298,7 @@ async def test_connection_says_who_gets_keys(
         assert ((await lakes.call("GET", f"{TABLE}/credentials", keys=keys)).status == 200) is gets
 
 
-async def test_new_table_comes_with_credentials_for_who_may_write_it(lakes: TwoLakes) -> None:
+async def test_created_table_has_credentials_for_writers(lakes: TwoLakes) -> None:
     maker = await lakes.member("maker", on_namespace("TABLE_CREATE"))
     made = await lakes.table("bare", keys=maker, access=VENDED)
     assert made.status == 200
@@ -307,14 +307,14 @@ async def test_new_table_comes_with_credentials_for_who_may_write_it(lakes: TwoL
     for more in ({}, {"stage_create": True}):
         made = await lakes.table(f"mine{len(more)}", keys=writer, access=VENDED, **more)
         assert made.document["storage-credentials"]
-    # Keys of a staged table are renewed with what the other side wants repeated.
+    # The renewal endpoint of a staged table keeps the external catalog's query.
     endpoint = made.document["config"]["client.refresh-credentials-endpoint"]
     assert endpoint.startswith(f"v1/{CATALOG}/namespaces/ns/tables/mine1/credentials?whereabouts=")
     renewed = await lakes.near.send("GET", f"/iceberg/{endpoint}", keys=writer)
     assert renewed.document["storage-credentials"]
 
 
-async def test_signing_by_the_other_side_is_not_offered(lakes: TwoLakes) -> None:
+async def test_remote_signing_is_not_forwarded(lakes: TwoLakes) -> None:
     shown = await lakes.call("GET", TABLE, access="remote-signing")
     assert shown.status == 200
     assert not any("sign" in name for name in shown.document["config"])

@@ -1,4 +1,4 @@
-"""Two servers without a network: a catalog of the near one is backed by the far one's `lake`."""
+"""Two servers without a network: a catalog of the near one is federated, with the far one's `lake` behind it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .lake import ROOT_KEYS, SCHEMA, Answer, Lake, opened_lake, wire_lake
 
 FAR: Final = "far.example:9000"
 CATALOG: Final = "behind"
-"""The near server's catalog that the far one is behind."""
+"""The federated catalog of the near server."""
 
 CONNECTION: Final[dict[str, Any]] = {
     "connectionType": "ICEBERG_REST",
@@ -41,14 +41,14 @@ CONNECTION: Final[dict[str, Any]] = {
 
 @dataclass
 class Wire:
-    """What is between them: an `Http` that leads to the far server, or to whatever a test puts in its way."""
+    """The connection between them: an `Http` that leads to the far server, or to a test's responses."""
 
     far: Lake
     asked: list[HttpRequest] = field(default_factory=list)
     instead: Callable[[HttpRequest], HttpResponse | None] | None = None
-    """Answers in place of the far server where it does not give None; it may raise."""
+    """Responds instead of the far server unless it returns None; it may raise."""
     loses_answers: bool = False
-    """Whether answers to changes are lost on the way back."""
+    """Whether responses to changes are lost."""
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
         self.asked.append(request)
@@ -66,7 +66,7 @@ class Wire:
         return HttpResponse(answer.status, answer.body, answer.headers)
 
     def take(self) -> list[tuple[str, str]]:
-        """What was asked since the last time, but for how the far server wants to be spoken to."""
+        """The requests since the last call, except for the configuration."""
         seen = [(one.method, urlsplit(one.url).path) for one in self.asked if "/v1/config" not in one.url]
         self.asked.clear()
         return [(method, path.removeprefix("/iceberg/v1")) for method, path in seen]
@@ -86,7 +86,7 @@ class TwoLakes:
         return Office(self.near)
 
     async def connect(self, **changes: Any) -> Answer:
-        """Give the near catalog a connection."""
+        """Connect the near catalog."""
         document = {**CONNECTION, **changes}
         return await self.near.send("PUT", f"/lakebed/v1/connections/{CATALOG}", json.dumps(document).encode())
 
@@ -104,7 +104,7 @@ class TwoLakes:
         return await self.near.call(method, f"/{CATALOG}{path}", document, keys=keys, access=access, **headers)
 
     async def done(self, method: str, path: str, document: object = None, *, keys: Keys = ROOT_KEYS) -> Any:
-        """The same for what must succeed: the answer's document, if there is one."""
+        """The same for a request that must succeed: the response document, if any."""
         answer = await self.call(method, path, document, keys=keys)
         assert answer.status in (200, 204), answer
         return answer.document if answer.body else None
@@ -125,8 +125,8 @@ class TwoLakes:
         await office.done("PUT", f"/principal-roles/{name}/catalog-roles/{CATALOG}", {"catalogRole": {"name": name}})
         return await office.user_with(name, name)
 
-    def forget_manners(self) -> None:
-        """Let so much time pass that the far server is asked again how it wants to be spoken to."""
+    def expire_config(self) -> None:
+        """Advance the clocks until the cached configuration of the far server expires."""
         for lake in (self.near, self.far):
             lake.clock.advance(CONFIG_LIFETIME_MS / 1000)
 
@@ -140,7 +140,7 @@ class TwoLakes:
 async def two_lakes(
     folder: Path, *, connected: bool = True, authorizer: Authorizer | None = None
 ) -> AsyncIterator[TwoLakes]:
-    """Both servers; the far one has a namespace `ns` in its `lake`, and the near one a catalog that it is behind."""
+    """Both servers; the far one has a namespace `ns` in its `lake`, the near one a catalog that can be federated."""
     (folder / "far").mkdir()
     (folder / "near").mkdir()
     async with opened_lake(folder / "far") as far:

@@ -36,34 +36,34 @@ def synced(number: int, token: str = "") -> BridgeState:
 NEVER = BridgeState()
 
 
-def test_table_that_is_not_here_yet_is_registered() -> None:
+def test_missing_table_is_registered() -> None:
     assert decide_sync(None, NEVER, external(1)).step is SyncStep.REGISTER
 
 
-def test_table_that_was_dropped_here_does_not_come_back_by_itself() -> None:
+def test_dropped_table_is_not_restored() -> None:
     assert decide_sync(None, synced(1), external(2, 1)).step is SyncStep.STAY
     restorable = local(1)._replace(dropped_ms=5)
     assert decide_sync(restorable, NEVER, external(2, 1)).step is SyncStep.STAY
 
 
-def test_table_that_was_left_alone_goes_where_the_other_side_is() -> None:
+def test_table_without_commits_moves_to_the_external_state() -> None:
     assert decide_sync(local(1), synced(1), external(2)).step is SyncStep.ADVANCE
     assert decide_sync(local(1), synced(1), external(9, 8, 7)).step is SyncStep.ADVANCE
 
 
-def test_version_that_changes_without_a_commit_is_the_same_table() -> None:
+def test_version_change_without_a_commit_does_not_block_a_sync() -> None:
     """Maintenance gives a table new versions with the same metadata when it removes files."""
     assert decide_sync(local(1, "tidied"), synced(1), external(2)).step is SyncStep.ADVANCE
     # A version says nothing by itself, whichever it is.
     assert decide_sync(local(5, "v1"), synced(1), external(2, 1)).step is SyncStep.STAY
 
 
-def test_table_of_another_identity_was_never_synced() -> None:
+def test_recreated_table_was_never_synced() -> None:
     state = msgspec.structs.replace(synced(1), entry="another")
     assert decide_sync(local(1), state, external(2)).step is SyncStep.STAY
 
 
-def test_commits_made_here_are_not_given_up() -> None:
+def test_commits_made_here_are_kept() -> None:
     decision = decide_sync(local(5), synced(1), external(2, 1))
     assert decision.step is SyncStep.STAY
     assert "has commits since the last sync" in decision.reason
@@ -71,13 +71,13 @@ def test_commits_made_here_are_not_given_up() -> None:
     assert decide_sync(local(5), synced(1), external(1)).step is SyncStep.STAY
 
 
-def test_other_side_that_comes_from_what_is_here_is_followed() -> None:
+def test_external_state_based_on_the_state_here_is_followed() -> None:
     assert decide_sync(local(5), synced(1), external(7, 5, 1)).step is SyncStep.ADVANCE
     assert decide_sync(local(5), NEVER, external(7, 5, 1)).step is SyncStep.ADVANCE
     assert decide_sync(local(5), NEVER, external(7, 6)).step is SyncStep.STAY
 
 
-def test_both_at_one_file_are_the_same_however_they_came_there() -> None:
+def test_equal_metadata_files_need_no_step() -> None:
     for state in (NEVER, synced(1), synced(3)):
         assert decide_sync(local(3), state, external(3)).step is SyncStep.NOTHING
     spelled = ExternalTable(file(3).replace("s3://", "s3a://"), UUID, frozenset())
@@ -85,14 +85,14 @@ def test_both_at_one_file_are_the_same_however_they_came_there() -> None:
 
 
 @pytest.mark.parametrize("uuid", [OTHER, None])
-def test_another_table_is_never_followed(uuid: str | None) -> None:
+def test_table_with_another_uuid_is_never_followed(uuid: str | None) -> None:
     assert decide_sync(local(1), synced(1), external(2, 1, uuid=uuid)).step is SyncStep.STAY
     assert decide_sync(None, NEVER, external(2, 1, uuid=uuid), UUID).step is SyncStep.STAY
     assert decide_sync(local(1), synced(1), external(2, 1), OTHER).step is SyncStep.STAY
     assert decide_sync(None, NEVER, external(2, 1), UUID.upper()).step is SyncStep.REGISTER
 
 
-def test_view_of_that_name_is_left_alone() -> None:
+def test_view_of_the_name_stays() -> None:
     assert decide_sync(local(1, kind=EntryKind.VIEW), NEVER, external(1)).step is SyncStep.STAY
 
 
@@ -106,7 +106,7 @@ class Sides:
 
 
 @given(st.lists(st.sampled_from(["here", "there", "look"]), max_size=30))
-def test_following_never_loses_a_commit_made_here(steps: list[str]) -> None:
+def test_syncs_never_lose_a_commit_made_here(steps: list[str]) -> None:
     """Whatever happens in between: a file that was committed here is current, or in the log of what is."""
     sides = Sides([0], [0], synced(0))
     for number, step in enumerate(steps, start=1):
@@ -124,7 +124,7 @@ def test_following_never_loses_a_commit_made_here(steps: list[str]) -> None:
 
 
 @given(st.integers(1, 10_000), st.integers(0, 100))
-def test_pauses_grow_with_failures_and_end_somewhere(seconds: int, failures: int) -> None:
+def test_pauses_grow_with_failures_up_to_a_limit(seconds: int, failures: int) -> None:
     pause = next_pause_seconds(seconds, failures)
     assert seconds <= pause <= 16 * seconds
     assert next_pause_seconds(seconds, failures + 1) >= pause

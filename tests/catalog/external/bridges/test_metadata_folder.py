@@ -15,7 +15,7 @@ versions = st.integers(0, 500)
 
 
 @given(st.sets(versions, min_size=1), st.data())
-def test_from_its_hint_on_the_last_version_without_a_gap_is_current(found: set[int], data: st.DataObject) -> None:
+def test_last_version_without_a_gap_after_the_hint_is_current(found: set[int], data: st.DataObject) -> None:
     hint = data.draw(st.sampled_from(sorted(found)))
     wanted = hint
     while wanted + 1 in found:
@@ -31,17 +31,17 @@ def test_without_a_hint_the_highest_number_is_current(found: set[int]) -> None:
 
 
 @given(st.lists(st.text(max_size=30)), st.none() | versions)
-def test_names_of_any_kind_never_crash_it(names: list[str], hint: int | None) -> None:
+def test_arbitrary_names_never_crash(names: list[str], hint: int | None) -> None:
     with suppress(NotFound, InvalidInput):
         assert current_name(names, hint) in names
 
 
-def test_packed_files_count_too() -> None:
+def test_compressed_files_count_too() -> None:
     assert current_name(["v1.metadata.json", "v2.gz.metadata.json"], None) == "v2.gz.metadata.json"
     assert current_name(["00002-a.metadata.json.gz", "00001-b.metadata.json"], None) == "00002-a.metadata.json.gz"
 
 
-def test_what_cannot_be_told_is_not_guessed() -> None:
+def test_ambiguous_folders_are_refused() -> None:
     with pytest.raises(InvalidInput, match="several metadata files"):
         current_name(["00002-a.metadata.json", "00002-b.metadata.json", "00001-c.metadata.json"], None)
     with pytest.raises(InvalidInput, match="two naming schemes"):
@@ -80,7 +80,7 @@ async def test_current_file_of_a_folder_is_found(light_catalog: CatalogHarness, 
     assert (await folder.current()).metadata_at == found.metadata_at
 
 
-async def test_what_a_folder_may_lack(light_catalog: CatalogHarness) -> None:
+async def test_incomplete_folders_are_refused(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
 
     async def current(folder: str) -> None:
@@ -100,9 +100,7 @@ async def test_what_a_folder_may_lack(light_catalog: CatalogHarness) -> None:
         await current("s3://lake/warehouse/t/hadoop")
 
 
-async def test_folder_of_many_files_is_looked_through_page_by_page(
-    light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_large_folder_is_listed_in_pages(light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     await hadoop_table(light_catalog)
     monkeypatch.setattr("lakebed.catalog.external.bridges.metadata_folder._PAGE_KEYS", 2)
     for number in range(5):

@@ -34,7 +34,7 @@ async def rename(
 
 
 @pytest.mark.parametrize("target", [name("u"), name("t", "other"), name("u", "other")], ids=str)
-async def test_bridge_gets_the_name_of_its_table_and_opens_its_secrets_there(
+async def test_bridge_is_renamed_with_its_table_and_keeps_its_secrets(
     catalog: CatalogHarness, target: Identifier
 ) -> None:
     bridges = bridges_of(catalog)
@@ -53,7 +53,7 @@ async def test_bridge_gets_the_name_of_its_table_and_opens_its_secrets_there(
     assert await has_bridge(catalog, name())
 
 
-async def test_table_is_not_renamed_onto_the_bridge_of_another_with_a_bridge_of_its_own(
+async def test_table_with_a_bridge_is_not_renamed_to_a_name_with_another(
     catalog: CatalogHarness,
 ) -> None:
     await catalog.create()
@@ -67,21 +67,21 @@ async def test_table_is_not_renamed_onto_the_bridge_of_another_with_a_bridge_of_
     assert await has_bridge(catalog, name("u"))
 
 
-async def test_table_without_a_bridge_gets_the_one_that_waits_under_its_new_name(light_catalog: CatalogHarness) -> None:
+async def test_table_without_a_bridge_gets_the_bridge_of_its_new_name(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await bridges_of(light_catalog).configure(ROOT, "lake", name("u"), OPERATED)
     await rename(light_catalog, name(), name("u"))
     assert await has_bridge(light_catalog, name("u"))
 
 
-async def test_table_that_is_renamed_to_its_own_name_keeps_its_bridge(light_catalog: CatalogHarness) -> None:
+async def test_table_renamed_to_its_own_name_keeps_its_bridge(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await bridges_of(light_catalog).configure(ROOT, "lake", name(), OPERATED)
     await rename(light_catalog, name(), name())
     assert await has_bridge(light_catalog, name())
 
 
-async def test_bridge_that_waits_under_the_name_of_a_view_stays(light_catalog: CatalogHarness) -> None:
+async def test_bridge_under_the_name_of_a_view_stays(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view("v")
     await bridges_of(light_catalog).configure(ROOT, "lake", name("v"), OPERATED)
     await rename(light_catalog, name("v"), name("w"), EntryKind.VIEW)

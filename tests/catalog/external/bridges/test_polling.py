@@ -54,7 +54,7 @@ async def bridged(catalog: CatalogHarness, at: int = 1) -> Bridged:
     return Bridged(catalog, Neighbour(await foreign_history(catalog), at=at))
 
 
-async def test_table_is_registered_and_follows(catalog: CatalogHarness) -> None:
+async def test_polled_table_is_registered_and_follows(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     files = sides.neighbour.history.files
@@ -69,7 +69,7 @@ async def test_table_is_registered_and_follows(catalog: CatalogHarness) -> None:
     assert (event.operation, event.principal) == ("external-sync", "root")
 
 
-async def test_nothing_is_asked_before_its_time(light_catalog: CatalogHarness) -> None:
+async def test_bridge_is_not_polled_before_it_is_due(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.configure(OPERATED, "u")
@@ -83,7 +83,7 @@ async def test_nothing_is_asked_before_its_time(light_catalog: CatalogHarness) -
     assert await sides.polling.poll_due() == 1
 
 
-async def test_a_look_that_was_cut_short_is_made_again_before_the_interval_is_over(
+async def test_interrupted_poll_is_repeated_before_the_next_interval(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sides = await bridged(light_catalog)
@@ -123,7 +123,7 @@ async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: Cata
     assert (kind, event.facts["table"], event.facts["status"]) == ("TableBridgeFailed", "t", "conflict")
 
 
-async def test_conflict_ends_when_the_table_is_taken_back(light_catalog: CatalogHarness) -> None:
+async def test_conflict_ends_when_the_table_is_rolled_back(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -137,7 +137,7 @@ async def test_conflict_ends_when_the_table_is_taken_back(light_catalog: Catalog
     assert (await sides.look()).state.status is SyncStatus.COMMITTED
 
 
-async def test_another_table_over_there_is_refused(light_catalog: CatalogHarness) -> None:
+async def test_external_table_with_another_uuid_is_refused(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.look()
@@ -152,7 +152,7 @@ async def test_another_table_over_there_is_refused(light_catalog: CatalogHarness
     assert await light_catalog.entry(name()) == before
 
 
-async def test_dropped_table_does_not_come_back(light_catalog: CatalogHarness) -> None:
+async def test_poll_does_not_restore_a_dropped_table(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.look()
@@ -162,7 +162,7 @@ async def test_dropped_table_does_not_come_back(light_catalog: CatalogHarness) -
     assert (await light_catalog.entries.find(light_catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_other_side_that_goes_back_is_not_followed(light_catalog: CatalogHarness) -> None:
+async def test_external_rollback_is_not_followed(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog, at=3)
     await sides.configure()
     await sides.look()
@@ -178,7 +178,7 @@ async def test_other_side_that_goes_back_is_not_followed(light_catalog: CatalogH
     ("status", "recorded"),
     [(403, SyncStatus.REFUSED), (404, SyncStatus.MISSING), (503, SyncStatus.UNREACHABLE)],
 )
-async def test_what_goes_wrong_is_recorded_and_tried_less_often(
+async def test_failures_are_recorded_and_polled_less_often(
     light_catalog: CatalogHarness, status: int, recorded: SyncStatus
 ) -> None:
     sides = await bridged(light_catalog)
@@ -198,7 +198,7 @@ async def test_what_goes_wrong_is_recorded_and_tried_less_often(
     assert (bridge.state.status, bridge.state.failures) == (SyncStatus.REGISTERED, 0)
 
 
-async def test_file_that_is_not_here_yet_is_waited_for(light_catalog: CatalogHarness) -> None:
+async def test_missing_metadata_file_is_polled_again(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -211,7 +211,7 @@ async def test_file_that_is_not_here_yet_is_waited_for(light_catalog: CatalogHar
     assert (await sides.look()).state.status is SyncStatus.REGISTERED
 
 
-async def test_metadata_outside_the_table_bucket_is_not_read_on_nobody_s_word(light_catalog: CatalogHarness) -> None:
+async def test_poll_reads_no_metadata_outside_the_table_bucket(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -223,7 +223,7 @@ async def test_metadata_outside_the_table_bucket_is_not_read_on_nobody_s_word(li
     assert "table bucket" in bridge.state.message
 
 
-async def test_metadata_of_another_catalog_in_the_bucket_is_not_read_either(light_catalog: CatalogHarness) -> None:
+async def test_poll_reads_no_metadata_of_another_catalog_in_the_bucket(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     for warehouse in ("one", "two"):
@@ -244,7 +244,7 @@ async def test_metadata_of_another_catalog_in_the_bucket_is_not_read_either(ligh
     assert "outside the table bucket" in two.state.message
 
 
-async def test_folder_is_followed(catalog: CatalogHarness) -> None:
+async def test_metadata_folder_is_polled(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     files = sides.neighbour.history.files
     await catalog.store.bucket("loose")
@@ -261,7 +261,7 @@ async def test_folder_is_followed(catalog: CatalogHarness) -> None:
     assert sides.neighbour.asked == []
 
 
-async def test_several_servers_look_once(catalog: CatalogHarness) -> None:
+async def test_bridge_is_polled_once_by_several_servers(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     others = [Bridged(catalog, sides.neighbour).polling for _ in range(3)]
@@ -270,7 +270,7 @@ async def test_several_servers_look_once(catalog: CatalogHarness) -> None:
     assert (await catalog.entry(name())).generation == 1
 
 
-async def test_one_that_fails_does_not_keep_others_waiting(light_catalog: CatalogHarness) -> None:
+async def test_failing_poll_does_not_block_others(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     gone = msgspec.structs.replace(
         POLLED, catalog=ExternalCatalogKind.FOLDER, folder="s3://lake/nothing-there", uri="", external_table=""
@@ -282,7 +282,7 @@ async def test_one_that_fails_does_not_keep_others_waiting(light_catalog: Catalo
     assert (await sides.bridge()).state.status is SyncStatus.REGISTERED
 
 
-async def test_bridge_that_is_configured_anew_meanwhile_moves_nothing(light_catalog: CatalogHarness) -> None:
+async def test_bridge_reconfigured_during_a_poll_moves_nothing(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -303,7 +303,7 @@ async def test_bridge_that_is_configured_anew_meanwhile_moves_nothing(light_cata
     assert (bridge.config.poll_seconds, bridge.state.status) == (600, SyncStatus.REGISTERED)
 
 
-async def test_unreachable_neighbour_is_told_without_its_secrets(light_catalog: CatalogHarness) -> None:
+async def test_unreachable_catalog_is_reported_without_secrets(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     sides.neighbour.failure = Unavailable("no answer. host=catalog.example path=/ reason=TimeoutError")
@@ -322,7 +322,7 @@ async def tidy(catalog: CatalogHarness, table: str = "t") -> None:
     assert await catalog.store.meta.transact(work)
 
 
-async def test_table_that_was_only_tidied_here_follows(catalog: CatalogHarness) -> None:
+async def test_table_follows_after_maintenance_removed_files(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     await sides.look()
@@ -335,7 +335,7 @@ async def test_table_that_was_only_tidied_here_follows(catalog: CatalogHarness) 
     assert (entry.metadata_at, entry.generation) == (sides.neighbour.history.files[2], 3)
 
 
-async def test_table_that_is_tidied_while_it_is_followed_follows_all_the_same(catalog: CatalogHarness) -> None:
+async def test_table_follows_while_maintenance_removes_files(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     await sides.look()
@@ -350,7 +350,7 @@ async def test_table_that_is_tidied_while_it_is_followed_follows_all_the_same(ca
     assert (await catalog.entry(name())).metadata_at == sides.neighbour.history.files[2]
 
 
-async def test_bridge_goes_along_when_its_table_is_renamed(catalog: CatalogHarness) -> None:
+async def test_renamed_table_is_polled_under_its_new_name(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await catalog.namespace("other")
     await sides.configure()
@@ -375,7 +375,7 @@ async def test_bridge_goes_along_when_its_table_is_renamed(catalog: CatalogHarne
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(catalog: CatalogHarness) -> None:
+async def test_table_renamed_during_a_poll_stays_unchanged(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     await sides.look()
@@ -391,7 +391,7 @@ async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(cat
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_host_that_was_taken_out_of_the_settings_is_not_asked_any_more(light_catalog: CatalogHarness) -> None:
+async def test_host_removed_from_the_settings_is_not_polled(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.look()

@@ -54,7 +54,7 @@ def answering(config: dict[str, Any] | None = None, table: Answer | None = None)
     return script
 
 
-async def test_table_is_asked_for_as_the_catalog_wants_it() -> None:
+async def test_table_is_requested_by_the_published_configuration() -> None:
     told = {"defaults": {"prefix": "p1"}, "overrides": {"prefix": "wh/1", "namespace-separator": "%2E"}}
     with scripted_server(answering(told)) as server:
         found = await catalog_at(server.url, warehouse="s3://lake/").current()
@@ -68,7 +68,7 @@ async def test_table_is_asked_for_as_the_catalog_wants_it() -> None:
     assert all("authorization" not in asked.headers for asked in server.asked)
 
 
-async def test_levels_are_joined_as_the_contract_says_unless_told_otherwise() -> None:
+async def test_namespace_levels_are_joined_by_the_published_separator() -> None:
     with scripted_server(answering()) as server:
         await catalog_at(server.url).current()
     assert [asked.path for asked in server.asked] == [
@@ -113,7 +113,7 @@ async def test_requests_are_signed() -> None:
         (Answer(200, b"{}", claimed_length=100), Unavailable),
     ],
 )
-async def test_what_the_other_side_says_wrong_is_told_by_kind(answer: Answer, error: type[LakebedError]) -> None:
+async def test_errors_are_reported_by_type_only(answer: Answer, error: type[LakebedError]) -> None:
     with scripted_server(answering(table=answer)) as server:
         with pytest.raises(error) as refused:
             await catalog_at(server.url).current()
@@ -121,7 +121,7 @@ async def test_what_the_other_side_says_wrong_is_told_by_kind(answer: Answer, er
     assert all("169.254" not in asked.path for asked in server.asked)
 
 
-async def test_catalog_that_fails_once_is_asked_again() -> None:
+async def test_failed_request_is_retried_once() -> None:
     failures = iter([Answer(503)])
 
     def script(asked: Asked) -> Answer:
@@ -133,14 +133,14 @@ async def test_catalog_that_fails_once_is_asked_again() -> None:
         assert (await catalog_at(server.url).current()).metadata_at == LOCATION
 
 
-async def test_nobody_there_is_unavailable() -> None:
+async def test_unreachable_catalog_is_unavailable() -> None:
     with scripted_server(answering()) as server:
         gone = server.url
     with pytest.raises(Unavailable):
         await catalog_at(gone).current()
 
 
-async def test_tables_with_much_metadata_are_read_whole() -> None:
+async def test_large_metadata_is_read_whole() -> None:
     padded = {**TABLE, "padding": "x" * (2 * 1024 * 1024)}
     with scripted_server(answering(table=Answer(200, json.dumps(padded).encode()))) as server:
         assert (await catalog_at(server.url).current()).metadata_at == LOCATION

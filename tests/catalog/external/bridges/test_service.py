@@ -25,7 +25,7 @@ def bridges_of(catalog: CatalogHarness) -> Bridges:
     return extended(catalog).tables.bridges
 
 
-async def test_bridge_is_stored_shown_and_removed(catalog: CatalogHarness) -> None:
+async def test_bridge_is_stored_returned_and_removed(catalog: CatalogHarness) -> None:
     bridges = bridges_of(catalog)
     assert (await bridges.get(ROOT, "lake", name())).bridge is None
     made = (await bridges.configure(ROOT, "lake", name(), OPERATED)).bridge
@@ -47,7 +47,7 @@ async def test_polled_bridge_is_due_at_once(light_catalog: CatalogHarness) -> No
     assert made.due_ms == light_catalog.store.clock.now_ms()
 
 
-async def test_secrets_are_stored_sealed_and_bound_to_their_row(catalog: CatalogHarness) -> None:
+async def test_secrets_are_encrypted_and_bound_to_their_row(catalog: CatalogHarness) -> None:
     bridges = bridges_of(catalog)
     made = (await bridges.configure(ROOT, "lake", name(), BEARER, TOKEN)).bridge
     assert made is not None
@@ -61,7 +61,7 @@ async def test_secrets_are_stored_sealed_and_bound_to_their_row(catalog: Catalog
         bridges.secrets_of(moved)
 
 
-async def test_what_was_learned_is_kept_while_the_same_table_is_followed(light_catalog: CatalogHarness) -> None:
+async def test_state_is_kept_while_the_external_table_stays_the_same(light_catalog: CatalogHarness) -> None:
     bridges = bridges_of(light_catalog)
     await bridges.configure(ROOT, "lake", name(), POLLED)
     state = BridgeState(status=SyncStatus.COMMITTED, entry="e", synced_at="s3://lake/1.json", synced_token="v")
@@ -81,7 +81,7 @@ async def test_what_was_learned_is_kept_while_the_same_table_is_followed(light_c
     assert fresh.created_ms == kept.created_ms
 
 
-async def test_namespace_must_be_there_and_takes_its_bridges_along(light_catalog: CatalogHarness) -> None:
+async def test_namespace_must_exist_and_is_dropped_with_its_bridges(light_catalog: CatalogHarness) -> None:
     bridges = bridges_of(light_catalog)
     with pytest.raises(NoSuchNamespace):
         await bridges.configure(ROOT, "lake", name("t", "none"), OPERATED)
@@ -91,13 +91,13 @@ async def test_namespace_must_be_there_and_takes_its_bridges_along(light_catalog
     assert await light_catalog.store.meta.rows("SELECT name FROM bridges") == []
 
 
-async def test_configuration_that_makes_no_sense_stores_nothing(light_catalog: CatalogHarness) -> None:
+async def test_invalid_configuration_stores_nothing(light_catalog: CatalogHarness) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput):
             await bridges_of(light_catalog).configure(ROOT, "lake", name(), BEARER)
 
 
-async def test_calling_other_hosts_takes_a_right_of_its_own(light_catalog: CatalogHarness) -> None:
+async def test_rest_bridges_require_a_separate_permission(light_catalog: CatalogHarness) -> None:
     bridges = bridges_of(light_catalog)
     maker = may("s3tables:*")
     await bridges.configure(maker, "lake", name(), OPERATED)
@@ -113,7 +113,7 @@ async def test_calling_other_hosts_takes_a_right_of_its_own(light_catalog: Catal
             await bridges.remove(nobody, "lake", name())
 
 
-async def test_folder_is_followed_for_who_may_read_it(light_catalog: CatalogHarness) -> None:
+async def test_folder_bridge_requires_permission_to_read_the_folder(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("loose")
     bridges = bridges_of(light_catalog)
     folder = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder="s3://loose/t/metadata", sync_mode=SyncMode.POLL)
@@ -126,7 +126,7 @@ async def test_folder_is_followed_for_who_may_read_it(light_catalog: CatalogHarn
         await bridges.configure(ROOT, "lake", name(), msgspec.structs.replace(folder, folder="s3://nowhere/t/metadata"))
 
 
-async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog: CatalogHarness) -> None:
+async def test_folder_of_another_table_requires_permission_for_that_table(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create("secret")
     folder = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder=f"{made.entry.location}/metadata")
     reader = may("s3tables:CreateTable", "s3:*")

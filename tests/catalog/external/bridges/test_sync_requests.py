@@ -44,7 +44,7 @@ async def next_request(catalog: CatalogHarness, where: str, commit_id: str = "")
     )
 
 
-async def test_table_is_registered_and_its_bridge_with_it(catalog: CatalogHarness) -> None:
+async def test_table_is_registered_with_its_bridge(catalog: CatalogHarness) -> None:
     history = await foreign_history(catalog)
     synced = await first_sync(catalog, history)
     assert synced.status is SyncStatus.REGISTERED
@@ -54,7 +54,7 @@ async def test_table_is_registered_and_its_bridge_with_it(catalog: CatalogHarnes
     assert state.synced_token == (await catalog.entry(name())).version_token
 
 
-async def test_table_follows_on_an_operator_s_word(catalog: CatalogHarness) -> None:
+async def test_table_is_synced_to_a_given_metadata_file(catalog: CatalogHarness) -> None:
     history = await foreign_history(catalog)
     await first_sync(catalog, history)
     synced = await sync(catalog, await next_request(catalog, history.files[3]))
@@ -84,7 +84,7 @@ async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: Ca
     assert (await bridge_of(catalog)).state.failures == 0
 
 
-async def test_what_is_expected_is_said_exactly_when_there_is_a_table(light_catalog: CatalogHarness) -> None:
+async def test_expectations_are_required_exactly_for_existing_tables(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     where = history.files[1]
@@ -136,7 +136,7 @@ async def test_same_commit_id_syncs_once(light_catalog: CatalogHarness) -> None:
         await sync(catalog, request._replace(metadata_at=history.files[3]))
 
 
-async def test_other_catalog_is_asked_where_nobody_says(light_catalog: CatalogHarness) -> None:
+async def test_sync_without_a_metadata_file_reads_the_external_table(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     neighbour = Neighbour(history, at=1)
@@ -154,7 +154,7 @@ async def test_other_catalog_is_asked_where_nobody_says(light_catalog: CatalogHa
     assert (await bridge_of(catalog)).state.status is SyncStatus.UNREACHABLE
 
 
-async def test_file_that_is_not_here_yet_is_told(light_catalog: CatalogHarness) -> None:
+async def test_missing_metadata_file_is_reported(light_catalog: CatalogHarness) -> None:
     history = await foreign_history(light_catalog)
     history.files.append("s3://lake/foreign/metadata/not-yet.metadata.json")
     neighbour = Neighbour(history, at=4)
@@ -162,7 +162,7 @@ async def test_file_that_is_not_here_yet_is_told(light_catalog: CatalogHarness) 
         await sync(light_catalog, SyncRequest(POLLED), neighbour)
 
 
-async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: CatalogHarness) -> None:
+async def test_sync_requires_the_permissions_of_its_changes(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     request = SyncRequest(OPERATED, metadata_at=history.files[1])
@@ -182,7 +182,7 @@ async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: Cata
             await sync(catalog, await next_request(catalog, history.files[2]), mutation=Mutation(maker))
 
 
-async def test_who_may_not_move_the_table_does_not_have_others_asked(light_catalog: CatalogHarness) -> None:
+async def test_caller_that_may_not_sync_sends_no_request(light_catalog: CatalogHarness) -> None:
     history = await foreign_history(light_catalog)
     neighbour = Neighbour(history, at=1)
     await sync(light_catalog, SyncRequest(POLLED), neighbour)
@@ -194,7 +194,7 @@ async def test_who_may_not_move_the_table_does_not_have_others_asked(light_catal
     assert len(neighbour.asked) == asked
 
 
-async def test_folder_is_synced_from(light_catalog: CatalogHarness) -> None:
+async def test_metadata_folder_is_synced(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     folder = history.files[0].rpartition("/")[0]

@@ -51,7 +51,7 @@ def changed(config: BridgeConfig, **changes: Any) -> BridgeConfig:
         (FOLDER, NO_SECRETS),
     ],
 )
-def test_what_makes_sense_is_taken(config: BridgeConfig, secrets: RemoteSecrets) -> None:
+def test_valid_configurations_are_accepted(config: BridgeConfig, secrets: RemoteSecrets) -> None:
     check_config(config, secrets)
 
 
@@ -94,7 +94,9 @@ def test_what_makes_sense_is_taken(config: BridgeConfig, secrets: RemoteSecrets)
         (changed(FOLDER, auth=BEARER), TOKEN, "uri"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(config: BridgeConfig, secrets: RemoteSecrets, argument: str) -> None:
+def test_invalid_configurations_are_refused_by_field(
+    config: BridgeConfig, secrets: RemoteSecrets, argument: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_config(config, secrets)
     assert refused.value.argument == argument
@@ -102,7 +104,7 @@ def test_what_makes_no_sense_is_refused_by_name(config: BridgeConfig, secrets: R
         assert not secret or secret.reveal() not in str(refused.value)
 
 
-def test_secrets_do_not_show_themselves() -> None:
+def test_secrets_are_not_in_repr() -> None:
     secrets = RemoteSecrets(Secret("t0k3n"), Secret("k3y"), Secret("s3ss"))
     for text in (repr(secrets), str(secrets), repr(REST)):
         assert not any(word in text for word in ("t0k3n", "k3y", "s3ss"))
@@ -112,5 +114,5 @@ def test_secrets_do_not_show_themselves() -> None:
 
 
 @given(st.builds(BridgeConfig, catalog=st.sampled_from(ExternalCatalogKind), external_table=st.text(), uri=st.text()))
-def test_configuration_comes_back_as_it_was_stored(config: BridgeConfig) -> None:
+def test_stored_configuration_round_trips(config: BridgeConfig) -> None:
     assert decode_config(encode_config(config)) == config

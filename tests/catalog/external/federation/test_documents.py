@@ -54,7 +54,7 @@ documents = st.recursive(
 )
 
 
-def test_commit_says_what_it_takes() -> None:
+def test_commit_is_read_for_authorization() -> None:
     body = {
         "identifier": {"namespace": ["ns"], "name": "t"},
         "requirements": [{"type": "assert-create"}, {"type": "assert-table-uuid", "uuid": "u"}],
@@ -76,7 +76,7 @@ def test_commit_says_what_it_takes() -> None:
         b'{"identifier": {"namespace": ["other"], "namespace": ["ns"], "name": "x", "name": "t"}, "updates": []}',
     ],
 )
-def test_what_is_sent_is_what_was_read(body: bytes) -> None:
+def test_document_is_encoded_from_what_was_decoded(body: bytes) -> None:
     change = read_commit(body, T)
     sent = encode_document(change.document)
     assert read_commit(sent, T) == change
@@ -100,12 +100,12 @@ def test_what_is_sent_is_what_was_read(body: bytes) -> None:
         b'{"identifier": {"name": "t"}}',
     ],
 )
-def test_commit_that_makes_no_sense_is_refused(body: bytes) -> None:
+def test_invalid_commits_are_refused(body: bytes) -> None:
     with pytest.raises(InvalidInput):
         read_commit(body, T)
 
 
-def test_changes_of_a_transaction_name_their_tables() -> None:
+def test_commits_of_a_transaction_require_identifiers() -> None:
     change = {"identifier": {"namespace": ["ns"], "name": "t"}, "requirements": [], "updates": []}
     body = json.dumps({"table-changes": [change, change]}).encode()
     assert [one.identifier for one in read_transaction(body)] == [T, T]
@@ -130,9 +130,7 @@ def test_noise_is_refused_and_never_crashes(noise: bytes) -> None:
     st.text(max_size=10),
     st.sampled_from([True, False, None]),
 )
-def test_document_that_creates_something_is_passed_on_whole(
-    more: dict[str, Any], name: str, staged: bool | None
-) -> None:
+def test_creation_is_forwarded_whole(more: dict[str, Any], name: str, staged: bool | None) -> None:
     body = {**more, "name": name, "stage-create": staged}
     found, is_staged, sent = read_creation(json.dumps(body).encode())
     assert (found, is_staged) == (name, bool(staged))
@@ -142,21 +140,21 @@ def test_document_that_creates_something_is_passed_on_whole(
 # -- what is shown -------------------------------------------------------------------------------------------------
 
 
-def test_who_gets_no_keys_gets_nothing_that_opens_anything() -> None:
+def test_response_without_credentials_contains_no_access() -> None:
     assert (
         filter_config({**KEYS, **PLAIN, **SESSION, "x": "s3cret"}, with_credentials=False, credentials_path=HERE)
         == PLAIN
     )
 
 
-def test_who_gets_keys_gets_no_word_of_another_session() -> None:
+def test_response_with_credentials_contains_no_session_settings() -> None:
     told = {**KEYS, **PLAIN, **SESSION, CREDENTIALS_ENDPOINT: "v1/far/x/credentials?y=z"}
     shown = filter_config(told, with_credentials=True, credentials_path=HERE)
     assert shown == {**KEYS, **PLAIN, CREDENTIALS_ENDPOINT: f"{HERE}?y=z"}
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=5), max_size=5))
-def test_settings_that_are_not_known_are_not_shown_without_keys(config: dict[str, str]) -> None:
+def test_unknown_settings_are_removed_without_credentials(config: dict[str, str]) -> None:
     shown = filter_config(config, with_credentials=False, credentials_path=HERE)
     assert shown.items() <= config.items()
     assert shown.keys() <= {
@@ -173,7 +171,7 @@ def test_settings_that_are_not_known_are_not_shown_without_keys(config: dict[str
     }
 
 
-def test_table_is_shown_with_its_metadata_untouched() -> None:
+def test_metadata_is_forwarded_unchanged() -> None:
     metadata = b'{"big": 123456789012345678901234567890, "float": 1.0, "twice": 1, "twice": 2}'
     credentials = [{"prefix": "s3://x", "config": {**KEYS, "token": "s3cret-of-a-session"}}]
     answer = {
@@ -195,7 +193,7 @@ def test_table_is_shown_with_its_metadata_untouched() -> None:
 
 
 @pytest.mark.parametrize("tag", ['"abc"', 'W/"abc"', '""', '"a;k"'])
-def test_tag_comes_back_to_who_is_shown_the_same(tag: str) -> None:
+def test_entity_tag_matches_for_the_same_kind_of_response(tag: str) -> None:
     for mark, other in (("k", "n"), ("n", "k")):
         marked = mark_etag(tag, mark)
         assert marked != tag
@@ -206,7 +204,7 @@ def test_tag_comes_back_to_who_is_shown_the_same(tag: str) -> None:
 
 
 @given(st.binary(max_size=40) | documents.map(lambda one: json.dumps(one).encode()))
-def test_settings_and_keys_that_make_no_sense_are_not_shown(noise: bytes) -> None:
+def test_invalid_settings_and_credentials_are_removed(noise: bytes) -> None:
     answer = {"metadata": Raw(b"{}"), "config": Raw(noise), "storage-credentials": Raw(noise)}
     shown = filter_table(answer, with_credentials=True, credentials_path=HERE)
     assert isinstance(json.loads(bytes(shown["config"])), dict)

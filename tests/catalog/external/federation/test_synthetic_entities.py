@@ -82,7 +82,7 @@ async def behind(catalog: CatalogHarness) -> Behind:
     return Behind(catalog, (await find_catalog(catalog.store.object_context.meta, "behind")).id)
 
 
-async def test_it_is_recorded_once_with_all_that_it_lies_in(behind: Behind) -> None:
+async def test_entity_is_created_once_with_its_namespaces(behind: Behind) -> None:
     first = await behind.record(T)
     assert await behind.record(T) == first
     assert await behind.paths() == ["a", "a\x1fb"]
@@ -94,7 +94,7 @@ async def test_it_is_recorded_once_with_all_that_it_lies_in(behind: Behind) -> N
     assert place.entry == first
 
 
-async def test_name_that_is_of_another_kind_now_is_another(behind: Behind) -> None:
+async def test_entity_of_another_kind_is_replaced(behind: Behind) -> None:
     table = await behind.record(T)
     await behind.grant(table)
     before = await behind.changes()
@@ -105,14 +105,14 @@ async def test_name_that_is_of_another_kind_now_is_another(behind: Behind) -> No
     assert await behind.meta.rows("SELECT 1 FROM grants WHERE entry IS NOT NULL") == []
 
 
-async def test_nobody_takes_it_for_a_table_of_this_server(behind: Behind) -> None:
+async def test_entities_are_not_listed_as_tables(behind: Behind) -> None:
     await behind.record(T)
     found = await behind.meta.rows(rows.TABLES_AFTER, "", 1000)
     assert found == []
     assert await behind.meta.rows(rows.IS_CURRENT_METADATA, "s3://x", "s3://y", "s3://z") == []
 
 
-async def test_grants_go_along_with_a_name_and_go_with_what_is_gone(behind: Behind) -> None:
+async def test_grants_follow_renames_and_end_with_drops(behind: Behind) -> None:
     moved, displaced = await behind.record(T), await behind.record(U)
     await behind.grant(moved)
     await behind.grant(displaced)
@@ -129,7 +129,7 @@ async def test_grants_go_along_with_a_name_and_go_with_what_is_gone(behind: Behi
     assert await behind.changes() == before + 1
 
 
-async def test_namespace_goes_with_all_inside_it_and_nothing_beside(behind: Behind) -> None:
+async def test_dropped_namespace_removes_the_entities_in_it_only(behind: Behind) -> None:
     await behind.record(T)
     await behind.run(lambda tx: ensure_synthetic_namespace(tx, behind.id, ("a\u0020", "x"), NOW))
     await behind.run(lambda tx: ensure_synthetic_namespace(tx, behind.id, ("ab",), NOW))

@@ -39,7 +39,7 @@ def by_role(sts: ScriptedServer, clock: ManualClock) -> Authentication:
     )
 
 
-async def test_role_is_assumed_with_the_servers_own_keys_and_renewed_when_it_is_refused() -> None:
+async def test_role_is_assumed_with_the_servers_credentials_and_renewed_when_rejected() -> None:
     given = 0
 
     def script(asked: Asked) -> Answer:
@@ -72,7 +72,7 @@ async def test_role_that_may_not_be_assumed_is_a_fault_of_the_connection() -> No
     assert "s3cret" not in str(fault.value)
 
 
-async def test_keys_of_a_connection_are_not_renewed() -> None:
+async def test_access_key_of_a_connection_is_not_renewed() -> None:
     auth = RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AK", region="r", service="s3")
     secrets = RemoteSecrets(secret_access_key=Secret("s3cret"))
     signing = make_authentication(threaded_http(), ManualClock(), ADDRESS, auth, secrets)
@@ -81,7 +81,7 @@ async def test_keys_of_a_connection_are_not_renewed() -> None:
     assert not signing.renew(sent)
 
 
-async def test_without_credentials_nothing_is_shown() -> None:
+async def test_no_authentication_adds_no_headers() -> None:
     nobody = make_authentication(threaded_http(), ManualClock(), ADDRESS, RemoteAuth(), NO_SECRETS)
     assert await nobody.headers(REQUEST) == REQUEST.headers
     assert not nobody.renew({})

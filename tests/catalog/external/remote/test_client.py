@@ -73,7 +73,7 @@ def catalog(
     return RemoteCatalogs(other, clock or ManualClock(), ANY).open(address, auth, secrets)
 
 
-async def test_it_is_spoken_to_as_it_wants_to_be() -> None:
+async def test_requests_follow_the_published_configuration() -> None:
     other = Other({"defaults": {"prefix": "p"}, "overrides": {"prefix": "a/b", "namespace-separator": "%2E"}})
     remote = catalog(other)
     request = RemoteRequest("POST", ("namespaces", await remote.namespace(("x", "y")), "t able"), {"k": "v w"}, b"{}")
@@ -83,13 +83,13 @@ async def test_it_is_spoken_to_as_it_wants_to_be() -> None:
     assert other.asked[0].headers["content-type"] == "application/json"
 
 
-async def test_what_it_serves_is_what_it_says_or_the_contracts_first_set() -> None:
+async def test_endpoints_are_the_published_ones_or_the_defaults() -> None:
     assert (await catalog(Other()).config()).endpoints == DEFAULT_ENDPOINTS
     assert (await catalog(Other({"endpoints": ["GET  /v1/x"]})).config()).endpoints == {"GET /v1/x"}
     assert (await catalog(Other({"endpoints": []})).config()).endpoints == frozenset()
 
 
-async def test_manners_are_asked_for_again_after_a_while() -> None:
+async def test_configuration_is_refreshed_when_it_expires() -> None:
     clock, other = ManualClock(), Other({"overrides": {"prefix": "one"}})
     remote = catalog(other, clock)
     assert (await remote.config()).prefix == "one"
@@ -99,12 +99,12 @@ async def test_manners_are_asked_for_again_after_a_while() -> None:
     assert (await remote.config()).prefix == "two"
 
 
-async def test_level_that_holds_the_separator_is_refused() -> None:
+async def test_level_with_the_separator_is_refused() -> None:
     with pytest.raises(InvalidName):
         await catalog(Other({"overrides": {"namespace-separator": "."}})).namespace(("a.b",))
 
 
-async def test_one_token_serves_many_requests_until_it_is_about_to_end() -> None:
+async def test_token_is_shared_until_shortly_before_it_expires() -> None:
     clock, other = ManualClock(), Other()
     remote = catalog(other, clock)
     await asyncio.gather(*(remote.send(READ) for _ in range(5)))
@@ -119,7 +119,7 @@ async def test_one_token_serves_many_requests_until_it_is_about_to_end() -> None
 
 
 @pytest.mark.parametrize("request_", [READ, CHANGE])
-async def test_token_that_is_refused_is_replaced_once(request_: RemoteRequest) -> None:
+async def test_rejected_token_is_replaced_once(request_: RemoteRequest) -> None:
     other = Other()
     other.answer = lambda request: HttpResponse(
         401 if request.headers["authorization"] == "Bearer token-1" else 200, b"{}"
@@ -132,7 +132,7 @@ async def test_token_that_is_refused_is_replaced_once(request_: RemoteRequest) -
     assert len(other.asked) == 2
 
 
-async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
+async def test_rejected_bearer_token_is_not_sent_again() -> None:
     other = Other(answer=lambda request: HttpResponse(401, b"{}"))
     remote = catalog(other, auth=RemoteAuth(kind=AuthKind.BEARER), secrets=RemoteSecrets(token=Secret("t")))
     assert (await remote.send(READ)).status == 401
@@ -153,7 +153,7 @@ async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
         (HttpResponse(503, b""), Unavailable),
     ],
 )
-async def test_without_a_token_nothing_is_asked(answer: HttpResponse, error: type[LakebedError]) -> None:
+async def test_no_request_is_sent_without_a_token(answer: HttpResponse, error: type[LakebedError]) -> None:
     other = Other(token=lambda request: answer)
     with pytest.raises(error) as refused:
         await catalog(other).send(CHANGE)
@@ -162,7 +162,7 @@ async def test_without_a_token_nothing_is_asked(answer: HttpResponse, error: typ
     assert other.asked == []
 
 
-async def test_token_that_does_not_say_how_long_it_lasts_is_used() -> None:
+async def test_token_without_expires_in_is_used() -> None:
     other = Other(token=lambda request: HttpResponse(200, b'{"access_token": "t"}'))
     await catalog(other).send(READ)
     assert other.asked[0].headers["authorization"] == "Bearer t"
@@ -170,14 +170,14 @@ async def test_token_that_does_not_say_how_long_it_lasts_is_used() -> None:
 
 @pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-async def test_reads_are_tried_again_and_changes_are_not(request_: RemoteRequest, times: int, status: int) -> None:
+async def test_reads_are_retried_and_changes_are_not(request_: RemoteRequest, times: int, status: int) -> None:
     other = Other(answer=lambda request: HttpResponse(status, b"{}"))
     assert (await catalog(other).send(request_)).status == status
     assert len(other.asked) == times
 
 
 @pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
-async def test_silence_is_told_with_whether_something_may_have_happened(request_: RemoteRequest, times: int) -> None:
+async def test_missing_response_to_a_change_is_undecided(request_: RemoteRequest, times: int) -> None:
     def silent(request: HttpRequest) -> HttpResponse:
         raise Unavailable("no answer", undecided=request.method == "POST")
 
@@ -193,7 +193,7 @@ async def test_silence_is_told_with_whether_something_may_have_happened(request_
     ("status", "error"),
     [(401, ExternalCatalogError), (403, ExternalCatalogError), (404, ExternalCatalogError), (503, Unavailable)],
 )
-async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: type[LakebedError]) -> None:
+async def test_refused_configuration_is_a_fault_of_the_connection(status: int, error: type[LakebedError]) -> None:
     async def http(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status, b'{"error": {"message": "its words", "type": "X"}}')
 
@@ -205,7 +205,7 @@ async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: 
 
 
 @pytest.mark.parametrize("body", [b"[]", b"7", b'{"overrides": 7}', b"", b'{"endpoints": "x"}'])
-async def test_configuration_that_makes_no_sense(body: bytes) -> None:
+async def test_invalid_configuration_is_a_fault_of_the_connection(body: bytes) -> None:
     async def http(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, body)
 
@@ -222,7 +222,7 @@ async def test_configuration_that_makes_no_sense(body: bytes) -> None:
         (["far.example"], RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")),
     ],
 )
-async def test_host_that_the_settings_do_not_name_is_not_spoken_to(hosts: list[str], auth: RemoteAuth) -> None:
+async def test_host_that_is_not_allowed_gets_no_requests(hosts: list[str], auth: RemoteAuth) -> None:
     other = Other({})
     secrets = SECRET if auth.kind is AuthKind.OAUTH else RemoteSecrets()
     with pytest.raises(ExternalCatalogError, match=r"federation\.hosts"):

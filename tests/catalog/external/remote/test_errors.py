@@ -26,7 +26,7 @@ def answer(status: int, kind: str = "", message: str = "its words") -> HttpRespo
 
 
 @pytest.mark.parametrize("kind", sorted(ERRORS_BY_TYPE))
-def test_types_that_are_known_go_out_as_they_came_in(kind: str) -> None:
+def test_known_error_types_are_kept(kind: str) -> None:
     status = on_the_wire(ERRORS_BY_TYPE[kind]("")).status
     error = response_error(answer(status, kind), HOST, changes=True)
     assert type(error) is ERRORS_BY_TYPE[kind]
@@ -39,7 +39,7 @@ def test_types_that_are_known_go_out_as_they_came_in(kind: str) -> None:
     ("status", "kind"),
     [(500, "CommitFailedException"), (502, "AlreadyExistsException"), (504, "NoSuchTableException"), (200, "X")],
 )
-def test_type_is_believed_with_its_status_only(status: int, kind: str) -> None:
+def test_error_type_is_accepted_with_its_statuses_only(status: int, kind: str) -> None:
     error = response_error(answer(status, kind), HOST, changes=True)
     if status >= 500:
         assert isinstance(error, e.ExternalCatalogError)
@@ -47,7 +47,7 @@ def test_type_is_believed_with_its_status_only(status: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 504, 505, 520])
-def test_failure_leaves_a_change_open_and_a_read_not(status: int) -> None:
+def test_server_error_leaves_only_changes_undecided(status: int) -> None:
     for changes in (True, False):
         error = response_error(answer(status), HOST, changes=changes)
         assert isinstance(error, e.ExternalCatalogError)
@@ -55,14 +55,14 @@ def test_failure_leaves_a_change_open_and_a_read_not(status: int) -> None:
         assert "its words" in str(error)
 
 
-def test_plain_statuses_mean_what_the_operation_says() -> None:
+def test_statuses_without_a_type_follow_the_mapping_of_the_operation() -> None:
     mapping = StatusMapping(e.NoSuchView, e.AlreadyExists)
     assert isinstance(response_error(HttpResponse(404, b""), HOST, changes=False, mapping=mapping), e.NoSuchView)
     assert isinstance(response_error(HttpResponse(409, b"{}"), HOST, changes=True, mapping=mapping), e.AlreadyExists)
     assert isinstance(response_error(HttpResponse(409, b"<html>"), HOST, changes=True), e.CommitConflict)
 
 
-def test_what_is_about_this_server_is_not_told_to_the_caller() -> None:
+def test_errors_about_this_servers_credentials_are_not_forwarded() -> None:
     error = response_error(
         answer(401, "NotAuthorizedException", "token of lakebed-service expired"), HOST, changes=True
     )
@@ -71,7 +71,7 @@ def test_what_is_about_this_server_is_not_told_to_the_caller() -> None:
     assert "lakebed-service" not in str(error)
 
 
-def test_words_come_without_traces_and_end_somewhere() -> None:
+def test_messages_are_bounded_and_without_stack_traces() -> None:
     traced = "no such thing\n\tat org.example.Thing.run(Thing.java:7)\n\tat more"
     assert str(response_error(answer(400, message=traced), HOST, changes=False)) == "no such thing"
     assert len(str(response_error(answer(400, message="x" * 99_999), HOST, changes=False))) == MAX_MESSAGE_CHARS
@@ -83,7 +83,7 @@ def test_words_come_without_traces_and_end_somewhere() -> None:
     st.binary(max_size=200) | st.builds(lambda x: json.dumps(x).encode(), st.text()),
     st.booleans(),
 )
-def test_whatever_comes_becomes_an_error_of_ours(status: int, body: bytes, changes: bool) -> None:
+def test_any_error_response_maps_to_an_error(status: int, body: bytes, changes: bool) -> None:
     error = response_error(HttpResponse(status, body), HOST, changes=changes)
     assert on_the_wire(error).status >= 400
     if changes and status >= 500 and status not in (501, 503, 507):

@@ -22,7 +22,7 @@ ROLE = RemoteAuth(kind=AuthKind.SIGV4, role_arn="arn:aws:iam::123456789012:role/
         (RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AK", region="r", service="s3"), KEYS),
     ],
 )
-def test_what_goes_together_is_taken(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
+def test_consistent_authentication_is_accepted(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
     check_auth(auth, secrets)
 
 
@@ -41,13 +41,13 @@ def test_what_goes_together_is_taken(auth: RemoteAuth, secrets: RemoteSecrets) -
         (RemoteAuth(kind=AuthKind.SIGV4, role_arn="x", region="r", service="s"), NO_SECRETS),
     ],
 )
-def test_what_does_not_is_refused_without_its_secrets(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
+def test_inconsistent_authentication_is_refused_without_secrets(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_auth(auth, secrets)
     assert "s3cret" not in str(refused.value)
 
 
-def test_tokens_are_sent_over_https_or_to_this_machine() -> None:
+def test_tokens_require_https_or_loopback() -> None:
     for kind in (AuthKind.BEARER, AuthKind.OAUTH):
         check_address(RemoteAddress("https://far.test"), RemoteAuth(kind=kind))
         check_address(RemoteAddress("http://localhost:8181"), RemoteAuth(kind=kind))
@@ -55,6 +55,6 @@ def test_tokens_are_sent_over_https_or_to_this_machine() -> None:
             check_address(RemoteAddress("http://far.test"), RemoteAuth(kind=kind))
 
 
-def test_secrets_of_earlier_releases_open() -> None:
+def test_secrets_of_earlier_releases_are_decoded() -> None:
     old = b"\x93\xa1t\xa1k\xa1s"
     assert RemoteSecrets.unpacked(old) == RemoteSecrets(Secret("t"), Secret("k"), Secret("s"))
