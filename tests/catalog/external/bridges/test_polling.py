@@ -241,7 +241,7 @@ async def test_poll_reads_no_metadata_of_another_catalog_in_the_bucket(light_cat
     assert two is not None
     assert (one.state.status, "table bucket" in one.state.message) == (SyncStatus.REFUSED, True)
     # It is read there, and found to say that the table's files are elsewhere.
-    assert "outside the table bucket" in two.state.message
+    assert "outside the catalog's bucket" in two.state.message
 
 
 async def test_metadata_folder_is_polled(catalog: CatalogHarness) -> None:
