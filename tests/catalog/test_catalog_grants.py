@@ -83,7 +83,7 @@ grants = st.lists(st.tuples(places, st.sampled_from(list(Privilege))), max_size=
 class Asking:
     """As much of the object store's facilities as the gate uses."""
 
-    reads_facts = False
+    needs_full_context = False
 
     async def ask(
         self, caller: Caller, rules: ResourceRules, action: str, resource: str, extra: Any, **words: Any

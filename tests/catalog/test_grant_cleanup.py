@@ -43,7 +43,7 @@ class Roles:
         self.by = Administrator(root_of(DEFAULT_ACCOUNT), allow)
         self.catalog_roles = CatalogRoles(f.meta, f.outbox, f.clock)
         self.principal_roles = PrincipalRoles(f.meta, f.outbox, f.clock)
-        self.granting = CatalogGrants(f.meta, f.outbox, f.clock)
+        self.catalog_grants = CatalogGrants(f.meta, f.outbox, f.clock)
         self.grants = CallerGrants(f.meta)
 
     async def open(self) -> Roles:
@@ -62,7 +62,7 @@ class Roles:
         return Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
 
     async def give(self, target: GrantTarget, privilege: Privilege) -> None:
-        await self.granting.add(self.by, "lake", "role", target, privilege)
+        await self.catalog_grants.add(self.by, "lake", "role", target, privilege)
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_what_is_worth_a_word(error: LakebedError, status: int, changes: bool, o
 async def test_an_attempt_is_written_with_who_what_where_and_why(
     recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
-    recorder.note(AN_ATTEMPT)
+    recorder.record(AN_ATTEMPT)
     assert await recorder.write() == 1
     (entry,) = await written(meta)
     assert (entry.event.kind, entry.event.subject) == ("AttemptDenied", "lake/sales/orders")
@@ -119,7 +119,7 @@ async def test_the_same_again_is_counted_and_the_count_written_once_a_minute(
     recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
     for number in range(4):
-        recorder.note(replace(AN_ATTEMPT, request_id=f"R{number}", reason=f"reason {number}"))
+        recorder.record(replace(AN_ATTEMPT, request_id=f"R{number}", reason=f"reason {number}"))
         await recorder.write()
         clock.advance(10)
     assert len(await written(meta)) == 1
@@ -132,7 +132,7 @@ async def test_the_same_again_is_counted_and_the_count_written_once_a_minute(
     assert (told.count, told.request_id, told.reason) == (3, "R3", "reason 3")
     assert (told.first_ms, told.last_ms) == (start + 10_000, start + 30_000)
     # And then it is new again.
-    recorder.note(AN_ATTEMPT)
+    recorder.record(AN_ATTEMPT)
     assert await recorder.write() == 1
 
 
@@ -140,8 +140,8 @@ async def test_one_caller_cannot_hide_another_or_fill_the_trail(
     recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
     for number in range(5000):
-        recorder.note(replace(AN_ATTEMPT, principal="", claimed="mallory", subject=f"lake/{number}"))
-    recorder.note(AN_ATTEMPT)
+        recorder.record(replace(AN_ATTEMPT, principal="", claimed="mallory", subject=f"lake/{number}"))
+    recorder.record(AN_ATTEMPT)
     await recorder.write()
     entries = await written(meta)
     assert len(entries) == refusal_records.MAX_KINDS_PER_CALLER + 1
@@ -154,13 +154,13 @@ async def test_one_caller_cannot_hide_another_or_fill_the_trail(
 
 async def test_all_callers_together_cannot_fill_it_either(recorder: RefusalRecorder, meta: MetaStore) -> None:
     for number in range(3000):
-        recorder.note(replace(AN_ATTEMPT, principal=f"p{number}"))
+        recorder.record(replace(AN_ATTEMPT, principal=f"p{number}"))
     await recorder.write()
     assert len(await written(meta)) == refusal_records.MAX_KINDS
 
 
 async def test_who_is_told_to_slow_down_is_told_of_as_the_limit(recorder: RefusalRecorder, meta: MetaStore) -> None:
-    recorder.note(replace(AN_ATTEMPT, outcome=RefusalOutcome.LIMITED, route="getToken", operation="", status=429))
+    recorder.record(replace(AN_ATTEMPT, outcome=RefusalOutcome.LIMITED, route="getToken", operation="", status=429))
     await recorder.write()
     (entry,) = await written(meta)
     assert (entry.event.kind, payload(entry).operation) == ("AttemptLimited", "LIMIT_REQUEST_RATE")
@@ -182,15 +182,15 @@ class Failing:
 async def test_what_could_not_be_written_is_kept(meta: MetaStore, clock: ManualClock) -> None:
     failing = Failing(meta)
     recorder = RefusalRecorder(failing, Outbox(meta), clock)  # type: ignore[arg-type]  # only transact is called
-    recorder.note(AN_ATTEMPT)
-    recorder.note(AN_ATTEMPT)
+    recorder.record(AN_ATTEMPT)
+    recorder.record(AN_ATTEMPT)
     with pytest.raises(Unavailable):
         await recorder.write()
     clock.advance(61)
     with pytest.raises(Unavailable):
         await recorder.write()
-    recorder.note(AN_ATTEMPT)
-    recorder.note(replace(AN_ATTEMPT, principal="bert"))
+    recorder.record(AN_ATTEMPT)
+    recorder.record(replace(AN_ATTEMPT, principal="bert"))
     failing.is_down = False
     await recorder.write(ending=True)
     counts = [(payload(entry).principal, payload(entry).count) for entry in await written(meta)]
@@ -201,10 +201,10 @@ async def test_the_recorder_writes_by_itself_and_the_rest_at_the_end(
     recorder: RefusalRecorder, meta: MetaStore
 ) -> None:
     running = asyncio.create_task(recorder.run())
-    recorder.note(AN_ATTEMPT)
+    recorder.record(AN_ATTEMPT)
     while not await written(meta):
         await asyncio.sleep(0)
-    recorder.note(AN_ATTEMPT)
+    recorder.record(AN_ATTEMPT)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -111,7 +111,7 @@ async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
 ) -> None:
     tally = AccessCounter(job_catalog.store.meta, job_catalog.store.clock)
     place = AccessGroup("lake", "f", "LOST", "GetObject", 200)
-    tally.note(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
+    tally.count(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
     await tally.flush()
     job_catalog.age(KEPT_SECONDS + MAX_DELEGATION_SECONDS)
     assert (await jobs.remove_old()).delegations == 0

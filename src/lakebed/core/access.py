@@ -108,7 +108,7 @@ class Grants(Protocol):
         """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
         ...
 
-    def carriers(self, privilege: int, beginning: str = "") -> frozenset[str]:
+    def granted_keys(self, privilege: int, beginning: str = "") -> frozenset[str]:
         """The keys of what the privilege is held on itself, for lists of what may be seen.
 
         Only those that begin so, and without it.
@@ -260,7 +260,7 @@ class Authorizer(Protocol):
     """The one place where access is decided. Deny by default; explicit deny wins."""
 
     @property
-    def reads_facts(self) -> bool:
+    def needs_full_context(self) -> bool:
         """Whether somebody reads all that is known of every request, and not only what its policies may name."""
         ...
 

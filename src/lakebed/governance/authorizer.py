@@ -39,7 +39,7 @@ class PolicyAuthorizer:
 
     __slots__ = ("_clock",)
 
-    reads_facts: Final = False
+    needs_full_context: Final = False
     filters_lists: Final = False
 
     def __init__(self, clock: Clock) -> None:
@@ -133,7 +133,7 @@ def _refusal(question: RequestContext, rules: ResourceRules) -> str | None:
     if (owns and identity_allows) or question.is_granted:
         return None
     refusal = _policy_refusal(question, rules, documents.resource, owns=owns, identity_allows=identity_allows)
-    return f"{refusal}, and no grant" if refusal is not None and question.asks_for_privileges else refusal
+    return f"{refusal}, and no grant" if refusal is not None and question.needs_privileges else refusal
 
 
 def _limit(question: RequestContext, documents: _Documents) -> str | None:

@@ -155,7 +155,7 @@ class RefusalRecorder:
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
 
-    def note(self, attempt: RefusalRecord) -> None:
+    def record(self, attempt: RefusalRecord) -> None:
         """Remember an attempt. Returns at once, whatever the store does."""
         now_ms = self._clock.now_ms()
         if not self._kinds:

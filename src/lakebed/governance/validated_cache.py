@@ -21,7 +21,7 @@ class ValidatedCache(Generic[S, V]):
         self._limit = limit
         self._entries: OrderedDict[str, tuple[S, V]] = OrderedDict()
 
-    def recall(self, name: str, source: S) -> V | None:
+    def get(self, name: str, source: S) -> V | None:
         """What was made under `name` from an equal source, or None."""
         entry = self._entries.get(name)
         if entry is None or entry[0] != source:
@@ -29,7 +29,7 @@ class ValidatedCache(Generic[S, V]):
         self._entries.move_to_end(name)
         return entry[1]
 
-    def keep(self, name: str, source: S, value: V) -> V:
+    def put(self, name: str, source: S, value: V) -> V:
         """Remember and give back a value."""
         self._entries[name] = (source, value)
         self._entries.move_to_end(name)

@@ -197,7 +197,7 @@ class ObjectContext:
         """
         principal = caller.principal
         context: ConditionKeys = {}
-        if rules.policy is not None or principal.policies or principal.session is not None or self.reads_facts:
+        if rules.policy is not None or principal.policies or principal.session is not None or self.needs_full_context:
             # Some document will be evaluated, so its conditions need the facts.
             context = self._condition_keys(caller, rules.owner) | (extra or {})
         await self.authorizer.authorize(
@@ -205,9 +205,9 @@ class ObjectContext:
         )
 
     @property
-    def reads_facts(self) -> bool:
+    def needs_full_context(self) -> bool:
         """Whether questions are asked with all that is known of a request."""
-        return self.authorizer.reads_facts
+        return self.authorizer.needs_full_context
 
     async def filter_visible(
         self,

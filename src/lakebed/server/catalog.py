@@ -241,7 +241,7 @@ def wire_catalog(
         region=object_context.region,
         policies=policies,
         policy_types=policy_types,
-        attaching=attaching,
+        attachments=attaching,
         policy_versions=PolicyVersions(meta, policies),
         generic_tables=GenericTables(object_context, authorizer, entries, keys, claims),
         federation=external,
@@ -267,7 +267,7 @@ def wire_catalog(
             Leases(meta, clock),
             ServerRegistry(meta, clock),
         ),
-        attaching=attaching,
+        attachments=attaching,
         coverage=PolicyCoverage(object_context, authorizer, catalogs, policy_types, policies, targets, attaching),
         labelling=LabelManagement(
             object_context, catalogs, LabelTargets(object_context, authorizer, catalogs, entries, policies, account)

@@ -82,9 +82,9 @@ class CatalogJobs:
             tasks += count
         ended_ms = self.clock.now_ms() - round(self.trace_retention_seconds * 1000)
         delegations = 0
-        while count := await self.delegations.forget_ended(before_ms=ended_ms):
+        while count := await self.delegations.delete_expired(before_ms=ended_ms):
             delegations += count
-        delegations += await self.delegations.forget_unrecorded(before_ms=ended_ms)
+        delegations += await self.delegations.delete_unrecorded(before_ms=ended_ms)
         copies = 0
         while count := await self.copies.discard_unneeded():
             copies += count

@@ -99,16 +99,16 @@ class Policing:
         key: RequestKey | None = None,
     ) -> None:
         """Attach a policy of `ns`."""
-        await self.attaching.attach(Mutation(caller, key), "lake", ["ns"], name, target, parameters or {})
+        await self.attachments.attach(Mutation(caller, key), "lake", ["ns"], name, target, parameters or {})
 
     async def detach(self, name: str = "p", target: TargetName = TABLE, *, caller: Caller = ROOT) -> None:
         """Detach it."""
-        await self.attaching.detach(Mutation(caller), "lake", ["ns"], name, target)
+        await self.attachments.detach(Mutation(caller), "lake", ["ns"], name, target)
 
     async def applicable(self, target: TargetName = TABLE, kind: str = "") -> list[tuple[str, str, bool]]:
         """Names of the policies that hold, where they are attached, and whether that is further up."""
-        found = await self.attaching.applicable(ROOT, "lake", target, kind=kind)
-        return [(one.policy.name, str(one.place), one.inherited) for one in found]
+        found = await self.attachments.applicable(ROOT, "lake", target, kind=kind)
+        return [(one.policy.name, str(one.target), one.inherited) for one in found]
 
     async def define(self, name: str = "user.note", schema: Any = None, **more: Any) -> PolicyType:
         """Add a type."""
@@ -117,8 +117,8 @@ class Policing:
 
     async def targets(self, name: str = "p") -> list[str]:
         """What a policy is attached to."""
-        page = await self.attaching.targets(ROOT, "lake", ["ns"], name, after="", limit=1000)
-        return [str(target.place) for target in page.targets]
+        page = await self.attachments.targets(ROOT, "lake", ["ns"], name, after="", limit=1000)
+        return [str(target.target) for target in page.targets]
 
     async def told(self, after: int) -> list[tuple[str, CatalogEvent]]:
         """What was told of policies after an event."""

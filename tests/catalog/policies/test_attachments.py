@@ -47,8 +47,8 @@ async def test_policy_is_attached_to_anything_and_detached(
     before = await catalog.last_event()
     await policing.attach(target=target, parameters={"b": "2", "a": "1"})
     assert await policing.targets() == [place]
-    [found] = await policing.attaching.applicable(ROOT, "lake", target)
-    assert (found.policy.name, str(found.place), found.inherited) == ("p", place, False)
+    [found] = await policing.attachments.applicable(ROOT, "lake", target)
+    assert (found.policy.name, str(found.target), found.inherited) == ("p", place, False)
     assert found.parameters == {"a": "1", "b": "2"}
     await policing.detach(target=target)
     assert await policing.applicable(target) == []
@@ -86,7 +86,7 @@ async def test_attached_again_takes_the_new_parameters(catalog: CatalogHarness) 
     before = await catalog.last_event()
     await policing.attach(parameters={"b": "2"})
     assert [kind for kind, _ in await policing.told(before)] == ["CatalogPolicyAttached"]
-    [found] = await policing.attaching.applicable(ROOT, "lake", TABLE)
+    [found] = await policing.attachments.applicable(ROOT, "lake", TABLE)
     assert found.parameters == {"b": "2"}
 
 
@@ -157,9 +157,9 @@ async def test_policies_of_above_hold_below_and_the_nearest_wins(catalog: Catalo
     await policing.attach("q", TargetName.of(deep[:2]))
     assert (await policing.applicable(below))[0] == ("q", "namespace ns.deep", True)
     await policing.attach("q", TABLE)
-    found = (await policing.attaching.applicable(ROOT, "lake", TABLE))[0]
+    found = (await policing.attachments.applicable(ROOT, "lake", TABLE))[0]
     assert (found.policy.name, found.inherited) == ("q", False)
-    assert [(one.policy.name, str(one.place)) for one in found.overrides] == [("p", "namespace ns")]
+    assert [(one.policy.name, str(one.target)) for one in found.overrides] == [("p", "namespace ns")]
     assert await policing.applicable(TABLE, kind=EXPIRY) == [("expire", "catalog", True)]
     assert await policing.applicable(VIEW, kind=COMPACTION) == [("p", "namespace ns", True)]
 
@@ -170,9 +170,9 @@ async def test_namespaces_of_any_depth(light_catalog: CatalogHarness) -> None:
     await light_catalog.namespace(*levels)
     await policing.attach(target=TargetName.of(levels[:30]))
     await policing.attach("q", TargetName.of(levels[:5]))
-    [found] = await policing.attaching.applicable(ROOT, "lake", TargetName.of(levels))
-    assert found.place.path == tuple(levels[:30])
-    assert [one.place.path for one in found.overrides] == [tuple(levels[:5])]
+    [found] = await policing.attachments.applicable(ROOT, "lake", TargetName.of(levels))
+    assert found.target.path == tuple(levels[:30])
+    assert [one.target.path for one in found.overrides] == [tuple(levels[:5])]
 
 
 async def test_names_that_begin_alike_do_not_inherit_from_each_other(light_catalog: CatalogHarness) -> None:
@@ -245,7 +245,7 @@ async def test_table_that_can_be_restored_keeps_its_attachments(catalog: Catalog
         await policing.detach()
     assert await policing.targets() == ["table ns.t"]
     await catalog.dropping.restore(Mutation(ROOT), "lake", name())
-    [found] = await policing.attaching.applicable(ROOT, "lake", TABLE)
+    [found] = await policing.attachments.applicable(ROOT, "lake", TABLE)
     assert (found.policy.name, found.parameters) == ("p", {"a": "1"})
     await catalog.drop()
     catalog.store.clock.advance(61)
@@ -260,8 +260,8 @@ async def test_targets_of_a_policy_are_listed_in_pages(catalog: CatalogHarness) 
     seen: list[str] = []
     truncated, after = True, ""
     while truncated:
-        page = await policing.attaching.targets(ROOT, "lake", ["ns"], "p", after=after, limit=3)
-        seen += [str(target.place) for target in page.targets]
+        page = await policing.attachments.targets(ROOT, "lake", ["ns"], "p", after=after, limit=3)
+        seen += [str(target.target) for target in page.targets]
         truncated, after = page.truncated, page.targets[-1].key
     assert sorted(seen) == ["catalog", "namespace ns", "table ns.t", "view ns.v"]
 
@@ -280,8 +280,8 @@ async def test_attaching_takes_a_right_to_the_policy_and_to_the_target(
     table = f"{BUCKET}/table/{entry.id}"
     attaches = action is Action.ATTACH_POLICY
     if not attaches:
-        await policing.attaching.attach(Mutation(ROOT), "lake", ["home"], "far", TABLE, {})
-    use = policing.attaching.attach if attaches else policing.attaching.detach
+        await policing.attachments.attach(Mutation(ROOT), "lake", ["home"], "far", TABLE, {})
+    use = policing.attachments.attach if attaches else policing.attachments.detach
     arguments = ("lake", ["home"], "far", TABLE, *([{}] if attaches else []))
     async with light_catalog.unchanged():
         for caller in (
@@ -303,7 +303,7 @@ async def test_refusal_tells_nothing_of_what_is_there(light_catalog: CatalogHarn
         with pytest.raises(AccessDenied):
             await policing.attach(target=target, caller=NOBODY)
         with pytest.raises(AccessDenied):
-            await policing.attaching.applicable(NOBODY, "lake", target)
+            await policing.attachments.applicable(NOBODY, "lake", target)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ async def test_what_holds_is_told_to_who_may_look_at_the_target(
     policing = await furnished(light_catalog)
     others = [other for other in Action if other is not action]
     with pytest.raises(AccessDenied):
-        await policing.attaching.applicable(may(*others), "lake", target)
-    assert await policing.attaching.applicable(may(action), "lake", target) == []
+        await policing.attachments.applicable(may(*others), "lake", target)
+    assert await policing.attachments.applicable(may(action), "lake", target) == []
     maintainer = may(Action.GET_MAINTENANCE)
-    assert await policing.attaching.applicable(maintainer, "lake", target, action=Action.GET_MAINTENANCE) == []
+    assert await policing.attachments.applicable(maintainer, "lake", target, action=Action.GET_MAINTENANCE) == []

@@ -102,7 +102,7 @@ async def test_what_holds_for_a_thing_is_told_to_who_may_read_it(light_catalog: 
         (NS, ns, P.NAMESPACE_READ_PROPERTIES),
         (TABLE, entry_key(entry.id), P.TABLE_READ_PROPERTIES),
     ):
-        await policing.attaching.applicable(holding((key, privilege)), "lake", target)
+        await policing.attachments.applicable(holding((key, privilege)), "lake", target)
         others = holding(*((key, each) for each in Privilege if privilege not in INCLUDES[each]))
         with pytest.raises(AccessDenied):
-            await policing.attaching.applicable(others, "lake", target)
+            await policing.attachments.applicable(others, "lake", target)

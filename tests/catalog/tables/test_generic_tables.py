@@ -287,18 +287,18 @@ async def test_keys_to_files_take_the_rights_to_data(light_catalog: CatalogHarne
 async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: CatalogHarness) -> None:
     f = catalog.store.object_context
     by = catalog.administrator()
-    granting, roles = CatalogGrants(f.meta, f.outbox, f.clock), CatalogRoles(f.meta, f.outbox, f.clock)
+    catalog_grants, roles = CatalogGrants(f.meta, f.outbox, f.clock), CatalogRoles(f.meta, f.outbox, f.clock)
     await roles.create(by, "lake", "reader", properties={})
     made = await create(catalog)
     target = GrantTarget(GrantKind.TABLE, ("ns",), "g")
-    await granting.add(by, "lake", "reader", target, P.TABLE_READ_DATA)
-    assert await granting.list(by, "lake", "reader") == [HeldGrant(target, P.TABLE_READ_DATA)]
+    await catalog_grants.add(by, "lake", "reader", target, P.TABLE_READ_DATA)
+    assert await catalog_grants.list(by, "lake", "reader") == [HeldGrant(target, P.TABLE_READ_DATA)]
     rows = await f.meta.rows("SELECT securable FROM grants WHERE entry = ?", made.entry.id)
     assert rows == [(entry_key(made.entry.id),)]
     with pytest.raises(LakebedError):
-        await granting.add(by, "lake", "reader", GrantTarget(GrantKind.VIEW, ("ns",), "g"), P.VIEW_LIST)
+        await catalog_grants.add(by, "lake", "reader", GrantTarget(GrantKind.VIEW, ("ns",), "g"), P.VIEW_LIST)
     await catalog.drop("g", kind=GENERIC)
-    assert await granting.list(by, "lake", "reader") == []
+    assert await catalog_grants.list(by, "lake", "reader") == []
 
 
 async def test_files_are_for_who_may_have_its_data(light_catalog: CatalogHarness) -> None:
@@ -322,7 +322,7 @@ async def test_policies_do_not_go_with_it(light_catalog: CatalogHarness) -> None
         with pytest.raises(NotAttachable):
             await policing.attach(target=target)
         with pytest.raises(NoSuchTable):
-            await policing.attaching.applicable(ROOT, "lake", target)
+            await policing.attachments.applicable(ROOT, "lake", target)
     page = await policing.coverage.uncovered(ROOT, "lake")
     assert page.tables == []
 

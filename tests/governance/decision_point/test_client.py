@@ -117,7 +117,7 @@ async def test_answers_to_one_are_no_answers_to_another() -> None:
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMEMBERED", 3)
+    monkeypatch.setattr(module, "MAX_CACHED", 3)
     oracle = Oracle()
     point = point_of(oracle)
     for name in "abcd":

@@ -52,7 +52,7 @@ async def store(address: str) -> AsyncIterator[MetaStore]:
 
 
 def note(tally: AccessCounter, place: AccessGroup = PLACE, request_id: str = "R1", sent: int = 10) -> None:
-    tally.note(place, HOLDER, received_bytes=1, sent_bytes=sent, request_id=request_id)
+    tally.count(place, HOLDER, received_bytes=1, sent_bytes=sent, request_id=request_id)
 
 
 async def all_of(store: MetaStore, delegation: str = "KEY") -> list[DelegatedAccess]:
@@ -183,15 +183,15 @@ async def test_what_waits_is_written_however_often_the_store_fails(
     failing = Failing(store)
     delegations, accesses = DelegationLog(failing), AccessCounter(failing, ManualClock())
     running = asyncio.create_task(DelegationTraceWriter(delegations, accesses).run())
-    delegations.keep_soon(VENDED)
-    accesses.note(KEY1_PLACE, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
+    delegations.enqueue(VENDED)
+    accesses.count(KEY1_PLACE, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
     while "could not be written down yet" not in caplog.text:
         await asyncio.sleep(0)
     failing.is_down = False
     while not await DelegatedAccesses(store).of_delegation("KEY1", after=None, limit=1):
         await asyncio.sleep(0)
     assert await is_kept(store, "KEY1")
-    delegations.keep_soon(replace(VENDED, id="KEY2"))
+    delegations.enqueue(replace(VENDED, id="KEY2"))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -61,7 +61,7 @@ def kept(store: MetaStore) -> DelegationLog:
 
 async def keep(kept: DelegationLog, *made: DelegationRecord) -> None:
     for one in made:
-        kept.keep_soon(one)
+        kept.enqueue(one)
     await kept.flush()
 
 
@@ -88,25 +88,25 @@ async def test_records_that_wait_are_written_together_and_once(kept: DelegationL
     woken: list[str] = []
     kept.wake = lambda: woken.append("now")
     for number in range(501):
-        kept.keep_soon(replace(VENDED, id=f"KEY{number:03}"))
+        kept.enqueue(replace(VENDED, id=f"KEY{number:03}"))
     assert len(woken) == 501
     assert await names(kept, DelegationFilter()) == []
     assert await kept.flush() == 501
     assert await kept.flush() == 0
     assert await names(kept, DelegationFilter(), limit=2) == ["KEY500", "KEY499"]
     # As after an answer that was lost.
-    kept.keep_soon(replace(VENDED, id="KEY500"))
+    kept.enqueue(replace(VENDED, id="KEY500"))
     assert await kept.flush() == 1
     assert len(await names(kept, DelegationFilter(), limit=1000)) == 501
 
 
 async def test_no_more_records_wait_than_may(store: MetaStore) -> None:
     kept = DelegationLog(store, max_waiting=1)
-    kept.keep_soon(VENDED)
+    kept.enqueue(VENDED)
     with pytest.raises(Unavailable, match="cannot be recorded"):
-        kept.keep_soon(replace(VENDED, id="KEY2"))
+        kept.enqueue(replace(VENDED, id="KEY2"))
     await kept.flush()
-    kept.keep_soon(replace(VENDED, id="KEY2"))
+    kept.enqueue(replace(VENDED, id="KEY2"))
 
 
 async def test_lists_are_newest_first_and_go_on_where_they_were(kept: DelegationLog) -> None:
@@ -141,11 +141,11 @@ async def test_what_ended_long_ago_is_forgotten_with_what_was_done(kept: Delegat
     tally, read = AccessCounter(store, clock), DelegatedAccesses(store)
     for key in ("KEY1", "KEY2"):
         place = AccessGroup("lake", "f", key, "GetObject", 200)
-        tally.note(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
+        tally.count(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
     await tally.flush()
-    assert await kept.forget_ended(before_ms=2_000) == 0
-    assert await kept.forget_ended(before_ms=2_001) == 1
-    assert await kept.forget_ended(before_ms=2_001) == 0
+    assert await kept.delete_expired(before_ms=2_000) == 0
+    assert await kept.delete_expired(before_ms=2_001) == 1
+    assert await kept.delete_expired(before_ms=2_001) == 0
     assert await names(kept, DelegationFilter()) == ["KEY2"]
     left = await read.of_object("lake", "f", after=None, limit=10)
     assert [access.place.delegation for access in left] == ["KEY2"]
@@ -155,7 +155,7 @@ async def note(store: MetaStore, clock: ManualClock, *keys: str) -> None:
     tally = AccessCounter(store, clock)
     for key in keys:
         place = AccessGroup("lake", "f", key, "GetObject", 200)
-        tally.note(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
+        tally.count(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
     await tally.flush()
 
 
@@ -172,8 +172,8 @@ async def test_what_was_done_with_keys_whose_record_was_lost_is_forgotten_too(
     await note(store, clock, "KEY1", "LOST")
     life_ms = MAX_DELEGATION_SECONDS * 1000
     # However long they were good: none is good for longer than this after it was used.
-    assert await kept.forget_unrecorded(before_ms=clock.now_ms() + life_ms) == 0
-    assert await kept.forget_unrecorded(before_ms=clock.now_ms() + life_ms + 1) == 1
+    assert await kept.delete_unrecorded(before_ms=clock.now_ms() + life_ms) == 0
+    assert await kept.delete_unrecorded(before_ms=clock.now_ms() + life_ms + 1) == 1
     assert await used(store) == ["KEY1"]
 
 
@@ -185,8 +185,8 @@ async def test_all_keys_that_were_used_are_looked_at_some_at_a_time(
     await keep(kept, *(replace(VENDED, id=f"KEY{number}") for number in (0, 1, 3)))
     await note(store, clock, *(f"KEY{number}" for number in range(5)))
     late_ms = clock.now_ms() + MAX_DELEGATION_SECONDS * 1000 + 1
-    assert [await kept.forget_unrecorded(before_ms=late_ms) for _ in range(3)] == [0, 1, 1]
+    assert [await kept.delete_unrecorded(before_ms=late_ms) for _ in range(3)] == [0, 1, 1]
     assert await used(store) == ["KEY0", "KEY1", "KEY3"]
     # From the beginning again.
     await note(store, clock, "KEY00")
-    assert await kept.forget_unrecorded(before_ms=late_ms) == 1
+    assert await kept.delete_unrecorded(before_ms=late_ms) == 1

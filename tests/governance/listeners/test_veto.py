@@ -15,16 +15,16 @@ from .intents import Remembering, an_intent
 async def test_who_is_not_asked_for_is_not_asked() -> None:
     guard = Remembering("CREATE_TABLE")
     listeners = Listeners([guard])
-    assert listeners.asked == {Operation.CREATE_TABLE}
-    await listeners.ask([an_intent(Operation.DROP_TABLE)])
+    assert listeners.operations == {Operation.CREATE_TABLE}
+    await listeners.check([an_intent(Operation.DROP_TABLE)])
     assert guard.asked == []
-    assert Listeners().asked == frozenset()
+    assert Listeners().operations == frozenset()
 
 
 async def test_the_first_veto_decides_and_its_reason_is_told() -> None:
     first, second = Remembering(name="first", vetoes=["DROP_TABLE"]), Remembering(name="second")
     with pytest.raises(Vetoed, match=r"vetoed by first: lake/sales/orders is frozen\. operation=DROP_TABLE"):
-        await Listeners([first, second]).ask([an_intent()])
+        await Listeners([first, second]).check([an_intent()])
     assert second.asked == []
 
 
@@ -32,7 +32,7 @@ async def test_of_several_intents_one_veto_is_enough() -> None:
     guard = Remembering(vetoes=["lake/sales/b"])
     intents = [an_intent(Operation.UPDATE_TABLE, name=name) for name in "abc"]
     with pytest.raises(Vetoed, match="lake/sales/b is frozen"):
-        await Listeners([guard]).ask(intents)
+        await Listeners([guard]).check(intents)
     assert [intent.name for intent in guard.asked] == ["a", "b"]
 
 
@@ -51,24 +51,24 @@ class Answering:
 
 async def test_a_veto_without_words_is_a_veto() -> None:
     with pytest.raises(Vetoed, match="no reason was given"):
-        await Listeners([Answering("")]).ask([an_intent()])
+        await Listeners([Answering("")]).check([an_intent()])
 
 
 async def test_a_reason_is_not_told_at_any_length() -> None:
     with pytest.raises(Vetoed) as caught:
-        await Listeners([Answering("x" * 100_000)]).ask([an_intent()])
+        await Listeners([Answering("x" * 100_000)]).check([an_intent()])
     assert len(str(caught.value)) < 2200
 
 
 async def test_a_listener_that_breaks_lets_nothing_happen(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(Unavailable, match="odd did not decide; nothing was done"):
-        await Listeners([Answering(ValueError("no"))]).ask([an_intent()])
+        await Listeners([Answering(ValueError("no"))]).check([an_intent()])
     assert "a listener crashed" in caplog.text
 
 
 async def test_what_a_listener_says_of_the_request_comes_through() -> None:
     with pytest.raises(InvalidInput, match="not a document"):
-        await Listeners([Answering(InvalidInput("not a document"))]).ask([an_intent()])
+        await Listeners([Answering(InvalidInput("not a document"))]).check([an_intent()])
 
 
 async def test_a_listener_that_never_answers_lets_nothing_happen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ async def test_a_listener_that_never_answers_lets_nothing_happen(monkeypatch: py
 
     monkeypatch.setattr(veto, "ANSWER_SECONDS", 0.01)
     with pytest.raises(Unavailable, match="did not decide"):
-        await Listeners([Silent(None)]).ask([an_intent()])
+        await Listeners([Silent(None)]).check([an_intent()])
 
 
 def test_a_subject_is_as_events_have_it() -> None:

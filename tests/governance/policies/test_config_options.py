@@ -26,7 +26,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
 
 
 @pytest.mark.parametrize(
-    ("reading", "value", "read"),
+    ("parser", "value", "read"),
     [
         (whole(1), 5, 5),
         (whole(1), "5", 5),
@@ -70,16 +70,16 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
         (choice("binpack", "zorder"), 1, None),
     ],
 )
-def test_values_are_read(reading: ValueParser, value: object, read: object) -> None:
-    found = reading.read(value)
+def test_values_are_read(parser: ValueParser, value: object, read: object) -> None:
+    found = parser.read(value)
     assert found == read
     assert type(found) is type(read)
 
 
-@pytest.mark.parametrize("reading", [whole(), number(), FLAG, TEXT, NAMES, DURATION, choice("a")])
+@pytest.mark.parametrize("parser", [whole(), number(), FLAG, TEXT, NAMES, DURATION, choice("a")])
 @given(value=VALUES)
-def test_values_of_any_kind_are_read_or_refused(reading: ValueParser, value: object) -> None:
-    reading.read(value)
+def test_values_of_any_kind_are_read_or_refused(parser: ValueParser, value: object) -> None:
+    parser.read(value)
 
 
 def test_published_names_mean_the_options_of_jobs() -> None:

@@ -38,8 +38,8 @@ def a_policy(name: str, kind: str = "compaction", *, inheritable: bool = True, v
     )
 
 
-def at(place: AttachmentTarget, *policies: Policy, **parameters: str) -> InheritanceLevel:
-    return InheritanceLevel(place, [AttachedPolicy(policy, parameters) for policy in policies])
+def at(target: AttachmentTarget, *policies: Policy, **parameters: str) -> InheritanceLevel:
+    return InheritanceLevel(target, [AttachedPolicy(policy, parameters) for policy in policies])
 
 
 def names(found: Sequence[EffectivePolicy]) -> list[str]:
@@ -72,7 +72,7 @@ def test_policies_that_restrict_all_hold() -> None:
     assert names(found) == ["mask", "far", "near", "other", "own"]
     assert [one.inherited for one in found] == [True, True, True, False, False]
     # Attached twice, it holds by the nearer one.
-    assert [one.place for one in found if one.policy is far] == [NAMESPACE]
+    assert [one.target for one in found if one.policy is far] == [NAMESPACE]
 
 
 def test_types_do_not_touch_each_other() -> None:
@@ -111,32 +111,32 @@ def ways(draw: st.DrawFn) -> list[InheritanceLevel]:
         )
     count = 0
     way = []
-    for place in places:
+    for target in places:
         attached = []
         for kind, inheritable in INHERITABLE.items():
             for _ in range(draw(st.integers(0, 1 if inheritable else 3))):
                 count += 1
                 policy = a_policy(f"p{count}", kind, inheritable=inheritable)
                 attached.append(AttachedPolicy(policy, {"number": str(count)}))
-        way.append(InheritanceLevel(place, draw(st.permutations(attached))))
+        way.append(InheritanceLevel(target, draw(st.permutations(attached))))
     return way
 
 
 def by_the_book(way: Sequence[InheritanceLevel]) -> dict[str, tuple[AttachmentTarget, bool, list[str], str]]:
     """The same, type by type and from the target up: name → where, inherited, what is overridden, its parameter."""
     held: dict[str, tuple[AttachmentTarget, bool, list[str], str]] = {}
-    target = way[-1]
+    end = way[-1]
     for kind, inheritable in INHERITABLE.items():
         if not inheritable:
-            for one in target.attached:
+            for one in end.attached:
                 if one.policy.type == kind:
-                    held[one.policy.name] = (target.place, False, [], one.parameters["number"])
+                    held[one.policy.name] = (end.target, False, [], one.parameters["number"])
             continue
-        upwards = [(level.place, one) for level in reversed(way) for one in level.attached if one.policy.type == kind]
+        upwards = [(level.target, one) for level in reversed(way) for one in level.attached if one.policy.type == kind]
         if upwards:
-            place, one = upwards[0]
+            target, one = upwards[0]
             others = [other.policy.name for _, other in upwards[1:]]
-            held[one.policy.name] = (place, place is not target.place, others, one.parameters["number"])
+            held[one.policy.name] = (target, target is not end.target, others, one.parameters["number"])
     return held
 
 
@@ -145,7 +145,7 @@ def test_what_holds_is_what_the_rules_say(way: list[InheritanceLevel]) -> None:
     found = resolve_policies(way)
     assert {
         one.policy.name: (
-            one.place,
+            one.target,
             one.inherited,
             [other.policy.name for other in one.overrides],
             one.parameters["number"],
@@ -166,8 +166,8 @@ def policy(number: int, kind: str = "compact", *, inheritable: bool = True, vers
     return Policy(number, ("ops",), f"p{number}", kind, inheritable, None, "{}", version, 0, 0)
 
 
-def holding(one: Policy, place: AttachmentTarget = NS_TABLE, **parameters: str) -> EffectivePolicy:
-    return EffectivePolicy(one, place, inherited=place != NS_TABLE, parameters=parameters)
+def holding(one: Policy, target: AttachmentTarget = NS_TABLE, **parameters: str) -> EffectivePolicy:
+    return EffectivePolicy(one, target, inherited=target != NS_TABLE, parameters=parameters)
 
 
 def test_policy_where_none_was_is_told_with_why_it_holds() -> None:
@@ -217,7 +217,9 @@ paths = st.lists(st.lists(policies, max_size=2, unique_by=lambda one: one.type),
 
 def answers(attached: list[list[Policy]]) -> list[EffectivePolicy]:
     levels = zip(PLACES, attached, strict=True)
-    return resolve_policies([InheritanceLevel(place, [AttachedPolicy(one) for one in here]) for place, here in levels])
+    return resolve_policies(
+        [InheritanceLevel(target, [AttachedPolicy(one) for one in here]) for target, here in levels]
+    )
 
 
 @given(paths, paths)

@@ -27,7 +27,7 @@ def test_descriptions_are_text_of_some_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text"),
+    ("target", "text"),
     [
         (AttachmentTarget(PolicyTargetKind.CATALOG), "catalog"),
         (AttachmentTarget(PolicyTargetKind.NAMESPACE, ("a", "b")), "namespace a.b"),
@@ -35,5 +35,5 @@ def test_descriptions_are_text_of_some_length() -> None:
         (AttachmentTarget(PolicyTargetKind.VIEW, ("a", "v")), "view a.v"),
     ],
 )
-def test_places_are_named_for_people(place: AttachmentTarget, text: str) -> None:
-    assert str(place) == text
+def test_places_are_named_for_people(target: AttachmentTarget, text: str) -> None:
+    assert str(target) == text

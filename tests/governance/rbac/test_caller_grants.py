@@ -46,7 +46,7 @@ async def engineer(world: World, *names: str) -> None:
     await world.principal_roles.create(world.by, "engineer", properties={})
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
-    await world.granting.add(world.by, "lake", "reader", TABLE, P.TABLE_READ_DATA)
+    await world.catalog_grants.add(world.by, "lake", "reader", TABLE, P.TABLE_READ_DATA)
     for name in names:
         await world.users.create_user(name)
         await world.principal_roles.assign(world.by, name, "engineer")
@@ -87,8 +87,8 @@ async def test_change_holds_for_the_next_request(world: World) -> None:
     by = world.by
     for take, give in (
         (
-            world.granting.revoke(by, "lake", "reader", TABLE, P.TABLE_READ_DATA),
-            world.granting.add(by, "lake", "reader", TABLE, P.TABLE_READ_DATA),
+            world.catalog_grants.revoke(by, "lake", "reader", TABLE, P.TABLE_READ_DATA),
+            world.catalog_grants.add(by, "lake", "reader", TABLE, P.TABLE_READ_DATA),
         ),
         (
             world.catalog_roles.revoke(by, "engineer", "lake", "reader"),
@@ -233,7 +233,7 @@ def test_set_covers_what_a_naive_search_finds(
 def test_carriers_are_those_that_cover_alone(held: list[tuple[str, Privilege]], privilege: Privilege) -> None:
     grants = GrantSet(held)
     alone = {key for key, _ in held if grants.covers(Securable((key,)), [privilege])}
-    assert grants.carriers(privilege) == alone
+    assert grants.granted_keys(privilege) == alone
 
 
 @given(

@@ -37,21 +37,21 @@ ELSEWHERE = GrantTarget(GrantKind.TABLE, ("c",), "t")
 
 
 @pytest.fixture
-async def granting(world: World) -> World:
+async def role_world(world: World) -> World:
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     return world
 
 
 async def add(world: World, target: GrantTarget, privilege: Privilege) -> None:
-    await world.granting.add(world.by, "lake", "reader", target, privilege)
+    await world.catalog_grants.add(world.by, "lake", "reader", target, privilege)
 
 
 async def revoke(world: World, target: GrantTarget, privilege: Privilege, *, cascade: bool = False) -> None:
-    await world.granting.revoke(world.by, "lake", "reader", target, privilege, cascade=cascade)
+    await world.catalog_grants.revoke(world.by, "lake", "reader", target, privilege, cascade=cascade)
 
 
 async def held(world: World) -> set[tuple[GrantTarget, Privilege]]:
-    return {(grant.target, grant.privilege) for grant in await world.granting.list(world.by, "lake", "reader")}
+    return {(grant.target, grant.privilege) for grant in await world.catalog_grants.list(world.by, "lake", "reader")}
 
 
 @pytest.mark.parametrize(
@@ -65,28 +65,28 @@ async def held(world: World) -> set[tuple[GrantTarget, Privilege]]:
     ],
 )
 async def test_privilege_is_given_on_each_kind_and_taken_away(
-    granting: World, target: GrantTarget, privilege: Privilege
+    role_world: World, target: GrantTarget, privilege: Privilege
 ) -> None:
-    before = await granting.number()
-    await add(granting, target, privilege)
-    await add(granting, target, privilege)
-    assert await held(granting) == {(target, privilege)}
-    assert await granting.number() == before + 1
-    await revoke(granting, target, privilege)
-    assert await held(granting) == set()
-    assert await granting.number() == before + 2
+    before = await role_world.number()
+    await add(role_world, target, privilege)
+    await add(role_world, target, privilege)
+    assert await held(role_world) == {(target, privilege)}
+    assert await role_world.number() == before + 1
+    await revoke(role_world, target, privilege)
+    assert await held(role_world) == set()
+    assert await role_world.number() == before + 2
     told = [
-        (kind, event.securable, event.privilege) for kind, event in await granting.told("GrantAdded", "GrantRevoked")
+        (kind, event.securable, event.privilege) for kind, event in await role_world.told("GrantAdded", "GrantRevoked")
     ]
     assert told[-2:] == [("GrantAdded", str(target), privilege.name), ("GrantRevoked", str(target), privilege.name)]
 
 
-async def test_privilege_that_does_not_go_with_the_kind_is_refused(granting: World) -> None:
+async def test_privilege_that_does_not_go_with_the_kind_is_refused(role_world: World) -> None:
     with pytest.raises(InvalidInput, match="TABLE_CREATE"):
-        await add(granting, TABLE, P.TABLE_CREATE)
+        await add(role_world, TABLE, P.TABLE_CREATE)
     with pytest.raises(InvalidInput, match="SERVICE_MANAGE_ACCESS"):
-        await add(granting, CATALOG, P.SERVICE_MANAGE_ACCESS)
-    assert await held(granting) == set()
+        await add(role_world, CATALOG, P.SERVICE_MANAGE_ACCESS)
+    assert await held(role_world) == set()
 
 
 @pytest.mark.parametrize(
@@ -101,19 +101,19 @@ async def test_privilege_that_does_not_go_with_the_kind_is_refused(granting: Wor
     ],
 )
 async def test_what_is_not_there_is_said_not_to_be(
-    granting: World, target: GrantTarget, privilege: Privilege, error: type[NotFound]
+    role_world: World, target: GrantTarget, privilege: Privilege, error: type[NotFound]
 ) -> None:
     with pytest.raises(error):
-        await add(granting, target, privilege)
+        await add(role_world, target, privilege)
     with pytest.raises(error):
-        await revoke(granting, target, privilege)
+        await revoke(role_world, target, privilege)
 
 
-async def test_role_that_is_not_there_gets_nothing(granting: World) -> None:
+async def test_role_that_is_not_there_gets_nothing(role_world: World) -> None:
     with pytest.raises(NoSuchPrincipal):
-        await granting.granting.add(granting.by, "lake", "ghost", TABLE, P.TABLE_LIST)
+        await role_world.catalog_grants.add(role_world.by, "lake", "ghost", TABLE, P.TABLE_LIST)
     with pytest.raises(NoSuchPrincipal):
-        await granting.granting.revoke(granting.by, "lake", "ghost", TABLE, P.TABLE_LIST)
+        await role_world.catalog_grants.revoke(role_world.by, "lake", "ghost", TABLE, P.TABLE_LIST)
 
 
 @pytest.mark.parametrize(
@@ -125,105 +125,105 @@ async def test_role_that_is_not_there_gets_nothing(granting: World) -> None:
         GrantTarget(GrantKind.POLICY, ("a",)),
     ],
 )
-async def test_target_is_named_in_full(granting: World, target: GrantTarget) -> None:
+async def test_target_is_named_in_full(role_world: World, target: GrantTarget) -> None:
     for privilege in (P.TABLE_LIST, P.POLICY_READ):
         with pytest.raises(InvalidInput):
-            await add(granting, target, privilege)
+            await add(role_world, target, privilege)
         with pytest.raises(InvalidInput):
-            await revoke(granting, target, privilege)
+            await revoke(role_world, target, privilege)
 
 
 @pytest.mark.parametrize("levels", [("a\x1fb",), ("a", ""), ("",), ("a\0",)])
-async def test_level_that_would_be_read_as_another_is_refused(granting: World, levels: tuple[str, ...]) -> None:
+async def test_level_that_would_be_read_as_another_is_refused(role_world: World, levels: tuple[str, ...]) -> None:
     with pytest.raises(InvalidName):
-        await add(granting, GrantTarget(GrantKind.NAMESPACE, levels), P.TABLE_LIST)
+        await add(role_world, GrantTarget(GrantKind.NAMESPACE, levels), P.TABLE_LIST)
 
 
-async def test_revoking_what_is_not_held_is_no_success(granting: World) -> None:
-    await add(granting, CATALOG, P.TABLE_FULL_METADATA)
-    before = await granting.number()
+async def test_revoking_what_is_not_held_is_no_success(role_world: World) -> None:
+    await add(role_world, CATALOG, P.TABLE_FULL_METADATA)
+    before = await role_world.number()
     # Neither what comes with another privilege, nor what is held further up.
     for target, privilege in ((CATALOG, P.TABLE_LIST), (TABLE, P.TABLE_FULL_METADATA), (OUTER, P.TABLE_FULL_METADATA)):
         with pytest.raises(NotFound, match="no such grant"):
-            await revoke(granting, target, privilege)
+            await revoke(role_world, target, privilege)
         with pytest.raises(NotFound, match="no such grant"):
-            await revoke(granting, target, privilege, cascade=True)
-    assert await held(granting) == {(CATALOG, P.TABLE_FULL_METADATA)}
-    assert await granting.number() == before
+            await revoke(role_world, target, privilege, cascade=True)
+    assert await held(role_world) == {(CATALOG, P.TABLE_FULL_METADATA)}
+    assert await role_world.number() == before
 
 
-async def test_cascade_takes_the_privilege_from_all_that_is_inside(granting: World) -> None:
+async def test_cascade_takes_the_privilege_from_all_that_is_inside(role_world: World) -> None:
     for target in (CATALOG, OUTER, INNER, TABLE, ELSEWHERE):
-        await add(granting, target, P.TABLE_LIST)
-    await add(granting, TABLE, P.TABLE_READ_DATA)
-    await revoke(granting, OUTER, P.TABLE_LIST, cascade=True)
-    assert await held(granting) == {(CATALOG, P.TABLE_LIST), (ELSEWHERE, P.TABLE_LIST), (TABLE, P.TABLE_READ_DATA)}
-    assert len(await granting.told("GrantRevoked")) == 3
-    await revoke(granting, CATALOG, P.TABLE_LIST, cascade=True)
-    assert await held(granting) == {(TABLE, P.TABLE_READ_DATA)}
+        await add(role_world, target, P.TABLE_LIST)
+    await add(role_world, TABLE, P.TABLE_READ_DATA)
+    await revoke(role_world, OUTER, P.TABLE_LIST, cascade=True)
+    assert await held(role_world) == {(CATALOG, P.TABLE_LIST), (ELSEWHERE, P.TABLE_LIST), (TABLE, P.TABLE_READ_DATA)}
+    assert len(await role_world.told("GrantRevoked")) == 3
+    await revoke(role_world, CATALOG, P.TABLE_LIST, cascade=True)
+    assert await held(role_world) == {(TABLE, P.TABLE_READ_DATA)}
 
 
-async def test_without_cascade_only_the_named_one_goes(granting: World) -> None:
+async def test_without_cascade_only_the_named_one_goes(role_world: World) -> None:
     for target in (OUTER, INNER, TABLE):
-        await add(granting, target, P.TABLE_LIST)
-    await revoke(granting, OUTER, P.TABLE_LIST)
-    assert await held(granting) == {(INNER, P.TABLE_LIST), (TABLE, P.TABLE_LIST)}
+        await add(role_world, target, P.TABLE_LIST)
+    await revoke(role_world, OUTER, P.TABLE_LIST)
+    assert await held(role_world) == {(INNER, P.TABLE_LIST), (TABLE, P.TABLE_LIST)}
 
 
-async def test_grants_go_with_what_they_are_on(granting: World) -> None:
+async def test_grants_go_with_what_they_are_on(role_world: World) -> None:
     for target, privilege in (
         (TABLE, P.TABLE_LIST),
         (VIEW, P.VIEW_LIST),
         (INNER, P.TABLE_LIST),
         (POLICY, P.POLICY_READ),
     ):
-        await add(granting, target, privilege)
-    await granting.run("DELETE FROM entries WHERE name = 't'")
-    assert await held(granting) == {(VIEW, P.VIEW_LIST), (INNER, P.TABLE_LIST), (POLICY, P.POLICY_READ)}
-    await granting.run("DELETE FROM entries WHERE name = 'v'")
-    await granting.run("DELETE FROM namespaces WHERE path = ?", "a\x1fb")
-    await granting.run("DELETE FROM policies WHERE name = 'p'")
-    assert await held(granting) == set()
+        await add(role_world, target, privilege)
+    await role_world.run("DELETE FROM entries WHERE name = 't'")
+    assert await held(role_world) == {(VIEW, P.VIEW_LIST), (INNER, P.TABLE_LIST), (POLICY, P.POLICY_READ)}
+    await role_world.run("DELETE FROM entries WHERE name = 'v'")
+    await role_world.run("DELETE FROM namespaces WHERE path = ?", "a\x1fb")
+    await role_world.run("DELETE FROM policies WHERE name = 'p'")
+    assert await held(role_world) == set()
     assert (
-        await granting.store.rows(
+        await role_world.store.rows(
             "SELECT g.role FROM grants g JOIN catalog_roles r ON r.id = g.role WHERE r.name = 'reader'"
         )
         == []
     )
 
 
-async def test_grants_follow_a_table_that_is_renamed(granting: World) -> None:
-    await add(granting, TABLE, P.TABLE_LIST)
-    await granting.run("UPDATE entries SET name = 'u' WHERE id = (SELECT entry FROM grants WHERE entry IS NOT NULL)")
-    assert await held(granting) == {(TABLE._replace(name="u"), P.TABLE_LIST)}
+async def test_grants_follow_a_table_that_is_renamed(role_world: World) -> None:
+    await add(role_world, TABLE, P.TABLE_LIST)
+    await role_world.run("UPDATE entries SET name = 'u' WHERE id = (SELECT entry FROM grants WHERE entry IS NOT NULL)")
+    assert await held(role_world) == {(TABLE._replace(name="u"), P.TABLE_LIST)}
 
 
-async def test_dropped_table_that_can_be_restored_keeps_its_grants_out_of_sight(granting: World) -> None:
-    await add(granting, TABLE, P.TABLE_LIST)
-    await granting.run("UPDATE entries SET dropped_ms = 7 WHERE name = 't'")
-    assert await held(granting) == set()
+async def test_dropped_table_that_can_be_restored_keeps_its_grants_out_of_sight(role_world: World) -> None:
+    await add(role_world, TABLE, P.TABLE_LIST)
+    await role_world.run("UPDATE entries SET dropped_ms = 7 WHERE name = 't'")
+    assert await held(role_world) == set()
     with pytest.raises(NoSuchTable):
-        await revoke(granting, TABLE, P.TABLE_LIST)
-    await granting.run("UPDATE entries SET dropped_ms = NULL WHERE name = 't'")
-    assert await held(granting) == {(TABLE, P.TABLE_LIST)}
+        await revoke(role_world, TABLE, P.TABLE_LIST)
+    await role_world.run("UPDATE entries SET dropped_ms = NULL WHERE name = 't'")
+    assert await held(role_world) == {(TABLE, P.TABLE_LIST)}
     # What is taken away from all that is inside is taken away from it, too.
-    await granting.run("UPDATE entries SET dropped_ms = 7 WHERE name = 't'")
-    await revoke(granting, CATALOG, P.TABLE_LIST, cascade=True)
-    await granting.run("UPDATE entries SET dropped_ms = NULL WHERE name = 't'")
-    assert await held(granting) == set()
+    await role_world.run("UPDATE entries SET dropped_ms = 7 WHERE name = 't'")
+    await revoke(role_world, CATALOG, P.TABLE_LIST, cascade=True)
+    await role_world.run("UPDATE entries SET dropped_ms = NULL WHERE name = 't'")
+    assert await held(role_world) == set()
 
 
-async def test_question_is_of_what_the_grant_is_on(granting: World) -> None:
-    lake = (await find_catalog(granting.store, "lake")).id
-    namespace = await find_namespace(granting.store, lake, ("a", "b"))
+async def test_question_is_of_what_the_grant_is_on(role_world: World) -> None:
+    lake = (await find_catalog(role_world.store, "lake")).id
+    namespace = await find_namespace(role_world.store, lake, ("a", "b"))
     assert namespace is not None
-    row = await granting.store.row("SELECT id FROM entries WHERE namespace = ? AND name = 't'", namespace)
+    row = await role_world.store.row("SELECT id FROM entries WHERE namespace = ? AND name = 't'", namespace)
     assert row is not None
-    granting.questions.asked.clear()
-    await add(granting, TABLE, P.TABLE_LIST)
-    await revoke(granting, TABLE, P.TABLE_LIST)
+    role_world.questions.asked.clear()
+    await add(role_world, TABLE, P.TABLE_LIST)
+    await revoke(role_world, TABLE, P.TABLE_LIST)
     way = entry_securable(lake, ("a", "b"), row[0])
-    assert [(action, securable, privileges) for action, _, securable, privileges in granting.questions.asked] == [
+    assert [(action, securable, privileges) for action, _, securable, privileges in role_world.questions.asked] == [
         ("lakebed:AddGrantToCatalogRole", way, (P.TABLE_MANAGE_GRANTS_ON_SECURABLE,)),
         ("lakebed:RevokeGrantFromCatalogRole", way, (P.TABLE_MANAGE_GRANTS_ON_SECURABLE,)),
         (
@@ -234,13 +234,13 @@ async def test_question_is_of_what_the_grant_is_on(granting: World) -> None:
     ]
 
 
-async def test_refusal_tells_nothing_of_what_is_there(granting: World) -> None:
-    lake = (await find_catalog(granting.store, "lake")).id
-    granting.questions.refuses = lambda action: True
+async def test_refusal_tells_nothing_of_what_is_there(role_world: World) -> None:
+    lake = (await find_catalog(role_world.store, "lake")).id
+    role_world.questions.refuses = lambda action: True
     for target in (TABLE, TABLE._replace(name="ghost")):
         with pytest.raises(AccessDenied):
-            await add(granting, target, P.TABLE_LIST)
-    *_, securable, _ = granting.questions.asked[-1]
+            await add(role_world, target, P.TABLE_LIST)
+    *_, securable, _ = role_world.questions.asked[-1]
     # What it would lie in.
     assert securable == namespace_securable(lake, ("a", "b"))
 

@@ -51,7 +51,7 @@ async def test_update_replaces_properties_of_the_version_that_is_there(world: Wo
 
 async def test_catalog_begins_with_a_role_that_administers_it(world: World) -> None:
     admin = await world.catalog_roles.get(world.by, "lake", "catalog_admin")
-    grants = await world.granting.list(world.by, "lake", "catalog_admin")
+    grants = await world.catalog_grants.list(world.by, "lake", "catalog_admin")
     assert grants == [
         (GrantTarget(GrantKind.CATALOG), Privilege.CATALOG_MANAGE_ACCESS),
         (GrantTarget(GrantKind.CATALOG), Privilege.CATALOG_MANAGE_METADATA),
@@ -86,18 +86,18 @@ async def test_deleted_role_goes_with_its_grants(world: World) -> None:
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
     target = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
-    await world.granting.add(world.by, "lake", "reader", target, Privilege.TABLE_READ_DATA)
+    await world.catalog_grants.add(world.by, "lake", "reader", target, Privilege.TABLE_READ_DATA)
     await world.catalog_roles.delete(world.by, "lake", "reader")
     assert [kind for kind, _ in await world.told()][-3:] == ["GrantRevoked", "CatalogRoleRevoked", "CatalogRoleDeleted"]
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
-    assert await world.granting.list(world.by, "lake", "reader") == []
+    assert await world.catalog_grants.list(world.by, "lake", "reader") == []
     assert await world.catalog_roles.holders(world.by, "lake", "reader") == []
 
 
 async def test_roles_go_with_their_catalog(world: World) -> None:
     lake = (await find_catalog(world.store, "lake")).id
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
-    await world.granting.add(world.by, "lake", "reader", GrantTarget(GrantKind.CATALOG), Privilege.TABLE_LIST)
+    await world.catalog_grants.add(world.by, "lake", "reader", GrantTarget(GrantKind.CATALOG), Privilege.TABLE_LIST)
     for table in ("policies", "entries", "namespaces"):
         await world.run(f"DELETE FROM {table} WHERE warehouse = ?", lake)
     await world.run("DELETE FROM warehouses WHERE id = ?", lake)
@@ -119,14 +119,14 @@ async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
         roles.revoke(world.by, "service_admin", "lake", "ghost"),
         roles.of_principal_role(world.by, "ghost", "lake"),
         roles.holders(world.by, "lake", "ghost"),
-        world.granting.list(world.by, "lake", "ghost"),
+        world.catalog_grants.list(world.by, "lake", "ghost"),
     ):
         with pytest.raises(NoSuchPrincipal):
             await asked
     for of_catalog in (
         roles.create(world.by, "ghost", "reader", properties={}),
         roles.of_principal_role(world.by, "service_admin", "ghost"),
-        world.granting.list(world.by, "ghost", "reader"),
+        world.catalog_grants.list(world.by, "ghost", "reader"),
         world.catalogs.get(world.by, "ghost"),
     ):
         with pytest.raises(NoSuchCatalog):
@@ -146,7 +146,7 @@ async def test_every_use_case_asks_first_and_of_the_catalog(light_world: World) 
         "AssignCatalogRoleToPrincipalRole": roles.assign(world.by, "ghost", "lake", "ghost"),
         "RevokeCatalogRoleFromPrincipalRole": roles.revoke(world.by, "ghost", "lake", "ghost"),
         "ListAssigneePrincipalRolesForCatalogRole": roles.holders(world.by, "lake", "ghost"),
-        "ListGrantsForCatalogRole": world.granting.list(world.by, "lake", "ghost"),
+        "ListGrantsForCatalogRole": world.catalog_grants.list(world.by, "lake", "ghost"),
         "GetCatalog": world.catalogs.get(world.by, "lake"),
     }.items():
         with pytest.raises(AccessDenied):
@@ -222,7 +222,7 @@ async def test_store_of_an_earlier_release_gets_what_a_new_one_has(address: str,
         assert [principal.name for principal in await world.principals.holders(world.by, "service_admin")] == ["root"]
         admin = await world.catalog_roles.get(world.by, "old", CATALOG_ADMIN)
         assert (admin.created_ms, admin.version) == (5, 1)
-        assert await world.granting.list(world.by, "old", CATALOG_ADMIN) == [
+        assert await world.catalog_grants.list(world.by, "old", CATALOG_ADMIN) == [
             (GrantTarget(GrantKind.CATALOG), privilege) for privilege in ADMIN_PRIVILEGES
         ]
         assert await world.catalog_roles.holders(world.by, "old", CATALOG_ADMIN) == [service_admin]

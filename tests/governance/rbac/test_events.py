@@ -48,9 +48,9 @@ steps: st.SearchStrategy[Step] = st.one_of(
     st.builds(lambda c, name: lambda w: w.catalog_roles.delete(w.by, c, name), catalogs, catalog_roles),
     st.builds(lambda r, c, name: lambda w: w.catalog_roles.assign(w.by, r, c, name), roles, catalogs, catalog_roles),
     st.builds(lambda r, c, name: lambda w: w.catalog_roles.revoke(w.by, r, c, name), roles, catalogs, catalog_roles),
-    st.builds(lambda name, grant: lambda w: w.granting.add(w.by, "lake", name, *grant), catalog_roles, grants),
+    st.builds(lambda name, grant: lambda w: w.catalog_grants.add(w.by, "lake", name, *grant), catalog_roles, grants),
     st.builds(
-        lambda name, grant, deep: lambda w: w.granting.revoke(w.by, "lake", name, *grant, cascade=deep),
+        lambda name, grant, deep: lambda w: w.catalog_grants.revoke(w.by, "lake", name, *grant, cascade=deep),
         catalog_roles,
         grants,
         st.booleans(),
@@ -110,7 +110,7 @@ async def check_followed(world: World) -> None:
     held = {
         (catalog, role, str(grant.target), grant.privilege.name)
         for catalog, role in followed.catalog_roles
-        for grant in await world.granting.list(world.by, catalog, role)
+        for grant in await world.catalog_grants.list(world.by, catalog, role)
     }
     assert followed.grants == held
 

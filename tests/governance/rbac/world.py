@@ -61,7 +61,7 @@ class World:
         self.principals = ManagedPrincipals(store, outbox, clock, root, self.clients)
         self.principal_roles = PrincipalRoles(store, outbox, clock)
         self.catalog_roles = CatalogRoles(store, outbox, clock)
-        self.granting = CatalogGrants(store, outbox, clock)
+        self.catalog_grants = CatalogGrants(store, outbox, clock)
         self.catalogs = Catalogs(store)
 
     def administrator(self, principal: Principal) -> Administrator:

@@ -85,7 +85,7 @@ def test_no_more_is_spent_than_there_was_and_grew_back(pauses: list[float]) -> N
     for pause in pauses:
         clock.advance(pause)
         if allowance.wait_seconds("x") <= 0:
-            allowance.spend("x")
+            allowance.consume("x")
             spent += 1
     assert spent <= 4 + clock.monotonic() / 7 + 1e-6
 
@@ -95,7 +95,7 @@ def test_whoever_waits_as_long_as_told_may_try_again(mistakes: int, pause: float
     clock = ManualClock()
     allowance = FailureBudget(clock, most=4, grows_back_seconds=7)
     for _ in range(mistakes):
-        allowance.spend("x")
+        allowance.consume("x")
     clock.advance(pause)
     clock.advance(allowance.wait_seconds("x") + 1e-6)
     assert allowance.wait_seconds("x") <= 1e-6
@@ -104,6 +104,6 @@ def test_whoever_waits_as_long_as_told_may_try_again(mistakes: int, pause: float
 def test_what_is_remembered_is_bounded() -> None:
     allowance = FailureBudget(ManualClock(), most=1)
     for number in range(20_000):
-        allowance.spend(str(number))
+        allowance.consume(str(number))
     assert allowance.wait_seconds("0") == 0
     assert allowance.wait_seconds("19999") > 0

@@ -140,9 +140,9 @@ class CatalogAuthorizer:
             facts["s3tables:namespace"] = policy_value(namespace)
         if name:
             facts["s3tables:tableName"] = name
-        reads_facts = self._f.reads_facts
+        needs_full_context = self._f.needs_full_context
         try:
-            if caller.principal.grants is None and not reads_facts:
+            if caller.principal.grants is None and not needs_full_context:
                 await self._f.authorize_resource(caller, rules, action, resource, facts)
             else:
                 await self._f.authorize_resource(
@@ -157,7 +157,7 @@ class CatalogAuthorizer:
                         if privileges is None
                         else privileges
                     ),
-                    target=target_of(catalog, namespace, name) if reads_facts else None,
+                    target=target_of(catalog, namespace, name) if needs_full_context else None,
                 )
         except AccessDenied as error:
             # Its text has the resource, which differs if the table exists: the caller must not learn that.

@@ -114,7 +114,7 @@ async def granted_children(
 
 def _carriers(caller: Caller, privilege: Privilege, beginning: str) -> frozenset[str]:
     grants = caller.principal.grants
-    return frozenset() if grants is None else grants.carriers(privilege, beginning)
+    return frozenset() if grants is None else grants.granted_keys(privilege, beginning)
 
 
 def _batches(values: Sequence[str], few: str, many: str) -> Iterator[tuple[str, list[str]]]:

@@ -74,7 +74,7 @@ class CatalogManagement:
         `also` is a further step of the transaction. Requires the privilege to create catalogs; the bucket's policy can
         deny it. Raises InvalidName, InvalidInput, LocationTaken, NoSuchBucket, AlreadyExists, AccessDenied.
         """
-        await by.check("createCatalog")
+        await by.authorize("createCatalog")
         f = self._f
         _check_name(name)
         base, kept = _split(properties)
@@ -181,7 +181,7 @@ class CatalogManagement:
     async def _admitted(self, by: Administrator, operation: str, name: str) -> Catalog:
         """The catalog, if the caller has the permission for the operation. Raises NoSuchCatalog, AccessDenied."""
         catalog = await _find(self._f.meta, name)
-        await by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
+        await by.authorize(operation, catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 

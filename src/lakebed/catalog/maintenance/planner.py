@@ -172,7 +172,7 @@ def policy_origin(applicable: EffectivePolicy) -> PolicyOrigin:
         name=policy.name,
         namespace=policy.namespace,
         version=policy.version,
-        attached_to=str(applicable.place),
+        attached_to=str(applicable.target),
         inherited=applicable.inherited,
     )
 
@@ -183,7 +183,7 @@ def policy_fingerprint(policies: Sequence[EffectivePolicy]) -> str:
     for applicable in policies:
         policy = applicable.policy
         parameters = sorted(applicable.parameters.items())
-        digest.update(repr((policy.id, policy.version, str(applicable.place), parameters)).encode())
+        digest.update(repr((policy.id, policy.version, str(applicable.target), parameters)).encode())
     return digest.hexdigest()[:32]
 
 

@@ -260,7 +260,7 @@ class PolicyManagement:
                     now_ms,
                     catalog_name,
                     policy,
-                    target.place,
+                    target.target,
                     target.entry,
                 )
             await append_policy_event(f.outbox, tx, "CatalogPolicyDropped", caller, now_ms, catalog_name, policy)
@@ -314,5 +314,5 @@ def _check_version(policy: Policy, current_version: int) -> None:
 
 def _named(targets: Sequence[PolicyMapping]) -> str:
     """Some of the targets, for an error message."""
-    shown = ", ".join(str(target.place) for target in targets[:_TARGETS_NAMED])
+    shown = ", ".join(str(target.target) for target in targets[:_TARGETS_NAMED])
     return f"targets={shown}" + (f" and {len(targets) - _TARGETS_NAMED} more" if len(targets) > _TARGETS_NAMED else "")

@@ -93,13 +93,13 @@ class AccessKeys:
             raise Unauthenticated(f"the access key is disabled. access_key_id={access_key_id}")
         if expires_ms is not None and self._clock.now_ms() >= expires_ms:
             raise CredentialsExpired(f"the access key has expired. access_key_id={access_key_id}")
-        known = self._credentials.recall(access_key_id, rows)
+        known = self._credentials.get(access_key_id, rows)
         if known is not None:
             return known
         secret = Secret(self._vault.open(sealed, _bound(access_key_id, user.name)).decode())
         grants = await self._grants.of(user.name, change_number)
         principal = principal_from(user, (row[10:] for row in rows), LongLivedKey(access_key_id, created_ms), grants)
-        return self._credentials.keep(access_key_id, rows, Credential(access_key_id, secret, principal, expires_ms))
+        return self._credentials.put(access_key_id, rows, Credential(access_key_id, secret, principal, expires_ms))
 
     async def has_secret(self, access_key_id: str, secret: Secret) -> bool:
         """Whether the key exists and the secret is its own, even if it has expired or is disabled."""

@@ -253,12 +253,12 @@ class Sessions:
             raise CredentialsRevoked("the key that the session came from may not call any more") from error
         if (parent.key, parent.user_id) != (opened.key, opened.user_id):
             raise CredentialsRevoked("the key that the session came from is not there any more")
-        known = self._credentials.recall(session_token, parent)
+        known = self._credentials.get(session_token, parent)
         if known is not None:
             return known
         principal = replace(parent, session=opened.session)
         credential = Credential(access_key_id, opened.secret, principal, opened.session.expires_ms)
-        return self._credentials.keep(session_token, parent, credential)
+        return self._credentials.put(session_token, parent, credential)
 
     def _seal(self, principal: Principal, session: Session, access_key_id: str = "") -> TemporaryKey:
         key = principal.key

@@ -30,7 +30,7 @@ class ExternalAuthorizer:
 
     __slots__ = ("_mode", "_point", "_policies")
 
-    reads_facts: Final = True
+    needs_full_context: Final = True
 
     def __init__(self, policies: PolicyAuthorizer, point: DecisionPoint, mode: DecisionMode) -> None:
         self._policies = policies

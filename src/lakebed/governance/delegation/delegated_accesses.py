@@ -110,7 +110,7 @@ class AccessCounter:
         self.wake: Callable[[], None] = _nobody_waits
         """Called when there is something to be written down: whoever calls `flush` may want to know."""
 
-    def note(
+    def count(
         self, place: AccessGroup, holder: CredentialRecipient, *, received_bytes: int, sent_bytes: int, request_id: str
     ) -> None:
         """Count one request."""

@@ -132,7 +132,7 @@ class DelegationLog:
         self.wake: Callable[[], None] = _nobody_waits
         """Called when there is something to be written down: whoever calls `flush` may want to know."""
 
-    def keep_soon(self, delegation: DelegationRecord) -> None:
+    def enqueue(self, delegation: DelegationRecord) -> None:
         """Have it recorded with the next `flush`. Raises Unavailable when too many wait for that."""
         if len(self._waiting) >= self._max_waiting:
             raise Unavailable(
@@ -174,7 +174,7 @@ class DelegationLog:
         statement = f"{_SELECT} WHERE {where} ORDER BY seq DESC LIMIT ?"
         return [delegation_from(row) for row in await self._meta.rows(statement, before, *values, limit)]
 
-    async def forget_ended(self, *, before_ms: int) -> int:
+    async def delete_expired(self, *, before_ms: int) -> int:
         """Remove the oldest that ended before a time, with what was done with them; how many. To be called again."""
 
         async def work(tx: Transaction) -> int:
@@ -189,7 +189,7 @@ class DelegationLog:
 
         return await self._meta.transact(work)
 
-    async def forget_unrecorded(self, *, before_ms: int) -> int:
+    async def delete_unrecorded(self, *, before_ms: int) -> int:
         """Remove what was done with keys that ended before a time and whose record a crash took; of how many.
 
         Nothing else would take it along. A call looks at no more than some keys, the next one at those after them.

@@ -153,5 +153,5 @@ class CredentialVending:
             key.session.issued_ms,
             key.session.expires_ms,
         )
-        self._kept.keep_soon(made)
+        self._kept.enqueue(made)
         return key

@@ -22,7 +22,7 @@ ANSWER_SECONDS: Final = 30.0
 class Listeners:
     """All listeners of a server, asked one after the other in the order of the settings. The first veto decides."""
 
-    __slots__ = ("_asked", "_by_operation")
+    __slots__ = ("_by_operation", "_operations")
 
     def __init__(self, listeners: Sequence[Listener] = ()) -> None:
         self._by_operation: dict[Operation, tuple[Listener, ...]] = {}
@@ -30,14 +30,14 @@ class Listeners:
             wanted = tuple(listener for listener in listeners if operation in listener.operations)
             if wanted:
                 self._by_operation[operation] = wanted
-        self._asked = frozenset(self._by_operation)
+        self._operations = frozenset(self._by_operation)
 
     @property
-    def asked(self) -> frozenset[Operation]:
+    def operations(self) -> frozenset[Operation]:
         """The operations that somebody wants to be asked about."""
-        return self._asked
+        return self._operations
 
-    async def ask(self, intents: Sequence[Intent]) -> None:
+    async def check(self, intents: Sequence[Intent]) -> None:
         """Return if nobody minds. Raises Vetoed with the reason; Unavailable when a listener could not be asked.
 
         Several intents are of one request: it happens wholly or not at all.

@@ -42,7 +42,7 @@ class UserProvisioning:
 
     name: str | None
     """The name of the user, as the token says it."""
-    may_be_made: bool
+    create: bool
     """Whether a user of that name is made if there is none."""
 
 
@@ -64,11 +64,11 @@ class ExternalIdentities:
         self._clock = clock
         self._callers: ValidatedCache[list[Row], IdentifiedCaller] = ValidatedCache(4096)
 
-    async def caller(self, issuer: str, subject: str, newcomer: UserProvisioning) -> IdentifiedCaller:
+    async def caller(self, issuer: str, subject: str, provisioning: UserProvisioning) -> IdentifiedCaller:
         """The user that a subject is: one read. Raises Unauthenticated if it is none; CredentialsRevoked."""
         rows = await self._store.rows(_LOOKUP, issuer, subject)
         if not rows:
-            await self._welcome(issuer, subject, newcomer)
+            await self._provision_user(issuer, subject, provisioning)
             rows = await self._store.rows(_LOOKUP, issuer, subject)
             if not rows:
                 raise Unauthenticated("the user was removed as it came")
@@ -76,24 +76,24 @@ class ExternalIdentities:
         if not user.enabled:
             raise CredentialsRevoked("the user is disabled")
         name = f"{issuer}\0{subject}"
-        known = self._callers.recall(name, rows)
+        known = self._callers.get(name, rows)
         if known is not None:
             return known
         principal = principal_from(user, (row[6:] for row in rows), user_key(user.user_id))
-        return self._callers.keep(name, rows, IdentifiedCaller(principal, rows[0][0]))
+        return self._callers.put(name, rows, IdentifiedCaller(principal, rows[0][0]))
 
-    async def _welcome(self, issuer: str, subject: str, newcomer: UserProvisioning) -> None:
-        if newcomer.name is None:
+    async def _provision_user(self, issuer: str, subject: str, provisioning: UserProvisioning) -> None:
+        if provisioning.name is None:
             raise Unauthenticated("the token does not name a user: see the provider's name_claim")
         try:
-            check_user_name(newcomer.name)
+            check_user_name(provisioning.name)
         except InvalidName as error:
             raise Unauthenticated("the token names a user as none can be called") from error
-        if newcomer.may_be_made:
+        if provisioning.create:
             with suppress(AlreadyExists):
-                await self._principals.create_user(newcomer.name)
+                await self._principals.create_user(provisioning.name)
         try:
-            user = await self._principals.user(newcomer.name)
+            user = await self._principals.user(provisioning.name)
         except NoSuchPrincipal as error:
             raise Unauthenticated("no such user here: make one, or have the provider's users made") from error
         await self._link(issuer, subject, user)

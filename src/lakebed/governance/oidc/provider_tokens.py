@@ -70,8 +70,8 @@ class ProviderTokens:
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or "\0" in subject:
             raise invalid_token()
-        newcomer = UserProvisioning(provider.name_claim.find_text(claims), provider.creates_users)
-        arrival = await self._identities.caller(provider.issuer, subject, newcomer)
+        provisioning = UserProvisioning(provider.name_claim.find_text(claims), provider.creates_users)
+        arrival = await self._identities.caller(provider.issuer, subject, provisioning)
         caller = arrival.principal
         roles = provider.roles.scope(claims).roles
         grants = await self._grants.of(caller.name, arrival.number, roles)
@@ -82,12 +82,12 @@ class ProviderTokens:
         key = await self._keys.find(header.kid, header.alg)
         if key is None:
             raise invalid_token()
-        known = self._verified.recall(text, key)
+        known = self._verified.get(text, key)
         if known is not None:
             return known
         payload = verified_payload(text, key.key, key.algorithm)
         try:
-            return self._verified.keep(text, key, _decode(payload))
+            return self._verified.put(text, key, _decode(payload))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise invalid_token() from error
 

@@ -29,7 +29,7 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
 class ValueParser:
     """How a value is read."""
 
-    wanted: str
+    expected: str
     """What it is, for people: `a whole number from 1`."""
     read: Callable[[Json], OptionValue | None]
     """The value; None when it is not what is wanted."""
@@ -41,7 +41,7 @@ class ConfigOption:
 
     means: str
     """What it sets. Two names of one policy that set the same contradict each other."""
-    reading: ValueParser
+    parser: ValueParser
 
 
 def whole(least: int = 0) -> ValueParser:
@@ -125,16 +125,16 @@ ZORDER: Final = "zorder"
 
 def _named(**readings: ValueParser) -> dict[str, ConfigOption]:
     """Options under the one name that they have."""
-    return {name: ConfigOption(name, reading) for name, reading in _dashed(readings).items()}
+    return {name: ConfigOption(name, parser) for name, parser in _dashed(readings).items()}
 
 
 def _also(means: str, **readings: ValueParser) -> dict[str, ConfigOption]:
     """Further names of an option, as they are spelled."""
-    return {name: ConfigOption(means, reading) for name, reading in readings.items()}
+    return {name: ConfigOption(means, parser) for name, parser in readings.items()}
 
 
 def _dashed(readings: Mapping[str, ValueParser]) -> dict[str, ValueParser]:
-    return {name.replace("_", "-"): reading for name, reading in readings.items()}
+    return {name.replace("_", "-"): parser for name, parser in readings.items()}
 
 
 _INTERVAL: Final = _named(interval=DURATION)

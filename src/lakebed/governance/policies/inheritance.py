@@ -19,7 +19,7 @@ from .restrictions import RESTRICTION_TYPES
 class InheritanceLevel(NamedTuple):
     """One place on the way, and what is attached to it."""
 
-    place: AttachmentTarget
+    target: AttachmentTarget
     attached: Sequence[AttachedPolicy] = ()
 
 
@@ -27,7 +27,7 @@ class ShadowedPolicy(NamedTuple):
     """A policy that would hold if a nearer one did not."""
 
     policy: Policy
-    place: AttachmentTarget
+    target: AttachmentTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class EffectivePolicy:
     """A policy that holds for a target, and why."""
 
     policy: Policy
-    place: AttachmentTarget
+    target: AttachmentTarget
     """Where it is attached."""
     inherited: bool
     """Whether that is above the target."""
@@ -47,8 +47,8 @@ class EffectivePolicy:
     @property
     def reason(self) -> str:
         """Why it holds, for people: `policy ns.p v3, inherited from namespace a.b, over ns.q v0 of catalog`."""
-        where = f"inherited from {self.place}" if self.inherited else f"attached to {self.place}"
-        over = ", ".join(f"{one.policy} v{one.policy.version} of {one.place}" for one in self.overrides)
+        where = f"inherited from {self.target}" if self.inherited else f"attached to {self.target}"
+        over = ", ".join(f"{one.policy} v{one.policy.version} of {one.target}" for one in self.overrides)
         return f"policy {self.policy} v{self.policy.version}, {where}{f', over {over}' if over else ''}"
 
 
@@ -56,17 +56,17 @@ def resolve_policies(way: Sequence[InheritanceLevel]) -> list[EffectivePolicy]:
     """The policies that hold at the end of a way, those that are not inheritable first, then by type and name."""
     nearest: dict[str | int, list[tuple[AttachmentTarget, AttachedPolicy]]] = {}
     own: list[EffectivePolicy] = []
-    for depth, (place, attached) in enumerate(way, start=1):
+    for depth, (target, attached) in enumerate(way, start=1):
         for attachment in attached:
             policy = attachment.policy
             if policy.type in RESTRICTION_TYPES:
                 # Each for itself: where it is attached more than once, it holds by the nearest.
-                nearest.setdefault(policy.id, []).insert(0, (place, attachment))
+                nearest.setdefault(policy.id, []).insert(0, (target, attachment))
             elif policy.inheritable:
-                nearest.setdefault(policy.type, []).insert(0, (place, attachment))
+                nearest.setdefault(policy.type, []).insert(0, (target, attachment))
             elif depth == len(way):
-                own.append(EffectivePolicy(policy, place, inherited=False, parameters=attachment.parameters))
-    inheritable = [_nearest(found, way[-1].place) for found in nearest.values()]
+                own.append(EffectivePolicy(policy, target, inherited=False, parameters=attachment.parameters))
+    inheritable = [_nearest(found, way[-1].target) for found in nearest.values()]
     return sorted([*own, *inheritable], key=sort_key)
 
 
@@ -76,12 +76,12 @@ def sort_key(applicable: EffectivePolicy) -> tuple[bool, str, tuple[str, ...], s
     return policy.inheritable, policy.type, policy.namespace, policy.name
 
 
-def _nearest(found: Sequence[tuple[AttachmentTarget, AttachedPolicy]], target: AttachmentTarget) -> EffectivePolicy:
-    (place, attachment), *others = found
+def _nearest(found: Sequence[tuple[AttachmentTarget, AttachedPolicy]], end: AttachmentTarget) -> EffectivePolicy:
+    (target, attachment), *others = found
     return EffectivePolicy(
         attachment.policy,
-        place,
-        inherited=place != target,
+        target,
+        inherited=target != end,
         parameters=attachment.parameters,
         overrides=tuple(ShadowedPolicy(other.policy, where) for where, other in others),
     )

@@ -100,9 +100,9 @@ def _config(options: Mapping[str, ConfigOption], config: Json) -> dict[str, Opti
                 raise policy_fault(("config", name), "must be a text, a number, or true or false", value)
             read[name] = value
             continue
-        found = option.reading.read(value)
+        found = option.parser.read(value)
         if found is None:
-            raise policy_fault(("config", name), f"must be {option.reading.wanted}", value)
+            raise policy_fault(("config", name), f"must be {option.parser.expected}", value)
         other = meant.setdefault(option.means, name)
         if other != name:
             raise policy_fault(("config", name), f"says what {other} says already; leave one of them out")
@@ -142,7 +142,7 @@ def _days(value: Json) -> int | None:
         return None
     days = _DAYS.read(value)
     if not isinstance(days, int):
-        raise policy_fault(("max_orphan_file_age_in_days",), f"must be {_DAYS.wanted}", value)
+        raise policy_fault(("max_orphan_file_age_in_days",), f"must be {_DAYS.expected}", value)
     return days
 
 

@@ -106,7 +106,7 @@ class PolicyMapping(NamedTuple):
     """Something that a policy is attached to."""
 
     key: str
-    place: AttachmentTarget
+    target: AttachmentTarget
     entry: str
     """The id of the table or view; empty for others."""
     parameters: Mapping[str, str]
@@ -170,12 +170,12 @@ def mapping_from(row: Row) -> PolicyMapping:
     """A target of a policy, from a row of `TARGETS_OF`."""
     key, namespace, kind, name, around, entry, parameters, attached_ms = row
     if entry is not None:
-        place = AttachmentTarget(PolicyTargetKind(kind), (*_levels(around), name))
+        target = AttachmentTarget(PolicyTargetKind(kind), (*_levels(around), name))
     elif namespace is not None:
-        place = AttachmentTarget(PolicyTargetKind.NAMESPACE, _levels(namespace))
+        target = AttachmentTarget(PolicyTargetKind.NAMESPACE, _levels(namespace))
     else:
-        place = AttachmentTarget(PolicyTargetKind.CATALOG)
-    return PolicyMapping(key, place, entry or "", unpack_parameters(parameters), attached_ms)
+        target = AttachmentTarget(PolicyTargetKind.CATALOG)
+    return PolicyMapping(key, target, entry or "", unpack_parameters(parameters), attached_ms)
 
 
 def type_from(row: Row) -> PolicyType:

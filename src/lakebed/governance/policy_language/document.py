@@ -58,7 +58,7 @@ class PolicyStatement:
     excludes_resources: bool = False
     written_actions: tuple[str, ...] = ()
     """The actions as the document spells them, for errors."""
-    indispensable: tuple[PolicyVariable, ...] = ()
+    required_variables: tuple[PolicyVariable, ...] = ()
     """Variables that the statement negates. Without a value they match nothing, and the negation of nothing is
     everything: a denial may err on that side, a grant may not."""
 
@@ -68,7 +68,11 @@ class PolicyStatement:
             return False
         if any_matches(self.resources, resource, values) is self.excludes_resources:
             return False
-        if self.indispensable and self.allows and any(one.resolve(values) is None for one in self.indispensable):
+        if (
+            self.required_variables
+            and self.allows
+            and any(one.resolve(values) is None for one in self.required_variables)
+        ):
             return False
         for condition in self.conditions:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
             if not condition.holds(values):
@@ -195,7 +199,7 @@ def _parse_statement(written: object, *, variables: bool) -> PolicyStatement:
         excludes_actions=action_name == "NotAction",
         excludes_resources=resource_name == "NotResource",
         written_actions=written_actions,
-        indispensable=tuple(variable for pattern in negated for variable in pattern.variables),
+        required_variables=tuple(variable for pattern in negated for variable in pattern.variables),
     )
 
 

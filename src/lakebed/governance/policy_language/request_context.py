@@ -63,7 +63,7 @@ class RequestContext:
         return self._meets(policy.grants)
 
     @property
-    def asks_for_privileges(self) -> bool:
+    def needs_privileges(self) -> bool:
         """Whether grants could allow it."""
         return self._request.securable is not None
 
@@ -111,7 +111,7 @@ class PartialRequestContext(RequestContext):
     @property
     def is_granted(self) -> bool:
         """Whether the caller has roles, which may hold what it takes."""
-        return self.asks_for_privileges and self.caller.grants is not None
+        return self.needs_privileges and self.caller.grants is not None
 
     def denied_by(self, statement: PolicyStatement) -> bool:
         """Whether a denial is about all such requests."""

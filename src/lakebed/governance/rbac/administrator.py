@@ -1,4 +1,4 @@
-"""Who administers: the caller of a management operation, and the question that comes before it."""
+"""The caller of a management operation, and the authorization of the operation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .operations import OPERATIONS
 from .securables import SERVICE
 
 EVERYTHING: Final = "*"
-"""The resource of operations on users and roles, as policies name it."""
+"""The resource of operations on principals and roles in policies."""
 
 
 class AuthorizeOperation(Protocol):
-    """Puts a question to the one authorizer, with what else is known of the request."""
+    """Calls the authorizer with the context of the request."""
 
     async def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
         """Return if allowed; raise AccessDenied otherwise."""
@@ -24,12 +24,12 @@ class AuthorizeOperation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Administrator:
-    """Who asks for an operation of the management API. Use cases hold nothing else of the request."""
+    """The caller of a management operation: all that the use cases know of the request."""
 
     principal: Principal
-    ask: AuthorizeOperation
+    authorize_operation: AuthorizeOperation
 
-    async def check(
+    async def authorize(
         self,
         operation: str,
         securable: Securable = SERVICE,
@@ -37,18 +37,18 @@ class Administrator:
         resource: str = EVERYTHING,
         secondary: Securable = SERVICE,
     ) -> None:
-        """Return if the caller may do the operation, by its id in `OPERATIONS`. Raises AccessDenied.
+        """Authorize an operation by its id in `OPERATIONS`. Raises AccessDenied.
 
-        Policies call it `lakebed:` and the id in upper camel case: `lakebed:CreatePrincipalRole`.
+        In policies the action is `lakebed:` and the id in upper camel case: `lakebed:CreatePrincipalRole`.
         """
-        needs = OPERATIONS[operation]
+        required = OPERATIONS[operation]
         action = action_name(operation)
-        await self.ask(action, resource, securable, needs.target)
-        if needs.secondary:
-            await self.ask(action, resource, secondary, needs.secondary)
+        await self.authorize_operation(action, resource, securable, required.target)
+        if required.secondary:
+            await self.authorize_operation(action, resource, secondary, required.secondary)
 
 
 def action_name(operation: str) -> str:
-    """What policies call an operation."""
+    """The action of an operation, as policies name it."""
     word = operation.partition(" ")[0]
     return f"lakebed:{word[0].upper()}{word[1:]}"

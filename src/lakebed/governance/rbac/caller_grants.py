@@ -42,7 +42,7 @@ class CallerGrants:
         if number is None:
             return None
         name = "\0".join((principal, "all") if roles is None else (principal, "some", *sorted(roles)))
-        known = self._known.recall(name, number)
+        known = self._known.get(name, number)
         if known is not None:
             return known
         # It may see a later change already than the number does: then the next request makes it once more.
@@ -55,7 +55,7 @@ class CallerGrants:
             ((key, privilege) for _, key, privilege in held if key is not None),
             {role for role, _, _ in held if role is not None},
         )
-        return self._known.keep(name, number, grants)
+        return self._known.put(name, number, grants)
 
 
 _LISTS: Final = 16
@@ -102,7 +102,7 @@ class GrantSet:
                     return True
         return False
 
-    def carriers(self, privilege: int, beginning: str = "") -> frozenset[str]:
+    def granted_keys(self, privilege: int, beginning: str = "") -> frozenset[str]:
         """The keys of what the privilege is held on itself, for lists of what may be seen.
 
         Only those that begin so, and without it. Found once: the same list is asked for a page at a time.

@@ -42,7 +42,7 @@ class CatalogGrants:
     async def list(self, by: Administrator, catalog_name: str, role_name: str) -> list[HeldGrant]:
         """What a role holds. Raises NoSuchPrincipal."""
         catalog = await find_catalog(self._store, catalog_name)
-        await by.check("listGrantsForCatalogRole", catalog_securable(catalog.id), resource=catalog.arn)
+        await by.authorize("listGrantsForCatalogRole", catalog_securable(catalog.id), resource=catalog.arn)
         role = await find_catalog_role(self._store, catalog, role_name)
         found = await self._store.rows(rows.GRANTS_OF_ROLE, role.id)
         return [stored.grant for stored in rows.grants_from(found) if not stored.is_hidden]
@@ -71,7 +71,7 @@ class CatalogGrants:
     ) -> None:
         now_ms = self._clock.now_ms()
         asked = (await resolve_target(self._store, catalog, target)).securable
-        await by.check(f"addGrantToCatalogRole {target.kind}", asked, resource=catalog.arn)
+        await by.authorize(f"addGrantToCatalogRole {target.kind}", asked, resource=catalog.arn)
 
         async def work(tx: Transaction) -> None:
             place = await _found_again(tx, catalog, target, asked)
@@ -105,7 +105,7 @@ class CatalogGrants:
         now_ms = self._clock.now_ms()
         catalog = await find_catalog(self._store, catalog_name)
         asked = (await resolve_target(self._store, catalog, target)).securable
-        await by.check(
+        await by.authorize(
             f"revokeGrantFromCatalogRole {target.kind}",
             asked,
             resource=catalog.arn,

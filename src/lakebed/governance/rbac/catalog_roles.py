@@ -44,7 +44,7 @@ class CatalogRoles:
 
     async def create(self, by: Administrator, catalog_name: str, name: str, *, properties: Properties) -> CatalogRole:
         """Make a role. Raises InvalidName, InvalidInput, AlreadyExists, AccessDenied."""
-        catalog = await self._admitted(by, "createCatalogRole", catalog_name)
+        catalog = await self._authorized(by, "createCatalogRole", catalog_name)
         check_role_name(name)
         kept = check_properties(properties)
         now_ms = self._clock.now_ms()
@@ -60,19 +60,19 @@ class CatalogRoles:
 
     async def list(self, by: Administrator, catalog_name: str) -> list[CatalogRole]:
         """The roles of a catalog, by name."""
-        catalog = await self._admitted(by, "listCatalogRoles", catalog_name)
+        catalog = await self._authorized(by, "listCatalogRoles", catalog_name)
         return [rows.catalog_role_from(row) for row in await self._store.rows(rows.CATALOG_ROLES, catalog.id)]
 
     async def get(self, by: Administrator, catalog_name: str, name: str) -> CatalogRole:
         """A role. Raises NoSuchPrincipal."""
-        catalog = await self._admitted(by, "getCatalogRole", catalog_name)
+        catalog = await self._authorized(by, "getCatalogRole", catalog_name)
         return await find_catalog_role(self._store, catalog, name)
 
     async def update(
         self, by: Administrator, catalog_name: str, name: str, *, properties: Properties, version: int
     ) -> CatalogRole:
         """Replace the properties of a role that is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
-        catalog = await self._admitted(by, "updateCatalogRole", catalog_name)
+        catalog = await self._authorized(by, "updateCatalogRole", catalog_name)
         kept = check_properties(properties)
         now_ms = self._clock.now_ms()
 
@@ -87,7 +87,7 @@ class CatalogRoles:
 
     async def delete(self, by: Administrator, catalog_name: str, name: str) -> None:
         """Remove a role with its grants. Raises NoSuchPrincipal; InvalidInput for `catalog_admin`."""
-        catalog = await self._admitted(by, "deleteCatalogRole", catalog_name)
+        catalog = await self._authorized(by, "deleteCatalogRole", catalog_name)
         if name == CATALOG_ADMIN:
             raise InvalidInput(f"the role administers the catalog, and stays. name={name}", argument="name")
         now_ms = self._clock.now_ms()
@@ -110,7 +110,7 @@ class CatalogRoles:
 
     async def assign(self, by: Administrator, principal_role: str, catalog_name: str, name: str) -> None:
         """Give a catalog role to a principal role. Idempotent. Raises NoSuchPrincipal."""
-        catalog = await self._admitted(by, "assignCatalogRoleToPrincipalRole", catalog_name)
+        catalog = await self._authorized(by, "assignCatalogRoleToPrincipalRole", catalog_name)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -125,7 +125,7 @@ class CatalogRoles:
 
     async def revoke(self, by: Administrator, principal_role: str, catalog_name: str, name: str) -> None:
         """Take a catalog role from a principal role. Raises NoSuchPrincipal if the one has not the other, too."""
-        catalog = await self._admitted(by, "revokeCatalogRoleFromPrincipalRole", catalog_name)
+        catalog = await self._authorized(by, "revokeCatalogRoleFromPrincipalRole", catalog_name)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -146,7 +146,7 @@ class CatalogRoles:
         self, by: Administrator, principal_role: str, catalog_name: str
     ) -> Sequence[CatalogRole]:
         """The roles of a catalog that a principal role has, by name. Raises NoSuchPrincipal."""
-        await by.check("listCatalogRolesForPrincipalRole")
+        await by.authorize("listCatalogRolesForPrincipalRole")
         catalog = await find_catalog(self._store, catalog_name)
         holder = await find_principal_role(self._store, principal_role)
         found = await self._store.rows(rows.CATALOG_ROLES_OF_PRINCIPAL_ROLE, holder.id, catalog.id)
@@ -154,14 +154,14 @@ class CatalogRoles:
 
     async def holders(self, by: Administrator, catalog_name: str, name: str) -> Sequence[PrincipalRole]:
         """The principal roles that have a catalog role, by name. Raises NoSuchPrincipal."""
-        catalog = await self._admitted(by, "listAssigneePrincipalRolesForCatalogRole", catalog_name)
+        catalog = await self._authorized(by, "listAssigneePrincipalRolesForCatalogRole", catalog_name)
         role = await find_catalog_role(self._store, catalog, name)
         found = await self._store.rows(rows.PRINCIPAL_ROLES_OF_CATALOG_ROLE, role.id)
         return [rows.principal_role_from(row) for row in found]
 
-    async def _admitted(self, by: Administrator, operation: str, catalog_name: str) -> ManagedCatalog:
+    async def _authorized(self, by: Administrator, operation: str, catalog_name: str) -> ManagedCatalog:
         catalog = await find_catalog(self._store, catalog_name)
-        await by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
+        await by.authorize(operation, catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 

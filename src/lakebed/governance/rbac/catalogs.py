@@ -56,13 +56,13 @@ class Catalogs:
 
     async def list(self, by: Administrator) -> list[ManagedCatalog]:
         """All catalogs, by name."""
-        await by.check("listCatalogs")
+        await by.authorize("listCatalogs")
         return [rows.catalog_from(row) for row in await self._reader.rows(rows.CATALOGS)]
 
     async def get(self, by: Administrator, name: str) -> ManagedCatalog:
         """A catalog. Raises NoSuchCatalog."""
         catalog = await find_catalog(self._reader, name)
-        await by.check("getCatalog", catalog_securable(catalog.id), resource=catalog.arn)
+        await by.authorize("getCatalog", catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 

@@ -85,7 +85,7 @@ class ManagedPrincipals:
 
         With `rotation_required`, these are good for nothing but to be rotated by the user, who then knows them alone.
         """
-        await by.check("createPrincipal")
+        await by.authorize("createPrincipal")
         check_user_name(name)
         kept = check_properties(properties)
         fresh = await self._issuer.prepare()
@@ -106,18 +106,18 @@ class ManagedPrincipals:
 
     async def list(self, by: Administrator) -> list[ManagedPrincipal]:
         """All users and root, by name."""
-        await by.check("listPrincipals")
+        await by.authorize("listPrincipals")
         found = [rows.principal_from(row) for row in await self._store.rows(rows.PRINCIPALS)]
         return sorted([*found, self._root_principal], key=_name)
 
     async def get(self, by: Administrator, name: str) -> ManagedPrincipal:
         """A user, or root. Raises NoSuchPrincipal."""
-        await by.check("getPrincipal")
+        await by.authorize("getPrincipal")
         return self._root_principal if name == ROOT else await find_principal(self._store, name)
 
     async def update(self, by: Administrator, name: str, *, properties: Properties, version: int) -> ManagedPrincipal:
         """Replace the properties of a user who is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
-        await by.check("updatePrincipal")
+        await by.authorize("updatePrincipal")
         _refuse_root(name)
         kept = check_properties(properties)
         now_ms = self._clock.now_ms()
@@ -133,7 +133,7 @@ class ManagedPrincipals:
 
     async def delete(self, by: Administrator, name: str) -> None:
         """Remove a user with its keys, credentials, policies and roles. Raises NoSuchPrincipal."""
-        await by.check("deletePrincipal")
+        await by.authorize("deletePrincipal")
         _refuse_root(name)
         now_ms = self._clock.now_ms()
 
@@ -148,7 +148,7 @@ class ManagedPrincipals:
         Raises NoSuchPrincipal; InvalidInput for root and for who has no client credentials.
         """
         if name != by.principal.name or name == ROOT:
-            await by.check("rotateCredentials")
+            await by.authorize("rotateCredentials")
         _refuse_root(name)
         user = await find_user(self._store, name)
         if name == by.principal.name and user.user_id != by.principal.user_id:
@@ -164,7 +164,7 @@ class ManagedPrincipals:
 
         Raises AccessDenied, NoSuchPrincipal; AlreadyExists for an id that somebody has.
         """
-        await by.check("resetCredentials")
+        await by.authorize("resetCredentials")
         if not by.principal.is_root:
             # Whoever can set somebody's secret can be that somebody, also one who may do more.
             raise AccessDenied("credentials are reset by root alone; users rotate their own")
@@ -175,7 +175,7 @@ class ManagedPrincipals:
 
     async def holders(self, by: Administrator, role_name: str) -> Sequence[ManagedPrincipal]:
         """The users who have a principal role, by name, root among them. Raises NoSuchPrincipal."""
-        await by.check("listAssigneePrincipalsForPrincipalRole")
+        await by.authorize("listAssigneePrincipalsForPrincipalRole")
         role = await find_principal_role(self._store, role_name)
         names = {row[0] for row in await self._store.rows(rows.MEMBERS_OF_ROLE, role.id)}
         found = [rows.principal_from(row) for row in await self._store.rows(rows.PRINCIPALS_OF_ROLE, role.id)]

@@ -38,7 +38,7 @@ class PrincipalRoles:
         self, by: Administrator, name: str, *, properties: Properties, federated: bool = False
     ) -> PrincipalRole:
         """Make a role. Raises InvalidName, InvalidInput, AlreadyExists, AccessDenied."""
-        await by.check("createPrincipalRole")
+        await by.authorize("createPrincipalRole")
         check_principal_role_name(name)
         kept = check_properties(properties)
         now_ms = self._clock.now_ms()
@@ -56,17 +56,17 @@ class PrincipalRoles:
 
     async def list(self, by: Administrator) -> list[PrincipalRole]:
         """All roles, by name."""
-        await by.check("listPrincipalRoles")
+        await by.authorize("listPrincipalRoles")
         return [rows.principal_role_from(row) for row in await self._store.rows(rows.PRINCIPAL_ROLES)]
 
     async def get(self, by: Administrator, name: str) -> PrincipalRole:
         """A role. Raises NoSuchPrincipal."""
-        await by.check("getPrincipalRole")
+        await by.authorize("getPrincipalRole")
         return await find_principal_role(self._store, name)
 
     async def update(self, by: Administrator, name: str, *, properties: Properties, version: int) -> PrincipalRole:
         """Replace the properties of a role that is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
-        await by.check("updatePrincipalRole")
+        await by.authorize("updatePrincipalRole")
         kept = check_properties(properties)
         now_ms = self._clock.now_ms()
 
@@ -81,7 +81,7 @@ class PrincipalRoles:
 
     async def delete(self, by: Administrator, name: str) -> None:
         """Remove a role; whoever had it has it no longer. Raises NoSuchPrincipal; InvalidInput for `service_admin`."""
-        await by.check("deletePrincipalRole")
+        await by.authorize("deletePrincipalRole")
         if name == SERVICE_ADMIN:
             raise InvalidInput(f"the role administers the service, and stays. name={name}", argument="name")
         now_ms = self._clock.now_ms()
@@ -104,7 +104,7 @@ class PrincipalRoles:
 
     async def assign(self, by: Administrator, principal: str, role_name: str) -> None:
         """Give a role to a user, or to root. Idempotent. Raises NoSuchPrincipal; InvalidInput for a federated role."""
-        await by.check("assignPrincipalRole")
+        await by.authorize("assignPrincipalRole")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -127,7 +127,7 @@ class PrincipalRoles:
 
         Raises NoSuchPrincipal if there is no such user or role, or the one has not the other.
         """
-        await by.check("revokePrincipalRole")
+        await by.authorize("revokePrincipalRole")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -142,7 +142,7 @@ class PrincipalRoles:
 
     async def of_principal(self, by: Administrator, principal: str) -> Sequence[PrincipalRole]:
         """The roles of a user, or of root, by name. Raises NoSuchPrincipal."""
-        await by.check("listPrincipalRolesAssigned")
+        await by.authorize("listPrincipalRolesAssigned")
         await check_principal(self._store, principal)
         return [rows.principal_role_from(row) for row in await self._store.rows(rows.ROLES_OF_PRINCIPAL, principal)]
 

@@ -41,11 +41,11 @@ class FailureBudget:
         beyond = self._spent_now(name) - (self._most - 1)
         return max(0.0, beyond * self._grows_back_seconds)
 
-    def spend(self, name: str) -> None:
+    def consume(self, name: str) -> None:
         """One less."""
         self._set(name, self._spent_now(name) + 1)
 
-    def give_back(self, name: str) -> None:
+    def refund(self, name: str) -> None:
         """One more, as before it was spent."""
         self._set(name, max(0.0, self._spent_now(name) - 1))
 
@@ -95,14 +95,14 @@ class LoginThrottle:
         wait = max(self._clients.wait_seconds(client), self._addresses.wait_seconds(address))
         if wait > 0:
             raise Throttled("too many wrong secrets: wait, then try again", retry_after_seconds=math.ceil(wait))
-        self._clients.spend(client)
-        self._addresses.spend(address)
+        self._clients.consume(client)
+        self._addresses.consume(address)
         return LoginAttempt(client_id, address, client)
 
     def succeeded(self, attempt: LoginAttempt) -> None:
         """It was right, and is not held against anybody."""
-        self._clients.give_back(attempt.charged)
-        self._addresses.give_back(attempt.address)
+        self._clients.refund(attempt.charged)
+        self._addresses.refund(attempt.address)
         home = attempt.client_id, attempt.address
         self._homes[home] = None
         self._homes.move_to_end(home)

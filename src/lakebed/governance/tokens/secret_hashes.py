@@ -57,7 +57,7 @@ class SecretHasher:
         """Which of the client's hashes the secret is of, or None. Takes as long for a client that has none."""
         digest = hmac.new(self._key, f"{client_id}\0{secret.reveal()}".encode(), hashlib.sha256).hexdigest()
         for number, stored in enumerate(hashes):
-            if self._right.recall(digest, stored):
+            if self._right.get(digest, stored):
                 return number
         loop = asyncio.get_running_loop()
         if not hashes:
@@ -65,7 +65,7 @@ class SecretHasher:
             return None
         found = await loop.run_in_executor(self._threads, self._try, secret, hashes)
         if found is not None:
-            self._right.keep(digest, hashes[found], True)
+            self._right.put(digest, hashes[found], True)
         return found
 
     def _try(self, secret: Secret, hashes: Sequence[str]) -> int | None:

@@ -61,8 +61,8 @@ class SessionPrincipals:
         user = user_from(rows[0][:5])
         if not user.enabled:
             raise Unauthenticated(f"the user is disabled. user={user.name}")
-        known = self._holders.recall(key_id, rows)
+        known = self._holders.get(key_id, rows)
         if known is not None:
             return known
         principal = principal_from(user, (row[5:] for row in rows), LongLivedKey(key_id, created_ms=0))
-        return self._holders.keep(key_id, rows, SessionPrincipal(principal))
+        return self._holders.put(key_id, rows, SessionPrincipal(principal))

@@ -109,13 +109,13 @@ class TokenSigningKeys:
             row = await self._store.row(_SIGNING)
             if row is None:
                 raise Corrupted("the key that tokens are signed with went as it came")
-        known = self._signers.recall(row[0], row)
+        known = self._signers.get(row[0], row)
         if known is not None:
             return known
         private = load_der_private_key(self._vault.open(row[3], row[0].encode()), password=None)
         if not isinstance(private, ec.EllipticCurvePrivateKey):
             raise Corrupted(f"a key that tokens are signed with is of another kind. key={row[0]}")
-        return self._signers.keep(row[0], row, ActiveSigningKey(row[0], private))
+        return self._signers.put(row[0], row, ActiveSigningKey(row[0], private))
 
     async def rotate(self) -> TokenKey:
         """Sign with a fresh key from now on; the present one is retired."""

@@ -104,7 +104,7 @@ class TokenVerifier:
             int(claims.gen), generation, has_secondary=bool(has_secondary)
         ):
             raise CredentialsRevoked("the secret that the token was given for is not good any more")
-        known = self._callers.recall(text, rows)
+        known = self._callers.get(text, rows)
         if known is None:
             user = user_from(rows[0][7:12])
             if not user.enabled:
@@ -113,7 +113,7 @@ class TokenVerifier:
             caller = principal_from(user, (row[12:] for row in rows), key)
             # Of this very secret: whoever made it knows it, and the one that its user rotates to nobody else does.
             caller = replace(caller, must_rotate=int(claims.gen) == rotate_only)
-            known = self._callers.keep(text, rows, await self._activated(caller, claims, number))
+            known = self._callers.put(text, rows, await self._activated(caller, claims, number))
         return VerifiedToken(claims, known)
 
     async def principal(self, token: Secret) -> Principal:
@@ -126,7 +126,7 @@ class TokenVerifier:
 
     async def _open(self, text: str) -> tuple[_Signed, list[Row]]:
         """The claims of a token that a key of ours has signed, and what the store has of who they are about."""
-        signed = self._signed.recall(text, None)
+        signed = self._signed.get(text, None)
         if signed is not None:
             rows = await self._rows(signed.key_id, signed.claims)
             if signed.public == rows[0][1]:
@@ -142,7 +142,7 @@ class TokenVerifier:
         claims = _claims(verified_payload(text, public_key(public), algorithm))
         if claims.iss != self._issuer or claims.aud != self._issuer:
             raise invalid_token()
-        return self._signed.keep(text, None, _Signed(header.kid, public, claims)), rows
+        return self._signed.put(text, None, _Signed(header.kid, public, claims)), rows
 
     async def _rows(self, key_id: str, claims: TokenClaims) -> list[Row]:
         if "\0" in key_id or "\0" in claims.sub or "\0" in claims.client_id:

@@ -216,7 +216,7 @@ def access_trace(tally: AccessCounter) -> Trace:
         session = request.delegated
         if session is None:
             return
-        tally.note(
+        tally.count(
             AccessGroup(bucket, key, session.delegation, operation, response.status),
             CredentialRecipient(request.principal, session.delegated_for, session.obtained_by),
             received_bytes=request.body.received,

@@ -39,7 +39,7 @@ class AdminServices:
     feed: LiveFeed
     event_ids: EventIds
     failover: Failover
-    attaching: PolicyAttachments
+    attachments: PolicyAttachments
     coverage: PolicyCoverage
     labelling: LabelManagement
     federation: Federation

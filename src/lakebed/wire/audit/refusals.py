@@ -42,7 +42,7 @@ def refusal_recorder(
             outcome=outcome,
             reason=str(error),
         )
-        recorder.note(shortened(attempt))
+        recorder.record(shortened(attempt))
 
     return note
 

@@ -62,7 +62,7 @@ class OperationHooks:
         self._clock = clock
         self._intents = IntentSource(readers)
         self._reported = frozenset(operation for operation in reported_reads if operation.only_reads)
-        self._asked_routes = self._routes_of(listeners.asked)
+        self._asked_routes = self._routes_of(listeners.operations)
         """Routes with listeners: for all others no intents are read."""
         self._changing_routes = frozenset(
             route for route, operation in ROUTE_OPERATIONS.items() if not operation.only_reads
@@ -87,7 +87,7 @@ class OperationHooks:
             return await perform()
         operation = ROUTE_OPERATIONS[route]
         if route in self._asked_routes:
-            await self._listeners.ask(await self._read(route, operation, request))
+            await self._listeners.check(await self._read(route, operation, request))
         if route in self._changing_routes:
             response = await _stamped(operation, perform)
         else:
@@ -103,7 +103,7 @@ class OperationHooks:
 
     async def around_catalog_deletion(self, caller: Caller, catalog: str, perform: Perform) -> Response:
         """The same for a catalog that is dropped with its bucket, by the bucket's deletion over S3."""
-        if Operation.DELETE_CATALOG in self._listeners.asked:
+        if Operation.DELETE_CATALOG in self._listeners.operations:
             intent = Intent(
                 operation=Operation.DELETE_CATALOG,
                 event_id=str(uuid4()),
@@ -114,7 +114,7 @@ class OperationHooks:
                 source_ip=caller.source_ip,
                 catalog=catalog,
             )
-            await self._listeners.ask([intent])
+            await self._listeners.check([intent])
         return await _stamped(Operation.DELETE_CATALOG, perform)
 
     async def _report(self, intents: Sequence[Intent]) -> None:

@@ -25,8 +25,8 @@ def policy_document(policy: Policy) -> dict[str, Any]:
 def mapping_document(target: PolicyMapping) -> dict[str, Any]:
     """A target that a policy is attached to."""
     return {
-        "target": target_document(target.place),
-        "attached-to": str(target.place),
+        "target": target_document(target.target),
+        "attached-to": str(target.target),
         "parameters": target.parameters,
         "attached-at-ms": target.attached_ms,
     }
@@ -37,16 +37,16 @@ def applicable_document(one: EffectivePolicy) -> dict[str, Any]:
     return policy_document(one.policy) | {
         "inherited": one.inherited,
         "namespace": one.policy.namespace,
-        "attached-to": str(one.place),
-        "target": target_document(one.place),
+        "attached-to": str(one.target),
+        "target": target_document(one.target),
         "parameters": one.parameters,
         "overrides": [
             {
                 "namespace": other.policy.namespace,
                 "name": other.policy.name,
                 "version": other.policy.version,
-                "attached-to": str(other.place),
-                "target": target_document(other.place),
+                "attached-to": str(other.target),
+                "target": target_document(other.target),
             }
             for other in one.overrides
         ],
@@ -54,8 +54,8 @@ def applicable_document(one: EffectivePolicy) -> dict[str, Any]:
     }
 
 
-def target_document(place: AttachmentTarget) -> dict[str, Any]:
+def target_document(target: AttachmentTarget) -> dict[str, Any]:
     """A target in the form of requests."""
-    if place.kind is PolicyTargetKind.CATALOG:
+    if target.kind is PolicyTargetKind.CATALOG:
         return {"type": "catalog"}
-    return {"type": "namespace" if place.kind is PolicyTargetKind.NAMESPACE else "table-like", "path": place.path}
+    return {"type": "namespace" if target.kind is PolicyTargetKind.NAMESPACE else "table-like", "path": target.path}

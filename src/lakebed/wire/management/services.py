@@ -29,7 +29,7 @@ class ManagementServices:
     principals: ManagedPrincipals
     principal_roles: PrincipalRoles
     catalog_roles: CatalogRoles
-    granting: CatalogGrants
+    catalog_grants: CatalogGrants
     catalogs: Catalogs
     catalog_management: CatalogManagement
     connections: CatalogConnections | None = None

@@ -37,7 +37,7 @@ class PolarisServices:
     region: str
     policies: PolicyManagement
     policy_types: PolicyTypes
-    attaching: PolicyAttachments
+    attachments: PolicyAttachments
     policy_versions: PolicyVersions
     generic_tables: GenericTables
     federation: Federation

@@ -22,9 +22,7 @@ PLANNING_OPTIONS: Final = frozenset({"interval", "statistics", "statistics-colum
 def _of_policies(options: Mapping[str, config_options.ConfigOption]) -> dict[str, ValueParser]:
     """The options of a policy type under their own names, without the planner's."""
     return {
-        name: option.reading
-        for name, option in options.items()
-        if name == option.means and name not in PLANNING_OPTIONS
+        name: option.parser for name, option in options.items() if name == option.means and name not in PLANNING_OPTIONS
     }
 
 
@@ -70,6 +68,6 @@ def check_options(job: JobKind, options: Mapping[str, object]) -> dict[str, Opti
             )
         found = reading.read(value)
         if found is None:
-            raise InvalidInput(f"{name} must be {reading.wanted}. found={str(value)[:80]}", argument=name)
+            raise InvalidInput(f"{name} must be {reading.expected}. found={str(value)[:80]}", argument=name)
         checked[name] = as_option(found)
     return checked

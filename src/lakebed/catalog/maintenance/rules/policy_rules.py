@@ -115,11 +115,11 @@ def _meanings(
         means["locations"] = content.locations
     for name, text in parameters:
         option = known.get(name)
-        found = None if option is None else option.reading.read(text)
+        found = None if option is None else option.parser.read(text)
         if option is None:
             ignored.append(f"{name} (a parameter)")
         elif found is None:
-            ignored.append(f"{name} (a parameter; it must be {option.reading.wanted})")
+            ignored.append(f"{name} (a parameter; it must be {option.parser.expected})")
         else:
             means[option.means] = _in_milliseconds(name, found)
     return means, ignored

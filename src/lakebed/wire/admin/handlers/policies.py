@@ -33,7 +33,7 @@ async def list_targets(services: AdminServices, request: JsonRequest) -> Respons
     check_parameters(http, paging.PARAMETERS)
     asked = _about(request)
     page = _target_pages.read(http, asked)
-    found = await services.attaching.targets(
+    found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after or "", limit=page.limit
     )
     document: dict[str, object] = {"targets": [mapping_document(one) for one in found.targets]}

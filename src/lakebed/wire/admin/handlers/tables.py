@@ -90,7 +90,7 @@ async def submit_plan(services: AdminServices, request: JsonRequest) -> Response
 async def list_table_policies(services: AdminServices, request: JsonRequest) -> Response:
     """The policies that hold for a table, and why."""
     check_parameters(request.http, ())
-    found = await services.attaching.applicable(
+    found = await services.attachments.applicable(
         request.caller, request.catalog, TargetName(*request.table), action=Action.GET_MAINTENANCE
     )
     return ok({"policies": [applicable_document(one) for one in found]})

@@ -81,7 +81,7 @@ async def list_principal_roles(services: ManagementServices, request: JsonReques
 async def list_grants(services: ManagementServices, request: JsonRequest) -> Response:
     """What a role holds."""
     by, names = services.administrator(request.caller), request.names
-    found = await services.granting.list(by, names["catalog"], names["catalog-role"])
+    found = await services.catalog_grants.list(by, names["catalog"], names["catalog-role"])
     return ok({"grants": [grant_document(grant) for grant in found]})
 
 
@@ -89,7 +89,7 @@ async def add_grant(services: ManagementServices, request: JsonRequest) -> Respo
     """Give a privilege to a role."""
     asked = (await request.document(GrantRequest)).grant
     by, names = services.administrator(request.caller), request.names
-    await services.granting.add(by, names["catalog"], names["catalog-role"], asked.target, asked.held)
+    await services.catalog_grants.add(by, names["catalog"], names["catalog-role"], asked.target, asked.held)
     return created()
 
 
@@ -97,7 +97,7 @@ async def revoke_grant(services: ManagementServices, request: JsonRequest) -> Re
     """Take a privilege from a role; with `cascade`, on all that is inside as well."""
     asked = (await request.document(GrantRequest)).grant
     by, names = services.administrator(request.caller), request.names
-    await services.granting.revoke(
+    await services.catalog_grants.revoke(
         by, names["catalog"], names["catalog-role"], asked.target, asked.held, cascade=request.flag("cascade")
     )
     # The specification answers 201, although nothing is created.

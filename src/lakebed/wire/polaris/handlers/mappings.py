@@ -60,7 +60,7 @@ class DetachmentDocument(msgspec.Struct):
 async def attach_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target."""
     asked = await request.document(AttachmentDocument)
-    await services.attaching.attach(
+    await services.attachments.attach(
         request.mutation,
         request.catalog,
         request.namespace,
@@ -74,7 +74,7 @@ async def attach_policy(services: PolarisServices, request: JsonRequest) -> Resp
 async def detach_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target no longer."""
     asked = await request.document(DetachmentDocument)
-    await services.attaching.detach(
+    await services.attachments.detach(
         request.mutation, request.catalog, request.namespace, request.names["policy-name"], asked.target.target
     )
     return no_content()
@@ -84,7 +84,7 @@ async def list_mappings(services: PolarisServices, request: JsonRequest) -> Resp
     """What a policy is attached to."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"mappings {request.catalog} {request.names['namespace']} {policy}")
-    found = await services.attaching.targets(
+    found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after, limit=page.limit
     )
     last = found.targets[-1].key if found.targets else ""
@@ -104,7 +104,7 @@ async def get_applicable_policies(services: PolarisServices, request: JsonReques
         raise InvalidInput("target-name is of a table or view in a namespace; give that too", argument="namespace")
     page = read_page(request.http, f"applicable {request.catalog} {namespace} {name} {kind}")
     target = TargetName.of(split_namespace(namespace) if namespace else (), name)
-    found = await services.attaching.applicable(request.caller, request.catalog, target, kind=kind)
+    found = await services.attachments.applicable(request.caller, request.catalog, target, kind=kind)
     behind = _positions.decode(page.after) if page.after else None
     rest = found if behind is None else [one for one in found if sort_key(one) > behind]
     shown = rest[: page.limit]

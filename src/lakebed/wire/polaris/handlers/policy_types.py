@@ -88,7 +88,7 @@ def type_document(kind: PolicyType) -> dict[str, Any]:
         document["schema"] = CONTENT_SCHEMAS[kind.name]
     elif kind.schema is None:
         document["content-version"] = SCHEMA_VERSION
-        document["config"] = {name: option.reading.wanted for name, option in CONFIG_OPTIONS[kind.name].items()}
+        document["config"] = {name: option.parser.expected for name, option in CONFIG_OPTIONS[kind.name].items()}
     else:
         document["schema"] = msgspec.Raw(kind.schema)
         document["created-at-ms"] = kind.created_ms
