@@ -41,7 +41,7 @@ class Policing:
     catalog: CatalogHarness
     types: PolicyTypes
     policies: PolicyManagement
-    attaching: PolicyAttachments
+    attachments: PolicyAttachments
     coverage: PolicyCoverage
 
     async def create(
@@ -140,6 +140,6 @@ def policing_on(catalog: CatalogHarness) -> Policing:
     types = PolicyTypes(f, catalog.authorizer, catalog.catalogs, catalog.keys)
     policies = PolicyManagement(f, catalog.authorizer, catalog.catalogs, catalog.namespaces, catalog.keys, types)
     targets = PolicyTargets(catalog.authorizer, catalog.catalogs, catalog.entries)
-    attaching = PolicyAttachments(f, catalog.catalogs, catalog.keys, types, policies, targets)
-    coverage = PolicyCoverage(f, catalog.authorizer, catalog.catalogs, types, policies, targets, attaching)
-    return Policing(catalog, types, policies, attaching, coverage)
+    attachments = PolicyAttachments(f, catalog.catalogs, catalog.keys, types, policies, targets)
+    coverage = PolicyCoverage(f, catalog.authorizer, catalog.catalogs, types, policies, targets, attachments)
+    return Policing(catalog, types, policies, attachments, coverage)

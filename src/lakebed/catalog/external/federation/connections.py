@@ -167,14 +167,14 @@ class CatalogConnections:
 
     def _client(self, connection: CatalogConnection) -> RemoteCatalog:
         """The client of a connection. Raises ExternalCatalogError if the settings do not allow its host any more."""
-        known = self._clients.recall(connection.name, connection.revision)
+        known = self._clients.get(connection.name, connection.revision)
         if known is not None:
             return known
         secrets, config = NO_SECRETS, connection.config
         if connection.sealed is not None:
             secrets = RemoteSecrets.unpacked(self._vault.open(connection.sealed, connection.revision.encode()))
         client = self._remotes.open(config.address, config.auth, secrets)
-        return self._clients.keep(connection.name, connection.revision, client)
+        return self._clients.put(connection.name, connection.revision, client)
 
     async def _find(self, reader: Reader, name: str) -> CatalogConnection:
         row = await reader.row(rows.FIND, name)
