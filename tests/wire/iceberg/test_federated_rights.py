@@ -81,10 +81,10 @@ def on_catalog(privilege: str) -> dict[str, Any]:
 async def test_caller_without_permission_is_refused_before_forwarding(
     lakes: TwoLakes, method: str, path: str, document: object
 ) -> None:
-    nobody = await lakes.near.user("nobody")
+    outsider = await lakes.near.user("outsider")
     of_another_place = await lakes.member("elsewhere", on_catalog("CATALOG_READ_PROPERTIES"))
     lakes.wire.take()
-    for keys in (nobody, of_another_place):
+    for keys in (outsider, of_another_place):
         answer = await lakes.call(method, path, document, keys=keys)
         assert answer.status == 403, answer
     assert lakes.wire.take() == []
@@ -171,11 +171,11 @@ async def test_grants_require_an_existing_name(lakes: TwoLakes) -> None:
 
 
 async def test_caller_that_may_not_grant_sends_no_request(lakes: TwoLakes) -> None:
-    nobody = await lakes.near.user("nobody")
+    outsider = await lakes.near.user("outsider")
     await lakes.office.done("POST", f"/catalogs/{CATALOG}/catalog-roles", {"catalogRole": {"name": "r"}})
     lakes.wire.take()
     path = f"/catalogs/{CATALOG}/catalog-roles/r/grants"
-    answer = await lakes.office.call("PUT", path, {"grant": on_table("TABLE_LIST")}, keys=nobody)
+    answer = await lakes.office.call("PUT", path, {"grant": on_table("TABLE_LIST")}, keys=outsider)
     assert answer.status == 403
     assert lakes.wire.take() == []
 

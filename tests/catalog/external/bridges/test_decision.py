@@ -54,7 +54,7 @@ def test_table_without_commits_moves_to_the_external_state() -> None:
 def test_version_change_without_a_commit_does_not_block_a_sync() -> None:
     """Maintenance gives a table new versions with the same metadata when it removes files."""
     assert decide_sync(local(1, "tidied"), synced(1), external(2)).step is SyncStep.ADVANCE
-    # A version says nothing by itself, whichever it is.
+    # The version alone decides nothing.
     assert decide_sync(local(5, "v1"), synced(1), external(2, 1)).step is SyncStep.STAY
 
 
@@ -67,7 +67,7 @@ def test_commits_made_here_are_kept() -> None:
     decision = decide_sync(local(5), synced(1), external(2, 1))
     assert decision.step is SyncStep.STAY
     assert "has commits since the last sync" in decision.reason
-    # Also if the other side stayed where it was.
+    # Also if the external table did not change.
     assert decide_sync(local(5), synced(1), external(1)).step is SyncStep.STAY
 
 
@@ -98,7 +98,7 @@ def test_view_of_the_name_stays() -> None:
 
 @dataclass(slots=True)
 class Sides:
-    """Two catalogs that commit as they like, and what a bridge between them knows."""
+    """Two catalogs with independent commits, and the state of a bridge between them."""
 
     here: list[int]
     there: list[int]
@@ -107,7 +107,7 @@ class Sides:
 
 @given(st.lists(st.sampled_from(["here", "there", "look"]), max_size=30))
 def test_syncs_never_lose_a_commit_made_here(steps: list[str]) -> None:
-    """Whatever happens in between: a file that was committed here is current, or in the log of what is."""
+    """After any steps, a metadata file committed here is current or in the current metadata log."""
     sides = Sides([0], [0], synced(0))
     for number, step in enumerate(steps, start=1):
         if step != "look":

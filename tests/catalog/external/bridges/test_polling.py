@@ -15,18 +15,18 @@ from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import Unavailable
 from lakebed.meta.seam import Transaction
 from tests.catalog.extension_catalog import extended
-from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, Neighbour, foreign_history
+from tests.catalog.external.bridges.external_tables import OPERATED, POLLED, ExternalRestCatalog, external_history
 from tests.catalog.harness import CatalogHarness, Eventful, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 
 class Bridged:
-    """A catalog with a bridge to a neighbour, and short ways to use both."""
+    """A catalog with a bridge to an external catalog."""
 
-    def __init__(self, catalog: CatalogHarness, neighbour: Neighbour) -> None:
+    def __init__(self, catalog: CatalogHarness, external: ExternalRestCatalog) -> None:
         self.catalog = catalog
-        self.neighbour = neighbour
-        self.extensions = extended(catalog, neighbour)
+        self.external = external
+        self.extensions = extended(catalog, external)
 
     @property
     def polling(self) -> BridgePolling:
@@ -40,8 +40,8 @@ class Bridged:
         assert found is not None
         return found
 
-    async def look(self) -> Bridge:
-        """Let the time pass until the bridge is due, and poll."""
+    async def poll(self) -> Bridge:
+        """Advance the clock until the bridge is due, and poll."""
         bridge = await self.bridge()
         assert bridge.due_ms is not None
         clock = self.catalog.store.clock
@@ -51,18 +51,18 @@ class Bridged:
 
 
 async def bridged(catalog: CatalogHarness, at: int = 1) -> Bridged:
-    return Bridged(catalog, Neighbour(await foreign_history(catalog), at=at))
+    return Bridged(catalog, ExternalRestCatalog(await external_history(catalog), at=at))
 
 
 async def test_polled_table_is_registered_and_follows(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
-    files = sides.neighbour.history.files
-    assert (await sides.look()).state.status is SyncStatus.REGISTERED
+    files = sides.external.history.files
+    assert (await sides.poll()).state.status is SyncStatus.REGISTERED
     assert (await catalog.entry(name())).metadata_at == files[1]
-    assert (await sides.look()).state.status is SyncStatus.UNCHANGED
-    sides.neighbour.at = 3
-    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    assert (await sides.poll()).state.status is SyncStatus.UNCHANGED
+    sides.external.at = 3
+    assert (await sides.poll()).state.status is SyncStatus.COMMITTED
     entry = await catalog.entry(name())
     assert (entry.metadata_at, entry.generation) == (files[3], 2)
     _, event = (await catalog.told())[-1]
@@ -73,12 +73,12 @@ async def test_bridge_is_not_polled_before_it_is_due(light_catalog: CatalogHarne
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.configure(OPERATED, "u")
-    await sides.look()
-    asked = len(sides.neighbour.asked)
+    await sides.poll()
+    asked = len(sides.external.asked)
     assert await sides.polling.poll_due() == 0
     light_catalog.store.clock.advance(POLLED.poll_seconds - 1)
     assert await sides.polling.poll_due() == 0
-    assert len(sides.neighbour.asked) == asked
+    assert len(sides.external.asked) == asked
     light_catalog.store.clock.advance(1)
     assert await sides.polling.poll_due() == 1
 
@@ -111,13 +111,13 @@ async def test_interrupted_poll_is_repeated_before_the_next_interval(
 async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
-    await sides.look()
+    await sides.poll()
     committed = await catalog.commit(name(), set_properties(mine="1"))
-    sides.neighbour.at = 2
-    bridge = await sides.look()
+    sides.external.at = 2
+    bridge = await sides.poll()
     assert bridge.state.status is SyncStatus.CONFLICT
     assert "has commits since the last sync" in bridge.state.message
-    assert bridge.state.synced_at == sides.neighbour.history.files[1]
+    assert bridge.state.synced_at == sides.external.history.files[1]
     assert await catalog.entry(name()) == committed.entry
     kind, event = (await catalog.told())[-1]
     assert (kind, event.facts["table"], event.facts["status"]) == ("TableBridgeFailed", "t", "conflict")
@@ -127,37 +127,37 @@ async def test_conflict_ends_when_the_table_is_rolled_back(light_catalog: Catalo
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
-    await sides.look()
+    await sides.poll()
     synced_at = (await catalog.entry(name())).metadata_at
     await catalog.commit(name(), set_properties(mine="1"))
-    sides.neighbour.at = 2
-    assert (await sides.look()).state.status is SyncStatus.CONFLICT
+    sides.external.at = 2
+    assert (await sides.poll()).state.status is SyncStatus.CONFLICT
     token = (await catalog.entry(name())).version_token
     await sides.extensions.tables.rollback.roll_back(Mutation(ROOT), "lake", name(), synced_at, expected_token=token)
-    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    assert (await sides.poll()).state.status is SyncStatus.COMMITTED
 
 
 async def test_external_table_with_another_uuid_is_refused(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
-    await sides.look()
+    await sides.poll()
     before = await light_catalog.entry(name())
-    sides.neighbour.at, sides.neighbour.uuid = 2, "99999999-2222-3333-4444-555555555555"
-    assert (await sides.look()).state.status is SyncStatus.CONFLICT
-    # Also when only the file itself is of another table.
+    sides.external.at, sides.external.uuid = 2, "99999999-2222-3333-4444-555555555555"
+    assert (await sides.poll()).state.status is SyncStatus.CONFLICT
+    # Also when only the metadata file belongs to another table.
     other = await light_catalog.create("other")
-    sides.neighbour.uuid = None
-    sides.neighbour.history.files[2] = other.entry.metadata_at
-    assert (await sides.look()).state.status is SyncStatus.REFUSED
+    sides.external.uuid = None
+    sides.external.history.files[2] = other.entry.metadata_at
+    assert (await sides.poll()).state.status is SyncStatus.REFUSED
     assert await light_catalog.entry(name()) == before
 
 
 async def test_poll_does_not_restore_a_dropped_table(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
-    await sides.look()
+    await sides.poll()
     await light_catalog.drop()
-    bridge = await sides.look()
+    bridge = await sides.poll()
     assert bridge.state.status is SyncStatus.CONFLICT
     assert (await light_catalog.entries.find(light_catalog.store.meta, "lake", name())).entry is None
 
@@ -165,10 +165,10 @@ async def test_poll_does_not_restore_a_dropped_table(light_catalog: CatalogHarne
 async def test_external_rollback_is_not_followed(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog, at=3)
     await sides.configure()
-    await sides.look()
+    await sides.poll()
     before = await light_catalog.entry(name())
-    sides.neighbour.at = 1
-    bridge = await sides.look()
+    sides.external.at = 1
+    bridge = await sides.poll()
     assert bridge.state.status is SyncStatus.REFUSED
     assert "cannot go back" in bridge.state.message
     assert await light_catalog.entry(name()) == before
@@ -183,18 +183,18 @@ async def test_failures_are_recorded_and_polled_less_often(
 ) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
-    sides.neighbour.status = status
+    sides.external.status = status
     pauses = []
     for failures in range(1, 7):
-        bridge = await sides.look()
+        bridge = await sides.poll()
         assert (bridge.state.status, bridge.state.failures) == (recorded, failures)
         assert bridge.due_ms is not None
         pauses.append((bridge.due_ms - light_catalog.store.clock.now_ms()) // 1000)
     assert pauses == [120, 240, 480, 960, 960, 960]
     told = [event for kind, event in await light_catalog.told() if kind == "TableBridgeFailed"]
     assert len(told) == 1
-    sides.neighbour.status = 200
-    bridge = await sides.look()
+    sides.external.status = 200
+    bridge = await sides.poll()
     assert (bridge.state.status, bridge.state.failures) == (SyncStatus.REGISTERED, 0)
 
 
@@ -202,13 +202,13 @@ async def test_missing_metadata_file_is_polled_again(light_catalog: CatalogHarne
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
-    late = sides.neighbour.history.files[1]
+    late = sides.external.history.files[1]
     document = await catalog.files.read(late)
     key = late.removeprefix("s3://lake/")
     await catalog.store.delete("lake", key)
-    assert (await sides.look()).state.status is SyncStatus.MISSING
+    assert (await sides.poll()).state.status is SyncStatus.MISSING
     await catalog.store.put("lake", key, document)
-    assert (await sides.look()).state.status is SyncStatus.REGISTERED
+    assert (await sides.poll()).state.status is SyncStatus.REGISTERED
 
 
 async def test_poll_reads_no_metadata_outside_the_table_bucket(light_catalog: CatalogHarness) -> None:
@@ -216,9 +216,9 @@ async def test_poll_reads_no_metadata_outside_the_table_bucket(light_catalog: Ca
     sides = await bridged(catalog)
     await sides.configure()
     await catalog.store.bucket("private")
-    await catalog.store.put("private", "1.metadata.json", await catalog.files.read(sides.neighbour.history.files[1]))
-    sides.neighbour.history.files[1] = "s3://private/1.metadata.json"
-    bridge = await sides.look()
+    await catalog.store.put("private", "1.metadata.json", await catalog.files.read(sides.external.history.files[1]))
+    sides.external.history.files[1] = "s3://private/1.metadata.json"
+    bridge = await sides.poll()
     assert bridge.state.status is SyncStatus.REFUSED
     assert "table bucket" in bridge.state.message
 
@@ -229,9 +229,9 @@ async def test_poll_reads_no_metadata_of_another_catalog_in_the_bucket(light_cat
     for warehouse in ("one", "two"):
         await catalog.make(warehouse, f"s3://sea/{warehouse}")
         await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
-    document = await catalog.files.read(sides.neighbour.history.files[1])
+    document = await catalog.files.read(sides.external.history.files[1])
     await catalog.store.put("sea", "two/1.metadata.json", document)
-    sides.neighbour.history.files[1] = "s3://sea/two/1.metadata.json"
+    sides.external.history.files[1] = "s3://sea/two/1.metadata.json"
     bridges = sides.extensions.tables.bridges
     for warehouse in ("one", "two"):
         await bridges.configure(ROOT, warehouse, name(), POLLED)
@@ -240,31 +240,31 @@ async def test_poll_reads_no_metadata_of_another_catalog_in_the_bucket(light_cat
     assert one is not None
     assert two is not None
     assert (one.state.status, "table bucket" in one.state.message) == (SyncStatus.REFUSED, True)
-    # It is read there, and found to say that the table's files are elsewhere.
+    # The file is read, and states a location elsewhere.
     assert "outside the catalog's bucket" in two.state.message
 
 
 async def test_metadata_folder_is_polled(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
-    files = sides.neighbour.history.files
+    files = sides.external.history.files
     await catalog.store.bucket("loose")
     for number, source in enumerate(files[:2], start=1):
         await catalog.store.put("loose", f"t/v{number}.metadata.json", await catalog.files.read(source))
     await sides.configure(
         BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder="s3://loose/t", sync_mode=SyncMode.POLL, poll_seconds=5)
     )
-    assert (await sides.look()).state.status is SyncStatus.REGISTERED
+    assert (await sides.poll()).state.status is SyncStatus.REGISTERED
     assert (await catalog.entry(name())).metadata_at == "s3://loose/t/v2.metadata.json"
     await catalog.store.put("loose", "t/v3.metadata.json", await catalog.files.read(files[2]))
-    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    assert (await sides.poll()).state.status is SyncStatus.COMMITTED
     assert (await catalog.entry(name())).metadata_at == "s3://loose/t/v3.metadata.json"
-    assert sides.neighbour.asked == []
+    assert sides.external.asked == []
 
 
 async def test_bridge_is_polled_once_by_several_servers(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
-    others = [Bridged(catalog, sides.neighbour).polling for _ in range(3)]
+    others = [Bridged(catalog, sides.external).polling for _ in range(3)]
     looked = await asyncio.gather(*(polling.poll_due() for polling in others))
     assert sum(looked) == 1
     assert (await catalog.entry(name())).generation == 1
@@ -286,11 +286,11 @@ async def test_bridge_reconfigured_during_a_poll_moves_nothing(light_catalog: Ca
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
-    await sides.look()
-    sides.neighbour.at = 2
+    await sides.poll()
+    sides.external.at = 2
     before = await catalog.entry(name())
     eventful = Eventful(catalog.store.meta)
-    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.external)
     catalog.store.clock.advance(POLLED.poll_seconds)
 
     async def reconfigure() -> None:
@@ -306,14 +306,14 @@ async def test_bridge_reconfigured_during_a_poll_moves_nothing(light_catalog: Ca
 async def test_unreachable_catalog_is_reported_without_secrets(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
-    sides.neighbour.failure = Unavailable("no answer. host=catalog.example path=/ reason=TimeoutError")
-    bridge = await sides.look()
+    sides.external.failure = Unavailable("no answer. host=catalog.example path=/ reason=TimeoutError")
+    bridge = await sides.poll()
     assert bridge.state.status is SyncStatus.UNREACHABLE
     assert "catalog.example" in bridge.state.message
 
 
 async def tidy(catalog: CatalogHarness, table: str = "t") -> None:
-    """What maintenance does when it removes files: a new version of the table with the same metadata."""
+    """Give the table a new version with the same metadata, as maintenance does when it removes files."""
     entry = await catalog.entry(name(table))
 
     async def work(tx: Transaction) -> int:
@@ -325,36 +325,36 @@ async def tidy(catalog: CatalogHarness, table: str = "t") -> None:
 async def test_table_follows_after_maintenance_removed_files(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
-    await sides.look()
+    await sides.poll()
     await tidy(catalog)
-    sides.neighbour.at = 2
-    # The other side has shortened its log, and does not say where it comes from.
-    sides.neighbour.history.files[:2] = ["s3://lake/0.metadata.json", "s3://lake/1.metadata.json"]
-    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    sides.external.at = 2
+    # The external metadata log is truncated, and does not contain the state here.
+    sides.external.history.files[:2] = ["s3://lake/0.metadata.json", "s3://lake/1.metadata.json"]
+    assert (await sides.poll()).state.status is SyncStatus.COMMITTED
     entry = await catalog.entry(name())
-    assert (entry.metadata_at, entry.generation) == (sides.neighbour.history.files[2], 3)
+    assert (entry.metadata_at, entry.generation) == (sides.external.history.files[2], 3)
 
 
 async def test_table_follows_while_maintenance_removes_files(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
-    await sides.look()
-    sides.neighbour.at = 2
+    await sides.poll()
+    sides.external.at = 2
     eventful = Eventful(catalog.store.meta)
-    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.external)
     catalog.store.clock.advance(POLLED.poll_seconds)
 
     eventful.meanwhile = lambda: tidy(catalog)
     assert await racing.polling.poll_due() == 1
     assert (await sides.bridge()).state.status is SyncStatus.COMMITTED
-    assert (await catalog.entry(name())).metadata_at == sides.neighbour.history.files[2]
+    assert (await catalog.entry(name())).metadata_at == sides.external.history.files[2]
 
 
 async def test_renamed_table_is_polled_under_its_new_name(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await catalog.namespace("other")
     await sides.configure()
-    await sides.look()
+    await sides.poll()
     before = await sides.bridge()
     renamed = name("u", "other")
     await catalog.renaming.rename(Mutation(ROOT), "lake", name(), renamed, EntryKind.TABLE)
@@ -367,26 +367,26 @@ async def test_renamed_table_is_polled_under_its_new_name(catalog: CatalogHarnes
         before.state,
         before.due_ms,
     )
-    sides.neighbour.at = 3
+    sides.external.at = 3
     catalog.store.clock.advance(POLLED.poll_seconds)
     assert await sides.polling.poll_due() == 1
-    assert (await catalog.entry(renamed)).metadata_at == sides.neighbour.history.files[3]
-    # The old name is free: nothing comes back under it.
+    assert (await catalog.entry(renamed)).metadata_at == sides.external.history.files[3]
+    # The old name is free: no table is registered under it.
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
 
 async def test_table_renamed_during_a_poll_stays_unchanged(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
-    await sides.look()
-    sides.neighbour.at = 2
+    await sides.poll()
+    sides.external.at = 2
     eventful = Eventful(catalog.store.meta)
-    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.external)
     catalog.store.clock.advance(POLLED.poll_seconds)
 
     eventful.meanwhile = lambda: catalog.renaming.rename(Mutation(ROOT), "lake", name(), name("u"), EntryKind.TABLE)
     assert await racing.polling.poll_due() == 1
-    assert (await catalog.entry(name("u"))).metadata_at == sides.neighbour.history.files[1]
+    assert (await catalog.entry(name("u"))).metadata_at == sides.external.history.files[1]
     assert (await sides.bridge("u")).state.status is SyncStatus.REGISTERED
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
@@ -394,10 +394,10 @@ async def test_table_renamed_during_a_poll_stays_unchanged(catalog: CatalogHarne
 async def test_host_removed_from_the_settings_is_not_polled(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
-    await sides.look()
-    asked = len(sides.neighbour.asked)
-    sides.extensions = extended(light_catalog, sides.neighbour, hosts=("other.example",))
-    state = (await sides.look()).state
+    await sides.poll()
+    asked = len(sides.external.asked)
+    sides.extensions = extended(light_catalog, sides.external, hosts=("other.example",))
+    state = (await sides.poll()).state
     assert state.status is SyncStatus.UNREACHABLE
     assert "federation.hosts" in state.message
-    assert len(sides.neighbour.asked) == asked
+    assert len(sides.external.asked) == asked

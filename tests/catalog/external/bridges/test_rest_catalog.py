@@ -55,8 +55,8 @@ def answering(config: dict[str, Any] | None = None, table: Answer | None = None)
 
 
 async def test_table_is_requested_by_the_published_configuration() -> None:
-    told = {"defaults": {"prefix": "p1"}, "overrides": {"prefix": "wh/1", "namespace-separator": "%2E"}}
-    with scripted_server(answering(told)) as server:
+    config = {"defaults": {"prefix": "p1"}, "overrides": {"prefix": "wh/1", "namespace-separator": "%2E"}}
+    with scripted_server(answering(config)) as server:
         found = await catalog_at(server.url, warehouse="s3://lake/").current()
     assert found.metadata_at == LOCATION
     assert found.uuid == "u"

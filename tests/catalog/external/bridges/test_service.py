@@ -13,7 +13,7 @@ from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput, NoSuchBuc
 from lakebed.core.secrets import Secret
 from lakebed.meta.seam import Transaction
 from tests.catalog.extension_catalog import extended
-from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
+from tests.catalog.external.bridges.external_tables import OPERATED, POLLED
 from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
@@ -104,13 +104,13 @@ async def test_rest_bridges_require_a_separate_permission(light_catalog: Catalog
     with pytest.raises(AccessDenied):
         await bridges.configure(maker, "lake", name(), POLLED)
     await bridges.configure(may("s3tables:*", "lakebed:ConfigureBridge"), "lake", name(), POLLED)
-    for nobody in (NOBODY, may("lakebed:*")):
+    for outsider in (NOBODY, may("lakebed:*")):
         with pytest.raises(AccessDenied):
-            await bridges.configure(nobody, "lake", name(), POLLED)
+            await bridges.configure(outsider, "lake", name(), POLLED)
         with pytest.raises(AccessDenied):
-            await bridges.get(nobody, "lake", name())
+            await bridges.get(outsider, "lake", name())
         with pytest.raises(AccessDenied):
-            await bridges.remove(nobody, "lake", name())
+            await bridges.remove(outsider, "lake", name())
 
 
 async def test_folder_bridge_requires_permission_to_read_the_folder(light_catalog: CatalogHarness) -> None:
@@ -138,13 +138,13 @@ async def test_folder_of_another_table_requires_permission_for_that_table(light_
 async def test_bridges_lead_only_to_hosts_that_the_settings_name(
     light_catalog: CatalogHarness, hosts: tuple[str, ...]
 ) -> None:
-    """Whoever asks, as with connections: a right to bridges is none to the network that the server stands in."""
+    """For every caller, as with connections: permission for bridges gives no access to the server's network."""
     bridges = extended(light_catalog, hosts=hosts).tables.bridges
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput, match=r"federation\.hosts") as refused:
             await bridges.configure(ROOT, "lake", name(), POLLED)
         assert refused.value.argument == "uri"
-    # What nobody has to be asked for is not held up by it.
+    # Bridges without requests are not limited.
     await bridges.configure(ROOT, "lake", name(), OPERATED)
 
 

@@ -10,7 +10,13 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NotFound, Unavailable
 from lakebed.net.http import Http
 from tests.catalog.extension_catalog import extended, no_network
-from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, History, Neighbour, foreign_history
+from tests.catalog.external.bridges.external_tables import (
+    OPERATED,
+    POLLED,
+    ExternalRestCatalog,
+    History,
+    external_history,
+)
 from tests.catalog.harness import CatalogHarness, may, name, set_properties
 from tests.objects.stores import ROOT
 
@@ -45,7 +51,7 @@ async def next_request(catalog: CatalogHarness, where: str, commit_id: str = "")
 
 
 async def test_table_is_registered_with_its_bridge(catalog: CatalogHarness) -> None:
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     synced = await first_sync(catalog, history)
     assert synced.status is SyncStatus.REGISTERED
     assert synced.committed.entry.metadata_at == history.files[1]
@@ -55,7 +61,7 @@ async def test_table_is_registered_with_its_bridge(catalog: CatalogHarness) -> N
 
 
 async def test_table_is_synced_to_a_given_metadata_file(catalog: CatalogHarness) -> None:
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     await first_sync(catalog, history)
     synced = await sync(catalog, await next_request(catalog, history.files[3]))
     assert synced.status is SyncStatus.COMMITTED
@@ -68,7 +74,7 @@ async def test_table_is_synced_to_a_given_metadata_file(catalog: CatalogHarness)
 
 async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     await first_sync(catalog, history)
     good = await next_request(catalog, history.files[2])
     before = await catalog.entry(name())
@@ -79,14 +85,14 @@ async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: Ca
     state = (await bridge_of(catalog)).state
     assert (state.status, state.failures, state.synced_at) == (SyncStatus.CONFLICT, 2, history.files[1])
     failed = [event for kind, event in await catalog.told() if kind == "TableBridgeFailed"]
-    assert [event.facts["status"] for event in failed] == ["conflict"]  # told once, not each time
+    assert [event.facts["status"] for event in failed] == ["conflict"]  # one event, not one per failure
     await sync(catalog, good)
     assert (await bridge_of(catalog)).state.failures == 0
 
 
 async def test_expectations_are_required_exactly_for_existing_tables(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     where = history.files[1]
     async with catalog.unchanged():
         for request in (
@@ -106,7 +112,7 @@ async def test_expectations_are_required_exactly_for_existing_tables(light_catal
 
 async def test_configuration_is_stored_with_the_move_or_not_at_all(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     other = "99999999-2222-3333-4444-555555555555"
     wrong = msgspec.structs.replace(OPERATED, external_table_uuid=other)
     async with catalog.unchanged():
@@ -122,7 +128,7 @@ async def test_configuration_is_stored_with_the_move_or_not_at_all(light_catalog
 
 async def test_same_commit_id_syncs_once(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     first = SyncRequest(OPERATED, metadata_at=history.files[1], commit_id="s1")
     made = await sync(catalog, first)
     assert (await sync(catalog, first)).status is SyncStatus.REGISTERED
@@ -138,33 +144,33 @@ async def test_same_commit_id_syncs_once(light_catalog: CatalogHarness) -> None:
 
 async def test_sync_without_a_metadata_file_reads_the_external_table(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
-    history = await foreign_history(catalog)
-    neighbour = Neighbour(history, at=1)
-    assert (await sync(catalog, SyncRequest(POLLED), neighbour)).status is SyncStatus.REGISTERED
-    assert (await sync(catalog, SyncRequest(), neighbour)).status is SyncStatus.UNCHANGED
-    neighbour.at = 3
-    synced = await sync(catalog, SyncRequest(), neighbour)
+    history = await external_history(catalog)
+    external = ExternalRestCatalog(history, at=1)
+    assert (await sync(catalog, SyncRequest(POLLED), external)).status is SyncStatus.REGISTERED
+    assert (await sync(catalog, SyncRequest(), external)).status is SyncStatus.UNCHANGED
+    external.at = 3
+    synced = await sync(catalog, SyncRequest(), external)
     assert (synced.status, synced.committed.entry.metadata_at) == (SyncStatus.COMMITTED, history.files[3])
     await catalog.commit(name(), set_properties(a="1"))
     with pytest.raises(CommitConflict, match="has commits since the last sync"):
-        await sync(catalog, SyncRequest(), neighbour)
-    neighbour.failure = Unavailable("no answer")
+        await sync(catalog, SyncRequest(), external)
+    external.failure = Unavailable("no answer")
     with pytest.raises(Unavailable):
-        await sync(catalog, SyncRequest(), neighbour)
+        await sync(catalog, SyncRequest(), external)
     assert (await bridge_of(catalog)).state.status is SyncStatus.UNREACHABLE
 
 
 async def test_missing_metadata_file_is_reported(light_catalog: CatalogHarness) -> None:
-    history = await foreign_history(light_catalog)
+    history = await external_history(light_catalog)
     history.files.append("s3://lake/foreign/metadata/not-yet.metadata.json")
-    neighbour = Neighbour(history, at=4)
+    external = ExternalRestCatalog(history, at=4)
     with pytest.raises(NotFound, match="yet"):
-        await sync(light_catalog, SyncRequest(POLLED), neighbour)
+        await sync(light_catalog, SyncRequest(POLLED), external)
 
 
 async def test_sync_requires_the_permissions_of_its_changes(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     request = SyncRequest(OPERATED, metadata_at=history.files[1])
     see = "s3tables:GetTableMetadataLocation"
     for data_access in (
@@ -183,20 +189,20 @@ async def test_sync_requires_the_permissions_of_its_changes(light_catalog: Catal
 
 
 async def test_caller_that_may_not_sync_sends_no_request(light_catalog: CatalogHarness) -> None:
-    history = await foreign_history(light_catalog)
-    neighbour = Neighbour(history, at=1)
-    await sync(light_catalog, SyncRequest(POLLED), neighbour)
-    asked = len(neighbour.asked)
+    history = await external_history(light_catalog)
+    external = ExternalRestCatalog(history, at=1)
+    await sync(light_catalog, SyncRequest(POLLED), external)
+    asked = len(external.asked)
     reader = Mutation(may("s3tables:GetTableMetadataLocation"))
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
-            await sync(light_catalog, SyncRequest(), neighbour, reader)
-    assert len(neighbour.asked) == asked
+            await sync(light_catalog, SyncRequest(), external, reader)
+    assert len(external.asked) == asked
 
 
 async def test_metadata_folder_is_synced(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
-    history = await foreign_history(catalog)
+    history = await external_history(catalog)
     folder = history.files[0].rpartition("/")[0]
     config = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder=folder)
     synced = await sync(catalog, SyncRequest(config))

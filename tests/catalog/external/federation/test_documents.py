@@ -80,7 +80,7 @@ def test_document_is_encoded_from_what_was_decoded(body: bytes) -> None:
     change = read_commit(body, T)
     sent = encode_document(change.document)
     assert read_commit(sent, T) == change
-    # No field is there twice, whichever one a parser would take.
+    # No field appears twice, so parsers cannot disagree on its value.
     pairs: list[list[str]] = []
     json.loads(sent, object_pairs_hook=lambda found: pairs.append([name for name, _ in found]))
     assert all(len(names) == len(set(names)) for names in pairs)
@@ -137,7 +137,7 @@ def test_creation_is_forwarded_whole(more: dict[str, Any], name: str, staged: bo
     assert json.loads(sent) == body
 
 
-# -- what is shown -------------------------------------------------------------------------------------------------
+# -- responses ----------------------------------------------------------------------------------------------------
 
 
 def test_response_without_credentials_contains_no_access() -> None:
@@ -148,8 +148,8 @@ def test_response_without_credentials_contains_no_access() -> None:
 
 
 def test_response_with_credentials_contains_no_session_settings() -> None:
-    told = {**KEYS, **PLAIN, **SESSION, CREDENTIALS_ENDPOINT: "v1/far/x/credentials?y=z"}
-    shown = filter_config(told, with_credentials=True, credentials_path=HERE)
+    config = {**KEYS, **PLAIN, **SESSION, CREDENTIALS_ENDPOINT: "v1/far/x/credentials?y=z"}
+    shown = filter_config(config, with_credentials=True, credentials_path=HERE)
     assert shown == {**KEYS, **PLAIN, CREDENTIALS_ENDPOINT: f"{HERE}?y=z"}
 
 

@@ -1,4 +1,4 @@
-"""What stands here for things of a catalog behind this one, on every metadata store."""
+"""Synthetic entities carry grants on names in a federated catalog, on every metadata store."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Behind:
         return int(row[0])
 
     async def grant(self, entry: str) -> None:
-        """Some grant on what stands for a table."""
+        """Store a grant on a table's entity."""
 
         async def step(tx: Transaction) -> None:
             role = await tx.row("SELECT id FROM catalog_roles WHERE catalog = ?", self.id)
@@ -137,5 +137,5 @@ async def test_dropped_namespace_removes_the_entities_in_it_only(behind: Behind)
     assert await behind.paths() == ["a ", "a \x1fx", "ab"]
     await behind.run(lambda tx: drop_synthetic_entities(tx, behind.id))
     assert await behind.paths() == []
-    # Other catalogs keep theirs.
+    # Other catalogs keep their entities.
     assert await behind.meta.rows("SELECT path FROM namespaces") == [("ns",)]

@@ -55,7 +55,7 @@ async def test_role_is_assumed_with_the_servers_credentials_and_renewed_when_rej
         assert (await signing.headers(REQUEST))["authorization"] == first["authorization"]
         assert signing.renew(first)
         assert "Credential=ASSUMED2/" in (await signing.headers(REQUEST))["authorization"]
-        # What was refused late is not what is in use by now.
+        # A late rejection of earlier credentials does not renew the present ones.
         assert signing.renew(first)
         assert "Credential=ASSUMED2/" in (await signing.headers(REQUEST))["authorization"]
     form = parse_qs(sts.asked[0].body.decode())
@@ -82,6 +82,6 @@ async def test_access_key_of_a_connection_is_not_renewed() -> None:
 
 
 async def test_no_authentication_adds_no_headers() -> None:
-    nobody = make_authentication(threaded_http(), ManualClock(), ADDRESS, RemoteAuth(), NO_SECRETS)
-    assert await nobody.headers(REQUEST) == REQUEST.headers
-    assert not nobody.renew({})
+    authentication = make_authentication(threaded_http(), ManualClock(), ADDRESS, RemoteAuth(), NO_SECRETS)
+    assert await authentication.headers(REQUEST) == REQUEST.headers
+    assert not authentication.renew({})

@@ -36,7 +36,7 @@ Script = Callable[[HttpRequest], HttpResponse]
 
 @dataclass
 class Other:
-    """Another catalog, as it is seen through `Http`: it gives tokens, and says what a test tells it to."""
+    """An `Http` that responds as an external catalog: it issues tokens, and responds as a test sets it."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
     answer: Script = lambda request: HttpResponse(200, b"{}")

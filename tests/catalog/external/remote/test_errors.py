@@ -87,7 +87,7 @@ def test_any_error_response_maps_to_an_error(status: int, body: bytes, changes: 
     error = response_error(HttpResponse(status, body), HOST, changes=changes)
     assert on_the_wire(error).status >= 400
     if changes and status >= 500 and status not in (501, 503, 507):
-        # Never a 4xx, which would say that nothing was changed.
+        # Never a 4xx, which would report that nothing was changed.
         assert on_the_wire(error).type == "CommitStateUnknownException"
     assert isinstance(redacted_error(HttpResponse(status, body), HOST), e.LakebedError)
     assert type(error) is e.ExternalCatalogError or any(kind in ERROR_MODELS for kind in type(error).__mro__)

@@ -1,4 +1,4 @@
-"""Another catalog beside ours: what it says is set by a test, and the files are real."""
+"""An external catalog whose state a test sets; its files are real."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OPERATED = BridgeConfig(catalog=ExternalCatalogKind.GLUE, external_namespace=("t
 
 @dataclass(slots=True)
 class History:
-    """The metadata files of a table that the catalog does not know, oldest first."""
+    """The metadata files of a table that is not registered, oldest first."""
 
     files: list[str]
     uuid: str
 
 
-async def foreign_history(catalog: CatalogHarness, commits: int = 3) -> History:
-    """A table in `lake` that was committed to as often, and that has no name here."""
+async def external_history(catalog: CatalogHarness, commits: int = 3) -> History:
+    """A table in `lake` with this many commits and without a name here."""
     made = await catalog.create("foreign")
     files = [made.entry.metadata_at]
     for _ in range(commits):
@@ -42,12 +42,12 @@ async def foreign_history(catalog: CatalogHarness, commits: int = 3) -> History:
 
 
 @dataclass(slots=True)
-class Neighbour:
-    """An Iceberg REST catalog with one table, as seen through `Http`."""
+class ExternalRestCatalog:
+    """An `Http` that responds as an Iceberg REST catalog with one table."""
 
     history: History
     at: int = 0
-    """How far along its history the table is."""
+    """The index of the current metadata file in the history."""
     uuid: str | None = None
     status: int = 200
     failure: LakebedError | None = None

@@ -11,9 +11,10 @@ from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import AlreadyExists
 from lakebed.core.secrets import Secret
 from tests.catalog.extension_catalog import extended
-from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
 from tests.catalog.harness import CatalogHarness, name
 from tests.objects.stores import ROOT
+
+from .external_tables import OPERATED, POLLED
 
 BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
 TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))
