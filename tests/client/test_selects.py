@@ -202,7 +202,10 @@ def test_objects_are_listed_page_by_page() -> None:
 
 
 def test_what_is_no_listing_is_told() -> None:
-    with asking([Answer(200, b"hello")]) as (_, selects), pytest.raises(Unavailable, match="no listing"):
+    with (
+        asking([Answer(200, b"hello")]) as (_, selects),
+        pytest.raises(Unavailable, match="unexpected response to a listing"),
+    ):
         list(selects.objects("b"))
     with (
         asking([refusal(400, "InvalidArgument")]) as (_, selects),

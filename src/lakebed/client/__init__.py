@@ -1,10 +1,10 @@
-"""The Python client: tasks, events, tables, policies and labels of a server, over its public wires.
+"""The Python client: tasks, events, tables, policies and labels of a server, over its public APIs.
 
     with LakebedClient("http://127.0.0.1:9000") as lake:
         for health in lake.tables.healths("warehouse"):
             print(health.ref, health.small_files)
 
-Needs nothing but the standard library and msgspec. What goes wrong is one of `lakebed.core.errors`.
+Depends on the standard library and msgspec alone. Errors are those of `lakebed.core.errors`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class LakebedClient:
-    """A server, for any number of threads. Use as a context, or close it: it keeps connections."""
+    """Client of a server. Thread-safe. Holds connections: use it as a context manager, or close it."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class LakebedClient:
         s3_endpoint: str | None = None,
         timeout_seconds: float = 60.0,
     ) -> None:
-        """Opens nothing yet. What is not given the environment says (`find_access`). Raises InvalidSetting."""
+        """Opens no connection yet. `find_access` completes the arguments from the environment. Raises InvalidSetting."""
         self.access = access or find_access(
             endpoint,
             access_key_id=access_key_id,
@@ -92,7 +92,7 @@ class LakebedClient:
         self.stream_servers = StreamServers(self._connection)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close idle connections."""
         self._connection.close()
         self._s3.close()
 

@@ -1,6 +1,6 @@
-"""Iceberg tables of a server, opened with PyIceberg: with the keys that the catalog hands out, and errors of ours.
+"""Opens Iceberg tables of a server with PyIceberg, with vended credentials.
 
-Needs PyIceberg (the extra `conform`).
+Requires PyIceberg (the extra `conform`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["open_table", "pyiceberg_errors"]
 
 @contextmanager
 def open_table(access: ServerAccess, table: TableRef) -> Iterator[Table]:
-    """The table as it is now, and the catalog that plans its scans, for the time of a block.
+    """Load the current table; its catalog, which plans scans, stays open during the block.
 
-    Raises NoSuchTable, AccessDenied, Unauthenticated, Unavailable; MissingExtra where PyIceberg is not installed.
+    Raises NoSuchTable, AccessDenied, Unauthenticated, Unavailable; MissingExtra without PyIceberg.
     """
-    properties: dict[str, Any] = {  # Any: text, but for the settings of TLS
+    properties: dict[str, Any] = {  # Any: text, except for TLS settings
         "uri": access.catalog_uri,
         "warehouse": table.warehouse,
         "scan-planning-mode": "server",
@@ -59,24 +59,26 @@ def open_table(access: ServerAccess, table: TableRef) -> Iterator[Table]:
 
 @contextmanager
 def pyiceberg_errors(table: TableRef) -> Iterator[None]:
-    """What goes wrong with PyIceberg, as errors of ours."""
-    from pyiceberg import exceptions as theirs
+    """Translate errors of PyIceberg."""
+    from pyiceberg import exceptions as iceberg_errors
 
     try:
         yield
     except LakebedError:
         raise
-    except (theirs.NoSuchTableError, theirs.NoSuchNamespaceError) as error:
-        raise NoSuchTable(f"no such table. table={table}") from error
-    except theirs.ForbiddenError as error:
-        raise AccessDenied(f"the table may not be read. table={table} reason={error}") from error
-    except theirs.UnauthorizedError as error:
-        raise Unauthenticated(f"the catalog does not know the keys. reason={error}") from error
+    except (iceberg_errors.NoSuchTableError, iceberg_errors.NoSuchNamespaceError) as error:
+        raise NoSuchTable(f"table not found. table={table}") from error
+    except iceberg_errors.ForbiddenError as error:
+        raise AccessDenied(f"access to the table denied. table={table} reason={error}") from error
+    except iceberg_errors.UnauthorizedError as error:
+        raise Unauthenticated(f"the catalog refused the credentials. reason={error}") from error
     except NotImplementedError as error:
-        raise NotSupported(f"the table has what PyIceberg does not read. table={table} reason={error}") from error
-    except theirs.RESTError as error:
+        raise NotSupported(
+            f"the table uses features that PyIceberg does not support. table={table} reason={error}"
+        ) from error
+    except iceberg_errors.RESTError as error:
         if str(error).startswith("NoSuchWarehouseException"):
-            raise NoSuchCatalog(f"no such table bucket. warehouse={table.warehouse}") from error
-        raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error
+            raise NoSuchCatalog(f"table bucket not found. warehouse={table.warehouse}") from error
+        raise Unavailable(f"reading the table failed. table={table} reason={error}") from error
     except OSError as error:
-        raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error
+        raise Unavailable(f"reading the table failed. table={table} reason={error}") from error

@@ -1,4 +1,4 @@
-"""Labels: tags and owners of whatever has a name."""
+"""Labels: tags and owners of catalogs, tables, principals and other securables."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .names import path
 _LABELS: Final = "/lakebed/v1/labels"
 
 IN_CATALOGS: Final = ("catalog", "namespace", "table", "view", "generic-table", "policy", "catalog-role")
-"""Kinds of what is in a catalog, or is one."""
+"""Kinds of catalogs and of securables in catalogs."""
 
 KINDS: Final = (*IN_CATALOGS, "principal", "principal-role")
-"""Kinds of what can have labels."""
+"""Kinds that can have labels."""
 
 _IN_NAMESPACES: Final = ("table", "view", "generic-table", "policy")
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that can have labels."""
+    """A securable or principal, by kind and name."""
 
     kind: str
     """One of `KINDS`."""
@@ -35,25 +35,25 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, kind: str, name: str, *, catalog: str = "") -> Subject:
-        """Something as people write it: `namespace.table`, a namespace with its levels, or a plain name.
+        """Parse a name: `namespace.table`, the levels of a namespace, or a plain name.
 
-        `catalog` is where it is, if in one; of a catalog, the name is its own. Raises InvalidInput.
+        `catalog` is the catalog of the entity; for kind `catalog`, the name is its own. Raises InvalidInput.
         """
         if kind not in KINDS:
-            raise InvalidInput(f"no such kind: {kind}. kinds={', '.join(KINDS)}", argument="kind")
+            raise InvalidInput(f"unknown kind. found={kind} expected={', '.join(KINDS)}", argument="kind")
         if kind == "catalog":
             return cls(kind=kind, catalog=name)
         if kind not in IN_CATALOGS:
             return cls(kind=kind, name=name)
         if not catalog:
-            raise InvalidInput(f"in which catalog is the {kind}?", argument="catalog")
+            raise InvalidInput(f"a {kind} needs a catalog", argument="catalog")
         if kind == "catalog-role":
             return cls(kind=kind, catalog=catalog, name=name)
         levels = tuple(name.split("."))
         if kind == "namespace":
             return cls(kind=kind, catalog=catalog, namespace=levels)
         if len(levels) < 2:
-            raise InvalidInput(f"a {kind} is namespace.name: {name!r}", argument="name")
+            raise InvalidInput(f"expected a {kind} as NAMESPACE.NAME. found={name!r}", argument="name")
         return cls(kind=kind, catalog=catalog, namespace=levels[:-1], name=levels[-1])
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whom to ask about something."""
+    """The owner of an entity."""
 
     type: str
     """`principal` or `principal-role`."""
@@ -69,10 +69,12 @@ class Owner(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Owner:
-        """An owner as people write it: `principal:ann`, `principal-role:team`. Raises InvalidInput."""
+        """Parse `principal:ann` or `principal-role:team`. Raises InvalidInput."""
         kind, _, name = text.partition(":")
         if kind not in ("principal", "principal-role") or not name:
-            raise InvalidInput(f"an owner is principal:NAME or principal-role:NAME: {text!r}", argument="owner")
+            raise InvalidInput(
+                f"expected an owner as principal:NAME or principal-role:NAME. found={text!r}", argument="owner"
+            )
         return cls(kind, name)
 
     def __str__(self) -> str:
@@ -80,7 +82,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Labelled(msgspec.Struct, frozen=True, kw_only=True):
-    """Something and its labels."""
+    """An entity with its labels."""
 
     kind: str
     catalog: str = ""
@@ -91,7 +93,7 @@ class Labelled(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> Subject:
-        """What has the labels."""
+        """The entity."""
         return Subject(kind=self.kind, catalog=self.catalog, namespace=self.namespace, name=self.name)
 
 
@@ -101,14 +103,14 @@ class _Found(msgspec.Struct, rename="kebab"):
 
 
 class LabelStore:
-    """Labels, over the wire."""
+    """The label API."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def get(self, subject: Subject) -> Labelled:
-        """The labels of something. Raises NotFound."""
-        return self._connection.read(Labelled, "GET", _place(subject))
+        """Get the labels of an entity. Raises NotFound."""
+        return self._connection.read(Labelled, "GET", _path(subject))
 
     def change(
         self,
@@ -118,11 +120,11 @@ class LabelStore:
         remove_tags: Sequence[str] = (),
         owner: Owner | Unset | None = UNSET,
     ) -> Labelled:
-        """Set and remove tags, and say who owns something: None for nobody. Raises NotFound, InvalidInput."""
+        """Set and remove tags, and set the owner; None removes it. Raises NotFound, InvalidInput."""
         document: dict[str, object] = {"set-tags": dict(set_tags or {}), "remove-tags": list(remove_tags)}
         if owner is not UNSET:
             document["owner"] = owner
-        return self._connection.read(Labelled, "PATCH", _place(subject), document=document, repeatable=True)
+        return self._connection.read(Labelled, "PATCH", _path(subject), document=document, repeatable=True)
 
     def find(
         self,
@@ -132,14 +134,14 @@ class LabelStore:
         kind: str | None = None,
         catalog: str | None = None,
     ) -> Iterator[Labelled]:
-        """What has a tag, `key:value` or `key`, and an owner, of a kind, in a catalog; whatever of these is given."""
-        asked = {"tag": tag, "owner": None if owner is None else str(owner), "kind": kind, "catalog": catalog}
-        query = {name: value for name, value in asked.items() if value is not None}
+        """Find entities by tag (`key:value` or `key`), owner, kind and catalog."""
+        filters = {"tag": tag, "owner": None if owner is None else str(owner), "kind": kind, "catalog": catalog}
+        query = {name: value for name, value in filters.items() if value is not None}
         for page in self._connection.pages(_Found, _LABELS, query):
             yield from page.labelled
 
 
-def _place(subject: Subject) -> str:
+def _path(subject: Subject) -> str:
     parts: list[str | Sequence[str]] = [subject.kind]
     if subject.kind in IN_CATALOGS:
         parts.append(subject.catalog)

@@ -1,4 +1,4 @@
-"""Tables and namespaces by name, and how paths and queries spell them."""
+"""Names of tables and namespaces, and their encoding in paths and queries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from lakebed.core.errors import InvalidName
 from lakebed.core.sigv4 import encode_segment
 
 SEPARATOR: Final = "\x1f"
-"""Between the levels of a namespace."""
+"""Separates the levels of a namespace."""
 
 CATALOG_PAGE: Final = "pageToken"
-"""How the catalog's routes call what a list goes on with."""
+"""The page token parameter of the Iceberg REST catalog."""
 
 
 class TableRef(NamedTuple):
@@ -24,18 +24,18 @@ class TableRef(NamedTuple):
 
     @classmethod
     def parse(cls, warehouse: str, name: str) -> TableRef:
-        """A table as people write it: `namespace.table`, the namespace with as many levels as it has.
+        """Parse `namespace.table`, where the namespace may have several levels.
 
         Raises InvalidName.
         """
         *levels, table = name.split(".")
         if not warehouse or not levels or not all(levels) or not table:
-            raise InvalidName(f"a table is a warehouse and namespace.table. warehouse={warehouse!r} table={name!r}")
+            raise InvalidName(f"expected a warehouse and NAMESPACE.TABLE. warehouse={warehouse!r} table={name!r}")
         return cls(warehouse, tuple(levels), table)
 
     @property
     def name(self) -> str:
-        """As people write it, without the warehouse: `namespace.table`."""
+        """The name without the warehouse: `namespace.table`."""
         return ".".join((*self.namespace, self.table))
 
     def __str__(self) -> str:
@@ -43,12 +43,12 @@ class TableRef(NamedTuple):
 
 
 def joined(levels: Sequence[str]) -> str:
-    """A namespace as queries have it."""
+    """A namespace in a query parameter."""
     return SEPARATOR.join(levels)
 
 
 def path(*segments: str | Sequence[str]) -> str:
-    """A path of encoded segments; a sequence is a namespace."""
+    """An encoded path; a sequence of names is one namespace segment."""
     return "".join(
         "/" + encode_segment(segment if isinstance(segment, str) else joined(segment)) for segment in segments
     )

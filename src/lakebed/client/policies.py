@@ -1,4 +1,4 @@
-"""Policies: what maintenance tables are to have, attached to a catalog, a namespace, a table or a view."""
+"""Policies: stored in namespaces, attached to catalogs, namespaces, tables and views."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     policy_type: str
     inheritable: bool
     version: int
-    """Goes up by one with every change."""
+    """Incremented by every change."""
     description: str | None = None
     content: str | None = None
-    """JSON, as text."""
+    """JSON text."""
 
 
 class PolicyName(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class PolicyName(msgspec.Struct, frozen=True):
 
 
 class OverriddenPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A policy that would hold if a nearer one did not."""
+    """A policy that is overridden by one attached further down."""
 
     namespace: Levels
     name: str
@@ -47,24 +47,24 @@ class OverriddenPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
 
 
 class ApplicablePolicy(Policy, frozen=True, kw_only=True, rename="kebab"):
-    """A policy that holds somewhere, and why."""
+    """A policy that applies to a target, and why."""
 
     namespace: Levels
-    """Where the policy lives."""
+    """Namespace of the policy."""
     inherited: bool
-    """Whether it is attached further up."""
+    """Whether it is attached to a parent."""
     attached_to: str = ""
-    """What it is attached to, for people: `catalog`, `namespace a.b` or `table a.b.t`."""
+    """The attachment point, for display: `catalog`, `namespace a.b` or `table a.b.t`."""
     parameters: dict[str, str] = {}
-    """Given where it was attached."""
+    """Parameters of the attachment."""
     overrides: list[OverriddenPolicy] = []
-    """Policies of the same type that are attached further up, the nearest first."""
+    """Policies of the same type attached further up, nearest first."""
     reason: str = ""
-    """All of this in words."""
+    """Explanation of the above."""
 
 
 class PolicyTarget(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a policy is attached to."""
+    """A target of attachments."""
 
     type: str
     path: Levels = ()
@@ -74,34 +74,34 @@ CATALOG: Final = PolicyTarget("catalog")
 
 
 def namespace_target(namespace: Sequence[str]) -> PolicyTarget:
-    """A namespace, with all that is in it."""
+    """A namespace with its contents."""
     return PolicyTarget("namespace", tuple(namespace))
 
 
 def table_target(namespace: Sequence[str], name: str) -> PolicyTarget:
-    """A table or a view."""
+    """A table or view."""
     return PolicyTarget("table-like", (*namespace, name))
 
 
 class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """When a version of a policy was made, and by whom."""
+    """Time and author of a version."""
 
     version: int
     created_at_ms: int
     created_by: str = ""
-    """Empty where nobody wrote that down."""
+    """Empty if not recorded."""
     description: str | None = None
 
 
 class PastPolicy(Policy, frozen=True, kw_only=True, rename="kebab"):
-    """A policy as it was at a version."""
+    """A version of a policy."""
 
     created_at_ms: int
     created_by: str = ""
 
 
 class AttachedTarget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Something that a policy is attached to."""
+    """An attachment of a policy."""
 
     target: PolicyTarget
     attached_to: str
@@ -112,7 +112,7 @@ class AttachedTarget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 class PolicyEffect(
     msgspec.Struct, frozen=True, kw_only=True, rename={"policy_type": "policy-type", "before": "from", "after": "to"}
 ):
-    """A policy that would hold in place of another, or of none, or no longer."""
+    """The effective policy of a type before and after a change."""
 
     policy_type: str
     before: ApplicablePolicy | None = None
@@ -121,7 +121,7 @@ class PolicyEffect(
 
 
 class AffectedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table or view for which something would change."""
+    """A table or view whose effective policies would change."""
 
     kind: str
     namespace: Levels
@@ -176,7 +176,7 @@ class _Why(msgspec.Struct):
 
 
 class Policies:
-    """The policy store, over the wire."""
+    """The policy API."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
@@ -191,20 +191,20 @@ class Policies:
         *,
         description: str | None = None,
     ) -> Policy:
-        """Make a policy in a namespace. Raises InvalidPolicy with the path of what is wrong in it, AlreadyExists."""
+        """Create a policy. Raises InvalidPolicy with the path of the error, AlreadyExists."""
         document = {"name": name, "type": policy_type, "content": _text(content)}
         if description is not None:
             document["description"] = description
         return self._connection.read(_Loaded, "POST", _policies(warehouse, namespace), document=document).policy
 
     def list(self, warehouse: str, namespace: Sequence[str], *, policy_type: str | None = None) -> Iterator[PolicyName]:
-        """The policies that live in a namespace."""
+        """The policies of a namespace."""
         query = {"policyType": policy_type} if policy_type else {}
         for page in self._connection.pages(_Names, _policies(warehouse, namespace), query, parameter=CATALOG_PAGE):
             yield from page.identifiers
 
     def get(self, warehouse: str, namespace: Sequence[str], name: str) -> Policy:
-        """One policy. Raises NotFound."""
+        """Get a policy. Raises NotFound."""
         return self._connection.read(_Loaded, "GET", _policies(warehouse, namespace, name)).policy
 
     def update(
@@ -217,7 +217,7 @@ class Policies:
         current_version: int,
         description: str | None = None,
     ) -> Policy:
-        """Replace content and description. Raises PolicyVersionMismatch if it has changed since it was read."""
+        """Replace content and description. Raises PolicyVersionMismatch after a concurrent change."""
         document: dict[str, object] = {"content": _text(content), "current-policy-version": current_version}
         if description is not None:
             document["description"] = description
@@ -233,7 +233,7 @@ class Policies:
         content: str | Mapping[str, object] | Unset = UNSET,
         description: str | Unset | None = UNSET,
     ) -> Policy:
-        """Replace what is given, and keep the rest. Raises PolicyVersionMismatch if it has changed since."""
+        """Replace the given fields. Raises PolicyVersionMismatch after a concurrent change."""
         document: dict[str, object] = {"current-policy-version": current_version}
         if not isinstance(content, Unset):
             document["content"] = _text(content)
@@ -242,7 +242,7 @@ class Policies:
         return self._connection.read(_Loaded, "PATCH", _policies(warehouse, namespace, name), document=document).policy
 
     def drop(self, warehouse: str, namespace: Sequence[str], name: str, *, detach_all: bool = False) -> None:
-        """Remove a policy. Raises PolicyInUse if it is attached, unless it is detached everywhere with it."""
+        """Drop a policy. Raises PolicyInUse if it is attached, unless `detach_all`."""
         query = {"detach-all": "true"} if detach_all else {}
         self._connection.call("DELETE", _policies(warehouse, namespace, name), query=query)
 
@@ -255,7 +255,7 @@ class Policies:
         *,
         parameters: Mapping[str, str] | None = None,
     ) -> None:
-        """Have a policy hold for a target; again with other parameters replaces them."""
+        """Attach a policy to a target. Attaching it again replaces the parameters."""
         document: dict[str, object] = {"target": target}
         if parameters:
             document["parameters"] = dict(parameters)
@@ -263,14 +263,14 @@ class Policies:
         self._connection.call("PUT", mappings, document=document, repeatable=True)
 
     def detach(self, warehouse: str, namespace: Sequence[str], name: str, target: PolicyTarget) -> None:
-        """Have a policy hold for a target no longer. Raises NotFound if it did not."""
+        """Detach a policy from a target. Raises NotFound if it is not attached."""
         mappings = _policies(warehouse, namespace, name) + "/mappings"
         self._connection.call("POST", mappings, document={"target": target})
 
     def applicable(
         self, warehouse: str, namespace: Sequence[str] = (), name: str | None = None, *, policy_type: str | None = None
     ) -> Iterator[ApplicablePolicy]:
-        """The policies that hold for a catalog, a namespace or a table, inherited ones too."""
+        """The policies that apply to a catalog, a namespace or a table, including inherited ones."""
         query = {"namespace": joined(namespace)} if namespace else {}
         if name is not None:
             query["target-name"] = name
@@ -281,42 +281,42 @@ class Policies:
             yield from page.applicable_policies
 
     def why(self, table: TableRef) -> Sequence[ApplicablePolicy]:
-        """The policies that maintain a table, for whoever may look at its maintenance. Raises NoSuchTable."""
+        """The maintenance policies that apply to a table. Requires access to its maintenance. Raises NoSuchTable."""
         where = "/lakebed/v1/tables" + path(*table, "policies")
         return self._connection.read(_Why, "GET", where).policies
 
     def versions(self, warehouse: str, namespace: Sequence[str], name: str) -> Iterator[PolicyVersion]:
-        """The versions of a policy, the latest first."""
+        """The versions of a policy, newest first."""
         where = _policies(warehouse, namespace, name) + "/versions"
         for page in self._connection.pages(_Versions, where, parameter=CATALOG_PAGE):
             yield from page.versions
 
     def version(self, warehouse: str, namespace: Sequence[str], name: str, version: int) -> PastPolicy:
-        """A policy as it was at a version. Raises NoSuchPolicy."""
+        """One version of a policy. Raises NoSuchPolicy."""
         where = _policies(warehouse, namespace, name) + path("versions", str(version))
         return self._connection.read(_Past, "GET", where).policy
 
     def targets(self, warehouse: str, namespace: Sequence[str], name: str) -> Iterator[AttachedTarget]:
-        """What a policy is attached to."""
-        for page in self._connection.pages(_Targets, _asked(warehouse, namespace, name) + "/targets"):
+        """The attachments of a policy."""
+        for page in self._connection.pages(_Targets, _admin_path(warehouse, namespace, name) + "/targets"):
             yield from page.targets
 
     def effect(
         self, warehouse: str, namespace: Sequence[str], name: str, target: PolicyTarget, *, change: str = "attach"
     ) -> Iterator[AffectedTable]:
-        """The tables and views for which something would change, were a policy attached; or `detach`ed."""
+        """Preview attaching a policy, or with `change="detach"` detaching it: the tables and views that change."""
         query = {"change": change}
         if target.type == "namespace":
             query["namespace"] = joined(target.path)
         elif target.type == "table-like":
             query |= {"namespace": joined(target.path[:-1]), "target-name": target.path[-1]}
-        for page in self._connection.pages(_Effects, _asked(warehouse, namespace, name) + "/effect", query):
+        for page in self._connection.pages(_Effects, _admin_path(warehouse, namespace, name) + "/effect", query):
             yield from page.affected
 
     def uncovered(
         self, warehouse: str, namespace: Sequence[str] = (), *, policy_type: str | None = None
     ) -> Iterator[TableRef]:
-        """The tables of a warehouse, or of a namespace with all that is in it, for which no policy of a type holds."""
+        """The tables of a warehouse or namespace to which no policy, or none of a type, applies."""
         query = {"warehouse": warehouse}
         if namespace:
             query["namespace"] = joined(namespace)
@@ -326,7 +326,7 @@ class Policies:
             yield from (TableRef(warehouse, one.namespace, one.table) for one in page.tables)
 
 
-def _asked(warehouse: str, namespace: Sequence[str], name: str) -> str:
+def _admin_path(warehouse: str, namespace: Sequence[str], name: str) -> str:
     return "/lakebed/v1/policies" + path(warehouse, tuple(namespace), name)
 
 

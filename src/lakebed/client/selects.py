@@ -1,4 +1,4 @@
-"""Questions in SQL about objects: sent as S3's SelectObjectContent, their records given back as bytes.
+"""SQL queries over objects by S3's SelectObjectContent.
 
 for piece in lake.selects.run("logs", "2026/01.csv", "SELECT s.level FROM S3Object s", {"CSV": {}}, {"JSON": {}}):
     sys.stdout.buffer.write(piece)
@@ -22,12 +22,12 @@ from .errors import s3_document, s3_error_of, s3_failure_of
 __all__ = ["ObjectEntry", "SelectClient", "SelectResult", "SelectStats", "Words"]
 
 Words = Mapping[str, "str | bool | Words"]
-"""Elements by name, as SDKs have them: `{"CSV": {"FileHeaderInfo": "USE"}, "CompressionType": "GZIP"}`."""
+"""XML elements by name, as SDKs spell them: `{"CSV": {"FileHeaderInfo": "USE"}, "CompressionType": "GZIP"}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectStats:
-    """What a query took, in bytes."""
+    """Bytes scanned, processed and returned by a query."""
 
     scanned: int = 0
     processed: int = 0
@@ -35,18 +35,18 @@ class SelectStats:
 
 
 class SelectResult:
-    """The records of a query, to be read once. Whoever stops before their end closes it: that ends the query."""
+    """The records of a query, readable once. Close it to end the query early."""
 
     def __init__(self, connection: ServerConnection, path: str, query: Mapping[str, str], body: bytes) -> None:
         self.counts = SelectStats()
-        """What the query took; known when all records were read."""
+        """Statistics of the query, complete after the last record."""
         self._pieces = self._read(connection, path, query, body)
 
     def __iter__(self) -> Iterator[bytes]:
         return self._pieces
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection, which ends the query."""
         self._pieces.close()
 
     def _read(
@@ -63,19 +63,19 @@ class SelectResult:
                     case "End":
                         is_ended = True
         if not is_ended:
-            raise Incomplete("the answer was cut off before its end")
+            raise Incomplete("the response ended before the End message")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectEntry:
-    """An object, as listings have it."""
+    """An object of a listing."""
 
     key: str
     size: int
 
 
 class SelectClient:
-    """Selects over the wire."""
+    """Client of S3 Select."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
@@ -91,35 +91,35 @@ class SelectClient:
         scan_range: tuple[int | None, int | None] | None = None,
         version: str | None = None,
     ) -> SelectResult:
-        """Ask; nothing is sent before the first piece is read.
+        """Run a query. The request is sent when the first piece is read.
 
-        `source` says how the object is to be read and `target` how the records are to be written. While it is read,
-        raises SelectError for what is wrong with the query or the object, NoSuchBucket, NoSuchKey, AccessDenied,
-        Unavailable, and Incomplete for an answer that was cut off.
+        `source` is the InputSerialization and `target` the OutputSerialization. Reading raises SelectError for errors
+        of the query or the object, NoSuchBucket, NoSuchKey, AccessDenied, Unavailable, and Incomplete for a truncated
+        response.
         """
-        asked = _asked(expression, source, target)
+        request = _request(expression, source, target)
         if scan_range is not None:
             bounds = zip(("Start", "End"), scan_range, strict=True)
-            asked["ScanRange"] = {name: str(bound) for name, bound in bounds if bound is not None}
+            request["ScanRange"] = {name: str(bound) for name, bound in bounds if bound is not None}
         query = {"select": "", "select-type": "2"} | ({} if version is None else {"versionId": version})
-        return SelectResult(self._connection, _path(bucket, key), query, _body(asked))
+        return SelectResult(self._connection, _path(bucket, key), query, _body(request))
 
     def run_prefix(self, bucket: str, prefix: str, expression: str, source: Words, target: Words) -> SelectResult:
-        """Ask of all objects whose keys begin with that, as one; they are of one format and have the same columns.
+        """Run a query over all objects with a prefix, which need the same format and columns.
 
-        An extension of S3 that other servers do not have. Raises as `run`, of any of the objects.
+        A Lakebed extension of S3. Raises as `run`, for any of the objects.
         """
         query = {"select": "", "select-type": "2", "prefix": prefix}
-        return SelectResult(self._connection, _path(bucket), query, _body(_asked(expression, source, target)))
+        return SelectResult(self._connection, _path(bucket), query, _body(_request(expression, source, target)))
 
     def objects(self, bucket: str, prefix: str = "") -> Iterator[ObjectEntry]:
-        """The objects of a bucket whose keys begin with that, in their order. Raises NoSuchBucket, AccessDenied."""
+        """List the objects with a prefix, in key order. Raises NoSuchBucket, AccessDenied."""
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
         while True:
             with self._connection.stream("GET", _path(bucket), query=query) as pieces:
                 root = s3_document(b"".join(pieces))
             if root is None:
-                raise Unavailable("the answer is no listing: see that the endpoint is a Lakebed server")
+                raise Unavailable("unexpected response to a listing; check that the endpoint is a Lakebed server")
             for found in root.iterfind("Contents"):
                 yield ObjectEntry(unquote(found.findtext("Key") or ""), int(found.findtext("Size") or 0))
             token = root.findtext("NextContinuationToken")
@@ -128,7 +128,7 @@ class SelectClient:
             query["continuation-token"] = token
 
 
-def _asked(expression: str, source: Words, target: Words) -> dict[str, str | bool | Words]:
+def _request(expression: str, source: Words, target: Words) -> dict[str, str | bool | Words]:
     return {
         "Expression": expression,
         "ExpressionType": "SQL",
@@ -137,8 +137,8 @@ def _asked(expression: str, source: Words, target: Words) -> dict[str, str | boo
     }
 
 
-def _body(asked: Words) -> bytes:
-    return f"<SelectObjectContentRequest>{_elements(asked)}</SelectObjectContentRequest>".encode()
+def _body(request: Words) -> bytes:
+    return f"<SelectObjectContentRequest>{_elements(request)}</SelectObjectContentRequest>".encode()
 
 
 _UNSAFE: Final = re.compile("[&<>\r\n\t]")
@@ -152,7 +152,7 @@ def _elements(words: Words) -> str:
         elif isinstance(value, bool):
             content = "true" if value else "false"
         else:
-            # Line ends as references: readers of XML change bare ones.
+            # As character references: XML parsers normalize literal line ends.
             content = _UNSAFE.sub(lambda found: f"&#{ord(found[0])};", value)
         pieces.append(f"<{name}>{content}</{name}>")
     return "".join(pieces)
@@ -163,10 +163,10 @@ def _path(bucket: str, key: str = "") -> str:
 
 
 def _failure(status: int, body: bytes, asked: str) -> LakebedError:
-    told = s3_error_of(body)
-    if status == 400 and told is not None:
-        code, words = told
-        return SelectError(words, code=code)
+    error = s3_error_of(body)
+    if status == 400 and error is not None:
+        code, message = error
+        return SelectError(message, code=code)
     return s3_failure_of(status, body, asked)
 
 
@@ -176,17 +176,17 @@ def _messages(decoder: EventStreamDecoder, pieces: Iterator[bytes]) -> Iterator[
             yield from decoder.feed(piece)
         decoder.finish()
     except (InvalidInput, IntegrityMismatch) as error:
-        raise Unavailable(f"the answer is damaged. {error}") from error
+        raise Unavailable(f"corrupted response. {error}") from error
 
 
 def _event_of(message: EventStreamMessage) -> str:
-    """What a message is. Raises what it tells of, if it is an error."""
+    """The event type of a message. Raises the error of an error message."""
     if message.headers.get(":message-type") != "error":
         return message.headers.get(":event-type", "")
-    code, words = message.headers.get(":error-code", ""), message.headers.get(":error-message", "")
+    code, text = message.headers.get(":error-code", ""), message.headers.get(":error-message", "")
     if code in ("Busy", "SlowDown", "InternalError"):
-        raise Unavailable(f"{words} code={code}")
-    raise SelectError(words, code=code)
+        raise Unavailable(f"{text} code={code}")
+    raise SelectError(text, code=code)
 
 
 def _counts(payload: bytes) -> SelectStats:

@@ -1,4 +1,4 @@
-"""Tables: which there are, how they are, and what their policies would have done to them."""
+"""Tables: listings, health, maintenance plans, and pending files of auto-ingest."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TableHealth(table_health.TableHealth, frozen=True, kw_only=True, rename="k
 
 
 class SkippedPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Why a policy leads to nothing, as things are."""
+    """A policy that leads to no task now, with the reason."""
 
     policy: PolicyOrigin
     job: JobKind | None = None
@@ -48,30 +48,30 @@ class SkippedPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class SubmittedTask(msgspec.Struct, frozen=True):
-    """An order in the queue."""
+    """An open task of a table."""
 
     id: int
-    """Of the task."""
+    """The task's id."""
     spec: TaskSpec = msgspec.field(name="order")
 
 
 class MaintenancePlan(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What the policies of a table come to now. Nothing of it was done."""
+    """The tasks that the policies of a table require."""
 
     planned: list[TaskSpec]
-    """What would be asked for that nobody has asked for."""
+    """Tasks that would be submitted."""
     revised: list[SubmittedTask] = []
-    """Orders that wait, as they would be changed."""
+    """Waiting tasks that would be revised, as revised."""
     withdrawn: list[SubmittedTask] = []
-    """Orders that wait, and that would be taken back."""
+    """Waiting tasks that would be withdrawn."""
     skipped: list[SkippedPolicy] = msgspec.field(name="quiet", default_factory=list)
 
 
 class SubmittedPlan(MaintenancePlan, frozen=True, kw_only=True, rename="kebab"):
-    """A plan that was carried out."""
+    """A plan that was submitted."""
 
     tasks: list[SubmittedTask]
-    """All that is open for the table now, whoever asked for it."""
+    """All open tasks of the table."""
 
 
 class _Buckets(msgspec.Struct, rename="kebab"):
@@ -109,23 +109,23 @@ class _Healths(msgspec.Struct, rename="kebab"):
 
 
 class Tables:
-    """The catalog's tables, over the wire."""
+    """Client of the catalog and of table maintenance."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def warehouses(self) -> Iterator[str]:
-        """The table buckets that the caller may see."""
+        """The table buckets visible to the caller."""
         for page in self._connection.pages(_Buckets, f"{_CATALOG}/buckets", parameter=CATALOG_PAGE):
             yield from (bucket.table_bucket for bucket in page.table_buckets)
 
     def location(self, warehouse: str) -> str:
-        """Where the files of a warehouse are: a directory of a bucket, or all of it. Raises NoSuchCatalog."""
+        """Location of a warehouse: a bucket or a directory of one. Raises NoSuchCatalog."""
         found = self._connection.read(_Config, "GET", f"{_CATALOG}/config", query={"warehouse": warehouse})
         return found.defaults.warehouse_location
 
     def namespaces(self, warehouse: str, parent: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
-        """The namespaces directly in a warehouse, or in another namespace."""
+        """The child namespaces of a warehouse or namespace."""
         where = _CATALOG + path(warehouse, "namespaces")
         query = {"parent": joined(parent)} if parent else {}
         for page in self._connection.pages(_Namespaces, where, query, parameter=CATALOG_PAGE):
@@ -138,13 +138,13 @@ class Tables:
             yield from (TableRef(warehouse, one.namespace, one.name) for one in page.identifiers)
 
     def health(self, table: TableRef) -> TableHealth:
-        """How a table is, its files counted one by one. Raises NoSuchTable."""
+        """Health of a table, measured by its manifests. Raises NoSuchTable."""
         return self._connection.read(TableHealth, "GET", _path(table, "health"))
 
     def healths(self, warehouse: str | None = None, namespace: Sequence[str] = ()) -> Iterator[TableHealth]:
-        """How the tables are that the caller may look at, by their summaries.
+        """Health of all visible tables, measured by snapshot summaries.
 
-        Of a namespace of a warehouse, of a whole one, or of all.
+        Of one namespace, one warehouse, or all warehouses.
         """
         for name in self.warehouses() if warehouse is None else (warehouse,):
             query = {"warehouse": name} | ({"namespace": joined(namespace)} if namespace else {})
@@ -152,11 +152,11 @@ class Tables:
                 yield from page.tables
 
     def plan(self, table: TableRef) -> MaintenancePlan:
-        """What the policies of a table would have done to it now, and why. Nothing is done."""
+        """Preview the tasks that the policies of a table require. Submits nothing."""
         return self._connection.read(MaintenancePlan, "GET", _path(table, "plan"))
 
     def submit_plan(self, table: TableRef) -> SubmittedPlan:
-        """Plan a table at once, and put the tasks into the queue."""
+        """Plan a table and submit its tasks."""
         return self._connection.read(SubmittedPlan, "POST", _path(table, "plan"), repeatable=True)
 
 
@@ -165,17 +165,17 @@ def _path(table: TableRef, word: str) -> str:
 
 
 class PendingFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that arrived."""
+    """A file to be added to a table by auto-ingest."""
 
     event: int
-    """The number of the event that told of it."""
+    """Number of the event of the file."""
     deployment: str | None = None
-    """The deployment that the event is of; None from servers of earlier versions."""
+    """Deployment of the event; None from servers of earlier versions."""
     source: str
     """`<bucket>/<key>`."""
     version: str = ""
     etag: str = ""
-    """What it was then."""
+    """ETag at the time of the event."""
     bytes: int = 0
     format: str = ""
 
@@ -185,20 +185,20 @@ class _PendingPage(msgspec.Struct, frozen=True):
 
 
 class PendingFiles:
-    """The arrivals of a server."""
+    """Pending files of auto-ingest."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self, table: TableRef, *, after: int = 0, limit: int = 100) -> Sequence[PendingFile]:
-        """What is to be added to a table, in the order of its events."""
+        """List the pending files of a table in the order of events."""
         document = {**_document_of(table), "after": after, "limit": limit}
         return self._connection.read(
             _PendingPage, "POST", f"{_ARRIVALS}/list", document=document, repeatable=True
         ).arrivals
 
     def take(self, table: TableRef, events: Sequence[int]) -> None:
-        """Forget files that were added, or never will be."""
+        """Acknowledge files that were added, or cannot be."""
         document = {**_document_of(table), "events": [*events]}
         self._connection.call("POST", f"{_ARRIVALS}/take", document=document, repeatable=True)
 

@@ -1,7 +1,7 @@
-"""Tasks: what Spark is to do, who does it, and what became of it.
+"""Maintenance tasks: submitted by clients, leased and completed by workers.
 
-A worker's round: `lease`, then `heartbeat` from time to time while it works, then `complete` or `fail`. Fenced, from
-any of the last three, means that the task is somebody else's by now: stop, and leave the rest to them.
+A worker calls `lease`, then `heartbeat` regularly while it works, then `complete` or `fail`. Fenced from any of the
+last three means that the lease is lost and another worker may run the task: stop working on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.net.http import HttpResponse
 from .connection import ServerConnection
 
 MAX_WAIT_SECONDS: Final = 30.0
-"""The longest that a server lets a call wait for news."""
+"""The longest long-poll that a server supports."""
 
 _BASE: Final = "/lakebed/v1/tasks"
 
@@ -29,17 +29,17 @@ Document = dict[str, Any]
 
 
 class TaskState(StrEnum):
-    """Where a task is in its life."""
+    """The state of a task."""
 
     READY = "ready"
     CLAIMED = "claimed"
     DONE = "done"
     DEAD = "dead"
-    """Given up after its last attempt; `redrive` gives it all of them again."""
+    """Failed in its last attempt; `redrive` resets the attempts."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A task as the server tells of it."""
+    """A task of the queue."""
 
     id: int
     kind: JobKind
@@ -48,30 +48,30 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     attempts: int
     max_attempts: int
     due_ms: int
-    """A ready task's start; when a claimed one is given up."""
+    """Start time of a ready task; end of the lease of a leased one."""
     worker: str | None = None
     created_ms: int
     changed_ms: int
     report: Document | None = None
-    """What a done task came to."""
+    """The job's report."""
     failure: str | None = None
-    """What the last failed attempt said."""
+    """Failure of the last attempt."""
     progress: Document | None = None
-    """What its worker said of it last."""
+    """Progress of the last heartbeat."""
 
 
 class LeasedTask(Task, frozen=True, kw_only=True, rename="kebab"):
-    """A task that is this worker's until its time is over."""
+    """A task leased to this worker."""
 
     token: int
 
 
 class TaskSubmission(msgspec.Struct, frozen=True):
-    """A task that was asked for."""
+    """A submitted task."""
 
     task: Task
     is_new: bool
-    """False if the same work was waiting or under way already."""
+    """False if an open task for the same job and table existed already."""
 
 
 class _TaskPage(msgspec.Struct, rename="kebab"):
@@ -79,7 +79,7 @@ class _TaskPage(msgspec.Struct, rename="kebab"):
     next_page_token: str | None = None
 
 
-class _Claims(msgspec.Struct):
+class _Leases(msgspec.Struct):
     tasks: list[LeasedTask]
 
 
@@ -92,31 +92,31 @@ class _Held(msgspec.Struct):
 
 
 class Tasks:
-    """The task queue, over the wire."""
+    """The task API."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self, *, state: TaskState | None = None, kind: JobKind | None = None) -> Iterator[Task]:
-        """All tasks that fit, oldest first; a page at a time."""
+        """The matching tasks, oldest first."""
         query = {name: str(value) for name, value in (("state", state), ("kind", kind)) if value is not None}
         for page in self._connection.pages(_TaskPage, _BASE, query):
             yield from page.tasks
 
     def get(self, task_id: int) -> Task:
-        """One task. Raises NotFound."""
+        """Get a task. Raises NotFound."""
         return self._connection.read(Task, "GET", _path(task_id))
 
     def submit(self, spec: TaskSpec) -> TaskSubmission:
-        """Ask for work on a table. The same work that is waiting or under way is given back instead of more of it."""
-        # For the same reason a lost answer does not matter.
+        """Submit a task. Returns the open task of the same job and table instead, if there is one."""
+        # Which makes it safe to repeat after a lost response.
         reply = self._connection.call("POST", _BASE, document=spec, repeatable=True)
         return TaskSubmission(self._connection.decode(reply, Task), reply.status == 201)
 
     def redrive(self, task_id: int) -> Task:
-        """Give a dead task all its attempts again.
+        """Reset the attempts of a dead task.
 
-        Raises NotFound if it is not dead, AlreadyExists if the same was asked for anew since.
+        Raises NotFound if it is not dead, AlreadyExists if the same work was submitted since.
         """
         return self._connection.read(Task, "POST", _path(task_id, "redrive"))
 
@@ -129,7 +129,7 @@ class Tasks:
         limit: int = 1,
         wait_seconds: float = 0.0,
     ) -> Sequence[LeasedTask]:
-        """Take up to `limit` due tasks, each for `lease_seconds`; none if nothing was due within `wait_seconds`."""
+        """Lease up to `limit` due tasks for `lease_seconds`; empty if none is due within `wait_seconds`."""
         document = {
             "worker": worker,
             "kinds": [str(kind) for kind in kinds],
@@ -137,39 +137,39 @@ class Tasks:
             "limit": limit,
             "wait-seconds": min(wait_seconds, MAX_WAIT_SECONDS),
         }
-        # Not repeated when an answer is lost: what it has claimed falls due again when the lease is over.
-        leased = self._connection.read(_Claims, "POST", f"{_BASE}/claim", document=document, wait_seconds=wait_seconds)
+        # Not repeated after a lost response: its tasks become due again when their leases expire.
+        leased = self._connection.read(_Leases, "POST", f"{_BASE}/claim", document=document, wait_seconds=wait_seconds)
         return leased.tasks
 
     def heartbeat(
         self, leased: LeasedTask, *, lease_seconds: float, progress: Mapping[str, object] | None = None
     ) -> TaskSpec | None:
-        """Keep a task for `lease_seconds` from now on. Raises Fenced if it is somebody else's by now, or has ended.
+        """Extend a lease to `lease_seconds` from now. Raises Fenced if the lease is lost or the task has ended.
 
-        The order as its table is called now; None if the table is gone, and another may have its name.
+        Returns the spec with the table's current name; None for a dropped table, whose name another may have.
         """
         document: Document = {"token": leased.token, "lease-seconds": lease_seconds}
         if progress is not None:
             document["progress"] = progress
-        return self._connection.decode(self._hold(leased, "heartbeat", document), _Held).spec
+        return self._connection.decode(self._call(leased, "heartbeat", document), _Held).spec
 
     def complete(self, leased: LeasedTask, report: Mapping[str, object] | msgspec.Struct) -> None:
-        """End a task with what it came to. Raises Fenced."""
+        """Complete a task with its report. Raises Fenced."""
         document: Document = {"token": leased.token, "report": report}
-        self._hold(leased, "complete", document)
+        self._call(leased, "complete", document)
 
     def fail(self, leased: LeasedTask, reason: str, *, retry: bool = True) -> TaskState:
-        """Give a task back, with why it failed: to be tried again later, or for good. Raises Fenced."""
+        """Fail a task with a reason, for a retry or for good. Raises Fenced."""
         document: Document = {"token": leased.token, "reason": reason, "retry": retry}
-        return self._connection.decode(self._hold(leased, "fail", document), _State).state
+        return self._connection.decode(self._call(leased, "fail", document), _State).state
 
-    def _hold(self, leased: LeasedTask, word: str, document: Document) -> HttpResponse:
-        """Speak for a task that was claimed. The server takes the same words twice for the same."""
+    def _call(self, leased: LeasedTask, word: str, document: Document) -> HttpResponse:
+        """Send a request of the lease holder. The server accepts repetitions."""
         try:
             return self._connection.call("POST", _path(leased.id, word), document=document, repeatable=True)
         except NotFound as error:
-            # It was taken back, or ended so long ago that it is forgotten.
-            raise Fenced(f"the task is no longer there. id={leased.id}") from error
+            # The task was leased to another worker, or ended so long ago that it was removed.
+            raise Fenced(f"task not found. id={leased.id}") from error
 
 
 def _path(task_id: int, *words: str) -> str:

@@ -1,4 +1,4 @@
-"""Keys and signatures that the catalog handed out for tables' files, and what was done with them."""
+"""Trace of access delegation: vended credentials and signatures, and the requests made with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DELEGATIONS = "/lakebed/v1/delegations"
 
 
 class Delegation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Keys, or a signature, that were handed out. Holds none of them."""
+    """Vended credentials or a signature. Contains no secret."""
 
     id: str
     """The access key id."""
@@ -23,7 +23,7 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     user_id: str
     arn: str
     obtained_with: str
-    """The lasting key or the client id that the caller had come with."""
+    """The access key or client id that the caller had authenticated with."""
     request_id: str
     remote: str
     catalog: str
@@ -43,7 +43,7 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class ObjectAccess(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Requests of one kind for one object with one key, added up; and for whom that key had been made."""
+    """Requests of one operation on one object with the same credentials, summed up."""
 
     bucket: str
     key: str
@@ -56,13 +56,13 @@ class ObjectAccess(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     last_ms: int
     last_request_id: str
     delegation: str
-    """The id of the key."""
+    """The access key id."""
     principal: str
     table_id: str
     request_id: str
-    """Of the request that had obtained the key."""
+    """The request that obtained the credentials."""
     issue_recorded: bool = True
-    """False where a crash took the record of the key, or it is not written yet: what follows is not known then."""
+    """False if the record of the credentials was lost or is not written yet: the fields below are unknown then."""
     kind: str = ""
     catalog: str = ""
     namespace: list[str] = []
@@ -80,7 +80,7 @@ class _AccessPage(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class AccessTrace:
-    """The trail, over the wire."""
+    """The trace API."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
@@ -88,25 +88,25 @@ class AccessTrace:
     def delegations(
         self, *, principal: str = "", request_id: str = "", catalog: str = "", table: TableRef | None = None
     ) -> Iterator[Delegation]:
-        """What was handed out, newest first."""
-        asked = {"principal": principal, "request-id": request_id, "catalog": catalog}
+        """Vended credentials and signatures, newest first."""
+        filters = {"principal": principal, "request-id": request_id, "catalog": catalog}
         if table is not None:
-            asked |= {"catalog": table.warehouse, "namespace": joined(table.namespace), "table": table.table}
-        query = {name: value for name, value in asked.items() if value}
+            filters |= {"catalog": table.warehouse, "namespace": joined(table.namespace), "table": table.table}
+        query = {name: value for name, value in filters.items() if value}
         for page in self._connection.pages(_DelegationPage, _DELEGATIONS, query):
             yield from page.delegations
 
     def delegation(self, access_key_id: str) -> Delegation:
-        """To whom a key was handed out. Raises NotFound."""
+        """Get the record of an access key. Raises NotFound."""
         return self._connection.read(Delegation, "GET", _DELEGATIONS + path(access_key_id))
 
     def accesses(self, access_key_id: str) -> Iterator[ObjectAccess]:
-        """What was done with a key, by bucket and object."""
+        """Requests made with an access key, by bucket and object."""
         for page in self._connection.pages(_AccessPage, f"{_DELEGATIONS}{path(access_key_id)}/accesses"):
             yield from page.accesses
 
     def object(self, bucket: str, key: str) -> Iterator[ObjectAccess]:
-        """What was done to an object, with whichever key."""
+        """Requests for an object made with delegated access."""
         query = {"bucket": bucket, "key": key}
         for page in self._connection.pages(_AccessPage, "/lakebed/v1/object-accesses", query):
             yield from page.accesses

@@ -91,7 +91,7 @@ def test_problems_that_were_found_show_in_the_exit_status(lakebed: Lakebed, jobs
         (("compact-table", "--option", "strategy=heap"), "strategy expects one of binpack, sort, zorder. found='heap'"),
         (("compact-table",), "the job needs a table; add --table"),
         (("compact-table", "--table", "a.t"), "which table bucket? give --warehouse"),
-        (("compact-table", "--table", "t", "--warehouse", "wh"), "a table is a warehouse and namespace.table"),
+        (("compact-table", "--table", "t", "--warehouse", "wh"), "expected a warehouse and NAMESPACE.TABLE"),
     ],
 )
 def test_mistake_is_told_before_spark_is_started(

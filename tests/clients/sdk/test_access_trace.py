@@ -274,7 +274,7 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
     [
         (("object", "not-an-address"), "s3://BUCKET/KEY"),
         (("key", "LKBTNOBODY"), "no keys of that id"),
-        (("list", "--table", "ns.t"), "a warehouse and namespace.table"),
+        (("list", "--table", "ns.t"), "a warehouse and NAMESPACE.TABLE"),
     ],
 )
 def test_mistakes_are_told_in_one_line(traced: Traced, words: tuple[str, ...], said: str) -> None:
