@@ -16,7 +16,7 @@ def test_a_table_is_named_as_people_write_it() -> None:
     ("warehouse", "name"), [("", "ns.t"), ("lake", "t"), ("lake", ""), ("lake", "ns."), ("lake", ".t")]
 )
 def test_what_names_no_table_is_refused(warehouse: str, name: str) -> None:
-    with pytest.raises(InvalidName, match=r"namespace\.table"):
+    with pytest.raises(InvalidName, match=r"NAMESPACE\.TABLE"):
         TableRef.parse(warehouse, name)
 
 

@@ -166,7 +166,7 @@ def test_a_connection_that_breaks_is_told() -> None:
 
 
 def test_a_damaged_answer_is_told() -> None:
-    with pytest.raises(Unavailable, match="damaged"):
+    with pytest.raises(Unavailable, match="corrupted"):
         run(Answer(200, WHOLE[:70] + b"\0" + WHOLE[71:]))
 
 

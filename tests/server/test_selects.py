@@ -9,9 +9,9 @@ from typing import Final
 
 _QUERIES: Final = """
 import sys
-from lakebed.server.selects import leave_out_arrays
-leave_out_arrays()
-leave_out_arrays()
+from lakebed.server.selects import block_numpy
+block_numpy()
+block_numpy()
 
 import io, pyarrow as pa
 from pyarrow import parquet

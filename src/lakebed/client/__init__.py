@@ -66,7 +66,7 @@ class LakebedClient:
         s3_endpoint: str | None = None,
         timeout_seconds: float = 60.0,
     ) -> None:
-        """Opens no connection yet. `find_access` completes the arguments from the environment. Raises InvalidSetting."""
+        """Opens no connection yet. `find_access` completes arguments from the environment. Raises InvalidSetting."""
         self.access = access or find_access(
             endpoint,
             access_key_id=access_key_id,

@@ -1,4 +1,4 @@
-"""Selects, as the settings bound them; and the folder for what does not fit into their memory."""
+"""Composition of S3 Select: limits from the settings, and the spill folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPILL_FOLDER: Final = "spill"
 
 
 def wire_selects(settings: Settings, object_context: ObjectContext) -> SelectService:
-    """Selects on an object store."""
+    """The select service on an object store."""
     limits = settings.select
     folder = _spill_folder(settings)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -37,27 +37,26 @@ def wire_selects(settings: Settings, object_context: ObjectContext) -> SelectSer
     )
 
 
-_LEFT_OUT: Final = ("numpy", "pandas")
+_BLOCKED_MODULES: Final = ("numpy", "pandas")
 
 
-def leave_out_arrays() -> None:
-    """Keep numpy and pandas out of this process, from now on.
+def block_numpy() -> None:
+    """Block the import of numpy and pandas in this process.
 
-    Arrow loads them where they are installed, in case that values are of their kinds. None are here, and they take
-    10 and 40 MiB.
+    PyArrow imports them if they are installed, for conversions that the server does not use. They take 10 and 40 MiB.
     """
-    if not any(isinstance(finder, _NoArrays) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _NoArrays())
+    if not any(isinstance(finder, _ImportBlocker) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _ImportBlocker())
 
 
-class _NoArrays(MetaPathFinder):
+class _ImportBlocker(MetaPathFinder):
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname in _LEFT_OUT:
-            raise ModuleNotFoundError(f"{fullname} is not for servers", name=fullname)
+        if fullname in _BLOCKED_MODULES:
+            raise ModuleNotFoundError(f"{fullname} is blocked in server processes", name=fullname)
 
 
 def clear_spill(settings: Settings) -> None:
-    """Remove what selects of a server that did not end in order have left. Before any worker runs."""
+    """Remove spill files of an earlier server that crashed. Runs before any worker process."""
     shutil.rmtree(_spill_folder(settings), ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The part of the tree that is about selects."""
+"""Settings of S3 Select."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .kinds import BYTES, SECONDS, Within
 
 @dataclass(frozen=True, slots=True)
 class SelectSettings:
-    """SQL over objects. The limits are those of each worker process."""
+    """Limits of S3 Select, per worker process."""
 
     concurrent: Annotated[int, Within(1)] = 4
-    """Selects that run at a time; who asks for one more is told to slow down."""
+    """Maximum number of concurrent queries; further ones get SlowDown."""
 
     memory: Annotated[int, BYTES, Within(16 * MIB)] = 128 * MIB
-    """Of one select. What sorting and grouping hold beyond it goes to the data folder, but of encrypted objects, for
-    which the select ends."""
+    """Memory limit of one query. Sorts and groups beyond it spill to the data folder, except over encrypted objects,
+    where the query fails."""
 
     timeout: Annotated[float, SECONDS, Within(1, 86_400)] = 300.0
-    """How long one may run."""
+    """Time limit of one query."""
 
     threads: Annotated[int, Within(0)] = 0
-    """Of one select; 0 for one a processor."""
+    """Threads of one query; 0 means one per processor."""

@@ -19,7 +19,7 @@ from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
 
 from ..composition import WorkerParts, compose
 from ..http.connections import WorkerConnections
-from ..selects import leave_out_arrays
+from ..selects import block_numpy
 from .child import Child, ChildContext, cancel_tasks, run_child
 
 log = logging.getLogger("lakebed.server")
@@ -33,7 +33,7 @@ _FIRST_WORKER: Final = 0
 
 def serve(context: ChildContext) -> int:
     """Run a worker until the supervisor stops it; returns the exit status."""
-    leave_out_arrays()
+    block_numpy()
     return run_child(context, _serve)
 
 

@@ -11,7 +11,7 @@ from lakebed.meta.tasks import TaskState
 
 
 def task_document(seen: TaskView) -> dict[str, Any]:
-    """A task, with the fields that it has."""
+    """A task, with the fields that are set."""
     task = seen.task
     document: dict[str, Any] = {
         "id": task.id,
@@ -37,5 +37,5 @@ def task_document(seen: TaskView) -> dict[str, Any]:
 
 
 def lease_document(seen: TaskView) -> dict[str, Any]:
-    """The same for the worker that holds it, with the token of its lease."""
+    """A task for its lease holder, with the fencing token."""
     return task_document(seen) | {"token": seen.task.token}

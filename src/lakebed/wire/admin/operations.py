@@ -1,4 +1,4 @@
-"""All operations of the administration API, in one table, and where they are served."""
+"""The routes of the admin API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASE = "/lakebed"
 
 
 def admin_mount() -> Mount[AdminServices]:
-    """The routes behind `/lakebed/v1/`."""
+    """The routes below `/lakebed/v1/`."""
     routes: list[Route[AdminServices]] = [
         *tasks.ROUTES,
         *task_leases.ROUTES,

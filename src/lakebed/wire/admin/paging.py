@@ -38,7 +38,7 @@ class CursorPages(Generic[P]):
             return CursorPage(None, limit)
         of, after = self._tokens.decode(token)
         if of != asked:
-            raise InvalidInput("the page token is of another list; begin again without one", argument="page-token")
+            raise InvalidInput("page token belongs to a different listing", argument="page-token")
         return CursorPage(after, limit)
 
     def token(self, asked: str, last: P) -> str:

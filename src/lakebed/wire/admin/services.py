@@ -1,4 +1,4 @@
-"""What the handlers of the administration API call."""
+"""Services called by the handlers of the admin API."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lakebed.streams.admin.failover import Failover
 
 @dataclass(frozen=True, slots=True)
 class AdminServices:
-    """Use cases of operators and workers."""
+    """Services for operators and workers."""
 
     region: str
     keys: IdempotencyKeys
     maintenance: TableMaintenance
     tasks: TaskService
     queue: TaskQueue
-    """Only to wait for work: whatever is done with tasks passes `tasks`."""
+    """Only for waiting: all operations on tasks go through `tasks`."""
     events: EventLog
     audit: EventLog
     trail: DelegationAudit

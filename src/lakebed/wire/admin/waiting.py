@@ -9,23 +9,23 @@ from typing import Final
 from lakebed.wire.http.message import Request
 
 _SLICE_SECONDS: Final = 0.5
-"""How long it takes at most to notice that the server ends, or that the client closed the connection."""
+"""The longest time until a shutdown or a disconnected client is noticed."""
 
 
 async def poll_until(
     request: Request,
     seconds: float,
-    look: Callable[[], Awaitable[bool]],
+    check: Callable[[], Awaitable[bool]],
     wait_for_event: Callable[[float], Awaitable[bool]],
 ) -> None:
-    """Look at once, and again whenever there may be news, until something is found or the time is over.
+    """Call `check` at once and after each event, until it returns True or the time is over.
 
-    Also ends when the server stops, and when the client disconnects: it would never get what is found for it.
+    Also ends when the server stops or the client disconnects: the response would be lost.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    if await look():
+    if await check():
         return
     while (left := end - loop.time()) > 0 and request.may_wait():
-        if await wait_for_event(min(left, _SLICE_SECONDS)) and request.may_wait() and await look():
+        if await wait_for_event(min(left, _SLICE_SECONDS)) and request.may_wait() and await check():
             return

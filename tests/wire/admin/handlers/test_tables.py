@@ -129,8 +129,8 @@ async def test_what_is_not_there_is_named(admin: Admin, word: str) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "expected"),
     [
-        ("", 400, "warehouse says whose tables"),
-        ("namespace=ns", 400, "warehouse says whose tables"),
+        ("", 400, "warehouse is required"),
+        ("namespace=ns", 400, "warehouse is required"),
         ("warehouse=none", 404, "none"),
         ("warehouse=lake&namespace=none", 404, "none"),
         ("warehouse=lake&namespace=a%2Fb", 400, "slash"),

@@ -1,4 +1,4 @@
-"""Keys and signatures that were handed out for tables' files, and what was done with them."""
+"""Trace of access delegation: vended credentials and signatures, and the requests made with them."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _access_pages = paging.CursorPages("object accesses", AccessGroup)
 
 
 async def list_delegations(services: AdminServices, request: JsonRequest) -> Response:
-    """What was handed out, newest first."""
+    """List delegations, newest first."""
     http = request.http
     check_parameters(http, (*_FILTERS, *paging.PARAMETERS))
-    asked = " ".join(f"{name}={http.query[name]}" for name in _FILTERS if name in http.query)
-    page = _pages.read(http, asked)
+    filters = " ".join(f"{name}={http.query[name]}" for name in _FILTERS if name in http.query)
+    page = _pages.read(http, filters)
     found = await services.trail.list_delegations(
         request.caller, _filter(http), before=_NEWEST if page.after is None else page.after, limit=page.limit + 1
     )
     shown = found[: page.limit]
     document: dict[str, object] = {"delegations": [delegation_document(one) for one in shown]}
     if len(found) > len(shown):
-        document["next-page-token"] = _pages.token(asked, shown[-1].seq)
+        document["next-page-token"] = _pages.token(filters, shown[-1].seq)
     return ok(document)
 
 
 async def get_delegation(services: AdminServices, request: JsonRequest) -> Response:
-    """To whom a key was handed out."""
+    """Get the delegation of an access key."""
     check_parameters(request.http, ())
     return ok(delegation_document(await services.trail.get(request.caller, request.names["delegation"])))
 
 
 async def list_delegated_accesses(services: AdminServices, request: JsonRequest) -> Response:
-    """What was done with a key."""
+    """List the requests made with an access key."""
     check_parameters(request.http, paging.PARAMETERS)
     delegation = request.names["delegation"]
     page = _access_pages.read(request.http, delegation)
@@ -56,12 +56,12 @@ async def list_delegated_accesses(services: AdminServices, request: JsonRequest)
 
 
 async def list_object_accesses(services: AdminServices, request: JsonRequest) -> Response:
-    """What was done to an object with keys and signatures that were handed out."""
+    """List the requests made for an object with delegated access."""
     http = request.http
     check_parameters(http, ("bucket", "key", *paging.PARAMETERS))
     bucket, key = http.query.get("bucket", ""), http.query.get("key", "")
     if not bucket:
-        raise InvalidInput("bucket and key say which object is meant", argument="bucket")
+        raise InvalidInput("bucket is required", argument="bucket")
     asked = f"{bucket}/{key}"
     page = _access_pages.read(http, asked)
     found = await services.trail.of_object(request.caller, bucket, key, after=page.after, limit=page.limit + 1)
@@ -69,7 +69,7 @@ async def list_object_accesses(services: AdminServices, request: JsonRequest) ->
 
 
 def delegation_document(delegation: DelegationRecord) -> dict[str, Any]:  # Any: JSON
-    """A delegation: what it is, for whom, and for what. It holds no key."""
+    """A delegation as JSON, without secrets."""
     purpose = delegation.purpose
     document: dict[str, Any] = {
         "id": delegation.id,
@@ -119,7 +119,7 @@ def _access_document(traced: TracedAccess) -> dict[str, Any]:  # Any: JSON
         "principal": access.holder.principal,
         "table-id": access.holder.table_id,
         "request-id": access.holder.obtained_by,
-        # Where it is not, what is known of the key is what its token says: the four above.
+        # Otherwise only the four fields above are known: they are in the token.
         "issue-recorded": delegation is not None,
     }
     if delegation is not None:
@@ -134,13 +134,13 @@ def _access_document(traced: TracedAccess) -> dict[str, Any]:  # Any: JSON
 
 
 def _filter(http: Request) -> DelegationFilter:
-    """Raises InvalidInput for a name without what it is in."""
+    """The filters of a list. Raises InvalidInput for a namespace without a catalog, a table without a namespace."""
     query = http.query
     catalog, namespace, table = query.get("catalog", ""), query.get("namespace", ""), query.get("table", "")
     if namespace and not catalog:
-        raise InvalidInput("a namespace is one of a catalog: name that too", argument="catalog")
+        raise InvalidInput("namespace requires catalog", argument="catalog")
     if table and not namespace:
-        raise InvalidInput("a table is one of a namespace: name that too", argument="namespace")
+        raise InvalidInput("table requires namespace", argument="namespace")
     return DelegationFilter(
         principal=query.get("principal", ""),
         request_id=query.get("request-id", ""),

@@ -1,4 +1,4 @@
-"""Labels: the tags and the owner of whatever has a name; shown, changed, searched for."""
+"""Labels: get, change and find the tags and owners of catalogs, tables, principals and other securables."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Name = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class OwnerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who owns something."""
+    """An owner."""
 
     type: OwnerKind
     name: Name
 
 
 class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a change. What is not named stays; an owner of null is none."""
+    """The body of a change. Absent fields stay unchanged; owner null removes the owner."""
 
     set_tags: dict[str, str] = {}
     remove_tags: list[str] = []
@@ -52,7 +52,7 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
 
     @property
     def change(self) -> LabelChange:
-        """What is asked for."""
+        """The requested change."""
         owner = self.owner
         if owner is msgspec.UNSET:
             return LabelChange(self.set_tags, self.remove_tags, UNSET)
@@ -62,12 +62,12 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
 
 
 async def find_labelled(services: AdminServices, request: JsonRequest) -> Response:
-    """What has certain tags, or a certain owner."""
+    """Find entities by tags, owner, kind and catalog."""
     http = request.http
     check_parameters(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
     tags = [parse_tag_filter(text) for text in all_values(http, "tag")]
     if len(tags) > MAX_FILTERS:
-        raise InvalidInput(f"tag is given too often. found={len(tags)} maximum={MAX_FILTERS}", argument="tag")
+        raise InvalidInput(f"too many tag parameters. found={len(tags)} maximum={MAX_FILTERS}", argument="tag")
     owner = http.query.get("owner")
     query = LabelQuery(
         tags,
@@ -84,7 +84,7 @@ async def find_labelled(services: AdminServices, request: JsonRequest) -> Respon
 
 
 def labels_document(subject: LabelSubject, labels: Labels) -> dict[str, Any]:
-    """Something, by its name, and its labels."""
+    """An entity with its labels, as JSON."""
     document: dict[str, Any] = {"kind": subject.kind}
     if subject.catalog:
         document["catalog"] = subject.catalog
@@ -135,7 +135,7 @@ _PLACES = {
     LabelKind.PRINCIPAL: "/{name}",
     LabelKind.PRINCIPAL_ROLE: "/{name}",
 }
-"""How each kind is named behind its word."""
+"""Path parameters of each kind."""
 
 
 def _routes() -> Iterator[Route[AdminServices]]:

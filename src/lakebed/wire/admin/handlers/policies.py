@@ -1,7 +1,4 @@
-"""Policies, asked about the other way: what one is attached to, what attaching it would change, which tables have none.
-
-Nothing is done by asking.
-"""
+"""Read-only views of policies: attachments of a policy, the effect of attaching it, and tables without policies."""
 
 from __future__ import annotations
 
@@ -28,27 +25,27 @@ _uncovered_pages = paging.CursorPages("tables without policies", str)
 
 
 async def list_targets(services: AdminServices, request: JsonRequest) -> Response:
-    """What a policy is attached to."""
+    """List the attachments of a policy."""
     http, policy = request.http, request.names["policy"]
     check_parameters(http, paging.PARAMETERS)
-    asked = _about(request)
-    page = _target_pages.read(http, asked)
+    filters = _about(request)
+    page = _target_pages.read(http, filters)
     found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after or "", limit=page.limit
     )
     document: dict[str, object] = {"targets": [mapping_document(one) for one in found.targets]}
     if found.truncated:
-        document["next-page-token"] = _target_pages.token(asked, found.targets[-1].key)
+        document["next-page-token"] = _target_pages.token(filters, found.targets[-1].key)
     return ok(document)
 
 
 async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
-    """For which tables and views something would change, from what to what, were a policy attached or detached."""
+    """Preview attaching or detaching a policy: the tables and views that change, before and after."""
     http = request.http
     check_parameters(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
     change, target = choice_parameter(http, "change", AttachmentChange) or AttachmentChange.ATTACH, _target(http)
-    asked = f"{_about(request)} {change} {tuple(target)}"
-    page = _effect_pages.read(http, asked)
+    filters = f"{_about(request)} {change} {tuple(target)}"
+    page = _effect_pages.read(http, filters)
     found = await services.coverage.effect(
         request.caller,
         request.catalog,
@@ -72,20 +69,20 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
         "examined": found.passage.examined,
     }
     if found.passage.truncated:
-        document["next-page-token"] = _effect_pages.token(asked, found.passage.last_id)
+        document["next-page-token"] = _effect_pages.token(filters, found.passage.last_id)
     return ok(document)
 
 
 async def list_uncovered(services: AdminServices, request: JsonRequest) -> Response:
-    """The tables of a warehouse, or of a namespace with all that is in it, for which no policy holds."""
+    """List the tables of a warehouse or namespace to which no policy applies."""
     http = request.http
     check_parameters(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))
     warehouse, kind = http.query.get("warehouse", ""), http.query.get("type", "")
     if not warehouse:
-        raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
+        raise InvalidInput("warehouse is required", argument="warehouse")
     namespace = _namespace(http)
-    asked = f"{warehouse} {namespace} {kind}"
-    page = _uncovered_pages.read(http, asked)
+    filters = f"{warehouse} {namespace} {kind}"
+    page = _uncovered_pages.read(http, filters)
     found = await services.coverage.uncovered(
         request.caller, warehouse, namespace, kind=kind, after=page.after or "", limit=page.limit
     )
@@ -96,7 +93,7 @@ async def list_uncovered(services: AdminServices, request: JsonRequest) -> Respo
         "examined": found.passage.examined,
     }
     if found.passage.truncated:
-        document["next-page-token"] = _uncovered_pages.token(asked, found.passage.last_id)
+        document["next-page-token"] = _uncovered_pages.token(filters, found.passage.last_id)
     return ok(document)
 
 
@@ -110,10 +107,10 @@ def _namespace(http: Request) -> Levels:
 
 
 def _target(http: Request) -> TargetName:
-    """The target of a query, as that of applicable-policies names it. Raises InvalidInput."""
+    """The target in the query, named as in applicable-policies. Raises InvalidInput."""
     namespace, name = _namespace(http), http.query.get("target-name", "")
     if name and not namespace:
-        raise InvalidInput("target-name is of a table or view in a namespace; give that too", argument="namespace")
+        raise InvalidInput("target-name requires namespace", argument="namespace")
     return TargetName.of(namespace, name)
 
 

@@ -1,4 +1,4 @@
-"""Tables, for those who look after them: how they are, what their policies come to, and why those hold."""
+"""Table maintenance: health, plan, policies, and the pending files of auto-ingest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _pages = paging.CursorPages("table health", str)
 
 
 class ArrivalsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of listArrivals: a table has a name of several parts."""
+    """The body of listArrivals."""
 
     warehouse: str
     namespace: tuple[str, ...]
@@ -46,14 +46,14 @@ class TakeArrivalsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 async def list_health(services: AdminServices, request: JsonRequest) -> Response:
-    """How the tables of a warehouse are, or those of a namespace of it, by their summaries."""
+    """List the health of tables in a warehouse or namespace, measured by snapshot summaries."""
     http = request.http
     check_parameters(http, ("warehouse", "namespace", *paging.PARAMETERS))
     warehouse, namespace = http.query.get("warehouse", ""), http.query.get("namespace", "")
     if not warehouse:
-        raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
-    asked = f"{warehouse} {namespace}"
-    page = _pages.read(http, asked)
+        raise InvalidInput("warehouse is required", argument="warehouse")
+    filters = f"{warehouse} {namespace}"
+    page = _pages.read(http, filters)
     found = await services.maintenance.list_health(
         request.caller,
         warehouse,
@@ -63,24 +63,24 @@ async def list_health(services: AdminServices, request: JsonRequest) -> Response
     )
     document: dict[str, object] = {"tables": found.tables}
     if found.truncated:
-        document["next-page-token"] = _pages.token(asked, found.last_id)
+        document["next-page-token"] = _pages.token(filters, found.last_id)
     return ok(document)
 
 
 async def get_health(services: AdminServices, request: JsonRequest) -> Response:
-    """How a table is, by its files."""
+    """Get the health of a table, measured by its manifests."""
     check_parameters(request.http, ())
     return ok(await services.maintenance.health(request.caller, request.catalog, request.table))
 
 
 async def get_plan(services: AdminServices, request: JsonRequest) -> Response:
-    """What the policies of a table come to now. Nothing is done."""
+    """Preview the tasks that the policies of a table require. Submits nothing."""
     check_parameters(request.http, ())
     return ok(_plan(await services.maintenance.plan(request.caller, request.catalog, request.table)))
 
 
 async def submit_plan(services: AdminServices, request: JsonRequest) -> Response:
-    """The same, done: the tasks are in the queue."""
+    """Plan a table and submit its tasks."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     plan, placed = await services.maintenance.plan_now(request.caller, request.catalog, request.table)
@@ -88,7 +88,7 @@ async def submit_plan(services: AdminServices, request: JsonRequest) -> Response
 
 
 async def list_table_policies(services: AdminServices, request: JsonRequest) -> Response:
-    """The policies that hold for a table, and why."""
+    """List the policies that apply to a table, and why."""
     check_parameters(request.http, ())
     found = await services.attachments.applicable(
         request.caller, request.catalog, TargetName(*request.table), action=Action.GET_MAINTENANCE
@@ -97,7 +97,7 @@ async def list_table_policies(services: AdminServices, request: JsonRequest) -> 
 
 
 async def list_arrivals(services: AdminServices, request: JsonRequest) -> Response:
-    """What is to be added to a table, by the numbers of events of this deployment."""
+    """List the pending files of a table by event number."""
     check_parameters(request.http, ())
     asked = await request.document(ArrivalsDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
@@ -108,7 +108,7 @@ async def list_arrivals(services: AdminServices, request: JsonRequest) -> Respon
 
 
 async def take_arrivals(services: AdminServices, request: JsonRequest) -> Response:
-    """Forget what was added."""
+    """Acknowledge pending files."""
     check_parameters(request.http, ())
     asked = await request.document(TakeArrivalsDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)

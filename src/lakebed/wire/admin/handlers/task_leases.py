@@ -1,4 +1,4 @@
-"""Tasks, for the workers that do them: claim, hold, end."""
+"""The worker's side of tasks: lease, heartbeat, complete, fail."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .tasks import task_id
 
 
 class LeaseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a claim."""
+    """The body of claimTasks."""
 
     worker: str
     kinds: list[JobKind] = []
-    """Of all kinds, if none is named."""
+    """All kinds if empty."""
     lease_seconds: float
     limit: int = 1
     wait_seconds: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0.0
@@ -41,18 +41,18 @@ class HeartbeatDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab
     token: int
     lease_seconds: float
     progress: msgspec.Raw = msgspec.Raw()
-    """Empty if nothing is said of it."""
+    """Empty if absent."""
 
 
 class CompletionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of an end that is a success."""
+    """The body of completeTask."""
 
     token: int
     report: msgspec.Raw
 
 
 class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of an end that is none."""
+    """The body of failTask."""
 
     token: int
     reason: str
@@ -60,7 +60,7 @@ class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
 
 
 async def lease_tasks(services: AdminServices, request: JsonRequest) -> Response:
-    """Take due tasks; none if there is none in time."""
+    """Lease due tasks; an empty list if none is due in time."""
     check_parameters(request.http, ())
     asked = await request.document(LeaseDocument)
     kinds = [kind.value for kind in asked.kinds] or KINDS
@@ -81,7 +81,7 @@ async def lease_tasks(services: AdminServices, request: JsonRequest) -> Response
 
 
 async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Response:
-    """Hold a task longer; the order, as its table is called now, or null if that is gone."""
+    """Extend a lease; the spec with the table's current name, or null for a dropped table."""
     check_parameters(request.http, ())
     asked = await request.document(HeartbeatDocument)
     progress = _object(asked.progress, "progress") if bytes(asked.progress) else None
@@ -92,7 +92,7 @@ async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Respo
 
 
 async def complete_task(services: AdminServices, request: JsonRequest) -> Response:
-    """End a task with what it came to."""
+    """Complete a task with its report."""
     check_parameters(request.http, ())
     asked = await request.document(CompletionDocument)
     report = _object(asked.report, "report")
@@ -101,7 +101,7 @@ async def complete_task(services: AdminServices, request: JsonRequest) -> Respon
 
 
 async def fail_task(services: AdminServices, request: JsonRequest) -> Response:
-    """Give a task back, to be tried again or for good."""
+    """Fail a task, for a retry or for good."""
     check_parameters(request.http, ())
     asked = await request.document(FailureDocument)
     state = await services.tasks.fail(request.caller, task_id(request), asked.token, asked.reason, retry=asked.retry)
@@ -109,10 +109,10 @@ async def fail_task(services: AdminServices, request: JsonRequest) -> Response:
 
 
 def _object(raw: msgspec.Raw, name: str) -> bytes:
-    """A JSON object as it was sent: it is kept so. Raises InvalidInput for anything else."""
+    """A JSON object, stored as sent. Raises InvalidInput for other values."""
     document = bytes(raw)
     if not document.startswith(b"{"):
-        raise InvalidInput(f"{name} is an object", argument=name)
+        raise InvalidInput(f"{name} must be an object", argument=name)
     return document
 
 

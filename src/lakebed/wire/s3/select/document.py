@@ -1,7 +1,7 @@
-"""The document that asks for a select: read with its white space kept, and checked part by part.
+"""Parses the SelectObjectContent request document, with white space preserved.
 
-Checked in the order that clients of S3 know: the expression's length and type, the input, the scan range, the output.
-What the values mean together, and the expression itself, is for the service to judge.
+Validated in the order of S3: length and type of the expression, input, scan range, output. Combinations of options and
+the expression itself are validated by the select service.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ..xml import MalformedDocument, XmlElement, parse_document
 __all__ = ["read_select"]
 
 _ROOTS: Final = ("SelectObjectContentRequest", "SelectRequest")
-"""As SDKs write it, and as S3's prose and other servers do."""
+"""The element name of SDKs, and that of S3's documentation and other servers."""
 
 _PARTS: Final = (
     "Expression",
@@ -53,7 +53,7 @@ Format = TypeVar("Format")
 
 
 def read_select(body: bytes) -> SelectRequest:
-    """What is asked for. Raises SelectError, MalformedDocument."""
+    """Parse a request. Raises SelectError, MalformedDocument."""
     if not body.strip():
         raise failure(SelectCode.EMPTY_REQUEST_BODY, "Request body cannot be empty.")
     root = parse_document(_with_carriage_returns(body), *_ROOTS).only(*_PARTS)
@@ -85,12 +85,11 @@ def read_select(body: bytes) -> SelectRequest:
 
 
 def _with_carriage_returns(body: bytes) -> bytes:
-    """The document with the carriage returns of its values written so that reading keeps them.
+    """Escape carriage returns in values, so that the XML parser keeps them.
 
-    XML takes a line's end for a bare newline, however it was written; but where a delimiter is CR LF, SDKs write just
-    that between its tags.
+    XML parsers normalize line ends to a newline, but SDKs send a CR LF delimiter literally.
     """
-    if b"\r" not in body or b"<![CDATA[" in body:  # where a reference would stand for itself
+    if b"\r" not in body or b"<![CDATA[" in body:  # references are literal in CDATA
         return body
     pieces = body.split(b"<")
     for index, following in enumerate(pieces[1:]):
@@ -174,7 +173,7 @@ def _json_output(element: XmlElement) -> JsonOutput:
 
 
 def _plain(kind: Callable[[], Format]) -> Callable[[XmlElement], Format]:
-    """A format that has nothing to be said of it."""
+    """A format without options."""
 
     def read(element: XmlElement) -> Format:
         element.only()
@@ -199,7 +198,7 @@ _OUTPUTS: Final[Mapping[str, Callable[[XmlElement], Output]]] = {
 
 
 def _text(parent: XmlElement, name: str, usual: str) -> str:
-    """As it stands: a delimiter is often nothing but white space."""
+    """The text with its white space: delimiters often consist of white space alone."""
     found = parent.optional_text(name)
     return usual if found is None else found
 

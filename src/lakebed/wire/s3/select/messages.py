@@ -1,4 +1,4 @@
-"""The messages that answer a select, each framed for the wire."""
+"""Event stream messages of a SelectObjectContent response."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakebed.select.model import QueryStats
 __all__ = ["CONTINUATION", "END", "MAX_MESSAGE_BYTES", "MAX_RECORDS_BYTES", "error", "progress", "records", "stats"]
 
 MAX_MESSAGE_BYTES: Final = 128 * 1024 - 256
-"""Of a whole message. The buffer of a decoder that is in wide use (of the AWS SDK for Java) holds 128 KiB."""
+"""Maximum message size. The decoder of the AWS SDK for Java has a buffer of 128 KiB."""
 
-_MAX_WORDS_BYTES: Final = 4096
-"""Of an error's text: it may quote what a client sent, and a header has an end."""
+_MAX_ERROR_BYTES: Final = 4096
+"""Maximum size of an error text, which may quote the request: header values are limited."""
 
 
 def _event(name: str, content_type: str | None = None) -> bytes:
@@ -29,36 +29,36 @@ _PROGRESS: Final = _event("Progress", "text/xml")
 _STATS: Final = _event("Stats", "text/xml")
 
 MAX_RECORDS_BYTES: Final = MAX_MESSAGE_BYTES - OVERHEAD_BYTES - len(_RECORDS)
-"""Of records in one message. A record may begin in one and end in another."""
+"""Maximum size of the records in a message. Records may span messages."""
 
 CONTINUATION: Final = frame(_event("Cont"))
-"""Nothing to say yet; keeps the connection, and finds out whether somebody still listens."""
+"""Keep-alive without data. Sending it also detects a disconnected client."""
 
 END: Final = frame(_event("End"))
-"""All was said: without it the result is not complete."""
+"""End of a complete response."""
 
 
 def records(piece: bytes) -> Iterator[bytes]:
-    """Records, in as many messages as they take."""
+    """Records messages for a piece of data."""
     view = memoryview(piece)
     for start in range(0, len(piece), MAX_RECORDS_BYTES):
         yield frame(_RECORDS, view[start : start + MAX_RECORDS_BYTES])
 
 
 def progress(counts: QueryStats) -> bytes:
-    """How far the query is."""
+    """A Progress message."""
     return frame(_PROGRESS, _document("Progress", counts))
 
 
 def stats(counts: QueryStats) -> bytes:
-    """How much the query took."""
+    """A Stats message."""
     return frame(_STATS, _document("Stats", counts))
 
 
 def error(code: str, message: str) -> bytes:
-    """The query failed under way. Nothing follows it."""
-    words = message.encode("utf-8", "replace")[:_MAX_WORDS_BYTES].decode("utf-8", "ignore")
-    return frame(encode_headers([(":message-type", "error"), (":error-code", code), (":error-message", words)]))
+    """An error message, which ends the response."""
+    text = message.encode("utf-8", "replace")[:_MAX_ERROR_BYTES].decode("utf-8", "ignore")
+    return frame(encode_headers([(":message-type", "error"), (":error-code", code), (":error-message", text)]))
 
 
 def _document(root: str, counts: QueryStats) -> bytes:

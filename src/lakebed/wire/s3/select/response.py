@@ -1,8 +1,7 @@
-"""A running query as the messages that answer it.
+"""The response body of a running query.
 
-Whoever reads the answer drives the query: nothing is asked of it while the client does not take what it was given.
-While the query has nothing to give, a message goes out from time to time: it keeps the connection, and a client that
-has gone away is noticed by it, which ends the query.
+Reading the response drives the query, so a slow client slows the query down. While the query has no records, keep-alive
+messages are sent: they keep the connection open, and detect a disconnected client, which ends the query.
 """
 
 from __future__ import annotations
@@ -26,31 +25,30 @@ __all__ = ["CANCELLED", "DONE", "PULSE_SECONDS", "EndedCallback", "SelectRespons
 log = logging.getLogger("lakebed.s3.select")
 
 PULSE_SECONDS: Final = 1.0
-"""How long the client hears nothing at first, and how often it is told of progress if it asked for that."""
+"""Initial interval of keep-alive messages, and interval of Progress messages if requested."""
 
 _BEATS: Final = 60
 
 DONE: Final = "done"
 CANCELLED: Final = "cancelled"
-"""How a query ends that does not fail; else by the code of its failure."""
+"""Outcome of a query without a failure; otherwise the outcome is the error code."""
 
 EndedCallback = Callable[[str, QueryStats], None]
-"""Told how a query ended, and what it took."""
+"""Called with the outcome of a query and its statistics."""
 
 
 def pause_seconds(beats: int, pulse: float = PULSE_SECONDS) -> float:
-    """How long to wait for records after so many messages without any.
+    """The wait for records after this many keep-alive messages.
 
-    Longer and longer: a client in wide use (minio-py) goes one call deeper for each of them, and must not run out of
-    stack in a query of a day.
+    It grows, because minio-py recurses once per message and would exceed its stack in a query that runs for hours.
     """
     return float(pulse * 2 ** (beats // _BEATS))
 
 
 def render_failure(error: Exception) -> RenderedError:
-    """The wire form of what a query ended with. What it did not expect tells nothing of itself."""
+    """The wire form of a query's failure. Unexpected errors reveal no details."""
     if isinstance(error, Unavailable):
-        # S3 has a word of its own for a query that takes too long or too much: clients wait and ask again.
+        # S3 has its own code for queries that exceed limits; clients retry after it.
         return RenderedError(
             503, SelectCode.BUSY, "The service is unavailable. Try again later.", [("Retry-After", "1")]
         )
@@ -58,7 +56,7 @@ def render_failure(error: Exception) -> RenderedError:
 
 
 class SelectResponse:
-    """The bytes of an answer. Has to be closed, whether or not it was read: that ends the query."""
+    """The response body. Must be closed, read or not: that ends the query."""
 
     def __init__(
         self, running: RunningQuery, clock: Clock, *, progress: bool, ended: EndedCallback, pulse: float = PULSE_SECONDS
@@ -66,7 +64,7 @@ class SelectResponse:
         self._running = running
         self._pieces = aiter(running)
         self._clock = clock
-        self._tells_progress = progress
+        self._sends_progress = progress
         self._ended = ended
         self._pulse = pulse
         self._next: asyncio.Task[bytes | None] | None = None
@@ -75,9 +73,9 @@ class SelectResponse:
         self._is_closed = False
 
     async def begin(self) -> None:
-        """Wait for the first records, but not for long: what is wrong with the query often shows at once.
+        """Wait briefly for the first records, because many errors show at once.
 
-        Raises what the query raises by then; the answer is closed after that.
+        Raises the query's error; the response is closed then.
         """
         self._next = self._fetch()
         try:
@@ -97,13 +95,13 @@ class SelectResponse:
         return await anext(self._messages)
 
     async def aclose(self) -> None:
-        """End the query, and tell how it ended. Idempotent."""
+        """End the query and report its outcome. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
         try:
             await self._messages.aclose()
-            await self._forget_next()
+            await self._cancel_next()
             if isinstance(self._pieces, AsyncGenerator):
                 await self._pieces.aclose()
         finally:
@@ -112,32 +110,32 @@ class SelectResponse:
             finally:
                 self._ended(self._outcome, self._running.counts)
 
-    async def _forget_next(self) -> None:
+    async def _cancel_next(self) -> None:
         pending = self._next
         if pending is None:
             return
         pending.cancel()
         await asyncio.wait({pending})
         if not pending.cancelled():
-            pending.exception()  # looked at, so that nobody complains of an error that came too late
+            pending.exception()  # retrieved, so that asyncio does not log a late error
 
     def _fetch(self) -> asyncio.Task[bytes | None]:
-        # As a task, because waiting for it has an end while it goes on.
+        # A task, because the wait for it may time out while it runs.
         return asyncio.ensure_future(self._piece())
 
     async def _piece(self) -> bytes | None:
         return await anext(self._pieces, None)
 
     async def _make(self) -> AsyncGenerator[bytes, None]:
-        told_at, beats, last = self._clock.monotonic(), 0, b""
+        reported_at, beats, last = self._clock.monotonic(), 0, b""
         try:
             while True:
                 pending = self._next = self._next or self._fetch()
                 await asyncio.wait({pending}, timeout=pause_seconds(beats, self._pulse))
                 if not pending.done():
                     beats += 1
-                    told_at = self._clock.monotonic()
-                    yield messages.progress(self._running.counts) if self._tells_progress else messages.CONTINUATION
+                    reported_at = self._clock.monotonic()
+                    yield messages.progress(self._running.counts) if self._sends_progress else messages.CONTINUATION
                     continue
                 self._next, beats = None, 0
                 piece = pending.result()
@@ -147,22 +145,22 @@ class SelectResponse:
                 for message in before:
                     yield message
                 if self._running.is_over:
-                    # What is left to say goes out with it: to a small answer it is a third of the work to send it.
+                    # The closing messages go out with the records: for a small response a send is a third of the work.
                     break
                 yield last
                 last = b""
-                if self._tells_progress and self._clock.monotonic() - told_at >= self._pulse:
-                    told_at = self._clock.monotonic()
+                if self._sends_progress and self._clock.monotonic() - reported_at >= self._pulse:
+                    reported_at = self._clock.monotonic()
                     yield messages.progress(self._running.counts)
         except Exception as error:
             rendered = render_failure(error)
             self._outcome = rendered.code
             if rendered.status >= 500 and rendered.status != 501:
-                log.warning("a select failed", exc_info=error)
+                log.warning("select query failed", exc_info=error)
             yield messages.error(rendered.code, rendered.message)
             return
         self._outcome = DONE
         counts = self._running.counts
-        # A query that is over before the first beat has made progress too.
-        progress = messages.progress(counts) if self._tells_progress else b""
+        # A query that ends before the first keep-alive reports progress too.
+        progress = messages.progress(counts) if self._sends_progress else b""
         yield last + progress + messages.stats(counts) + messages.END
