@@ -18,7 +18,6 @@ from lakebed.catalog.external.bridges.polling import BridgePolling
 from lakebed.catalog.external.bridges.service import VAULT_PURPOSE, Bridges
 from lakebed.catalog.external.bridges.sync import TableSync
 from lakebed.catalog.external.bridges.sync_requests import SyncOnRequest
-from lakebed.catalog.external.bridges.sync_state import SyncStates
 from lakebed.catalog.external.remote.client import RemoteCatalogs
 from lakebed.catalog.locations.claims import LocationClaims
 from lakebed.catalog.tables.files import TableFiles
@@ -53,8 +52,7 @@ def wire_extensions(
     pointers = PointerMoves(object_context.meta, entries, registration)
     examination = TableDiagnostics(object_context, entries, files)
     bridges = Bridges(object_context, authorizer, entries, Vault(master, VAULT_PURPOSE), remotes)
-    states = SyncStates(object_context, bridges)
-    table_sync = TableSync(object_context, entries, files, registration, bridges, states, remotes)
+    table_sync = TableSync(object_context, entries, files, registration, bridges, remotes)
     tables = TableExtensions(
         refs=BranchesAndTags(entries, commits),
         pointers=pointers,
@@ -64,6 +62,6 @@ def wire_extensions(
         recovery=Recovery(object_context, examination, claims),
         surveys=CatalogInventories(object_context, authorizer, catalogs),
         bridges=bridges,
-        syncing=SyncOnRequest(object_context.meta, entries, files, pointers, bridges, states, table_sync),
+        syncing=SyncOnRequest(object_context.meta, entries, files, pointers, bridges, table_sync),
     )
-    return Extensions(tables, BridgePolling(object_context, entries, states, table_sync))
+    return Extensions(tables, BridgePolling(object_context, entries, table_sync))

@@ -149,12 +149,8 @@ async def _update_properties(services: IcebergServices, request: JsonRequest, ca
 # -- tables and views -----------------------------------------------------------------------------------------------
 
 
-def _table(request: JsonRequest, catalog: FederatedCatalog) -> FederatedEntry:
-    return FederatedEntry(catalog, request.table, EntryKind.TABLE)
-
-
-def _view(request: JsonRequest, catalog: FederatedCatalog) -> FederatedEntry:
-    return FederatedEntry(catalog, request.view, EntryKind.VIEW)
+def _entry(request: JsonRequest, catalog: FederatedCatalog, kind: EntryKind) -> FederatedEntry:
+    return FederatedEntry(catalog, request.table if kind is EntryKind.TABLE else request.view, kind)
 
 
 def _list(kind: EntryKind) -> FederatedHandler[IcebergServices]:
@@ -176,25 +172,21 @@ def _rename(kind: EntryKind) -> FederatedHandler[IcebergServices]:
     return handle
 
 
-async def _table_exists(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    await services.federation.entries.check_exists(request.caller, _table(request, catalog))
-    return no_content()
+def _exists(kind: EntryKind) -> FederatedHandler[IcebergServices]:
+    async def handle(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
+        await services.federation.entries.check_exists(request.caller, _entry(request, catalog, kind))
+        return no_content()
+
+    return handle
 
 
-async def _view_exists(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    await services.federation.entries.check_exists(request.caller, _view(request, catalog))
-    return no_content()
+def _drop(kind: EntryKind) -> FederatedHandler[IcebergServices]:
+    async def handle(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
+        purge = kind is EntryKind.TABLE and request.flag("purgeRequested")
+        await services.federation.entries.drop(request.mutation, _entry(request, catalog, kind), purge=purge)
+        return no_content()
 
-
-async def _drop_table(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    purge = request.flag("purgeRequested")
-    await services.federation.entries.drop(request.mutation, _table(request, catalog), purge=purge)
-    return no_content()
-
-
-async def _drop_view(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    await services.federation.entries.drop(request.mutation, _view(request, catalog))
-    return no_content()
+    return handle
 
 
 # -- tables -------------------------------------------------------------------------------------------------------
@@ -227,12 +219,12 @@ async def _create_table(services: IcebergServices, request: JsonRequest, catalog
 
 
 async def _load_table(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    table, options = _table(request, catalog), _options(services, request, catalog)
+    table, options = _entry(request, catalog, EntryKind.TABLE), _options(services, request, catalog)
     return _table_response(await services.federation.tables.load(request.caller, table, options))
 
 
 async def _update_table(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    table = _table(request, catalog)
+    table = _entry(request, catalog, EntryKind.TABLE)
     return _table_response(await services.federation.tables.commit(request.mutation, table, request.body))
 
 
@@ -253,7 +245,9 @@ async def _load_credentials(services: IcebergServices, request: JsonRequest, cat
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
     if not allowed_delegation(services.access_delegation, catalog.entity).vends:
         return ok({"storage-credentials": []}, [_NO_STORE])
-    credentials = await services.federation.tables.credentials(request.caller, _table(request, catalog), query)
+    credentials = await services.federation.tables.credentials(
+        request.caller, _entry(request, catalog, EntryKind.TABLE), query
+    )
     return ok({"storage-credentials": credentials}, [_NO_STORE])
 
 
@@ -261,7 +255,7 @@ async def _report_metrics(services: IcebergServices, request: JsonRequest, catal
     head = await request.document(ReportHead)
     if head.report_type not in KINDS:
         raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
-    table = _table(request, catalog)
+    table = _entry(request, catalog, EntryKind.TABLE)
     await services.federation.tables.report(request.caller, table, head.report_type, request.body)
     return no_content()
 
@@ -274,11 +268,15 @@ async def _create_view(services: IcebergServices, request: JsonRequest, catalog:
 
 
 async def _load_view(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    return ok(await services.federation.views.load(request.caller, _view(request, catalog)))
+    return ok(await services.federation.views.load(request.caller, _entry(request, catalog, EntryKind.VIEW)))
 
 
 async def _replace_view(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    return ok(await services.federation.views.replace(request.mutation, _view(request, catalog), request.body))
+    return ok(
+        await services.federation.views.replace(
+            request.mutation, _entry(request, catalog, EntryKind.VIEW), request.body
+        )
+    )
 
 
 async def _register_view(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
@@ -296,9 +294,9 @@ FEDERATED_HANDLERS: Final[Mapping[str, FederatedHandler[IcebergServices]]] = {
     "listTables": _list(EntryKind.TABLE),
     "createTable": _create_table,
     "loadTable": _load_table,
-    "tableExists": _table_exists,
+    "tableExists": _exists(EntryKind.TABLE),
     "updateTable": _update_table,
-    "dropTable": _drop_table,
+    "dropTable": _drop(EntryKind.TABLE),
     "renameTable": _rename(EntryKind.TABLE),
     "registerTable": _register_table,
     "commitTransaction": _commit_transaction,
@@ -307,9 +305,9 @@ FEDERATED_HANDLERS: Final[Mapping[str, FederatedHandler[IcebergServices]]] = {
     "listViews": _list(EntryKind.VIEW),
     "createView": _create_view,
     "loadView": _load_view,
-    "viewExists": _view_exists,
+    "viewExists": _exists(EntryKind.VIEW),
     "replaceView": _replace_view,
-    "dropView": _drop_view,
+    "dropView": _drop(EntryKind.VIEW),
     "renameView": _rename(EntryKind.VIEW),
     "registerView": _register_view,
 }

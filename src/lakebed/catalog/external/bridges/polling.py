@@ -20,7 +20,6 @@ from lakebed.objects.model import Caller
 from . import rows
 from .model import Bridge, BridgeConfig, BridgedTable, ExternalTable
 from .sync import TableSync
-from .sync_state import SyncStates
 
 MAX_CONCURRENT: Final = 8
 
@@ -34,12 +33,9 @@ log = logging.getLogger("lakebed.bridges")
 class BridgePolling:
     """Polls external catalogs when they are due."""
 
-    def __init__(
-        self, object_context: ObjectContext, entries: Entries, states: SyncStates, table_sync: TableSync
-    ) -> None:
+    def __init__(self, object_context: ObjectContext, entries: Entries, table_sync: TableSync) -> None:
         self._f = object_context
         self._entries = entries
-        self._states = states
         self._table_sync = table_sync
 
     async def poll_due(self) -> int:
@@ -76,7 +72,7 @@ class BridgePolling:
             _check_reach(found.catalog, bridge.config, external)
             await self._table_sync.sync(Mutation(system), bridged, bridge, external, is_new=False)
         except LakebedError as error:
-            await self._states.fail(system, bridged, bridge, error)
+            await self._table_sync.fail(system, bridged, bridge, error)
         return True
 
     async def _claim(self, bridge: Bridge) -> bool:

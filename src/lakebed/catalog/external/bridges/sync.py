@@ -6,30 +6,45 @@ unchanged.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from lakebed.catalog.commits.service import Committed
 from lakebed.catalog.entries import Entries
+from lakebed.catalog.events import append_catalog_event
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import Entry
 from lakebed.catalog.tables.files import TableFiles
 from lakebed.catalog.tables.registration import TableRegistration
-from lakebed.core.errors import CommitConflict, NotFound
+from lakebed.core.errors import CommitConflict, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
+from lakebed.objects.model import Caller
 
 from ..remote.client import RemoteCatalogs
-from .decision import SyncStep, decide_sync
+from . import rows
+from .decision import SyncStep, decide_sync, next_pause_seconds
 from .metadata_folder import MetadataFolder
-from .model import Bridge, BridgedTable, ExternalCatalogKind, ExternalTable, SyncStatus
+from .model import (
+    Bridge,
+    BridgedTable,
+    BridgeState,
+    ExternalCatalogKind,
+    ExternalTable,
+    SyncMode,
+    SyncStatus,
+    encode_state,
+)
 from .rest_catalog import RestCatalogTable
 from .service import Bridges
-from .sync_state import SyncStates
 
 SYNC_OPERATION: Final = "external-sync"
 """The operation of these commits in the commit log."""
 
 _ATTEMPTS: Final = 5
+_MAX_MESSAGE_CHARS: Final = 1000
 
 
 class ExternalSource(Protocol):
@@ -49,7 +64,7 @@ class SyncResult(NamedTuple):
 
 
 class TableSync:
-    """Syncs tables over their bridges."""
+    """Syncs tables over their bridges, and records the results."""
 
     def __init__(
         self,
@@ -58,7 +73,6 @@ class TableSync:
         files: TableFiles,
         registration: TableRegistration,
         bridges: Bridges,
-        states: SyncStates,
         remotes: RemoteCatalogs,
     ) -> None:
         self._f = object_context
@@ -66,7 +80,6 @@ class TableSync:
         self._files = files
         self._registration = registration
         self._bridges = bridges
-        self._states = states
         self._remotes = remotes
 
     def source(self, bridge: Bridge) -> ExternalSource:
@@ -110,8 +123,8 @@ class TableSync:
 
         async def record(tx: Transaction, entry: Entry) -> None:
             nonlocal recorded
-            state = self._states.synced(entry, status, action=status)
-            recorded = await self._states.write(tx, bridge, state, is_new=is_new)
+            state = self._synced(entry, status, action=status)
+            recorded = await self._write(tx, bridge, state, is_new=is_new)
 
         while True:
             try:
@@ -146,12 +159,84 @@ class TableSync:
         self, bridged: BridgedTable, bridge: Bridge, local: Entry, *, is_new: bool
     ) -> SyncResult:
         """Both are the same: the table counts as synced, whichever commit brought it there."""
-        state = self._states.synced(local, SyncStatus.UNCHANGED, action=bridge.state.action)
+        state = self._synced(local, SyncStatus.UNCHANGED, action=bridge.state.action)
 
         async def work(tx: Transaction) -> Bridge:
-            return await self._states.write(tx, bridge, state, is_new=is_new)
+            return await self._write(tx, bridge, state, is_new=is_new)
 
         recorded = await self._f.meta.transact(work)
         found = await self._entries.find(self._f.meta, bridged.catalog.name, bridged.identifier)
         committed = Committed(found, local, await self._entries.metadata(local))
         return SyncResult(SyncStatus.UNCHANGED, committed, bridged.after(local, recorded))
+
+    # -- states ---------------------------------------------------------------------------------------------------
+
+    def _synced(self, entry: Entry, status: SyncStatus, action: str) -> BridgeState:
+        """The state of a bridge whose table equals the external table."""
+        now_ms = self._f.clock.now_ms()
+        return BridgeState(
+            status=status,
+            checked_ms=now_ms,
+            entry=entry.id,
+            synced_at=entry.metadata_at,
+            synced_token=entry.version_token,
+            synced_ms=now_ms,
+            action=action,
+        )
+
+    async def _write(self, tx: Transaction, bridge: Bridge, state: BridgeState, *, is_new: bool) -> Bridge:
+        """The step of a transaction that records a state; with `is_new`, the bridge itself. Raises CommitConflict."""
+        recorded = replace(bridge, state=state, due_ms=self._next_due_ms(bridge, state))
+        if is_new:
+            await self._bridges.put(tx, recorded)
+        elif not await self._set_state(tx, recorded):
+            raise CommitConflict("the bridge was reconfigured or removed during the sync")
+        return recorded
+
+    async def fail(self, caller: Caller, bridged: BridgedTable, bridge: Bridge, error: LakebedError) -> None:
+        """Record a failure, with an event if the status changed. A bridge reconfigured meanwhile stays unchanged."""
+        f, before = self._f, bridge.state
+        now_ms = f.clock.now_ms()
+        state = msgspec.structs.replace(
+            before,
+            status=sync_status(error),
+            message=str(error)[:_MAX_MESSAGE_CHARS],
+            checked_ms=now_ms,
+            failures=before.failures + 1,
+        )
+
+        async def work(tx: Transaction) -> None:
+            written = await self._set_state(tx, replace(bridge, state=state, due_ms=self._next_due_ms(bridge, state)))
+            if written and state.status is not before.status:
+                await append_catalog_event(
+                    f.outbox,
+                    tx,
+                    "TableBridgeFailed",
+                    caller,
+                    now_ms,
+                    bridged.catalog.name,
+                    bridged.identifier.namespace,
+                    facts={"table": bridged.identifier.name, "status": state.status, "reason": state.message},
+                )
+
+        await f.meta.transact(work)
+
+    async def _set_state(self, tx: Transaction, bridge: Bridge) -> int:
+        key = (bridge.namespace_id, bridge.name, bridge.revision)
+        return await tx.run(rows.SET_STATE, encode_state(bridge.state), bridge.due_ms, *key)
+
+    def _next_due_ms(self, bridge: Bridge, state: BridgeState) -> int | None:
+        if bridge.config.sync_mode is not SyncMode.POLL:
+            return None
+        return self._f.clock.now_ms() + next_pause_seconds(bridge.config.poll_seconds, state.failures) * 1000
+
+
+def sync_status(error: LakebedError) -> SyncStatus:
+    """The status of a sync that failed."""
+    if isinstance(error, CommitConflict):
+        return SyncStatus.CONFLICT
+    if isinstance(error, NotFound):
+        return SyncStatus.MISSING
+    if isinstance(error, (Unavailable, Throttled)):
+        return SyncStatus.UNREACHABLE
+    return SyncStatus.REFUSED

@@ -19,7 +19,6 @@ from ..remote.model import NO_SECRETS, RemoteSecrets
 from .model import Bridge, BridgeConfig, BridgedTable, SyncStatus
 from .service import Bridges
 from .sync import SYNC_OPERATION, SyncResult, TableSync
-from .sync_state import SyncStates
 
 
 class SyncRequest(NamedTuple):
@@ -45,7 +44,6 @@ class SyncOnRequest:
         files: TableFiles,
         pointers: PointerMoves,
         bridges: Bridges,
-        states: SyncStates,
         table_sync: TableSync,
     ) -> None:
         self._meta = meta
@@ -53,7 +51,6 @@ class SyncOnRequest:
         self._files = files
         self._pointers = pointers
         self._bridges = bridges
-        self._states = states
         self._table_sync = table_sync
 
     async def sync(
@@ -82,7 +79,7 @@ class SyncOnRequest:
             return await self._sync(mutation, bridged, bridge, request)
         except LakebedError as error:
             if bridged.bridge is not None:
-                await self._states.fail(caller, bridged, bridged.bridge, error)
+                await self._table_sync.fail(caller, bridged, bridged.bridge, error)
             raise
 
     async def _sync(

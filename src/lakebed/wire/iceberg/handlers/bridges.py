@@ -41,6 +41,9 @@ _PolicyMode = Literal["lakebed-authoritative", "rustfs-authoritative"]
 _CredentialMode = Literal["lakebed-table-credentials", "rustfs-table-credentials"]
 """Each has one meaning under two names: clients of RustFS, which has these routes too, send its name."""
 
+_PUBLIC_AUTH_FIELDS: Final = ("access_key_id", "region", "service", "client_id", "token_uri")
+"""Fields of an authentication that are not secret, by the same name in documents and in `RemoteAuth`."""
+
 _Text = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
@@ -106,13 +109,7 @@ class _BridgeFields(StrictDocument, kw_only=True):
             warehouse=self.warehouse,
             folder=self.metadata_folder,
             auth=RemoteAuth(
-                kind=auth.type,
-                access_key_id=auth.access_key_id,
-                region=auth.region,
-                service=auth.service,
-                client_id=auth.client_id,
-                token_uri=auth.token_uri,
-                scopes=tuple(auth.scopes),
+                kind=auth.type, scopes=tuple(auth.scopes), **{name: getattr(auth, name) for name in _PUBLIC_AUTH_FIELDS}
             ),
             properties=self.properties,
         )
@@ -306,11 +303,7 @@ def _bridge_document(bridge: Bridge | None) -> dict[str, Any] | None:
         "metadata-folder": config.folder,
         "auth": {
             "type": auth.kind,
-            "access-key-id": auth.access_key_id,
-            "region": auth.region,
-            "service": auth.service,
-            "client-id": auth.client_id,
-            "token-uri": auth.token_uri,
+            **{name.replace("_", "-"): getattr(auth, name) for name in _PUBLIC_AUTH_FIELDS},
             "has-secrets": bridge.sealed is not None,
         },
         "policy-mode": POLICY_MODE,
