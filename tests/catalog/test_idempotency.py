@@ -38,7 +38,7 @@ async def test_kept_answer_is_found_by_its_request(catalog: CatalogHarness, answ
 
 async def test_key_of_one_request_is_not_good_for_another(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, StoredResponse(204))
-    with pytest.raises(InvalidInput, match="make a new key") as refused:
+    with pytest.raises(InvalidInput, match="send a new key") as refused:
         await catalog.keys.find(OTHER)
     assert refused.value.argument == "Idempotency-Key"
 

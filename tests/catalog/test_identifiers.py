@@ -58,14 +58,14 @@ def test_namespace_has_a_level() -> None:
 
 def test_limit_of_a_name_counts_bytes() -> None:
     assert check_namespace(["é" * 127])
-    with pytest.raises(InvalidName, match="limit=255"):
+    with pytest.raises(InvalidName, match="maximum=255"):
         check_namespace(["é" * 128])
 
 
 def test_limit_of_a_namespace_counts_its_levels_and_what_is_between_them() -> None:
     fits = [LONGEST, LONGEST, LONGEST, "x" * 200, "x" * (MAX_NAMESPACE_BYTES - 3 * (MAX_NAME_BYTES + 1) - 201)]
     assert check_namespace(fits) == tuple(fits)
-    with pytest.raises(InvalidName, match="limit=1024"):
+    with pytest.raises(InvalidName, match="maximum=1024"):
         check_namespace([*fits[:4], fits[4] + "x"])
 
 

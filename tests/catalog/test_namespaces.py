@@ -170,7 +170,7 @@ async def test_bad_changes_of_properties_change_nothing(catalog: CatalogHarness)
             await change(AS_ROOT, "lake", ["ns"], updates={"one more": ""}, removals=[])
         with pytest.raises(ConflictingProperties):
             await change(AS_ROOT, "lake", ["ns"], updates={"1": ""}, removals=["1"])
-        with pytest.raises(InvalidInput, match="twice"):
+        with pytest.raises(InvalidInput, match="repeated"):
             await change(AS_ROOT, "lake", ["ns"], updates={}, removals=["1", "1"])
         with pytest.raises(NoSuchNamespace):
             await change(AS_ROOT, "lake", ["none"], updates={}, removals=[])
@@ -206,7 +206,7 @@ async def test_namespace_that_holds_something_is_not_dropped(catalog: CatalogHar
         await catalog.keep_dropped(60)
         await catalog.drop()
     async with catalog.unchanged():
-        with pytest.raises(NamespaceNotEmpty, match="is not empty: it still holds"):
+        with pytest.raises(NamespaceNotEmpty, match="is not empty: it contains"):
             await catalog.namespaces.drop(AS_ROOT, "lake", ["ns"])
 
 

@@ -35,7 +35,7 @@ HOT = {
     "COMMIT_BY_ID",
     "STAT_FILES",
     "STAT_MANY_FILES",
-    "IDEMPOTENT_ANSWER",
+    "STORED_RESPONSE",
 }
 
 

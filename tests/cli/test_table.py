@@ -94,7 +94,7 @@ def test_drop_is_listed_and_taken_back(admin: Admin, data: Path) -> None:
     assert admin("list-dropped", "lake").document == []
     again = admin("restore", "lake", "ns.t")
     assert again.status == FAILED
-    assert "it is not dropped" in again.err
+    assert "table or view is not dropped" in again.err
 
 
 def test_dropped_table_is_given_up(admin: Admin, data: Path) -> None:

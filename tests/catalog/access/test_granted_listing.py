@@ -39,7 +39,7 @@ async def test_pages_are_those_of_a_naive_list(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch, limit: int, batch: int, scanned: int, step: int
 ) -> None:
     ids = await ids_of(light_catalog)
-    monkeypatch.setattr(rows, "HELD_BATCH", batch)
+    monkeypatch.setattr(rows, "ID_BATCH", batch)
     monkeypatch.setattr(granted_listing, "SCANNED_FOR_EACH", scanned)
     # The statement for few has as many marks as before: what is sought fits into the one for many.
     monkeypatch.setattr(rows, "ENTRIES_AMONG", rows.ENTRIES_AMONG_MANY if batch < 64 else rows.ENTRIES_AMONG)
@@ -71,7 +71,7 @@ async def test_half_of_a_namespace_is_one_pass_over_it(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await ids_of(light_catalog)
-    monkeypatch.setattr(rows, "HELD_BATCH", 2)
+    monkeypatch.setattr(rows, "ID_BATCH", 2)
     caller = holding(*((entry_key(ids[name]), Privilege.TABLE_LIST) for name in NAMES[::2]))
     statements: list[str] = []
     reader = light_catalog.store.meta

@@ -106,7 +106,7 @@ async def test_tables_stay_in_their_catalog_s_locations(catalog: CatalogHarness)
     inner = await catalog.make("inner", "s3://pond/x/y/z", "s3://pond/x")
     check_location(inner, "s3://pond/x/t")
     for around in ("s3://pond/x", "s3://pond/x/y/", "s3://pond/x/y/z"):
-        with pytest.raises(InvalidInput, match="the whole catalog"):
+        with pytest.raises(InvalidInput, match="base location"):
             check_location(inner, around)
     assert default_location(one, EntryKind.VIEW, "id") == "s3://sea/one/views/id"
 
@@ -220,7 +220,7 @@ async def test_catalog_is_changed_at_its_version(catalog: CatalogHarness) -> Non
             await management.update(by, ROOT, "one", version=2, properties={})
         with pytest.raises(NoSuchCatalog):
             await management.update(by, ROOT, "ghost", version=1, properties={})
-        with pytest.raises(InvalidInput, match="stays where it was made"):
+        with pytest.raises(InvalidInput, match="cannot change"):
             await management.update(by, ROOT, "one", version=3, properties={BASE_LOCATION: "s3://sea/two"})
     kept = await management.update(by, ROOT, "one", version=3, properties={BASE_LOCATION: "s3a://sea/one/"})
     assert (kept.properties, kept.base_location, kept.allowed) == ({}, "s3://sea/one/", ("more/",))

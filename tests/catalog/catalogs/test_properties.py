@@ -82,7 +82,7 @@ def test_property_cannot_be_set_and_removed_at_once() -> None:
 
 
 def test_removal_is_named_once() -> None:
-    with pytest.raises(InvalidInput, match="twice"):
+    with pytest.raises(InvalidInput, match="repeated"):
         changed_properties({"a": "1"}, {}, ["a", "a"])
 
 

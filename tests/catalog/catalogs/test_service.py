@@ -188,7 +188,7 @@ async def test_bucket_whose_table_has_its_files_elsewhere_is_not_removed(catalog
     for key in await catalog.keys_in():
         await catalog.store.delete("lake", key)
     async with catalog.unchanged():
-        with pytest.raises(BucketHasTables, match="still has tables or views"):
+        with pytest.raises(BucketHasTables, match="bucket has tables or views"):
             await catalog.store.buckets.delete(ROOT, "lake")
     await catalog.drop()
     await catalog.store.buckets.delete(ROOT, "lake")

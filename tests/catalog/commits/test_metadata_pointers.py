@@ -68,7 +68,7 @@ async def test_file_that_cannot_follow_is_refused(light_catalog: CatalogHarness)
     token = (await light_catalog.entry(name())).version_token
     with pytest.raises(InvalidInput, match="last-column-id"):
         await move(light_catalog, where, token)
-    with pytest.raises(InvalidInput, match="no metadata file"):
+    with pytest.raises(InvalidInput, match="metadata file does not exist"):
         await move(light_catalog, f"{made.entry.location}/metadata/absent.metadata.json", token)
 
 

@@ -138,7 +138,7 @@ async def test_only_files_of_the_table_itself_are_gone_back_to(light_catalog: Ca
     await catalog.store.put("lake", key, document)
     with pytest.raises(InvalidInput, match="another table"):
         await roll_back(catalog, f"s3://lake/{key}")
-    with pytest.raises(InvalidInput, match="no metadata file"):
+    with pytest.raises(InvalidInput, match="metadata file does not exist"):
         await roll_back(catalog, f"{made.entry.location}/metadata/absent.metadata.json")
 
 

@@ -329,7 +329,7 @@ async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: Cat
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.commit(name(), set_properties(a="1"), options=expecting)
-    with pytest.raises(PointerMoved, match="not at the version"):
+    with pytest.raises(PointerMoved, match="not at the expected version"):
         await late.commit(name(), set_properties(b="2"), options=expecting)
     assert (await catalog.entry(name())).generation == 2
     assert len(await catalog.store.stored_blobs()) == 2
@@ -406,8 +406,8 @@ async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: Ca
 async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalog, losers = light_catalog, ConflictBackoff(longest_wait_seconds=3600)
-    monkeypatch.setattr(catalog.commits, "_losers", losers)
+    catalog, backoff = light_catalog, ConflictBackoff(longest_wait_seconds=3600)
+    monkeypatch.setattr(catalog.commits, "_backoff", backoff)
     await catalog.create()
     stale = [{"type": "assert-current-schema-id", "current-schema-id": 9}]
 
@@ -418,7 +418,7 @@ async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
     await lose()  # the first is told at once
     second = asyncio.create_task(lose())
     async with asyncio.timeout(60):
-        while not (losers._waiting or second.done()):
+        while not (backoff._waiting or second.done()):
             await asyncio.sleep(0)
         assert not second.done()
         await catalog.commit(name(), set_properties(a="2"))
@@ -429,7 +429,7 @@ async def test_commit_id_of_another_commit_is_a_conflict(catalog: CatalogHarness
     await catalog.create()
     await catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"))
     async with catalog.unchanged():
-        with pytest.raises(CommitConflict, match="used for another commit"):
+        with pytest.raises(CommitConflict, match="used for a different commit"):
             await catalog.commit(name(), set_properties(a="2"), options=CommitOptions("c1"))
         with pytest.raises(CommitConflict):
             await catalog.commit(

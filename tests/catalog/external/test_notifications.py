@@ -158,8 +158,8 @@ async def test_validation_changes_nothing(sender: Sender) -> None:
     [
         ("s3://sea/source/1.metadata.json", "", "outside"),
         ("s3://elsewhere/1.metadata.json", "", "outside"),
-        ("s3://sea/mirror/files/t/metadata/9.metadata.json", "", "no metadata file"),
-        ("s3://sea/mirror/other/1.metadata.json", "", "not in the table's directory"),
+        ("s3://sea/mirror/files/t/metadata/9.metadata.json", "", "metadata file does not exist"),
+        ("s3://sea/mirror/other/1.metadata.json", "", "outside the table's directory"),
         ("", "9c12d441-03fe-4693-9a96-a0705ddf69c1", "another table"),
     ],
 )

@@ -85,7 +85,7 @@ async def test_table_of_a_nested_namespace(catalog: CatalogHarness) -> None:
     [
         ("table", "^Table already exists: ns.t$"),
         ("view", "^View with same name already exists: ns.t$"),
-        ("dropped table", "until it is restored"),
+        ("dropped table", "in use by a dropped"),
     ],
 )
 async def test_name_is_taken_by_tables_and_views_alike(catalog: CatalogHarness, taken: str, told: str) -> None:
@@ -128,7 +128,7 @@ async def test_refused_table_leaves_nothing(catalog: CatalogHarness) -> None:
             await catalog.creation.create(AS_ROOT, "pond", ("ns",), a_table())
         with pytest.raises(InvalidName):
             await catalog.create("a/b")
-        with pytest.raises(InvalidInput, match="outside the table bucket"):
+        with pytest.raises(InvalidInput, match="outside the catalog's bucket"):
             await catalog.create(location="s3://other/t")
         with pytest.raises(InvalidInput, match="format version"):
             await catalog.create(properties={"format-version": "9"})

@@ -117,7 +117,7 @@ async def test_dropped_table_waits_under_its_name(catalog: CatalogHarness) -> No
             await catalog.drop()
         with pytest.raises(NoSuchTable):
             await catalog.commit(name(), set_properties(a="1"))
-        with pytest.raises(AlreadyExists, match="until it is restored or purged"):
+        with pytest.raises(AlreadyExists, match="restore or purge it first"):
             await catalog.create()
         with pytest.raises(AlreadyExists):
             await catalog.create_view("t")
@@ -154,7 +154,7 @@ async def test_only_what_was_dropped_is_restored(catalog: CatalogHarness) -> Non
     async with catalog.unchanged():
         with pytest.raises(AlreadyExists, match="not dropped"):
             await catalog.dropping.restore(AS_ROOT, "lake", name())
-        with pytest.raises(NoSuchTable, match="its time is over"):
+        with pytest.raises(NoSuchTable, match="its window has ended"):
             await catalog.dropping.restore(AS_ROOT, "lake", name("none"))
         with pytest.raises(NoSuchNamespace):
             await catalog.dropping.restore(AS_ROOT, "lake", name("t", "none"))
@@ -241,7 +241,7 @@ async def test_only_what_was_dropped_is_given_up(catalog: CatalogHarness) -> Non
     await catalog.create()
     async with catalog.unchanged():
         for table in ("t", "none"):
-            with pytest.raises(NoSuchTable, match="nothing of that name was dropped"):
+            with pytest.raises(NoSuchTable, match="no dropped table or view has this name"):
                 await catalog.dropping.purge_now(AS_ROOT, "lake", name(table), files=True)
 
 
@@ -288,7 +288,7 @@ async def test_protected_table_is_not_dropped(catalog: CatalogHarness) -> None:
     assert await catalog.entry(name()) == protected
     async with catalog.unchanged():
         for purge in (True, False):
-            with pytest.raises(TableProtected, match="switch the protection off"):
+            with pytest.raises(TableProtected, match="disable the protection first"):
                 await catalog.drop(purge=purge)
     await catalog.commit(name(), set_properties(a="1"))
     assert (await catalog.entry(name())).protected

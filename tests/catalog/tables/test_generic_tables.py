@@ -210,7 +210,7 @@ async def test_namespace_and_bucket_stay_while_it_is_there(catalog: CatalogHarne
     await create(catalog)
     with pytest.raises(NamespaceNotEmpty):
         await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])
-    with pytest.raises(LakebedError, match="still has tables"):
+    with pytest.raises(LakebedError, match="bucket has tables"):
         await catalog.store.buckets.delete(ROOT, "lake")
     await catalog.drop("g", kind=GENERIC)
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])

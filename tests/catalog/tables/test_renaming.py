@@ -68,7 +68,7 @@ async def test_view_is_renamed_as_a_table_is(catalog: CatalogHarness) -> None:
     [
         ("table", r"^Cannot rename ns\.t to ns\.u\. Table already exists$"),
         ("view", r"^Cannot rename ns\.t to ns\.u\. View already exists$"),
-        ("dropped table", "until it is restored"),
+        ("dropped table", "in use by a dropped"),
     ],
 )
 async def test_taken_name_is_not_given_twice(catalog: CatalogHarness, taken: str, told: str) -> None:

@@ -114,7 +114,7 @@ def test_register_refuses_what_is_taken_and_what_is_not_there(
         catalog.register_table((namespace, "t"), table.metadata_location)
     with pytest.raises(BadRequestError, match="overlaps"):
         catalog.register_table((namespace, "other"), table.metadata_location)
-    with pytest.raises(BadRequestError, match="no metadata file"):
+    with pytest.raises(BadRequestError, match="metadata file does not exist"):
         catalog.register_table((namespace, "other"), f"s3://{lake.warehouse}/nothing/here.metadata.json")
     assert catalog.list_tables(namespace) == [(namespace, "t")]
 

@@ -87,6 +87,6 @@ def test_files_elsewhere_are_not_added(held: Engine, lake: Lake, namespace: str)
     t, place = held.table(namespace), f"s3://{lake.warehouse}/elsewhere/{namespace}"
     held.spark.range(3).write.parquet(place)
     held.sql(f"CREATE TABLE {t} (id BIGINT) USING iceberg")
-    with pytest.raises(Py4JJavaError, match="lies outside the table's directories"):
+    with pytest.raises(Py4JJavaError, match="is outside the table's directories"):
         held.sql(f"CALL {held.catalog}.system.add_files('{t}', '`parquet`.`{place}`')")
     assert held.value(f"SELECT count(*) FROM {t}") == 0

@@ -35,7 +35,7 @@ def test_nested_namespaces_are_made_listed_and_dropped(
     assert trino.sql(f"SHOW TABLES FROM {inner}") == [("t",)]
     assert trino.sql(f"SHOW TABLES FROM {outer}") == []
     assert trino.sql(f"SELECT * FROM {inner}.t") == [(1,)]
-    for schema, why in ((outer, "still holds namespaces"), (inner, "Cannot drop non-empty schema")):
+    for schema, why in ((outer, "contains namespaces"), (inner, "Cannot drop non-empty schema")):
         with pytest.raises(TrinoQueryError, match=why):
             trino.sql(f"DROP SCHEMA {schema}")
     trino.sql(f"DROP TABLE {inner}.t")

@@ -136,7 +136,7 @@ def test_folder_is_not_imported_without_rights_to_it_in_s3(
 ) -> None:
     before = all_keys(s3, lake.warehouse, folder.removeprefix(f"s3://{lake.warehouse}/"))
     table = bench.table(namespace)
-    with pytest.raises(AccessDenied, match="lacks a right to them in S3"):
+    with pytest.raises(AccessDenied, match="lacks an S3 permission on them"):
         bench.do(JobKind.IMPORT, table, {"source": folder, "mode": mode})
     assert not bench.spark.catalog.tableExists(table.sql)
     assert all_keys(s3, lake.warehouse, folder.removeprefix(f"s3://{lake.warehouse}/")) == before

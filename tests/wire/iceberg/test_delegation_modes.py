@@ -215,7 +215,7 @@ async def test_locations_of_clients_are_refused(tmp_path: Path, level: str) -> N
         for move in moves:
             answer = await move
             assert answer.error == (400, "BadRequestException")
-            assert "not chosen by clients" in answer.document["error"]["message"]
+            assert "clients cannot choose" in answer.document["error"]["message"]
         assert (await commit("own", {"action": "set-properties", "updates": {"a": "1"}})).status == 200
 
 

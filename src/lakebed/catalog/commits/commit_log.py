@@ -1,4 +1,4 @@
-"""The log of commits: one record for each move of a pointer, written in the transaction that moved it."""
+"""The commit log: one record per pointer move, written in the same transaction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class CommitRecord(NamedTuple):
-    """What moved a pointer, from where to where. Made of a row as it is: `CommitRecord(*row)`."""
+    """One pointer move. Built from its row: `CommitRecord(*row)`."""
 
     entry: str
     generation: int
@@ -24,5 +24,5 @@ class CommitRecord(NamedTuple):
 
     @property
     def client_id(self) -> str | None:
-        """The id that the client gave the commit; None if it gave none, and the version token stands for it."""
+        """The commit id that the client sent; None without one, when `commit_id` is the version token."""
         return None if self.commit_id == self.version_token else self.commit_id

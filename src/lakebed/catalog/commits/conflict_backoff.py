@@ -1,11 +1,10 @@
-"""Who lost a table to another commit is sent back one at a time.
+"""Paces retries after a commit conflict, so that losing writers do not all reload at once.
 
-Everybody who is told of a conflict reads the table and tries again. If all are told at once, all but one do that in
-vain, and what they do in vain slows down the one. So an answer that tells of a conflict may wait: one is let go at
-once, and one more after each commit that succeeds. Nobody waits longer than a moment, since whoever was let go may
-never come back.
+Every writer that gets a conflict reloads the table and retries. If all retry at once, all but one fail again, and slow
+down the one that succeeds. So the response to a conflict may be delayed: the first is sent at once, and one more after
+each successful commit. The delay is bounded, because a client may never retry.
 
-As turns are, this is of one worker; workers know nothing of each other's losers.
+Like table locks, this is per worker process: workers do not coordinate.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final
 from ..identifiers import Identifier
 
 LONGEST_WAIT_SECONDS: Final = 0.05
-"""Less than clients wait by themselves before they try again."""
+"""Less than clients wait before they retry."""
 
 _MOST_REMEMBERED: Final = 1024
 
@@ -25,54 +24,54 @@ _Table = tuple[str, Identifier]
 
 
 class ConflictBackoff:
-    """The answers that wait, by table."""
+    """Delays responses to commit conflicts, by table."""
 
     def __init__(self, longest_wait_seconds: float = LONGEST_WAIT_SECONDS) -> None:
         self._longest_wait_seconds = longest_wait_seconds
         self._waiting: dict[_Table, deque[asyncio.Future[None]]] = {}
-        self._let_go: dict[_Table, float] = {}
-        """When somebody was last let go, of tables to which nothing was committed since."""
+        self._last_sent: dict[_Table, float] = {}
+        """When the last response was sent, for tables without a commit since."""
 
     async def wait(self, catalog_name: str, identifier: Identifier) -> None:
-        """Return when one who lost this table may be told."""
+        """Return when the next conflict response for this table can be sent."""
         table = (catalog_name, identifier)
         loop = asyncio.get_running_loop()
-        let_go = self._let_go.get(table)
-        if let_go is None or loop.time() - let_go >= self._longest_wait_seconds:
+        last_sent = self._last_sent.get(table)
+        if last_sent is None or loop.time() - last_sent >= self._longest_wait_seconds:
             self._remember(table, loop.time())
             return
-        told: asyncio.Future[None] = loop.create_future()
-        line = self._waiting.setdefault(table, deque())
-        line.append(told)
-        timer = loop.call_later(self._longest_wait_seconds, _tell, told)
+        turn: asyncio.Future[None] = loop.create_future()
+        queue = self._waiting.setdefault(table, deque())
+        queue.append(turn)
+        timer = loop.call_later(self._longest_wait_seconds, _release, turn)
         try:
-            await told
+            await turn
         finally:
             timer.cancel()
-            if told in line:
-                line.remove(told)
-            if not line and self._waiting.get(table) is line:
+            if turn in queue:
+                queue.remove(turn)
+            if not queue and self._waiting.get(table) is queue:
                 del self._waiting[table]
 
     def committed(self, catalog_name: str, identifier: Identifier) -> None:
-        """Let the next one go, or whoever loses next, if nobody waits."""
+        """Release the longest waiting response, or the next one if none waits."""
         table = (catalog_name, identifier)
-        line = self._waiting.get(table)
-        while line:
-            told = line.popleft()
-            if not told.done():
-                _tell(told)
+        queue = self._waiting.get(table)
+        while queue:
+            turn = queue.popleft()
+            if not turn.done():
+                _release(turn)
                 self._remember(table, asyncio.get_running_loop().time())
                 return
-        self._let_go.pop(table, None)
+        self._last_sent.pop(table, None)
 
     def _remember(self, table: _Table, now: float) -> None:
-        self._let_go[table] = now
-        if len(self._let_go) > _MOST_REMEMBERED:
+        self._last_sent[table] = now
+        if len(self._last_sent) > _MOST_REMEMBERED:
             recent = now - self._longest_wait_seconds
-            self._let_go = {one: when for one, when in self._let_go.items() if when > recent}
+            self._last_sent = {one: when for one, when in self._last_sent.items() if when > recent}
 
 
-def _tell(told: asyncio.Future[None]) -> None:
-    if not told.done():
-        told.set_result(None)
+def _release(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)

@@ -1,6 +1,6 @@
-"""Metadata that was read or written lately, by the version of the table: what a version is does not change.
+"""Caches recently read or written metadata by version token, which never changes its content.
 
-Not by the file: one that was registered may be written over once no table has it, and registered again.
+Not by file: a registered file may be overwritten once no table uses it, and registered again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from lakebed.iceberg.metadata.table import TableMetadata
 from .shared_history import BaseFile, DocumentSource, recover_base_file
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""How much of metadata files a worker keeps; what is parsed of them comes on top, some three times as much."""
+"""Size of cached metadata files per worker. Their parsed form takes about three times as much in addition."""
 
 
 _MAX_TABLES: Final = 4096
 
 
 class CachedMetadata:
-    """One file: its JSON, and what was parsed of it."""
+    """One metadata file: its JSON, and its parsed form."""
 
     __slots__ = ("_like", "_origin", "_table", "base_file", "pieces", "referenced", "size", "text")
 
@@ -34,7 +34,7 @@ class CachedMetadata:
         origin: DocumentSource | None = None,
         like: CachedMetadata | None = None,
     ) -> None:
-        """`like` is an earlier version: what it has in the same words is not parsed again."""
+        """`like` is an earlier version: parts with equal text are not parsed again."""
         self._origin = origin
         self._like: TableMetadata | None = None if like is None else like._table
         self.text: TableText | None = None if isinstance(document, bytes) else document
@@ -42,14 +42,14 @@ class CachedMetadata:
         self.base_file = base_file
         """The file whose history the next one can share, if there is one."""
         self.pieces: tuple[bytes, ...] = (document,) if isinstance(document, bytes) else document.pieces
-        """The JSON, to be read one after the other: long ones are not to be joined without need."""
+        """The JSON in pieces: joining long documents costs a copy."""
         self.size = sum(map(len, self.pieces))
         self._table: TableMetadata | None = table
         self.referenced: bytes | None = None
-        """The JSON without the snapshots that no branch or tag names, once somebody asked for it."""
+        """The JSON without unreferenced snapshots, once it was requested."""
 
     def recall(self) -> None:
-        """Find out, of a document that was read, what the next one may share with it and borrow from its file."""
+        """Determine, for a document that was read, which parts the next one can share."""
         origin, self._origin = self._origin, None
         recalled = (
             None if origin is None or self.text is not None else recover_base_file(self.document, self.table, origin)
@@ -64,7 +64,7 @@ class CachedMetadata:
 
     @property
     def table(self) -> TableMetadata:
-        """What it says, if it is a table's. Parsed when first asked for: most loads show the JSON as it is."""
+        """The table metadata. Parsed on first use: most loads return the JSON as it is."""
         if self._table is None:
             self._table = parse_table(self.document, self._like)
             self._like = None
@@ -72,17 +72,17 @@ class CachedMetadata:
 
 
 class MetadataCache:
-    """Metadata by version token, the least recently used leaves first."""
+    """An LRU cache of metadata by version token."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._kept: OrderedDict[str, CachedMetadata] = OrderedDict()
         self._latest: dict[str, str] = {}
-        """By the ids of tables, the version of each that was kept last."""
+        """The last cached version, by table id."""
 
     def get(self, version_token: str) -> CachedMetadata | None:
-        """The metadata of a version, if it is here."""
+        """The metadata of a version, if it is cached."""
         found = self._kept.get(version_token)
         if found is not None:
             self._kept.move_to_end(version_token)
@@ -97,7 +97,7 @@ class MetadataCache:
         origin: DocumentSource | None = None,
         of: str = "",
     ) -> CachedMetadata:
-        """Keep the metadata of a version; `of` is the id of its table, where there may be others of it."""
+        """Cache the metadata of a version; `of` is the table's id, if earlier versions may be cached."""
         before = self._kept.get(self._latest.get(of, "")) if of else None
         kept = CachedMetadata(document, table, base_file, origin, before)
         if of:
@@ -115,7 +115,7 @@ class MetadataCache:
         return kept
 
     def forget(self, version_token: str) -> None:
-        """Let go of a version that nothing will ask for again: others need the room."""
+        """Remove a version that will not be requested again."""
         old = self._kept.pop(version_token, None)
         if old is not None:
             self._bytes -= old.size

@@ -1,4 +1,4 @@
-"""Names and locations of metadata files: numbered by version, as Iceberg's own catalogs number them."""
+"""Names and locations of metadata files: numbered by version, like those of Iceberg's own catalogs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION: Final = re.compile(r"v?(?P<version>\d{1,10})[-.]", re.ASCII)
 
 def metadata_address(metadata: TableMetadata | ViewMetadata, previous_at: str | None) -> FileAddress:
     """The location of the next metadata file of a table or view; `previous_at` is the current one, None at creation."""
-    # Locations that were written by other catalogs may end in a slash.
+    # Locations written by other catalogs may end in a slash.
     folder = metadata.properties.get("write.metadata.path") or f"{metadata.location.rstrip('/')}/metadata"
     address = parse_location(folder)
     version = 0 if previous_at is None else file_version(previous_at) + 1
@@ -26,8 +26,8 @@ def metadata_address(metadata: TableMetadata | ViewMetadata, previous_at: str | 
 def file_version(metadata_at: str) -> int:
     """The version in the name of a metadata file: `00007-….metadata.json` or `v7.metadata.json`; -1 without one.
 
-    The next file has the next version. So a registered table, and one whose first file was version 1, continues its
-    own numbers.
+    The next file has the next version. So a registered table, and one whose first file has version 1, keeps its own
+    numbering.
     """
     found = _VERSION.match(metadata_at.rpartition("/")[2])
     return -1 if found is None else int(found["version"])

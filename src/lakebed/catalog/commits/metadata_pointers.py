@@ -1,4 +1,4 @@
-"""Pointers that clients move themselves: to a metadata file that is there already, from a version that they name."""
+"""Pointer moves by clients: from a stated version to an existing metadata file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .service import Committed
 
 
 class RepeatedMove(NamedTuple):
-    """A move that was made before, and the table as it is now."""
+    """An earlier move with the same commit id, and the table as it is now."""
 
     record: CommitRecord
     committed: Committed
@@ -49,8 +49,8 @@ class PointerMoves:
     ) -> Committed:
         """Make another metadata file of a table the current one.
 
-        Raises NoSuchTable; CommitConflict, before it looks at the file, when the table is not at the version, or does
-        not have the metadata file, that the change expects; InvalidInput when the file cannot follow the present one.
+        Raises NoSuchTable; CommitConflict, before the file is read, if the table is not at the expected version or
+        metadata file; InvalidInput if the file is not a valid successor of the current one.
         """
         found, entry = await self.found(mutation, catalog_name, identifier)
 
@@ -61,7 +61,7 @@ class PointerMoves:
         if repeated is not None:
             return repeated.committed
         if expected_at is not None and not same_file(expected_at, entry.metadata_at):
-            raise CommitConflict(f"the table does not have the metadata file that the change expects: {identifier}")
+            raise CommitConflict(f"table is not at the expected metadata file. table={identifier}")
         return await self._registration.register_table(
             mutation,
             catalog_name,
@@ -74,7 +74,7 @@ class PointerMoves:
         )
 
     async def found(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> tuple[ResolvedName, Entry]:
-        """The table whose pointer is to move. Raises NoSuchTable, AccessDenied."""
+        """The table whose pointer moves. Raises NoSuchTable, AccessDenied."""
         found = await self._entries.get(
             mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
         )
@@ -85,18 +85,18 @@ class PointerMoves:
     async def repeated(
         self, found: ResolvedName, entry: Entry, commit_id: str, is_this: Callable[[CommitRecord], bool]
     ) -> RepeatedMove | None:
-        """The answer to a move that was made before, by its id: the table as it is now. CommitConflict for another."""
+        """The response to an earlier move with this id: the table as it is now. Raises CommitConflict for another."""
         row = await self._meta.row(rows.COMMIT_BY_ID, entry.id, commit_id) if commit_id else None
         if row is None:
             return None
         record = CommitRecord(*row)
         if not is_this(record):
-            raise CommitConflict(f"the commit id was used for another commit. commit-id={commit_id}")
+            raise CommitConflict(f"commit id was used for a different commit. commit-id={commit_id}")
         return RepeatedMove(record, Committed(found, entry, await self._entries.metadata(entry)))
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two locations name the same file: how they begin differs between clients."""
+    """Whether two locations are of the same file: clients use different schemes."""
     return _unschemed(one) == _unschemed(other)
 
 

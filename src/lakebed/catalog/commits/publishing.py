@@ -1,8 +1,8 @@
-"""Moves pointers: the one transaction in which tables and views come into being and change.
+"""Publishes commits: the one transaction in which tables and views are created and changed.
 
-All of it commits or none: the pointers of any number of tables, their metadata files (which are objects as any other),
-the log of commits, the answer under the idempotency key and the events. So there is nothing to recover after a crash,
-and no pointer to a file that is not there.
+It commits entirely or not at all: the pointers of any number of tables, their metadata files (which are ordinary
+objects), the commit log, the response for the idempotency key and the events. So a crash leaves nothing to recover, and
+no pointer to a missing file.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ CREATED: Final = "Created"
 COMMITTED: Final = "Committed"
 
 PublishStep = Callable[[Transaction, Entry], Awaitable[None]]
-"""A further step of the transaction that moves a pointer; what it raises leaves the pointer where it was."""
+"""A further step of the transaction that moves a pointer; if it raises, the pointer stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerUpdate:
-    """Where one pointer is to go."""
+    """One pointer move to publish."""
 
     found: ResolvedName
-    """What was there when the change was prepared: the pointer moves only from there."""
+    """The entry when the change was prepared: the pointer moves only from that state."""
     identifier: Identifier
     kind: EntryKind
     entry_id: str
-    """Of the entry that is there, or of the one that will be."""
+    """The id of the existing or new entry."""
     uuid: str
     format_version: int
     location: str
     properties: Mapping[str, str]
     metadata_at: str
     file: PreparedFile | None = None
-    """The metadata file, unless it is there already."""
+    """The metadata file, unless it exists already."""
     claim: LocationClaim | None
-    """The directories that it takes; None where it keeps those that it has."""
+    """The directories that it claims; None to keep the current ones."""
     event: str = COMMITTED
     operation: str = ""
     commit_id: str = ""
@@ -62,23 +62,25 @@ class PointerUpdate:
     snapshot: int = 0
     facts: Mapping[str, str] | None = None
     observed: Mapping[str, FileStat] = field(default_factory=dict)
-    """The files that were found good when the change was checked: it stands only on these."""
+    """The files that validation read: the commit is valid only if they are unchanged."""
     also: PublishStep | None = None
-    """What else is recorded with the move, if something is."""
+    """A further step of the transaction."""
 
 
 async def check_unused(reader: Reader, entry_id: str) -> None:
-    """Return if an id is free for a new entry. Raises AlreadyExists.
+    """Raise AlreadyExists if the id of a new entry is in use.
 
-    Clients choose the identity of tables that they stage. One that is in use, if only by a purge that is to come, has
-    directories that must not change hands.
+    Clients choose the UUID of tables that they stage. An id in use, even one that only waits for its purge, has
+    directories that must not get another owner.
     """
     if await reader.row(rows.LOCATIONS_OF, entry_id) is not None:
-        raise AlreadyExists(f"another table has this uuid, or had it and is not purged yet. uuid={entry_id}")
+        raise AlreadyExists(
+            f"uuid is in use by another table, or by a dropped table that is not purged yet. uuid={entry_id}"
+        )
 
 
 class Publisher:
-    """Moves pointers."""
+    """Publishes pointer moves."""
 
     def __init__(
         self,
@@ -101,11 +103,10 @@ class Publisher:
         answer: StoredResponse,
         staying: Sequence[Entry] = (),
     ) -> list[Entry]:
-        """Move them all, or none. Raises PointerMoved, AlreadyExists, LocationConflict, NoSuchNamespace.
+        """Move all pointers, or none. Raises PointerMoved, AlreadyExists, LocationTaken, NoSuchNamespace.
 
-        The entries come back in the order of the pointers; `answer` is what the request's key keeps. Those in
-        `staying` must be where they were, as those that move, and files that were observed as they were seen. If
-        nothing was committed, no file is left behind.
+        Returns the entries in the order of the pointers; `answer` is stored for the idempotency key. The entries in
+        `staying` must be unchanged too, as must observed files. If nothing was committed, no file is left behind.
         """
         if not pointers and mutation.key is None:
             return []
@@ -119,9 +120,9 @@ class Publisher:
             entries = [await self._point(tx, pointer, now_ms) for pointer in pointers]
             for entry in staying:
                 if await tx.row(rows.IS_AT_VERSION, entry.id, entry.version_token) is None:
-                    raise PointerMoved(f"the {entry.kind} changed while the commit was prepared: {entry.name}")
+                    raise PointerMoved(f"{entry.kind} changed while the commit was prepared. name={entry.name}")
             for pointer in pointers:
-                # A client of the store may have deleted or replaced them since: then the commit is checked again.
+                # An S3 client may have deleted or replaced them since: then the commit is validated again.
                 await self._files.confirm(tx, pointer.observed)
             for pointer in pointers:
                 if pointer.file is not None:
@@ -147,7 +148,7 @@ class Publisher:
         try:
             entries = await f.meta.transact(work)
         except Exception as error:
-            # After an unknown outcome the files stay: a pointer may name them.
+            # If the outcome is unknown, the files stay: a pointer may refer to them.
             if not getattr(error, "undecided", False):
                 await self._discard(pointers)
             raise
@@ -183,7 +184,7 @@ class Publisher:
                 base.version_token,
             )
             if not moved:
-                raise PointerMoved(f"the {pointer.kind} changed while the commit was prepared: {pointer.identifier}")
+                raise PointerMoved(f"{pointer.kind} changed while the commit was prepared. name={pointer.identifier}")
         if pointer.claim is not None:
             await self._claims.take(tx, pointer.claim)
         await tx.run(
@@ -204,7 +205,7 @@ class Publisher:
         return entry
 
     async def _insert(self, tx: Transaction, pointer: PointerUpdate, token: str, now_ms: int) -> Entry:
-        # As it is inside the transaction: the namespace may have been dropped meanwhile.
+        # Looked up inside the transaction: the namespace may have been dropped since.
         found = await self._entries.find(tx, pointer.found.catalog.name, pointer.identifier)
         if found.entry is not None:
             raise name_taken(found.entry, pointer.identifier, pointer.kind)
@@ -234,5 +235,5 @@ class Publisher:
                 try:
                     await self._files.discard(pointer.file)
                 except LakebedError:
-                    # The sweeper finds it: nothing refers to it.
+                    # The orphan sweep removes it: it is unreferenced.
                     continue

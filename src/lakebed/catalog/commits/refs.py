@@ -1,7 +1,7 @@
-"""Branches and tags, one at a time: each change is a commit as any other.
+"""Branches and tags: each change is an ordinary commit.
 
-A branch or tag that says how long it is kept is there on purpose, so that deleting it takes a word more (`force`).
-Whether it says so is looked at in the very state that the deletion is committed to.
+Deleting a branch or tag with retention settings requires `force`. The settings are checked in the very state that the
+deletion is committed to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .service import CommitOptions, Commits, Committed, read_change
 _ATTEMPTS: Final = 5
 
 Expected = int | None | msgspec.UnsetType
-"""The snapshot that a branch or tag must name before a change: None if it must not be there, unset for any."""
+"""The snapshot that a branch or tag must name before a change: None if it must not exist, unset for any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class TableReferences:
 
     @property
     def protected(self) -> list[str]:
-        """Those that are not deleted without more ado: `main` never, others with `force`."""
+        """Branches and tags with restricted deletion: `main` cannot be deleted, others require `force`."""
         return [name for name, reference in self.refs.items() if name == MAIN or is_retained(reference)]
 
     @property
     def user_defined(self) -> list[str]:
-        """Those that somebody made: all but `main`."""
+        """All except `main`."""
         return [name for name in self.refs if name != MAIN]
 
 
 def is_retained(reference: SnapshotReference) -> bool:
-    """Whether a branch or tag says how long it, or what it names, is kept."""
+    """Whether a branch or tag has retention settings."""
     return (reference.min_snapshots_to_keep, reference.max_snapshot_age_ms, reference.max_ref_age_ms) != (None,) * 3
 
 
@@ -83,9 +83,9 @@ class BranchesAndTags:
         expected: Expected,
         options: CommitOptions,
     ) -> Committed:
-        """Make a branch or tag, or move it; `reference` is as metadata documents have it.
+        """Create or move a branch or tag; `reference` is as in metadata documents.
 
-        Raises CommitConflict when it does not name the expected snapshot, InvalidInput when it cannot be.
+        Raises CommitConflict if it does not name the expected snapshot, InvalidInput if it is invalid.
         """
         update = {"action": "set-snapshot-ref", "ref-name": name, **reference}
         return await self._commit(mutation, catalog_name, identifier, name, update, expected, options)
@@ -101,9 +101,11 @@ class BranchesAndTags:
         *,
         force: bool,
     ) -> Committed:
-        """Remove a branch or tag; one that is not there is no error. Raises InvalidInput, CommitConflict."""
+        """Remove a branch or tag; a missing one is no error. Raises InvalidInput, CommitConflict."""
         if name == MAIN:
-            raise InvalidInput(f"{MAIN} is the branch of the current snapshot; it cannot be deleted", argument="ref")
+            raise InvalidInput(
+                f"branch {MAIN} cannot be deleted: it is the branch of the current snapshot", argument="ref"
+            )
         update = {"action": "remove-snapshot-ref", "ref-name": name}
         for attempt in range(1, _ATTEMPTS + 1):
             loaded = await self._entries.load(
@@ -117,7 +119,7 @@ class BranchesAndTags:
             found = (await self._commits.parsed(loaded.entry)).refs.get(name)
             if found is not None and is_retained(found) and not force:
                 raise InvalidInput(
-                    f"force is required to delete a {found.type} that says how long it is kept. ref={name}",
+                    f"force is required to delete a {found.type} with retention settings. ref={name}",
                     argument="force",
                 )
             at_this_version = options._replace(expected_token=loaded.entry.version_token)

@@ -1,9 +1,9 @@
-"""Going back to an earlier metadata file of a table.
+"""Rolls a table back to an earlier metadata file.
 
-Two ways. Where the earlier file keeps every watermark of the present one, the pointer moves to it as it is. Where
-columns, partitions or snapshots were added since, that would hand out their ids a second time; then the earlier state
-is committed forward: schema, spec, order, properties, location, branches and tags become what they were, and what was
-added since stays known and unused. What was removed since cannot come back that way, and is refused.
+If the earlier file keeps every counter of the current one, the pointer moves to it. If columns, partitions or snapshots
+were added since, that would assign their ids a second time; then the earlier state is committed forward: schema, spec,
+order, properties, location, branches and tags are restored, and later additions stay unused. A rollback that needs
+something removed since is rejected.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from .metadata_pointers import PointerMoves, same_file
 from .service import CommitOptions, Commits, Committed, TableChange
 
 OPERATION = "rollback"
-"""What the log of commits says of them."""
+"""The operation in the commit log."""
 
 
 class RollbackMode(StrEnum):
-    """How a table went back."""
+    """How a table was rolled back."""
 
     POINTER = "pointer"
-    """To the file itself."""
+    """By a pointer move to the file itself."""
     FORWARD = "forward"
-    """By a new file that says what the earlier one said."""
+    """By a new file with the earlier state."""
     NONE = "none"
-    """Not at all: it was there already."""
+    """Not at all: the file was current already."""
 
 
 class RolledBack(NamedTuple):
@@ -80,10 +80,10 @@ class Rollback:
         commit_id: str = "",
         writer: str = "",
     ) -> RolledBack:
-        """Make an earlier metadata file of the table what it says again.
+        """Restore the state of an earlier metadata file of the table.
 
-        Raises NoSuchTable; CommitConflict when the table is not at the expected version; InvalidInput when the file is
-        not one of the table's own, or what it says cannot come back.
+        Raises NoSuchTable; CommitConflict if the table is not at the expected version; InvalidInput if the file is not
+        one of the table's, or its state cannot be restored.
         """
         found, entry = await self._pointers.found(mutation, catalog_name, identifier)
         written = b"[]\n" + msgspec.json.encode({OPERATION: target_at})
@@ -92,7 +92,7 @@ class Rollback:
             to_file = repeated.record.metadata_at == target_at
             return RolledBack(repeated.committed, RollbackMode.POINTER if to_file else RollbackMode.FORWARD)
         if entry.version_token != expected_token:
-            raise CommitConflict(f"the table is not at the version that the rollback expects: {identifier}")
+            raise CommitConflict(f"table is not at the version that the rollback expects. table={identifier}")
         base = await self._commits.parsed(entry)
         await self._check_own(entry, base, target_at)
         if same_file(target_at, entry.metadata_at):
@@ -119,7 +119,7 @@ class Rollback:
         return RolledBack(committed, RollbackMode.FORWARD)
 
     async def _check_own(self, entry: Entry, base: TableMetadata, target_at: str) -> None:
-        """Refuse a file that the table never had: not in its log of commits, its metadata log or its directories."""
+        """Reject a file that is not in the table's commit log, metadata log or directories."""
         if any(same_file(target_at, one.metadata_file) for one in base.metadata_log):
             return
         if await self._meta.row(rows.COMMITTED_METADATA, entry.id, target_at) is not None:
@@ -129,7 +129,7 @@ class Rollback:
             if address.bucket == parse_location(entry.location).bucket and address.key.startswith(prefix):
                 return
         raise InvalidInput(
-            f"the metadata file is not one of this table: neither its log nor its directories have it."
+            f"metadata file is not one of this table: neither its logs nor its directories contain it."
             f" metadata-location={target_at}",
             argument="metadata-location",
         )
@@ -139,16 +139,16 @@ class Rollback:
             return parse_table(unpack_metadata(await self._files.read_for(caller, target_at)))
         except NotFound as error:
             raise InvalidInput(
-                f"there is no metadata file at the location. metadata-location={target_at}",
+                f"metadata file does not exist. metadata-location={target_at}",
                 argument="metadata-location",
             ) from error
 
 
 def keeps_watermarks(base: TableMetadata, target: TableMetadata) -> bool:
-    """Whether the target itself may follow the base. Raises InvalidInput when it is another table."""
+    """Whether the target is a valid successor of the base. Raises InvalidInput if it is another table."""
     if base.uuid is not None and (target.uuid or "").lower() != base.uuid.lower():
         raise InvalidInput(
-            f"the metadata is that of another table. uuid={target.uuid} expected={base.uuid}",
+            f"metadata file is of another table. uuid={target.uuid} expected={base.uuid}",
             argument="metadata-location",
         )
     try:
@@ -159,14 +159,14 @@ def keeps_watermarks(base: TableMetadata, target: TableMetadata) -> bool:
 
 
 def rollback_updates(base: TableMetadata, target: TableMetadata) -> list[dict[str, object]]:
-    """The updates of a commit that make a table what it was. Raises InvalidInput when something of it is gone.
+    """The updates of a commit that restores an earlier state. Raises InvalidInput if something it needs was removed.
 
-    Ids are compared, not guessed: the base must still have what the target names, with the same meaning.
+    The base must still have what the target names, under the same id and with the same meaning.
     """
     updates: list[dict[str, object]] = []
     kept = base.schemas.get(target.current_schema_id)
     if kept is None or not kept.means_the_same(target.schema):
-        raise _gone("schema", target.current_schema_id)
+        raise _removed("schema", target.current_schema_id)
     _check_kept("partition spec", target.default_spec_id, base.specs, target.specs)
     _check_kept("sort order", target.default_sort_order_id, base.sort_orders, target.sort_orders)
     if target.location != base.location:
@@ -197,7 +197,7 @@ def _properties(base: Mapping[str, str], target: Mapping[str, str]) -> list[dict
 
 def _reference(base: TableMetadata, name: str, reference: SnapshotReference) -> dict[str, object]:
     if reference.snapshot_id not in base.snapshots:
-        raise _gone("snapshot", reference.snapshot_id)
+        raise _removed("snapshot", reference.snapshot_id)
     return {"action": "set-snapshot-ref", "ref-name": name, **split(reference.written, "refs")}
 
 
@@ -206,17 +206,17 @@ def _check_kept(
 ) -> None:
     kept = base.get(wanted)
     if kept is None or not means_the_same(kept, target[wanted]):
-        raise _gone(what, wanted)
+        raise _removed(what, wanted)
 
 
-def _gone(what: str, wanted: int) -> InvalidInput:
+def _removed(what: str, wanted: int) -> InvalidInput:
     return InvalidInput(
-        f"the table cannot go back there: its {what} was removed since. id={wanted}", argument="metadata-location"
+        f"rollback is not possible: the {what} was removed since. id={wanted}", argument="metadata-location"
     )
 
 
 def _same_as(target_at: str, written: bytes, expected_token: str) -> Callable[[CommitRecord], bool]:
-    """Tells the record of a rollback: one to the file itself names it, one that went forward has its digest."""
+    """Matches the record of a rollback: by its metadata file, or by its digest if it was committed forward."""
 
     def is_this(record: CommitRecord) -> bool:
         to_same = record.metadata_at == target_at or record.request_digest == hashlib.sha256(written).hexdigest()

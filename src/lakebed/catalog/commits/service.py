@@ -1,7 +1,7 @@
-"""Commits: requirements are checked, updates applied, the new snapshots validated, then pointers move together.
+"""Commits: checks requirements, applies updates, validates new snapshots, then moves all pointers together.
 
-A pointer that moved meanwhile is no conflict by itself: the commit is tried again on the new state, and fails only when
-what it requires does not hold there. What is told as a conflict has certainly not been committed.
+A concurrent pointer move is not a conflict by itself: the commit is retried on the new state, and fails only if its
+requirements do not hold there. A commit that fails with a conflict was certainly not committed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .shared_history import base_file_of
 from .table_locks import TableLocks
 
 MAX_CHANGES: Final = 1024
-"""Most requirements, and most updates, of one change."""
+"""Maximum number of requirements, and of updates, of one change."""
 
 _ATTEMPTS: Final = 5
 _DELETE_OLD_METADATA: Final = "write.metadata.delete-after-commit.enabled"
@@ -55,24 +55,24 @@ _DELETE_OLD_METADATA: Final = "write.metadata.delete-after-commit.enabled"
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a commit asks of one table."""
+    """The requirements and updates of a commit to one table."""
 
     identifier: Identifier
     requirements: tuple[Requirement, ...]
     updates: tuple[Update, ...]
     written: bytes
-    """As it was sent, for telling repeated commits."""
+    """The request text, to recognize repeated commits."""
 
 
 class CommitOptions(NamedTuple):
-    """What a client may say of a commit besides the contract."""
+    """Commit options that extend the Iceberg specification."""
 
     commit_id: str = ""
-    """Names the commit: the same one again gets the same answer."""
+    """Identifies the commit: a repeated one gets the same response."""
     operation: str = ""
     writer: str = ""
     expected_token: str = ""
-    """The version that the table must be at; any, unless given."""
+    """The version that the table must have; any if empty."""
 
 
 NO_OPTIONS: Final = CommitOptions()
@@ -94,19 +94,19 @@ class _Prepared(NamedTuple):
     base: TableMetadata | None
     new: TableMetadata
     text: TableText | None
-    """What is to be written; None if nothing is."""
+    """The document to write; None without changes."""
     entry_id: str
     observed: Mapping[str, FileStat]
     claim: LocationClaim | None = None
-    """The directories that it takes, where they change."""
+    """The directories that it claims, if they change."""
 
 
 RequiredPrivileges = Callable[[TableChange], Privileges]
-"""What a change takes of who holds grants, in place of what its actions take."""
+"""The privileges that a change requires of callers with grants."""
 
 
 def _change_needs(change: TableChange) -> Privileges:
-    """What the kinds of its updates take; of a table that is to be made, the right to make one."""
+    """The privileges for the kinds of its updates, or for creating a table."""
     if is_create(change.requirements):
         return OPERATIONS["updateTable create"].target
     return commit_privileges(map(kind_of, change.updates))
@@ -117,7 +117,7 @@ def _transaction_needs(change: TableChange) -> Privileges:
 
 
 def read_change(identifier: Identifier, requirements: bytes, updates: bytes) -> TableChange:
-    """Read what a commit asks of one table; both are JSON lists. Raises InvalidInput."""
+    """Read the change of one table from two JSON lists. Raises InvalidInput."""
     change = TableChange(
         identifier,
         parse_table_requirements(requirements),
@@ -125,7 +125,7 @@ def read_change(identifier: Identifier, requirements: bytes, updates: bytes) -> 
         requirements + b"\n" + updates,
     )
     if max(len(change.requirements), len(change.updates)) > MAX_CHANGES:
-        raise InvalidInput(f"a commit has at most {MAX_CHANGES} requirements and as many updates")
+        raise InvalidInput(f"too many requirements or updates. maximum={MAX_CHANGES} of each")
     return change
 
 
@@ -168,7 +168,7 @@ class Commits:
         return committed
 
     async def commit_all(self, mutation: Mutation, catalog_name: str, changes: Sequence[TableChange]) -> None:
-        """Commit to many tables, wholly or not at all. Several changes of one table are one."""
+        """Commit to many tables, entirely or not at all. Several changes of one table are merged."""
         await self._commit(mutation, catalog_name, _merged(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
 
     async def parsed(self, entry: Entry) -> TableMetadata:
@@ -189,7 +189,7 @@ class Commits:
     ) -> list[Committed]:
         async with self._locks.hold(catalog_name, (change.identifier for change in changes)):
             for attempt in range(1, _ATTEMPTS + 1):
-                # Each time: what moved the pointer may have been this very commit, sent to another worker.
+                # In each attempt: this very commit, sent to another worker, may have moved the pointer.
                 repeated = await self._repeated(mutation.caller, catalog_name, changes, options)
                 if repeated is not None:
                     return [repeated]
@@ -204,7 +204,7 @@ class Commits:
                         raise
                     for one in prepared:
                         if one.kept is not None:
-                            # It may be what the new file was to borrow from that is gone: then it is written whole.
+                            # The base file may be gone: then the new file is written whole.
                             one.kept.base_file = None
                 else:
                     for change in changes:
@@ -220,7 +220,7 @@ class Commits:
         needs: RequiredPrivileges,
         expected_token: str = "",
     ) -> _Prepared:
-        """The table as it would be. Raises CommitConflict, InvalidInput."""
+        """The table after the change, validated but not published. Raises CommitConflict, InvalidInput."""
         identifier = change.identifier
         lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         creates = is_create(change.requirements)
@@ -245,14 +245,14 @@ class Commits:
                 lookup.catalog,
                 identifier.namespace,
                 entry,
-                "who does not see all of it does not commit to it",
+                "restricted principals cannot commit to it",
             )
         if creates and found.entry is not None:
             raise created_concurrently(found.entry, identifier)
         if not creates and (entry is None or entry.kind is not EntryKind.TABLE):
             raise no_such_entry(identifier, EntryKind.TABLE)
         if expected_token and (entry is None or entry.version_token != expected_token):
-            raise PointerMoved(f"the table is not at the version that the change expects: {identifier}")
+            raise PointerMoved(f"table is not at the expected version. table={identifier}")
         kept = None if entry is None else await self._entries.metadata(entry)
         base = None if kept is None else kept.table
         if entry is not None and base is not None:
@@ -274,10 +274,10 @@ class Commits:
         locations = EntryLocations(
             found.catalog, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties
         )
-        # Whether or not they change: the catalog's allowed locations may have.
+        # Also if they are unchanged: the catalog's allowed locations may have changed.
         check_locations(locations)
         moves = base is None or stated_paths(base) != stated_paths(new)
-        # Before the check of the commit, which says of files in the directories whether they are there.
+        # Before validation, whose errors reveal which files exist in the directories.
         claim = await self._claims.prepare(caller, locations) if moves else None
         checked = await self._validator.check(base, new)
         if kept is not None:
@@ -286,7 +286,7 @@ class Commits:
         return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed, claim)
 
     async def _check_trusted(self, found: ResolvedName, entry: Entry, base: TableMetadata) -> None:
-        """Return if files may be read, written and deleted where the metadata says. Raises AccessDenied."""
+        """Raise AccessDenied if the directories in the metadata are not trusted."""
         locations = EntryLocations(
             found.catalog, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties
         )
@@ -297,10 +297,10 @@ class Commits:
         self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
     ) -> list[Committed]:
         moving = [one for one in prepared if one.new is not one.base]
-        # What is required of a table must still hold when the others move, even if this one stays as it is.
+        # Requirements on a table without changes must hold when the others move.
         staying = [one.found.live for one in prepared if one.new is one.base and one.found.live is not None]
         pointers = [await self._pointer(one, options) for one in moving]
-        # A transaction of several tables has no body to give again.
+        # The response to a transaction has no body.
         answer = StoredResponse(status, prepared[0].entry_id if status == 200 else "")
         entries = await self._publisher.publish(mutation, pointers, answer, staying)
         moved = dict(zip((one.entry_id for one in moving), zip(entries, pointers, strict=True), strict=True))
@@ -311,14 +311,14 @@ class Commits:
                 metadata = self._keep(one, entry, pointer.file)
                 await self._remove_old(one)
             else:
-                assert one.found.live is not None  # noqa: S101  # what does not move is there
+                assert one.found.live is not None  # noqa: S101  # a table without changes exists
                 entry = one.found.live
                 metadata = await self._entries.metadata(entry)
             committed.append(Committed(one.found, entry, metadata))
         return committed
 
     def _keep(self, one: _Prepared, entry: Entry, file: PreparedFile | None) -> CachedMetadata:
-        """Remember what was committed, and what the next metadata file may borrow from."""
+        """Cache the committed metadata, and the base file for the next one."""
         assert one.text is not None and file is not None  # noqa: S101,PT018  # what moves was written
         text, loan, base_file = one.text, file.loan, None
         if loan is not None:
@@ -366,7 +366,7 @@ class Commits:
     async def _repeated(
         self, caller: Caller, catalog_name: str, changes: Sequence[TableChange], options: CommitOptions
     ) -> Committed | None:
-        """The answer to a commit that was made before, by its id. Raises CommitConflict if that was another one."""
+        """The response to an earlier commit with this id. Raises CommitConflict if that was a different commit."""
         if not options.commit_id:
             return None
         (change,) = changes
@@ -381,13 +381,13 @@ class Commits:
             caller, lookup, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION, privileges=_change_needs(change)
         )
         if row[9] != _digest(change):
-            raise CommitConflict(f"the commit id was used for another commit. commit-id={options.commit_id}")
+            raise CommitConflict(f"commit id was used for a different commit. commit-id={options.commit_id}")
         return Committed(lookup.found, entry, await self._entries.metadata(entry))
 
     async def _remove_old(self, one: _Prepared) -> None:
-        """Delete metadata files that left the log, where the table asks for it.
+        """Delete metadata files that left the metadata log, if the table is configured so.
 
-        The commit stands whatever becomes of them: a file that stays is one that nobody refers to.
+        The commit succeeds in any case: files that remain are unreferenced.
         """
         if one.base is None or one.new.properties.get(_DELETE_OLD_METADATA, "false").lower() != "true":
             return
@@ -397,7 +397,7 @@ class Commits:
         own = table_directories(catalog, one.new.location, one.new.properties)
         prefixes = tuple(f"s3://{address.bucket}/{address.directory}" for address in own)
         with suppress(LakebedError):
-            # As we write them. Others are of another store, or of whoever wrote the table before it was registered.
+            # Locations with our scheme. Others are in another store, or from before the table was registered.
             doomed = [
                 ObjectIdentifier(parse_location(location).key) for location in gone if location.startswith(prefixes)
             ]

@@ -1,10 +1,10 @@
-"""Metadata files that borrow: history that a file holds already is not written again.
+"""Metadata files that share history: snapshots in an earlier file are not written again.
 
-A file that was written whole, as a blob, is an *anchor*. Those of the commits after it have what is new of their own,
-and borrow the snapshots and the snapshot log from the anchor, as far as these were in it. Over S3 each reads as one
-document, the very bytes that would have been written whole. When enough came behind the anchor, or when its history is
-not the beginning of the new one any more, the next file is written whole, and is the next anchor. So the cost of a
-commit hardly grows with the snapshots that a table keeps (ADR 15).
+A file that was written whole, as a blob, is a *base file*. The files of later commits contain only new parts, and share
+the snapshots and the snapshot log of the base file. Over S3 each reads as one document, byte for byte as if it was
+written whole. When enough history follows the base file, or when its history is no longer the beginning of the new one,
+the next file is written whole, and is the next base file. So the cost of a commit hardly grows with the number of
+snapshots (ADR 15).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = [
 ]
 
 MAX_RECENT_BYTES: Final = 64 * 1024
-"""How much history comes behind an anchor. Each file after it writes all of that again, some 130 commits' worth."""
+"""Maximum history after a base file. Each later file repeats it, for about 130 commits."""
 
 _MAX_OWN_BYTES: Final = 128 * 1024
 _MAX_OWN_SHARE: Final = 8
-"""Of its own a file that borrows has so many bytes at most, or an eighth of all: they are in the metadata store."""
+"""Own bytes of a file that shares history: at most this many, or an eighth of all. They are in the metadata store."""
 
 _IS_BORROWED: Final = [False, True, False, False, True, False, False]
-"""Of the parts of a file that borrows."""
+"""Which of the seven parts are shared."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """A metadata file that was written whole, and where in it the settled runs of a text are."""
+    """A metadata file that was written whole, with the ranges of its settled text runs."""
 
     text: TableText
     loan: BaseContent
@@ -50,13 +50,13 @@ class BaseFile:
     log: BaseRange
 
     def holds(self, text: TableText) -> bool:
-        """Whether the settled runs of this text are those of the anchor, the very same."""
+        """Whether the settled runs of this text are the base file's, by identity."""
         own = self.text
         return text.snapshots.settled is own.snapshots.settled and text.log.settled is own.log.settled
 
 
 def base_file_of(text: TableText, loan: BaseContent) -> BaseFile:
-    """The anchor that a file with this text is, all of which is settled. Costs a checksum of its history."""
+    """The base file with this text, all of which is settled. Costs a checksum of its history."""
     at = len(text.head)
     snapshots = BaseRange(at, len(text.snapshots.settled), digest_of(text.snapshots.settled))
     at += text.snapshots.size + len(text.middle)
@@ -64,9 +64,9 @@ def base_file_of(text: TableText, loan: BaseContent) -> BaseFile:
 
 
 def should_share_history(text: TableText, base_file: BaseFile, *, encrypt: bool) -> bool:
-    """Whether a file with this text is to borrow from the anchor."""
+    """Whether a file with this text should share the base file's history."""
     if not base_file.holds(text) or base_file.loan.encrypted != encrypt:
-        return False  # its history was changed, or its bucket's rule, since
+        return False  # its history or the bucket's encryption changed since
     size, settled = text.size, text.settled_size
     most_own = min(settled, max(_MAX_OWN_BYTES, size // _MAX_OWN_SHARE))
     return text.recent_size <= MAX_RECENT_BYTES and size - settled <= most_own
@@ -86,7 +86,7 @@ def shared_parts(text: TableText, base_file: BaseFile) -> list[bytes | BaseRange
 
 
 class DocumentSource(NamedTuple):
-    """Where a document was read from: its content, what that borrows from, and its pieces."""
+    """The content of a document that was read, the content it shares, and its pieces."""
 
     content: int
     lender: int | None
@@ -96,9 +96,9 @@ class DocumentSource(NamedTuple):
 def recover_base_file(
     document: bytes, table: TableMetadata, origin: DocumentSource
 ) -> tuple[TableText, BaseFile] | None:
-    """The text of a document that was read, and the anchor that the next one may borrow from; None if it cannot.
+    """The text of a document that was read, and the base file for the next one; None if there is none.
 
-    So it does not matter which worker wrote a file: whoever commits next goes on from there. Costs a copy.
+    So any worker can continue from a file that another one wrote. Costs a copy.
     """
     if origin.lender is not None:
         return _recall_borrowed(document, origin.pieces, origin.lender)
@@ -106,7 +106,7 @@ def recover_base_file(
         return None
     text = write_table(table)
     if text.size != len(document) or b"".join(text.pieces) != document:
-        return None  # written by somebody else, in other words
+        return None  # written by another writer, with other text
     return text, base_file_of(text, BaseContent(origin.content, origin.pieces[0]))
 
 

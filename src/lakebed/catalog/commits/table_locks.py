@@ -1,6 +1,6 @@
-"""Changes of one table take turns within a worker: of two at once, the slower would do its work again and again.
+"""Serializes changes of a table within a worker: of two concurrent ones, the slower would repeat its work.
 
-Workers know nothing of each other's turns. Between them the pointer decides, and who finds it moved begins anew.
+Workers do not share these locks. Between workers the pointer decides, and the later commit is retried.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from ..identifiers import Identifier
 
 
 class TableLocks:
-    """One change of a table or view at a time, in the order in which they came."""
+    """One lock per table or view, in order of arrival."""
 
     def __init__(self) -> None:
-        # A lock is here as long as somebody has it or waits for it.
+        # An entry lives as long as its lock is held or awaited.
         self._locks: WeakValueDictionary[tuple[str, Identifier], Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def hold(self, catalog_name: str, identifiers: Iterable[Identifier]) -> AsyncIterator[None]:
-        """Wait for the turn of all of them, and have it."""
+        """Hold the locks of all these entries."""
         async with AsyncExitStack() as stack:
-            # In one order, so that no two wait for each other.
+            # In a fixed order, against deadlocks.
             for identifier in sorted(set(identifiers)):
                 lock = self._locks.setdefault((catalog_name, identifier), Lock())
                 await stack.enter_async_context(lock)

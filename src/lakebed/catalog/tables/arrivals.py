@@ -1,7 +1,7 @@
-"""Arrived files that an ingestion task adds to a table: recorded with the task, until it has added them.
+"""Arrived files that an ingestion task adds to a table: recorded with the task until they are added.
 
-A file is recorded by the number of its event, once. The job writes that number beside the rows, and checks for it
-first: an event that is delivered again adds nothing.
+A file is recorded once, by the number of its event. The job writes that number with the rows, and checks for it first:
+an event that is delivered again adds nothing.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Destination(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The name as one text."""
+        """The name as one string."""
         return "\x1f".join((self.catalog, *self.namespace, self.table))
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that arrived."""
+    """An arrived file."""
 
     event: int
     """The number of its event."""
@@ -76,9 +76,9 @@ class ArrivalRecorder:
         self._submissions = TaskSubmissions(outbox, clock, queue)
 
     async def arrive(self, destination: Destination, arrival: Arrival) -> None:
-        """Record a file, and ensure a task that has not begun, in one transaction. Idempotent.
+        """Record a file, and ensure a task that has not started, in one transaction. Idempotent.
 
-        The rights to have it done are those of who set up the target (`lakebed:ManageTargets`).
+        The task runs with the permissions of the principal that configured the target (`lakebed:ManageTargets`).
         """
         spec = TaskSpec(
             job=JobKind.INGEST,
@@ -95,13 +95,13 @@ class ArrivalRecorder:
             )
             if not added:
                 return
-            told: list[OutboxEvent] = []
+            events: list[OutboxEvent] = []
             for turn in count():
-                placed = await self._submissions.submit(tx, spec, told, turn=turn)
-                # One that is under way may have looked for files already.
+                placed = await self._submissions.submit(tx, spec, events, turn=turn)
+                # A running task may have listed the files already.
                 if placed.is_new or (await self._queue.find(tx, placed.task_id)).state is not TaskState.CLAIMED:
                     break
-            await append_events(self._outbox, tx, told)
+            await append_events(self._outbox, tx, events)
 
         await self._meta.transact(work)
 
@@ -114,7 +114,7 @@ class Arrivals:
         self._authorizer = CatalogAuthorizer(object_context)
 
     async def list(self, caller: Caller, destination: Destination, *, after: int, limit: int) -> Sequence[Arrival]:
-        """The files to be added to a table, in the order of their events. For workers. Raises AccessDenied."""
+        """The files to add to a table, in the order of their events. For workers. Raises AccessDenied."""
         await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         found = await self._f.meta.rows(_LIST, destination.key, after, limit)
         return [
@@ -123,7 +123,7 @@ class Arrivals:
         ]
 
     async def take(self, caller: Caller, destination: Destination, events: Sequence[int]) -> None:
-        """Remove files that were added, or never will be. Idempotent. Raises AccessDenied."""
+        """Delete files that were added, or never will be. Idempotent. Raises AccessDenied."""
         await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
 
         async def work(tx: Transaction) -> None:

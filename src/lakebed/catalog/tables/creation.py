@@ -1,4 +1,4 @@
-"""New tables: made at once, or staged for a commit that follows."""
+"""Creates tables: at once, or staged for a later commit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .files import TableFiles
 
 
 class StagedTable(NamedTuple):
-    """A table before its first commit. Only the promise of its directories is stored."""
+    """A table before its first commit. Only the reservation of its directories is stored."""
 
     found: ResolvedName
     identifier: Identifier
@@ -35,7 +35,7 @@ class StagedTable(NamedTuple):
 
 
 class CreatedTable(NamedTuple):
-    """A table that has just been made."""
+    """A created table."""
 
     found: ResolvedName
     identifier: Identifier
@@ -75,7 +75,7 @@ class Creation:
         self._cache = cache
 
     async def stage(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> StagedTable:
-        """What the table would be, to be committed with `assert-create`. Its directories are promised to the caller.
+        """The metadata of a table to commit with `assert-create`. Its directories are reserved for the caller.
 
         Raises what `create` raises.
         """
@@ -84,7 +84,7 @@ class Creation:
         return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
 
     async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> CreatedTable:
-        """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
+        """Create a table without data. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
         draft = await self._draft(mutation, catalog_name, levels, request)
         metadata = draft.metadata
         claim = await self._claims.prepare(mutation.caller, draft.locations)

@@ -1,8 +1,8 @@
-"""Dropping tables and views, and taking a drop back.
+"""Drops and restores tables and views.
 
-A warehouse with an undrop window keeps what was dropped, under its name and invisible, until it is restored or the
-window is over; without one a drop is at once. Either way files go only when a purge was asked for, by a task that can
-be watched, and nobody can move into their directory before it is done.
+A catalog with an undrop window keeps dropped entries, invisible and with their name in use, until they are restored or
+the window ends; without one a drop is immediate. Files are removed only if a purge was requested, by a task; no other
+table can use their directory before it ends.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from ..model import Catalog, Entry, EntryKind
 from ..rows import ENTRY_COLUMNS, entry_from
 
 PURGE_KIND: Final = "purge-table"
-"""The kind of the tasks that remove a dropped table's files."""
+"""The kind of tasks that remove a dropped table's files."""
 
 PURGING: Final = OPERATIONS["dropTable purge"].target
-"""What it takes of who holds grants to drop a table with its files."""
+"""The privileges for dropping a table with its files."""
 
 RenderTable = Callable[[Entry, bytes], bytes]
-"""Makes the answer of a table and its metadata document."""
+"""Renders the response with a table and its metadata document."""
 
 DropStep = Callable[[Transaction], Awaitable[None]]
-"""A further step of the transaction that drops a table; what it raises leaves the table where it was."""
+"""A further step of the transaction that drops a table; if it raises, the table is not dropped."""
 
 _ATTEMPTS: Final = 5
 _EXPIRED_A_RUN: Final = 100
 
 
 class PurgePayload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a purge task is to remove."""
+    """The payload of a purge task."""
 
     catalog: str = msgspec.field(name="warehouse")
     bucket: int
@@ -61,7 +61,7 @@ class PurgePayload(msgspec.Struct, frozen=True, kw_only=True):
     prefixes: tuple[str, ...]
     metadata_at: str
     bucket_name: str = ""
-    """Empty in tasks of a time when it was the warehouse's name."""
+    """Empty in tasks from when it was the catalog's name."""
 
 
 encode_purge = msgspec.json.Encoder().encode
@@ -78,14 +78,14 @@ class DroppedEntry:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPage:
-    """One page of them."""
+    """One page of dropped entries."""
 
     dropped: list[DroppedEntry]
     truncated: bool
 
 
 class Dropping:
-    """Drops, restores and protects."""
+    """Drops, restores and protects tables and views."""
 
     def __init__(
         self,
@@ -123,10 +123,10 @@ class Dropping:
     async def forget(
         self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, also: DropStep
     ) -> Entry | None:
-        """Drop a table that another catalog has dropped, for who may tell of it; None if there is none of that name.
+        """Drop a table that an external catalog dropped, for an authorized caller; None if there is none of that name.
 
-        At once: a name that is kept for a restore would be in the way of the other catalog's next table of that name.
-        `also` commits with it, and runs too where there is nothing to drop. Raises TableProtected.
+        Immediately: a name that stays in use would block the external catalog's next table of that name. `also` commits
+        with it, and runs also if there is nothing to drop. Raises TableProtected.
         """
         try:
             return await self._drop(
@@ -144,9 +144,9 @@ class Dropping:
     async def unregister(
         self, mutation: Mutation, catalog_name: str, identifier: Identifier, show: RenderTable
     ) -> bytes:
-        """Take the name off a table, and show it as it was last. Raises NoSuchTable, TableProtected.
+        """Remove a table's entry and return its last state. Raises NoSuchTable, TableProtected.
 
-        What is shown is kept under the request's key: the table is not there to be shown again.
+        The response is stored for the request's idempotency key: the table cannot be loaded again.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             found = await self._entries.load(
@@ -168,14 +168,14 @@ class Dropping:
     async def _refuse_restricted(
         self, caller: Caller, catalog: Catalog, identifier: Identifier, entry: Entry | None
     ) -> None:
-        """Return if the caller sees the table whole: its files may stay behind, and no policy with them."""
+        """Raise AccessDenied for a restricted principal: the files may remain, without the policy."""
         if entry is not None:
             await self._entries.restrictions.refuse(
                 caller.principal,
                 catalog,
                 identifier.namespace,
                 entry,
-                "who does not see all of it does not drop it",
+                "restricted principals cannot drop it",
             )
 
     async def _drop(
@@ -201,9 +201,11 @@ class Dropping:
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(identifier, kind)
             if entry.protected:
-                raise TableProtected(f"the {kind} is protected from deletion; switch the protection off: {identifier}")
+                raise TableProtected(
+                    f"{kind} is protected from deletion; disable the protection first. name={identifier}"
+                )
             if last_seen is not None and (entry.id, entry.version_token) != (last_seen.id, last_seen.version_token):
-                raise PointerMoved(f"the {kind} changed while it was read: {identifier}")
+                raise PointerMoved(f"{kind} changed while it was read. name={identifier}")
             if also is not None:
                 await also(tx)
             window_ms = undrop_window_ms(found.catalog) if restorable else 0
@@ -227,7 +229,7 @@ class Dropping:
         return await f.meta.transact(work)
 
     async def dropped(self, caller: Caller, catalog_name: str, *, after: str, limit: int) -> DroppedPage:
-        """What can be restored, by id."""
+        """Dropped entries that can be restored, by id."""
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
         await self._authorizer.check(
             caller, catalog, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST)
@@ -237,7 +239,7 @@ class Dropping:
         return DroppedPage(dropped, len(found) > limit)
 
     async def restore(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> Entry:
-        """Take a drop back. Raises NoSuchTable when nothing of that name was dropped, AlreadyExists when it lives."""
+        """Restore a dropped entry. Raises NoSuchTable if none of that name was dropped, AlreadyExists if it is live."""
         f, caller = self._f, mutation.caller
         lookup = await self._entries.look_up(f.meta, catalog_name, identifier)
         await self._authorizer.check(
@@ -253,10 +255,10 @@ class Dropping:
         async def work(tx: Transaction) -> Entry:
             entry = (await self._entries.find(tx, catalog_name, identifier)).entry
             if entry is None:
-                raise NoSuchTable(f"nothing of that name was dropped, or its time is over: {identifier}")
+                raise NoSuchTable(f"no dropped table or view has this name, or its window has ended. name={identifier}")
             await self._keys.keep(tx, mutation.key, StoredResponse(200, entry.id))
             if entry.dropped_ms is None:
-                raise AlreadyExists(f"it is not dropped: {identifier}")
+                raise AlreadyExists(f"table or view is not dropped. name={identifier}")
             await tx.run(rows.RESTORE_ENTRY, now_ms, entry.id)
             restored = entry._replace(dropped_ms=None, expires_ms=None, purge=False, updated_ms=now_ms)
             await append_catalog_event(
@@ -274,7 +276,7 @@ class Dropping:
         return await f.meta.transact(work)
 
     async def purge_now(self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, files: bool) -> None:
-        """Give up a dropped entry before its window is over; with `files`, a task removes them."""
+        """Remove a dropped entry before its window ends; with `files`, a task removes its files."""
         f, caller = self._f, mutation.caller
         lookup = await self._entries.look_up(f.meta, catalog_name, identifier)
         kind = EntryKind.TABLE if lookup.entry is None else lookup.entry.kind
@@ -297,7 +299,7 @@ class Dropping:
             found = await self._entries.find(tx, catalog_name, identifier)
             entry = found.entry
             if entry is None or entry.dropped_ms is None:
-                raise NoSuchTable(f"nothing of that name was dropped: {identifier}")
+                raise NoSuchTable(f"no dropped table or view has this name. name={identifier}")
             await self._remove(tx, found.catalog, identifier, entry, caller, now_ms, purge=files or entry.purge)
             await append_catalog_event(
                 f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, catalog_name, identifier.namespace, entry
@@ -308,7 +310,7 @@ class Dropping:
     async def protect(
         self, mutation: Mutation, catalog_name: str, identifier: Identifier, kind: EntryKind, *, protected: bool
     ) -> Entry:
-        """Switch deletion protection on or off."""
+        """Enable or disable deletion protection."""
         f, caller = self._f, mutation.caller
         before = (await self._entries.get(caller, catalog_name, identifier, kind, Action.DELETE_TABLE)).live
         now_ms = f.clock.now_ms()
@@ -335,7 +337,7 @@ class Dropping:
         return await f.meta.transact(work)
 
     async def expire_dropped(self) -> int:
-        """Give up dropped entries whose window is over; how many. For the server's clock to call."""
+        """Remove dropped entries whose window has ended. Returns their number."""
         f = self._f
         now_ms = f.clock.now_ms()
 
@@ -362,7 +364,7 @@ class Dropping:
         return await f.meta.transact(work)
 
     async def discard(self, known: LiveEntry) -> None:
-        """Remove a table that is the server's own, with its files, whatever the undrop window."""
+        """Remove a table of the server with its files, regardless of the undrop window."""
         f, now_ms = self._f, self._f.clock.now_ms()
         catalog, levels, entry = known.catalog, known.namespace.levels, known.entry
         system = Caller(root_of(catalog.bucket.owner))

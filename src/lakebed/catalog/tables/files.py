@@ -1,4 +1,4 @@
-"""The files of tables: addressed as clients write them, read and written as the objects they are."""
+"""Files of tables: locations as clients write them, read and written as objects."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .. import rows
 from ..commits.shared_history import BaseFile, DocumentSource, shared_parts, should_share_history
 
 MAX_METADATA_BYTES: Final = 50 * 1024 * 1024
-"""Largest table metadata file, as it is and unpacked."""
+"""Maximum size of a table metadata file, compressed or not."""
 
 SCHEMES: Final = ("s3://", "s3a://", "s3n://")
-"""How locations in this store begin; they all mean the same."""
+"""Equivalent schemes of locations in this store."""
 
 _NO_SEGMENTS: Final = frozenset({"", ".", ".."})
 _FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f]")
@@ -43,7 +43,7 @@ _CONTENT_AT: Final = BUCKET_COLUMNS + OBJECT_COLUMNS
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _REMEMBERED: Final = 8192
 _REMEMBERED_CHARS: Final = 512
-"""How many locations are remembered as they were parsed, and how long they may be: a few MB in all."""
+"""Number and maximum length of cached parsed locations: a few MB in total."""
 
 
 class FileAddress(NamedTuple):
@@ -57,12 +57,12 @@ class FileAddress(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """The key as a directory: it ends in one slash, so that `t` does not hold `t10`."""
+        """The key as a directory: it ends in one slash, so that `t` does not contain `t10`."""
         return self.key.rstrip("/") + "/"
 
 
 class FileStat(NamedTuple):
-    """What is known of a file without reading it."""
+    """The size, ETag and time of a file."""
 
     size: int
     etag: str
@@ -70,19 +70,19 @@ class FileStat(NamedTuple):
 
 
 class FileSource(Protocol):
-    """Where planning and validation read from. Locations are `s3://bucket/key`."""
+    """Reads files for planning and validation. Locations are `s3://bucket/key`."""
 
     async def read(self, location: str, limit: int) -> bytes:
         """The whole file. Raises NotFound, TooLarge."""
         ...
 
     async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
-        """What is known of each; None for one that is not there."""
+        """The state of each file; None for a missing one."""
         ...
 
 
 def parse_location(text: str) -> FileAddress:
-    """The file or directory that a location names. Raises InvalidInput."""
+    """The file or directory of a location. Raises InvalidInput."""
     return _parse_short(text) if len(text) <= _REMEMBERED_CHARS else _parse(text)
 
 
@@ -92,56 +92,59 @@ def _parse(text: str) -> FileAddress:
             bucket, _, key = text[len(scheme) :].partition("/")
             break
     else:
-        raise InvalidInput(f"not a location in this store: {text!r}; it begins with s3://", argument="location")
+        raise InvalidInput(f"not a location in this store: {text!r}; expected s3://BUCKET/KEY", argument="location")
     if not bucket:
-        raise InvalidInput(f"the location names no bucket: {text!r}", argument="location")
+        raise InvalidInput(f"location has no bucket: {text!r}", argument="location")
     try:
         bucket.encode()
         size = len(key.encode())
     except UnicodeEncodeError as error:
-        raise InvalidInput("the location is not text in UTF-8", argument="location") from error
+        raise InvalidInput("location is not valid UTF-8", argument="location") from error
     if size > MAX_KEY_BYTES:
-        raise InvalidInput("the location is too long", argument="location")
+        raise InvalidInput(f"location is too long. maximum={MAX_KEY_BYTES} bytes", argument="location")
     if key and not _NO_SEGMENTS.isdisjoint(key.rstrip("/").split("/")):
-        raise InvalidInput(f"the location has an empty, `.` or `..` segment: {text!r}", argument="location")
+        raise InvalidInput(f"location has an empty, `.` or `..` segment: {text!r}", argument="location")
     if _FORBIDDEN.search(text) is not None:
-        raise InvalidInput(f"the location holds a backslash or a control character: {text!r}", argument="location")
+        raise InvalidInput(f"location contains a backslash or a control character: {text!r}", argument="location")
     return FileAddress(bucket, key)
 
 
-# Commit after commit looks for the same manifests.
+# Successive commits refer to the same manifests.
 _parse_short: Final = lru_cache(maxsize=_REMEMBERED)(_parse)
 
 
 def unpack_metadata(data: bytes) -> bytes:
-    """A metadata file's JSON: gzip is told by its magic, because writers disagree on names. Raises InvalidInput."""
+    """The JSON of a metadata file.
+
+    Gzip is detected by its magic, because writers disagree on names. Raises InvalidInput.
+    """
     if not data.startswith(_GZIP_MAGIC):
         return data
     unpacker = zlib.decompressobj(wbits=31)
     try:
         plain = unpacker.decompress(data, MAX_METADATA_BYTES + 1)
     except zlib.error as error:
-        raise InvalidInput("the metadata file is not gzip as it begins") from error
+        raise InvalidInput("metadata file is not valid gzip") from error
     if len(plain) > MAX_METADATA_BYTES:
-        raise TooLarge(f"the metadata file is over its limit when unpacked. limit={MAX_METADATA_BYTES}")
+        raise TooLarge(f"metadata file is too large when decompressed. maximum={MAX_METADATA_BYTES}")
     if not unpacker.eof:
-        raise InvalidInput("the metadata file ends before its gzip stream does")
+        raise InvalidInput("metadata file ends before its gzip stream does")
     return plain
 
 
 @dataclass(slots=True)
 class PreparedFile:
-    """A file whose bytes are stored or borrowed, and to which nothing refers yet."""
+    """A file whose bytes are stored or shared, and that is not visible yet."""
 
     address: FileAddress
     new: NewObject
     taken: Ingested | ComposedObject
     content: int = 0
-    """Once it was placed: where its bytes are."""
+    """Its content id, once it is visible."""
 
     @property
     def loan(self) -> BaseContent | None:
-        """What others may borrow from the placed file: of one that is a blob, all of it."""
+        """The bytes that other files can share: all of them, if the file is a blob."""
         taken = self.taken
         if isinstance(taken, ComposedObject) or taken.extent.blob is None:
             return None
@@ -149,7 +152,7 @@ class PreparedFile:
 
 
 class _Whole:
-    """Bytes at hand, as a stream."""
+    """Bytes in memory, as a stream."""
 
     __slots__ = ("_pieces", "length")
 
@@ -158,7 +161,7 @@ class _Whole:
         self.length: int | None = sum(map(len, pieces))
 
     async def next_chunk(self) -> bytes | None:
-        """The next of them."""
+        """The next piece."""
         return next(filter(None, self._pieces), None)
 
 
@@ -171,11 +174,11 @@ class TableFiles:
         self._reader = reader
 
     async def read(self, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
-        """The whole file, on the catalog's own behalf: who may ask for it was decided before."""
+        """The whole file, without authorization."""
         return (await self.fetch(location, limit))[0]
 
     async def fetch(self, location: str, limit: int = MAX_METADATA_BYTES) -> tuple[bytes, FileStat]:
-        """The same, and what is known of the very file that was read."""
+        """The same, and the state of the file that was read."""
         address = parse_location(location)
         row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
         if row is None or row[BUCKET_COLUMNS] is None:
@@ -185,7 +188,7 @@ class TableFiles:
         return await _all_of(source, limit), facts
 
     async def load(self, location: str) -> tuple[bytes, DocumentSource | None]:
-        """A metadata file's JSON, and where it is from if the next one may borrow from there. Raises NotFound."""
+        """The JSON of a metadata file, and its source if the next one can share it. Raises NotFound."""
         address = parse_location(location)
         row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
         if row is None or row[BUCKET_COLUMNS] is None:
@@ -200,28 +203,28 @@ class TableFiles:
         return document, DocumentSource(content, None if lender is None else lender[0], source.extents)
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
-        """The whole file, if the caller may read it."""
+        """The whole file, if the caller has S3 permission to read it."""
         address = parse_location(location)
         found = await self._reader.get(caller, address.bucket, address.key)
         assert found.source is not None  # noqa: S101  # `get` opens the content
         return await _all_of(found.source, limit)
 
     async def stat(self, locations: Sequence[str]) -> dict[str, FileStat | None]:
-        """What is known of each file; None for one that is not there."""
+        """The state of each file; None for a missing one."""
         return await _stat(self._f.meta, locations)
 
     async def confirm(self, tx: Transaction, observed: Mapping[str, FileStat]) -> None:
-        """Return if each file is still the one that was observed. Raises PointerMoved for one that is not.
+        """Raise PointerMoved if a file is not in the observed state.
 
-        A statement for each 256 files: what was read of them is not read again. A file that was removed and written
-        again with the same bytes is the same.
+        One statement per 256 files, without reading them. A file that was deleted and written again with the same bytes
+        counts as unchanged.
         """
         found = await _stat(tx, list(observed))
         for location, facts in observed.items():
             now = found[location]
             if now is None or (now.size, now.etag) != (facts.size, facts.etag):
-                state = "is not there any more" if now is None else "was written anew"
-                raise PointerMoved(f"a file {state} that the commit was checked with. location={location}")
+                state = "was deleted" if now is None else "was overwritten"
+                raise PointerMoved(f"a file of the commit {state} during validation. location={location}")
 
     async def prepare(self, address: FileAddress, body: bytes) -> PreparedFile:
         """Store a metadata file's bytes. Raises TooLarge, NoSuchBucket, StorageFull."""
@@ -229,7 +232,7 @@ class TableFiles:
         return await self._ingest(address, [body], encrypt=encrypt)
 
     async def prepare_table(self, address: FileAddress, text: TableText, base_file: BaseFile | None) -> PreparedFile:
-        """Store a table's metadata file; what the anchor has of it already is borrowed, where that is worth it.
+        """Store a table's metadata file; history in the base file is shared, where that saves enough.
 
         Raises TooLarge, NoSuchBucket, StorageFull.
         """
@@ -240,11 +243,11 @@ class TableFiles:
         return PreparedFile(address, NewObject(address.key, _JSON), composed)
 
     async def _admit(self, address: FileAddress, size: int) -> bool:
-        """Whether the file is to be encrypted, if it may be there."""
+        """Whether the file is to be encrypted. Raises TooLarge, NoSuchBucket."""
         if size > MAX_METADATA_BYTES:
             raise TooLarge(
-                f"the metadata is over its limit: expire snapshots, or lower write.metadata.previous-versions-max."
-                f" size={size} limit={MAX_METADATA_BYTES}"
+                f"metadata is too large: expire snapshots, or lower write.metadata.previous-versions-max."
+                f" size={size} maximum={MAX_METADATA_BYTES}"
             )
         bucket = await self._f.bucket(self._f.meta, address.bucket)
         return self._writer.is_encrypted(bucket, None)
@@ -258,9 +261,9 @@ class TableFiles:
     async def place(
         self, tx: Transaction, caller: Caller, prepared: PreparedFile, now_ms: int, displaced: NewGarbage
     ) -> int:
-        """The step of a transaction that makes the file visible; the id of its bucket.
+        """Make the file visible, as a step of a transaction. Returns the id of its bucket.
 
-        Raises PointerMoved if what it was to borrow is gone: then it is to be prepared again, and whole.
+        Raises PointerMoved if the shared base file is gone: then the file must be prepared again, and whole.
         """
         try:
             written = await self._writer.publish_in(
@@ -274,12 +277,12 @@ class TableFiles:
                 event="ObjectCreated:Put",
             )
         except WriteConflict as error:
-            raise PointerMoved("the metadata file is gone that the new one was to borrow from") from error
+            raise PointerMoved("base metadata file of the new one was deleted") from error
         prepared.content = written.object.content or 0
         return written.bucket.id
 
     async def discard(self, prepared: PreparedFile) -> None:
-        """Remove the bytes of a file that will not be visible."""
+        """Remove the bytes of a file that will not become visible."""
         if not isinstance(prepared.taken, ComposedObject):
             await self._f.ingester.discard(prepared.taken)
 
@@ -297,7 +300,7 @@ async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileStat 
             size, statement = rows.STAT_LARGE_BATCH, rows.STAT_MANY_FILES
         for start in range(0, len(wanted), size):
             batch = wanted[start : start + size]
-            # One statement for every batch: the last one is filled up with what it asks for already.
+            # One statement text for every batch: the last one is padded with a repeated key.
             batch += batch[-1:] * (size - len(batch))
             for key, length, etag, modified_ms in await reader.rows(statement, bucket, *batch):
                 for location in keys[key]:
@@ -307,7 +310,7 @@ async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileStat 
 
 async def _all_of(source: ContentSource, limit: int) -> bytes:
     if source.size > limit:
-        raise TooLarge(f"the file is over its limit. size={source.size} limit={limit}")
+        raise TooLarge(f"file is too large. size={source.size} maximum={limit}")
     everything = ByteRange(0, source.size)
     body = source.inline(everything)
     if body is not None:

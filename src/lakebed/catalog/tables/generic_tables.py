@@ -1,8 +1,7 @@
-"""Generic tables: tables of other formats, known by name, format and base location. Nothing of their contents is.
+"""Generic tables: tables of other formats, with a name, a format and a base location. Their contents are not read.
 
-They are entries as tables and views are: names are theirs alone, directories overlap with no other's, grants go by the
-privileges of tables, and what is dropped can be restored for as long as a table could. There are no commits to them,
-and no metadata that the catalog would read.
+They are entries like tables and views: names are unique, directories do not overlap, grants use the privileges of
+tables, and dropped ones can be restored. They have no commits and no metadata in the catalog.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ MAX_DOC_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class NewGenericTable:
-    """A generic table that is asked for."""
+    """A generic table to create."""
 
     name: str
     format: str
     base_location: str | None = None
-    """Where its files are; None leaves that to its users."""
+    """The location of its files; None if its clients manage it."""
     doc: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,12 +57,12 @@ class GenericTable:
 
     @property
     def base_location(self) -> str | None:
-        """Where its files are, if it was said."""
+        """The location of its files, if it has one."""
         return self.entry.location or None
 
 
 class GenericTables:
-    """Makes and shows generic tables. Listing and dropping them is as for tables."""
+    """Creates and loads generic tables. They are listed and dropped like tables."""
 
     def __init__(
         self,
@@ -88,9 +87,9 @@ class GenericTables:
         *,
         with_data: bool = False,
     ) -> GenericTable:
-        """Make a generic table. Raises NoSuchNamespace, AlreadyExists, LocationConflict, InvalidInput.
+        """Create a generic table. Raises NoSuchNamespace, AlreadyExists, LocationTaken, InvalidInput.
 
-        `with_data` is for a caller who is to be handed keys to the files as well, and is refused if it may not be.
+        `with_data` also requires permission to read its files, for a caller that requests vended credentials.
         """
         f, caller = self._f, mutation.caller
         identifier = check_identifier(levels, asked.name)
@@ -159,23 +158,23 @@ class GenericTables:
         return GenericTable(found.catalog, identifier, entry, asked.format, asked.doc, dict(asked.properties))
 
     async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> GenericTable:
-        """The generic table of that name, if the caller may see it. Raises NoSuchTable."""
+        """The generic table. Raises NoSuchTable, AccessDenied."""
         kind = EntryKind.GENERIC_TABLE
         found = await self._entries.get(caller, catalog_name, identifier, kind, Action.GET_TABLE)
         return await self.described(self._f.meta, found, identifier)
 
     async def described(self, reader: Reader, found: ResolvedName, identifier: Identifier) -> GenericTable:
-        """What is known of a generic table that was found, whoever asks. Raises NoSuchTable, Corrupted."""
+        """The generic table of a lookup, without authorization. Raises NoSuchTable, Corrupted."""
         entry = found.live
         if entry is None or entry.kind is not EntryKind.GENERIC_TABLE:
             raise no_such_entry(identifier, EntryKind.GENERIC_TABLE)
         row = await reader.row(rows.GENERIC_TABLE, entry.id)
         if row is None:
-            raise Corrupted(f"nothing is on record of the generic table but its name. table={entry.id}")
+            raise Corrupted(f"generic table has no record beside its entry. table={entry.id}")
         return GenericTable(found.catalog, identifier, entry, row[0], row[1], unpack_properties(row[2]))
 
     async def _check_data(self, caller: Caller, catalog: Catalog, identifier: Identifier, entry_id: str) -> None:
-        """Return if the caller may at least read the files of a table that is about to be. Raises AccessDenied."""
+        """Check permission to read the files of a table that is about to be created. Raises AccessDenied."""
         namespace, name = identifier
         try:
             await self._authorizer.check(
@@ -188,15 +187,13 @@ class GenericTables:
 
 
 def check_has_files(base_location: str | None) -> None:
-    """Return if there is a place that keys could open. Raises InvalidInput."""
+    """Raise InvalidInput without a location that credentials could be vended for."""
     if not base_location:
-        raise InvalidInput(
-            "the table has no base-location, so there are no files to hand out keys to", argument="base-location"
-        )
+        raise InvalidInput("table has no base-location, so no credentials can be vended", argument="base-location")
 
 
 def _location(catalog: Catalog, base_location: str | None) -> str:
-    """The base location as it is kept; empty if there is none. Raises InvalidInput."""
+    """The base location to store; empty without one. Raises InvalidInput."""
     if base_location is None:
         return ""
     check_location(catalog, base_location)
@@ -204,10 +201,10 @@ def _location(catalog: Catalog, base_location: str | None) -> str:
 
 
 def _check(asked: NewGenericTable) -> None:
-    """Raise InvalidInput for what cannot be kept."""
+    """Raise InvalidInput for invalid fields."""
     if not 1 <= len(asked.format) <= MAX_FORMAT_CHARS or not asked.format.isprintable():
         raise InvalidInput(
-            f"a format is a word of 1 to {MAX_FORMAT_CHARS} characters, such as delta", argument="format"
+            f"invalid format: expected 1 to {MAX_FORMAT_CHARS} printable characters, such as delta", argument="format"
         )
     check_properties(asked.properties)
     if asked.doc is None:
@@ -215,6 +212,6 @@ def _check(asked: NewGenericTable) -> None:
     try:
         size = len(asked.doc.encode())
     except UnicodeEncodeError as error:
-        raise InvalidInput("doc is text in UTF-8", argument="doc") from error
+        raise InvalidInput("doc is not valid UTF-8", argument="doc") from error
     if size > MAX_DOC_BYTES or "\0" in asked.doc:
-        raise InvalidInput(f"doc has at most {MAX_DOC_BYTES} bytes, and no nul", argument="doc")
+        raise InvalidInput(f"doc is too long or contains a NUL. maximum={MAX_DOC_BYTES} bytes", argument="doc")

@@ -1,6 +1,6 @@
-"""Tables brought in by their metadata file, with what was said of where they come from.
+"""Imports tables by their metadata file, with a record of their origin.
 
-The same import again changes nothing; one that says something else of a table that is there is refused.
+Repeating an import changes nothing; an import that differs from the existing table is rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .registration import TableRegistration
 
 @dataclass(frozen=True, slots=True)
 class ImportOrigin:
-    """Where a table was imported from."""
+    """The origin of an imported table."""
 
     metadata_at: str
     external_token: str | None
@@ -41,7 +41,7 @@ class Imported(NamedTuple):
 
     committed: Committed
     is_new: bool
-    """Whether this import brought it in; otherwise it was there, and the same."""
+    """Whether this import created the table; otherwise it existed with the same metadata."""
 
 
 class Imports:
@@ -69,10 +69,10 @@ class Imports:
         properties: Mapping[str, str],
         external_token: str | None = None,
     ) -> Imported:
-        """Give a table's metadata file a name, unless it has that name already.
+        """Register a table's metadata file, unless it is registered under that name already.
 
-        Raises AlreadyExists when the name is that of something else; CommitConflict when the table was not imported
-        at that version of the other catalog; and what registering raises.
+        Raises AlreadyExists if the name is in use by another table; CommitConflict if the table was not imported at
+        that version of the other catalog; and what registration raises.
         """
         check_properties(properties)
         caller = mutation.caller
@@ -113,19 +113,19 @@ class Imports:
         self, identifier: Identifier, entry: Entry, metadata_at: str, external_token: str | None
     ) -> None:
         if not same_file(metadata_at, entry.metadata_at):
-            raise AlreadyExists(f"the table is there with another metadata file: {identifier}")
+            raise AlreadyExists(f"table exists with another metadata file. table={identifier}")
         if external_token is None:
             return
         origin = await import_origin(self._f.meta, entry.id)
         if origin is None or origin.external_token != external_token:
             raise CommitConflict(
-                f"the table was not imported at this version of the other catalog: {identifier}",
+                f"table was not imported at this version of the other catalog. table={identifier}",
                 condition="external-version-token",
             )
 
 
 async def import_origin(reader: Reader, entry_id: str) -> ImportOrigin | None:
-    """Where a table was imported from; None if it was not."""
+    """The origin of an imported table; None if it was not imported."""
     row = await reader.row(rows.IMPORT_OF, entry_id)
     if row is None:
         return None

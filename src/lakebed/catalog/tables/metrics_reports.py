@@ -1,4 +1,4 @@
-"""Scan and commit reports that engines send: kept for a while, and readable again."""
+"""Metrics reports of scans and commits that engines send: stored for a limited time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCAN_REPORT: Final = "scan-report"
 COMMIT_REPORT: Final = "commit-report"
 
 KEPT_MS: Final = 30 * 86_400_000
-"""How long reports are kept."""
+"""How long reports are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class MetricsReport:
 
 
 class MetricsReports:
-    """Takes reports in and gives them out."""
+    """Stores and returns reports."""
 
     def __init__(self, object_context: ObjectContext, entries: Entries) -> None:
         self._f = object_context
         self._entries = entries
 
     async def keep(self, caller: Caller, catalog_name: str, identifier: Identifier, kind: str, document: bytes) -> None:
-        """Keep a report of a table. Who holds grants needs those to what it says was done."""
+        """Store a report of a table. Requires the privileges of the reported operation from callers with grants."""
         found = await self._entries.get(
             caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_TABLE, privileges=_reporting(kind)
         )
@@ -65,7 +65,7 @@ class MetricsReports:
         return [MetricsReport(*row) for row in await self._f.meta.rows(rows.REPORTS_BEFORE, entry.id, before, limit)]
 
     async def delete_expired(self) -> int:
-        """Remove reports that are too old; how many."""
+        """Delete old reports. Returns their number."""
         before = self._f.clock.now_ms() - KEPT_MS
 
         async def work(tx: Transaction) -> int:

@@ -1,7 +1,7 @@
-"""Removes the files of tables that were dropped with a purge: as a task, a page of keys at a time.
+"""Removes the files of tables that were dropped with a purge, in a task, a page of keys at a time.
 
-Directories of tables do not overlap, so all that is under a table's own directories is its own, whatever manifests
-say: delete files, statistics, old metadata and files of failed writers included.
+Directories of tables do not overlap, so everything in a table's directories is its own, whatever its manifests list:
+delete files, statistics, old metadata and files of failed writers included.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from .drops import PURGE_KIND, PurgePayload, decode_purge
 _PAGE_KEYS: Final = 1000
 _LEASE_SECONDS: Final = 120.0
 _BEFORE_ALL_VERSIONS: Final = -(2**62)
-"""A rank lower than that of any version."""
+"""A rank below that of any version."""
 
 
 class PurgeOutcome(msgspec.Struct, frozen=True):
-    """What a purge did."""
+    """The result of a purge."""
 
     removed: int
-    """Versions of objects, and delete markers."""
+    """Removed object versions and delete markers."""
     kept: int
-    """Those that retention or a legal hold keeps."""
+    """Versions under retention or a legal hold."""
 
 
 class PurgeWorker:
-    """Does the purge tasks."""
+    """Runs purge tasks."""
 
     def __init__(self, object_context: ObjectContext, deleter: ObjectDeleter, tasks: TaskQueue, worker: str) -> None:
         self._f = object_context
@@ -48,7 +48,7 @@ class PurgeWorker:
         self._worker = worker
 
     async def run_due(self) -> int:
-        """Do what is due; how many tasks."""
+        """Run all due tasks. Returns their number."""
         done = 0
         while claims := await self._tasks.claim([PURGE_KIND], self._worker, _LEASE_SECONDS):
             await self._run(claims[0])
@@ -64,7 +64,7 @@ class PurgeWorker:
             except LakebedError as error:
                 await self._tasks.fail(claim, str(error))
         except Fenced:
-            # We took too long and another worker has the task: what is gone is gone, it does the rest.
+            # The lease expired and another worker has the task: it removes the rest.
             return
 
     async def _purge(self, claim: TaskLease) -> None:
@@ -91,7 +91,7 @@ class PurgeWorker:
         system = Caller(root_of(bucket.owner))
         key, rank = prefix, _BEFORE_ALL_VERSIONS
         while True:
-            # Every version by its id: in a versioned bucket a plain delete would hide the files and keep them.
+            # Every version by its id: in a versioned bucket a simple delete would only hide the files.
             page = await versions_behind(self._f.meta, BucketId(purge.bucket), key, rank, _PAGE_KEYS)
             doomed = [ObjectIdentifier(row[0], row[2]) for row in page if row[0].startswith(prefix)]
             if not doomed:

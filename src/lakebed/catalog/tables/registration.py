@@ -1,4 +1,4 @@
-"""Tables and views that exist as files already: a name is put on them, or moved to other metadata of theirs."""
+"""Registers existing metadata files: under a new name, or as the next metadata of an entry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REGISTERED = "Registered"
 
 
 class _File(NamedTuple):
-    """A table's metadata file that was read."""
+    """A table's metadata file, as read."""
 
     location: str
     document: bytes
@@ -76,14 +76,16 @@ class TableRegistration:
         also: PublishStep | None = None,
         follows: bool = False,
     ) -> Committed:
-        """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
+        """Register a table's metadata file; with `overwrite`, also under the name of an existing table.
 
-        The file may be in any bucket whose objects the caller may read; the table's directories must be in the
-        warehouse. Raises AlreadyExists, LocationConflict; InvalidInput, also for a missing file; PointerMoved when
-        one of the table's files, or its metadata file, changed while it was checked. With an `expected_token` the
-        pointer moves from that version of the table to another of the same table: CommitConflict when the table moved
-        on, before anything else is looked at. `also` commits with it. `follows` says that the catalog which moves the
-        table's pointer has told of it: in an external catalog nobody else may.
+        The file may be in any bucket that the caller can read; the table's directories must be in the catalog. With an
+        `expected_token` the pointer moves from that version of the table to another of the same table. `also` commits
+        with it. `follows` marks a move reported by the external catalog that owns the table: in an external catalog no
+        other is allowed.
+
+        Raises AlreadyExists, LocationTaken; InvalidInput, also if the file does not exist; PointerMoved if the metadata
+        file or a file of the table changed during validation; CommitConflict, before anything else, if the table is at
+        another version.
         """
         caller = mutation.caller
         found = await self._admitted(
@@ -91,12 +93,12 @@ class TableRegistration:
         )
         entry = found.live
         if expected_token is not None and (entry is None or entry.version_token != expected_token):
-            raise CommitConflict(f"the table is not at the version that the change expects: {identifier}")
+            raise CommitConflict(f"table is not at the expected version. table={identifier}")
         document, observed = await self._read(caller, metadata_at)
         metadata = _parsed(document)
         if expected_token is not None and entry is not None and (metadata.uuid or "").lower() != entry.uuid.lower():
             raise InvalidInput(
-                f"the metadata is that of another table. uuid={metadata.uuid} expected={entry.uuid}",
+                f"metadata file is of another table. uuid={metadata.uuid} expected={entry.uuid}",
                 argument="metadata-location",
             )
         return await self._move(
@@ -120,10 +122,11 @@ class TableRegistration:
         *,
         also: PublishStep,
     ) -> Committed:
-        """Give the metadata file that another catalog tells of the name that was found, for who may tell of it.
+        """Register the metadata file in a notification of an external catalog, for an authorized caller.
 
-        It is read on the catalog's own behalf, and must lie in its directories and in the table's own. Raises
-        InvalidInput, LocationConflict, PointerMoved; AlreadyExists if the name is not a table's. `also` commits too.
+        The file is read for the catalog, and must be in its directories and in the table's. Raises InvalidInput,
+        LocationTaken, PointerMoved; AlreadyExists if the name is in use by another kind of entry. `also` commits with
+        it.
         """
         there = found.entry
         if there is not None and (there.dropped_ms is not None or there.kind is not EntryKind.TABLE):
@@ -137,11 +140,11 @@ class TableRegistration:
         metadata = _parsed(document)
         if (metadata.uuid or "").lower() != uuid.lower():
             raise InvalidInput(
-                f"the metadata is that of another table. uuid={metadata.uuid} told={uuid}", argument="table-uuid"
+                f"metadata file is of another table. uuid={metadata.uuid} expected={uuid}", argument="table-uuid"
             )
         if not parse_location(metadata_at).key.startswith(parse_location(metadata.location).directory):
             raise InvalidInput(
-                f"the metadata file is not in the table's directory. metadata-location={metadata_at}"
+                f"metadata file is outside the table's directory. metadata-location={metadata_at}"
                 f" location={metadata.location}",
                 argument="metadata-location",
             )
@@ -170,19 +173,19 @@ class TableRegistration:
         answer: StoredResponse | None = None,
         chosen_by: ChosenBy,
     ) -> Committed:
-        """Check what a table's metadata file says, and make it the current one."""
+        """Validate a table's metadata file, and make it the current one."""
         entry, metadata, metadata_at = found.live, file.metadata, file.location
         entry_id = uuid4().hex if entry is None else entry.id
         locations = EntryLocations(
             found.catalog, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties
         )
-        # Before the check, which says of files in the directories whether they are there.
+        # Before validation, whose errors reveal which files exist in the directories.
         claim = await self._claims.prepare(mutation.caller, locations, chosen_by)
         base: TableMetadata | None = None
         if entry is not None and entry.uuid == metadata.uuid:
             before = (await self._entries.metadata(entry)).table
             was = locations._replace(location=before.location, properties=before.properties)
-            # A file that was changed since is nothing that the next one could follow.
+            # A file that was changed since is no valid predecessor.
             base = before if await self._claims.trusts(was, entry.metadata_at) else None
         checked = await self._validator.check(base, metadata, adopted=base is None)
         pointer = PointerUpdate(
@@ -210,7 +213,7 @@ class TableRegistration:
     async def register_view(
         self, mutation: Mutation, catalog_name: str, identifier: Identifier, metadata_at: str
     ) -> Committed:
-        """Give a view's metadata file a name."""
+        """Register a view's metadata file."""
         caller = mutation.caller
         found = await self._admitted(caller, catalog_name, identifier, EntryKind.VIEW, overwrite=False)
         document, observed = await self._read(caller, metadata_at)
@@ -259,7 +262,8 @@ class TableRegistration:
             entry=lookup.live,
             reported_action=CREATE_OR_MOVE,
             kind=kind,
-            # Who only makes names is told that this one is taken. To move one takes what moving pointers takes.
+            # With only the privilege to create, the error is that the name is taken. Overwriting requires that of
+            # pointer moves.
             privileges=OPERATIONS["registerTable overwrite"].target if overwrite else _making(kind),
             securable=None if overwrite else namespace_securable(lookup.catalog.id, identifier.namespace),
         )
@@ -275,19 +279,19 @@ class TableRegistration:
                 lookup.catalog,
                 identifier.namespace,
                 there,
-                "who does not see all of it does not move its pointer",
+                "restricted principals cannot move its pointer",
             )
         return found
 
     async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileStat]]:
-        """The metadata, and the state of the file that it was read from: no pointer goes to another."""
+        """The metadata, and the state of its file: the pointer moves only if it is unchanged."""
         facts = (await self._files.stat([metadata_at]))[metadata_at]
         try:
             document = unpack_metadata(await self._files.read_for(caller, metadata_at))
         except NotFound as error:
             raise _no_file(metadata_at) from error
         if facts is None:
-            raise PointerMoved(f"the metadata file was written while it was sought. metadata-location={metadata_at}")
+            raise PointerMoved(f"metadata file was written during the lookup. metadata-location={metadata_at}")
         return document, {metadata_at: facts}
 
 
@@ -299,9 +303,7 @@ def _parsed(document: bytes) -> TableMetadata:
 
 
 def _no_file(metadata_at: str) -> InvalidInput:
-    return InvalidInput(
-        f"there is no metadata file at the location. metadata-location={metadata_at}", argument="metadata-location"
-    )
+    return InvalidInput(f"metadata file does not exist. metadata-location={metadata_at}", argument="metadata-location")
 
 
 def _making(kind: EntryKind) -> Privileges:

@@ -1,4 +1,4 @@
-"""Renaming tables and views, within a namespace or across: the name moves, identity and files stay."""
+"""Renames tables and views, within a namespace or across: identity and files stay."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Renaming:
     async def rename(
         self, mutation: Mutation, catalog_name: str, source: Identifier, target: Identifier, kind: EntryKind
     ) -> None:
-        """Give a table or view another name. The bridge of a table goes along.
+        """Rename a table or view. A table's bridge moves with it.
 
-        Raises NoSuchTable, NoSuchView; NoSuchNamespace for the target's; AlreadyExists when the target is taken, or
-        when it and the table have a bridge each.
+        Raises NoSuchTable, NoSuchView; NoSuchNamespace for the target's; AlreadyExists if the target name is in use, or
+        if both names have a bridge.
         """
         f, caller = self._f, mutation.caller
         found = await self._entries.get(caller, catalog_name, source, kind, Action.RENAME_TABLE)
@@ -49,13 +49,13 @@ class Renaming:
         )
         check_internal_catalog(found.catalog, f"rename a {kind}")
         if found.live is not None:
-            # Elsewhere other policies hold, or none.
+            # Other policies, or none, apply at the target.
             await self._entries.restrictions.refuse(
                 caller.principal,
                 found.catalog,
                 source.namespace,
                 found.live,
-                "who does not see all of it does not rename it",
+                "restricted principals cannot rename it",
             )
         now_ms = f.clock.now_ms()
 

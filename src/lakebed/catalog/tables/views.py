@@ -1,4 +1,4 @@
-"""Views: created and replaced. Finding, listing, renaming and dropping them is as for tables."""
+"""Views: create and replace. They are looked up, listed, renamed and dropped like tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Views:
         self._locks = TableLocks()
 
     async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateView) -> Committed:
-        """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
+        """Create a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
         identifier = check_identifier(levels, request.name)
         lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         await self._authorizer.check(

@@ -118,9 +118,9 @@ async def test_configuration_is_stored_with_the_move_or_not_at_all(light_catalog
     async with catalog.unchanged():
         with pytest.raises(InvalidInput, match="another table"):
             await sync(catalog, SyncRequest(wrong, metadata_at=history.files[1]))
-        with pytest.raises(InvalidInput, match="no metadata file"):
+        with pytest.raises(InvalidInput, match="metadata file does not exist"):
             await sync(catalog, SyncRequest(wrong, metadata_at="s3://lake/absent.metadata.json"))
-        with pytest.raises(InvalidInput, match="no metadata file"):
+        with pytest.raises(InvalidInput, match="metadata file does not exist"):
             await sync(catalog, SyncRequest(OPERATED, metadata_at="s3://lake/absent.metadata.json"))
     right = msgspec.structs.replace(OPERATED, external_table_uuid=history.uuid.upper())
     assert (await sync(catalog, SyncRequest(right, metadata_at=history.files[1]))).status is SyncStatus.REGISTERED
