@@ -82,4 +82,4 @@ async def test_many_tables_that_were_lost_once_are_not_remembered() -> None:
     losers = ConflictBackoff(0.0)
     for number in range(5000):
         await losers.wait("lake", Identifier(("sales",), f"table_{number}"))
-    assert len(losers._let_go) <= 1025
+    assert len(losers._last_sent) <= 1025
