@@ -18,6 +18,8 @@ from lakebed.catalog.external.bridges.validation import check_config
 from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
+from lakebed.governance.credentials.vault import Vault
+from tests.catalog.extension_catalog import MASTER
 
 OPERATED = BridgeConfig(catalog=ExternalCatalogKind.POLARIS, external_namespace=("ns",), external_table="t")
 REST = BridgeConfig(
@@ -108,7 +110,9 @@ def test_secrets_are_not_in_repr() -> None:
     secrets = RemoteSecrets(Secret("t0k3n"), Secret("k3y"), Secret("s3ss"))
     for text in (repr(secrets), str(secrets), repr(REST)):
         assert not any(word in text for word in ("t0k3n", "k3y", "s3ss"))
-    assert RemoteSecrets.unpacked(secrets.packed()) == secrets
+    vault = Vault(MASTER, "secrets of bridges")
+    assert RemoteSecrets.opened(vault, secrets.sealed(vault, "1"), "1") == secrets
+    assert RemoteSecrets.opened(vault, NO_SECRETS.sealed(vault, "1"), "1") == NO_SECRETS
     assert bool(secrets)
     assert not NO_SECRETS
 

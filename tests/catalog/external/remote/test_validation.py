@@ -6,6 +6,8 @@ from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAd
 from lakebed.catalog.external.remote.validation import check_address, check_auth
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
+from lakebed.governance.credentials.vault import Vault
+from tests.catalog.extension_catalog import MASTER
 
 CLIENT = RemoteSecrets(client_secret=Secret("s3cret"))
 KEYS = RemoteSecrets(secret_access_key=Secret("s3cret"))
@@ -57,4 +59,7 @@ def test_tokens_require_https_or_loopback() -> None:
 
 def test_secrets_of_earlier_releases_are_decoded() -> None:
     old = b"\x93\xa1t\xa1k\xa1s"
-    assert RemoteSecrets.unpacked(old) == RemoteSecrets(Secret("t"), Secret("k"), Secret("s"))
+    vault = Vault(MASTER, "secrets")
+    assert RemoteSecrets.opened(vault, vault.seal(old, b"1"), "1") == RemoteSecrets(
+        Secret("t"), Secret("k"), Secret("s")
+    )

@@ -80,8 +80,8 @@ class Bridges:
 
         async def work(tx: Transaction) -> BridgedTable:
             before = await self.of(tx, await self._entries.find(tx, catalog_name, identifier), identifier)
-            made = self.new(before, config, secrets, now_ms)
-            await self.put(tx, made)
+            bridge = self.new(before, config, secrets, now_ms)
+            await self.put(tx, bridge)
             await append_catalog_event(
                 f.outbox,
                 tx,
@@ -92,7 +92,7 @@ class Bridges:
                 identifier.namespace,
                 facts={"table": identifier.name, "catalog": config.catalog, "external": external_name(config)},
             )
-            return BridgedTable(before.catalog, before.namespace, identifier, before.entry, made)
+            return BridgedTable(before.catalog, before.namespace, identifier, before.entry, bridge)
 
         return await f.meta.transact(work)
 
@@ -156,7 +156,7 @@ class Bridges:
             name=before.identifier.name,
             revision=revision,
             config=config,
-            sealed=self._vault.seal(secrets.packed(), _context(revision)) if secrets else None,
+            sealed=secrets.sealed(self._vault, revision),
             state=old.state if old is not None and follows_same else BridgeState(),
             due_ms=now_ms if config.sync_mode is SyncMode.POLL else None,
             created_ms=now_ms if old is None else old.created_ms,
@@ -180,9 +180,7 @@ class Bridges:
 
     def secrets_of(self, bridge: Bridge) -> RemoteSecrets:
         """The credentials for the external catalog. Raises Corrupted."""
-        if bridge.sealed is None:
-            return NO_SECRETS
-        return RemoteSecrets.unpacked(self._vault.open(bridge.sealed, _context(bridge.revision)))
+        return RemoteSecrets.opened(self._vault, bridge.sealed, bridge.revision)
 
     # -- authorization --------------------------------------------------------------------------------------------
 
@@ -209,8 +207,3 @@ class Bridges:
         await f.authorize(caller, bucket, "s3:GetObject", address.directory)
         if bucket.holds_tables:
             await f.table_buckets.authorize(caller, bucket, "s3:GetObject", address.directory)
-
-
-def _context(revision: str) -> bytes:
-    """The context that binds sealed secrets to their configuration: a revision is unique, and names change."""
-    return revision.encode()

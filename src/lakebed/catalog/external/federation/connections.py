@@ -121,7 +121,7 @@ class CatalogConnections:
             raise StateConflict(f"only an empty catalog can be connected: drop its namespaces first. catalog={name}")
         created_ms = now_ms if row is None else rows.connection_from(row).created_ms
         revision = uuid4().hex
-        sealed = self._vault.seal(secrets.packed(), revision.encode()) if secrets else None
+        sealed = secrets.sealed(self._vault, revision)
         connection = CatalogConnection(catalog, name, revision, config, sealed, created_ms, now_ms)
         await tx.run(rows.PUT, catalog, name, revision, encode_config(config), sealed, created_ms, now_ms)
         await self._emit(tx, "ConnectionConfigured", caller, connection, now_ms)
@@ -170,9 +170,8 @@ class CatalogConnections:
         known = self._clients.get(connection.name, connection.revision)
         if known is not None:
             return known
-        secrets, config = NO_SECRETS, connection.config
-        if connection.sealed is not None:
-            secrets = RemoteSecrets.unpacked(self._vault.open(connection.sealed, connection.revision.encode()))
+        config = connection.config
+        secrets = RemoteSecrets.opened(self._vault, connection.sealed, connection.revision)
         client = self._remotes.open(config.address, config.auth, secrets)
         return self._clients.put(connection.name, connection.revision, client)
 

@@ -160,9 +160,9 @@ class AssumedRoleSource:
     name = "federation role"
     survives_outage = False
 
-    def __init__(self, surroundings: HostEnvironment, auth: RemoteAuth) -> None:
-        self._chain = default_chain(surroundings, region=auth.region)
-        self._service = TokenService(surroundings, auth.region)
+    def __init__(self, environment: HostEnvironment, auth: RemoteAuth) -> None:
+        self._chain = default_chain(environment, region=auth.region)
+        self._service = TokenService(environment, auth.region)
         self._role = AssumedRole(
             auth.role_arn,
             auth.role_session_name or _SESSION,
@@ -181,9 +181,9 @@ def make_authentication(
     address: RemoteAddress,
     auth: RemoteAuth,
     secrets: RemoteSecrets,
-    surroundings: HostEnvironment | None = None,
+    environment: HostEnvironment | None = None,
 ) -> Authentication:
-    """The authentication of a connection. `surroundings` is where the server finds its own AWS credentials."""
+    """The authentication of a connection. `environment` is where the server finds its own AWS credentials."""
     if auth.kind is AuthKind.BEARER:
         return BearerToken(secrets.token)
     if auth.kind is AuthKind.OAUTH:
@@ -192,7 +192,7 @@ def make_authentication(
     if auth.kind is AuthKind.NONE:
         return NoAuthentication()
     if auth.role_arn:
-        source = AssumedRoleSource(surroundings or HostEnvironment.of_this_machine(clock=clock), auth)
+        source = AssumedRoleSource(environment or HostEnvironment.of_this_machine(clock=clock), auth)
         return RequestSigning(auth, clock, RefreshingCredentials(source, clock))
     keys = Credentials(auth.access_key_id, secrets.secret_access_key, secrets.session_token or None)
     return RequestSigning(auth, clock, StaticCredentials(keys))

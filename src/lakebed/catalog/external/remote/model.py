@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.secrets import Secret
+from lakebed.governance.credentials.vault import Vault
 
 
 class AuthKind(StrEnum):
@@ -54,14 +55,17 @@ class RemoteSecrets:
     def __bool__(self) -> bool:
         return any(self._all())
 
-    def packed(self) -> bytes:
-        """Encoded for the vault."""
-        return msgspec.msgpack.encode([secret.reveal() for secret in self._all()])
+    def sealed(self, vault: Vault, revision: str) -> bytes | None:
+        """Encrypted for a row; None without secrets. Bound to the unique revision of a configuration: names change."""
+        packed = msgspec.msgpack.encode([secret.reveal() for secret in self._all()])
+        return vault.seal(packed, revision.encode()) if self else None
 
     @classmethod
-    def unpacked(cls, packed: bytes) -> RemoteSecrets:
-        """Decoded from the vault. Older rows hold fewer secrets."""
-        return cls(*map(Secret, msgspec.msgpack.decode(packed, type=list[str])))
+    def opened(cls, vault: Vault, sealed: bytes | None, revision: str) -> RemoteSecrets:
+        """Decrypted from a row. Older rows hold fewer secrets. Raises Corrupted."""
+        if sealed is None:
+            return NO_SECRETS
+        return cls(*map(Secret, msgspec.msgpack.decode(vault.open(sealed, revision.encode()), type=list[str])))
 
     def _all(self) -> tuple[Secret, ...]:
         return self.token, self.secret_access_key, self.session_token, self.client_secret
