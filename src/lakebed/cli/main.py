@@ -41,16 +41,18 @@ COMMANDS: Final = (
     Command("serve", "lakebed.cli.serve", "start the server"),
     Command("config", "lakebed.cli.config", "show the settings in force, and where each came from"),
     Command("credentials", "lakebed.cli.governance.credentials", "show where root's credentials are"),
-    Command("user", "lakebed.cli.governance.user", "make, list, disable and remove users"),
-    Command("key", "lakebed.cli.governance.key", "make, list, rotate, disable and remove access keys"),
+    Command("user", "lakebed.cli.governance.user", "create, list, disable and delete users"),
+    Command("key", "lakebed.cli.governance.key", "create, list, rotate, disable and delete access keys"),
+    Command("token-key", "lakebed.cli.governance.token_key", "list, rotate and revoke the signing keys of tokens"),
+    Command("policy", "lakebed.cli.governance.policy", "attach access policies to users and detach them"),
     Command(
-        "token-key", "lakebed.cli.governance.token_key", "list, rotate and revoke the keys that tokens are signed with"
+        "table-policy",
+        "lakebed.cli.governance.table_policy",
+        "preview what attaching a catalog policy would change; list its targets and versions",
     ),
-    Command("policy", "lakebed.cli.governance.policy", "give policies to users and take them away"),
     Command(
-        "table-policy", "lakebed.cli.governance.table_policy", "ask what policies of tables hold for, said, or would do"
+        "label", "lakebed.cli.governance.label", "set tags and owners of catalog entities, and find entities by them"
     ),
-    Command("label", "lakebed.cli.governance.label", "set tags and owners of things, and find things by them"),
     Command("storage", "lakebed.cli.storage", "show and change which deployment the object store is of"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command(
@@ -68,7 +70,7 @@ COMMANDS: Final = (
     Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),
     Command("check", "lakebed.cli.check", "try a store step by step, and say what is wrong with it"),
     Command("events", "lakebed.cli.events", "follow what happens, and say where events are sent"),
-    Command("trace", "lakebed.cli.governance.trace", "trace what was done to files to who was handed the keys for it"),
+    Command("trace", "lakebed.cli.governance.trace", "trace file accesses to the vended credentials behind them"),
     Command("conform", "lakebed.cli.conform", "try a catalog with a real client; print what is claimed"),
     Command("version", "lakebed.cli.version", "print the version"),
 )

@@ -1,7 +1,7 @@
-"""What `user`, `key`, `policy` and `token-key` share: the metadata store, opened for one command.
+"""Shared by `user`, `key`, `policy` and `token-key`: opens the metadata store for one command.
 
-They go straight at the store, past the server, so that they work while it is stopped; a server that runs sees what
-they changed with its next request. Whoever can read the data folder's secrets is root anyway.
+These commands access the metadata store directly, so that they work while the server is stopped; a running server sees
+their changes with its next request. Access to the secrets in the data folder is equivalent to root's permissions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Task = Callable[[Administration, argparse.Namespace], Awaitable[None]]
 def add_task(
     tasks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, task: Task
 ) -> argparse.ArgumentParser:
-    """A word after `user`, `key` or `policy`."""
+    """Add a subcommand of `user`, `key` or `policy`."""
     parser = tasks.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     add_settings_flags(parser, serving=False)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -47,13 +47,13 @@ def add_task(
 
 
 def run_task(arguments: argparse.Namespace) -> int:
-    """Open the store, do the task, close the store."""
+    """Run a task with an open store."""
     asyncio.run(_run(arguments.task, arguments))
     return 0
 
 
 def moment(ms: int) -> str:
-    """A time for people: UTC, to the second."""
+    """A time in UTC, to the second."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 

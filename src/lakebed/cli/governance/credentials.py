@@ -1,4 +1,4 @@
-"""`lakebed credentials`: who root is here. The secret itself only when asked for."""
+"""`lakebed credentials`: root's access key, with the secret only on request."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..settings_flags import add_settings_flags, read_settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Where to look, and whether to show."""
+    """Add the arguments."""
     add_settings_flags(parser, serving=False)
-    parser.add_argument("--show", action="store_true", help="print the secret key, too")
+    parser.add_argument("--show", action="store_true", help="also print the secret key")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print root's access key and where its secret is."""
+    """Print root's access key and the location of its secret."""
     loaded = read_settings(arguments)
     identity = require_identity(loaded.settings)
     shown = identity.root_secret_key.reveal() if arguments.show else "hidden; --show prints it"

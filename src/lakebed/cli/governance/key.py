@@ -1,4 +1,4 @@
-"""`lakebed key`: access keys of users. A secret is printed once, when it is made."""
+"""`lakebed key`: access keys of users. A secret is printed once, when it is created."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ run = run_task
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with keys."""
+    """Add the tasks."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    create = add_task(tasks, "create", "make a key for a user, and print its secret this once", _create)
+    create = add_task(tasks, "create", "create a key for a user and print its secret", _create)
     create.add_argument("user")
-    create.add_argument("--expires", metavar="DURATION", help="how long it is good, such as 90d; by default for ever")
+    create.add_argument("--expires", metavar="DURATION", help="lifetime, such as 90d (default: unlimited)")
     add_task(tasks, "list", "list a user's keys", _list).add_argument("user")
-    add_task(tasks, "rotate", "give a key a fresh secret; the old one is refused", _rotate).add_argument("key")
-    add_task(tasks, "disable", "refuse a key and the sessions that came from it from now on", _disable).add_argument(
-        "key"
-    )
-    add_task(tasks, "enable", "accept a key again", _enable).add_argument("key")
-    add_task(tasks, "delete", "remove a key and end the sessions that came from it", _delete).add_argument("key")
+    add_task(tasks, "rotate", "replace the secret of a key", _rotate).add_argument("key")
+    add_task(tasks, "disable", "disable a key and its sessions", _disable).add_argument("key")
+    add_task(tasks, "enable", "enable a key again", _enable).add_argument("key")
+    add_task(tasks, "delete", "delete a key and end its sessions", _delete).add_argument("key")
 
 
 async def _create(admin: Administration, arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`lakebed label`: tags and owners of catalogs, what is in them, users and roles."""
+"""`lakebed label`: tags and owners of catalogs, their entities, principals and roles."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NONE = "-"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with labels."""
+    """Add the tasks."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    _add_named(tasks, "show", "show the tags and the owner of something", _show)
-    change = _add_named(tasks, "set", "set tags and the owner of something, and take them away", _set)
+    _add_named(tasks, "show", "show the tags and the owner of an entity", _show)
+    change = _add_named(tasks, "set", "set or remove tags and the owner of an entity", _set)
     change.add_argument("--tag", metavar="KEY=VALUE", action="append", default=[], help="set a tag")
-    change.add_argument("--remove-tag", metavar="KEY", action="append", default=[], help="take a tag away")
+    change.add_argument("--remove-tag", metavar="KEY", action="append", default=[], help="remove a tag")
     change.add_argument("--owner", metavar="OWNER", help="principal:NAME or principal-role:NAME")
-    change.add_argument("--no-owner", action="store_true", help="nobody owns it any more")
-    find = add_server_command(tasks, "find", "list what has a tag or an owner", _find)
-    find.add_argument("--tag", metavar="KEY[:VALUE]", help="what has this tag")
-    find.add_argument("--owner", metavar="OWNER", help="what is owned by principal:NAME or principal-role:NAME")
+    change.add_argument("--no-owner", action="store_true", help="remove the owner")
+    find = add_server_command(tasks, "find", "list entities by tag or owner", _find)
+    find.add_argument("--tag", metavar="KEY[:VALUE]", help="entities with this tag")
+    find.add_argument("--owner", metavar="OWNER", help="entities owned by principal:NAME or principal-role:NAME")
     find.add_argument("--kind", choices=KINDS, metavar="KIND", help="one of " + ", ".join(KINDS))
-    find.add_argument("--catalog", metavar="CATALOG", help="only what is in this catalog")
+    find.add_argument("--catalog", metavar="CATALOG", help="only entities of this catalog")
 
 
 def _show(client: LakebedClient, arguments: argparse.Namespace) -> None:
@@ -86,7 +86,7 @@ def _tags(given: list[str]) -> dict[str, str]:
     for text in given:
         key, between, value = text.partition("=")
         if not between or not key:
-            raise InvalidInput(f"a tag is KEY=VALUE. found={text!r}", argument="--tag")
+            raise InvalidInput(f"expected KEY=VALUE. found={text!r}", argument="--tag")
         tags[key] = value
     return tags
 
@@ -103,6 +103,6 @@ def _add_named(
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help="one of " + ", ".join(KINDS))
     parser.add_argument(
         "name",
-        help=f"its name: namespace.name where it is in a namespace; {', '.join(IN_CATALOGS[1:])} are in --warehouse",
+        help=f"its name, or NAMESPACE.NAME; for {', '.join(IN_CATALOGS[1:])} give --warehouse",
     )
     return parser

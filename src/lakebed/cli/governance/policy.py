@@ -1,4 +1,4 @@
-"""`lakebed policy`: what users may do."""
+"""`lakebed policy`: access policies of users."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ run = run_task
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with policies."""
+    """Add the tasks."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    listing = add_task(tasks, "list", "list a user's policies, or those that can be attached by name", _list)
+    listing = add_task(tasks, "list", "list a user's policies, or the canned policies", _list)
     listing.add_argument("user", nargs="?")
     for name, text, task in (
-        ("attach", "give a user a canned policy", _attach),
-        ("detach", "take a policy away from a user", _detach),
+        ("attach", "attach a canned policy to a user", _attach),
+        ("detach", "detach a policy from a user", _detach),
         ("show", "print a user's policy", _show),
     ):
         parser_of_task = add_task(tasks, name, text, task)
         parser_of_task.add_argument("user")
         parser_of_task.add_argument("policy")
-    put = add_task(tasks, "put", "give a user a policy of its own, in place of one of the same name", _put)
+    put = add_task(tasks, "put", "create or replace an inline policy of a user", _put)
     put.add_argument("user")
     put.add_argument("policy")
     put.add_argument("file", type=Path, help="a policy document in JSON")
@@ -51,14 +51,14 @@ async def _put(admin: Administration, arguments: argparse.Namespace) -> None:
     try:
         document = arguments.file.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"cannot read the policy. path={arguments.file} reason={error.strerror}") from error
+        raise InvalidInput(f"policy file cannot be read. path={arguments.file} reason={error.strerror}") from error
     await admin.principals.put_policy(arguments.user, arguments.policy, document)
     _print_done(arguments, "attached")
 
 
 async def _detach(admin: Administration, arguments: argparse.Namespace) -> None:
     own = {policy.name for policy in await admin.principals.policies(arguments.user) if not policy.is_canned}
-    if arguments.policy in own:  # where a canned one has the same name, the user's own goes first
+    if arguments.policy in own:  # an inline policy takes precedence over a canned one of the same name
         await admin.principals.delete_policy(arguments.user, arguments.policy)
     else:
         await admin.principals.detach_canned(arguments.user, arguments.policy)
@@ -70,7 +70,7 @@ async def _show(admin: Administration, arguments: argparse.Namespace) -> None:
         if policy.name == arguments.policy:
             print(policy.document.decode())
             return
-    raise NoSuchUserPolicy(f"no such policy of that user. user={arguments.user} policy={arguments.policy}")
+    raise NoSuchUserPolicy(f"user has no such policy. user={arguments.user} policy={arguments.policy}")
 
 
 def _print_done(arguments: argparse.Namespace, state: str) -> None:

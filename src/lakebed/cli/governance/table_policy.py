@@ -1,6 +1,6 @@
-"""`lakebed table-policy`: what policies of tables hold for, what they said, and what attaching one would do.
+"""`lakebed table-policy`: targets and versions of catalog policies, and a preview of what attaching one would change.
 
-They speak to a running server, as any client does, and change nothing.
+Sends requests to a running server; read-only.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ _NONE = "-"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The questions."""
-    questions = parser.add_subparsers(title="questions", metavar="QUESTION", required=True)
-    _add(questions, "targets", "show what a policy is attached to", _targets)
-    _add(questions, "versions", "list the versions of a policy", _versions)
-    show = _add(questions, "show", "print what a policy says, or said at a version", _show)
-    show.add_argument("--version", type=int, metavar="NUMBER", help="a version that it had")
-    effect = _add(questions, "effect", "show for which tables something would change, were a policy attached", _effect)
-    effect.add_argument("--namespace", metavar="NAMESPACE", help="attached to this namespace")
-    effect.add_argument("--table", metavar="NAMESPACE.TABLE", help="attached to this table or view")
-    effect.add_argument("--detach", action="store_true", help="were it detached")
+    """Add the queries."""
+    queries = parser.add_subparsers(title="queries", metavar="QUERY", required=True)
+    _add(queries, "targets", "list the targets that a policy is attached to", _targets)
+    _add(queries, "versions", "list the versions of a policy", _versions)
+    show = _add(queries, "show", "print the content of a policy or of one of its versions", _show)
+    show.add_argument("--version", type=int, metavar="NUMBER", help="print this version instead of the latest")
+    effect = _add(queries, "effect", "preview what attaching or detaching a policy would change", _effect)
+    effect.add_argument("--namespace", metavar="NAMESPACE", help="preview for this namespace")
+    effect.add_argument("--table", metavar="NAMESPACE.TABLE", help="preview for this table or view")
+    effect.add_argument("--detach", action="store_true", help="preview detaching instead of attaching")
     uncovered = add_server_command(
-        questions, "uncovered", "list the tables for which no policy holds", _uncovered, warehouse=True
+        queries, "uncovered", "list tables without an effective policy", _uncovered, warehouse=True
     )
-    uncovered.add_argument("--namespace", metavar="NAMESPACE", help="only those in it, at any depth")
-    uncovered.add_argument("--type", metavar="TYPE", help="no policy of this type: system.data-compaction")
+    uncovered.add_argument("--namespace", metavar="NAMESPACE", help="only tables in this namespace, at any depth")
+    uncovered.add_argument(
+        "--type", metavar="TYPE", help="without a policy of this type, such as system.data-compaction"
+    )
 
 
 def _targets(client: LakebedClient, arguments: argparse.Namespace) -> None:
@@ -89,7 +91,13 @@ def _effect(client: LakebedClient, arguments: argparse.Namespace) -> None:
         print_json([msgspec.to_builtins(one) for one in found])
         return
     rows = [
-        (f"{one.kind} {_named(one)}", effect.policy_type, _said(effect.before), _said(effect.after), effect.why)
+        (
+            f"{one.kind} {_named(one)}",
+            effect.policy_type,
+            _described(effect.before),
+            _described(effect.after),
+            effect.why,
+        )
         for one in found
         for effect in one.changes
     ]
@@ -103,17 +111,17 @@ def _uncovered(client: LakebedClient, arguments: argparse.Namespace) -> None:
 
 
 def _add(
-    questions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: ServerCommand
+    queries: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: ServerCommand
 ) -> argparse.ArgumentParser:
-    parser = add_server_command(questions, name, text, question, warehouse=True)
-    parser.add_argument("policy", metavar="NAMESPACE.POLICY", help="the policy, and the namespace that it lives in")
+    parser = add_server_command(queries, name, text, question, warehouse=True)
+    parser.add_argument("policy", metavar="NAMESPACE.POLICY", help="the policy with its namespace")
     return parser
 
 
 def _policy(arguments: argparse.Namespace) -> tuple[Sequence[str], str]:
     *namespace, name = arguments.policy.split(".")
     if not namespace or not all(namespace) or not name:
-        raise InvalidName(f"a policy is namespace.policy. found={arguments.policy!r}", argument="policy")
+        raise InvalidName(f"expected NAMESPACE.POLICY. found={arguments.policy!r}", argument="policy")
     return namespace, name
 
 
@@ -126,7 +134,7 @@ def _target(arguments: argparse.Namespace) -> PolicyTarget:
         return CATALOG
     *namespace, name = arguments.table.split(".")
     if not namespace:
-        raise InvalidName(f"a table is namespace.table. found={arguments.table!r}", argument="--table")
+        raise InvalidName(f"expected NAMESPACE.TABLE. found={arguments.table!r}", argument="--table")
     return table_target(namespace, name)
 
 
@@ -134,7 +142,7 @@ def _named(one: AffectedTable) -> str:
     return ".".join((*one.namespace, one.name))
 
 
-def _said(policy: ApplicablePolicy | None) -> str:
+def _described(policy: ApplicablePolicy | None) -> str:
     if policy is None:
         return _NONE
     return f"{'.'.join((*policy.namespace, policy.name))} v{policy.version} of {policy.attached_to}"

@@ -1,4 +1,4 @@
-"""`lakebed token-key`: the keys that the server signs tokens with. The server rotates them itself, in time."""
+"""`lakebed token-key`: the signing keys of tokens. The server rotates them automatically."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ run = run_task
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with keys."""
+    """Add the tasks."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
     add_task(tasks, "list", "list the keys that verify tokens", _list)
-    add_task(tasks, "rotate", "sign with a fresh key from now on; tokens that were issued stay good", _rotate)
-    add_task(tasks, "revoke", "forget a key; all tokens that it has signed end", _revoke).add_argument("key")
+    add_task(tasks, "rotate", "sign with a new key; issued tokens stay valid", _rotate)
+    add_task(tasks, "revoke", "delete a key and invalidate all tokens that it signed", _revoke).add_argument("key")
 
 
 async def _list(admin: Administration, arguments: argparse.Namespace) -> None:

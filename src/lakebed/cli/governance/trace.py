@@ -1,6 +1,6 @@
-"""`lakebed trace`: from a file, a key id or a request back to who was handed the keys for it.
+"""`lakebed trace`: traces files, key ids and requests to the vended credentials behind them.
 
-It speaks to a running server, as any client does.
+Sends requests to a running server.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Command = Callable[[LakebedClient, argparse.Namespace], None]
 
 _SHOWN: Final = 100
 _UNRECORDED: Final = "issue-not-recorded"
-"""In place of the kind of a key of which nothing is on record but what was done with it."""
+"""Replaces the kind of a key whose delegation record was lost; only its accesses are recorded."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The ways to ask."""
+    """Add the tasks."""
     words = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    found = _add(words, "object", "show who did what to a file, with keys or signatures of the catalog", _object)
+    found = _add(words, "object", "show accesses to a file with vended credentials or signatures", _object)
     found.add_argument("address", metavar="s3://BUCKET/KEY")
-    key = _add(words, "key", "show to whom a key was handed out, for what, and what was done with it", _key)
-    key.add_argument("id", metavar="ACCESS_KEY_ID", help="as logs, events and requests have it")
-    handed = _add(words, "list", "list keys and signatures that were handed out, newest first", _list)
-    handed.add_argument("--principal", metavar="NAME", default="", help="to this user")
-    handed.add_argument("--request", metavar="ID", default="", help="by this request")
-    handed.add_argument("--warehouse", metavar="BUCKET", default="", help="for tables of this table bucket")
-    handed.add_argument("--table", metavar="NAMESPACE.TABLE", help="for this table of it")
+    key = _add(words, "key", "show the issue of a vended key, and its accesses", _key)
+    key.add_argument("id", metavar="ACCESS_KEY_ID", help="as in logs, events and requests")
+    vended = _add(words, "list", "list vended credentials and signatures, newest first", _list)
+    vended.add_argument("--principal", metavar="NAME", default="", help="issued to this principal")
+    vended.add_argument("--request", metavar="ID", default="", help="issued to this request")
+    vended.add_argument("--warehouse", metavar="BUCKET", default="", help="for tables of this table bucket")
+    vended.add_argument("--table", metavar="NAMESPACE.TABLE", help="for this table of the table bucket")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print what is known."""
+    """Run the query and print its result."""
     access = read_access(arguments, read_settings(arguments).settings)
     with LakebedClient(access=access) as client:
         arguments.command(client, arguments)
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _object(client: LakebedClient, arguments: argparse.Namespace) -> None:
     parts = urlsplit(arguments.address)
     if parts.scheme not in ("s3", "s3a", "s3n") or not parts.netloc:
-        raise InvalidInput(f"a file is named as s3://BUCKET/KEY. found={arguments.address!r}", argument="address")
+        raise InvalidInput(f"expected s3://BUCKET/KEY. found={arguments.address!r}", argument="address")
     key = arguments.address.partition("://")[2].partition("/")[2]
     _print_accesses(list(islice(client.trace.object(parts.netloc, key), arguments.limit)), as_json=arguments.json)
 
@@ -64,14 +64,14 @@ def _key(client: LakebedClient, arguments: argparse.Namespace) -> None:
     try:
         delegation = client.trace.delegation(arguments.id)
     except NotFound:
-        # A crash may have taken the record; what was done with the key is known all the same.
+        # A crash may have lost the record; accesses are recorded separately.
         if not accesses:
             raise
     if arguments.json:
-        known = _told_by_use(accesses[0]) if delegation is None else msgspec.to_builtins(delegation)
+        known = _document_by_access(accesses[0]) if delegation is None else msgspec.to_builtins(delegation)
         print_json(known | {"accesses": [msgspec.to_builtins(access) for access in accesses]})
         return
-    print_facts(_facts_by_use(accesses[0]) if delegation is None else _facts(delegation), as_json=False)
+    print_facts(_facts_by_access(accesses[0]) if delegation is None else _facts(delegation), as_json=False)
     print()
     rows = [(one.operation, str(one.status), one.key, *_sums(one)) for one in accesses]
     print_rows(("operation", "status", "key", *_SUM_COLUMNS), rows, as_json=False)
@@ -143,8 +143,8 @@ def _table(one: ObjectAccess) -> str:
     return str(TableRef(one.catalog, tuple(one.namespace), one.table)) if one.table else one.table_id
 
 
-def _told_by_use(one: ObjectAccess) -> dict[str, object]:
-    """What is known of a key whose issue is not on record: its token said so with every use."""
+def _document_by_access(one: ObjectAccess) -> dict[str, object]:
+    """A key without a delegation record, from its session token in an access."""
     return {
         "id": one.delegation,
         "issue-recorded": False,
@@ -154,7 +154,7 @@ def _told_by_use(one: ObjectAccess) -> dict[str, object]:
     }
 
 
-def _facts_by_use(one: ObjectAccess) -> dict[str, str]:
+def _facts_by_access(one: ObjectAccess) -> dict[str, str]:
     return {
         "key": one.delegation,
         "kind": _UNRECORDED,
@@ -187,7 +187,7 @@ def _add(
     words: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, command: Command
 ) -> argparse.ArgumentParser:
     parser = words.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
-    parser.add_argument("--limit", type=_count, default=_SHOWN, help=f"how many are shown (default {_SHOWN})")
+    parser.add_argument("--limit", type=_count, default=_SHOWN, help=f"maximum number of rows (default {_SHOWN})")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_access_flags(parser, warehouse=False)
     parser.set_defaults(command=command)
@@ -197,5 +197,5 @@ def _add(
 def _count(text: str) -> int:
     number = int(text)
     if number < 0:
-        raise argparse.ArgumentTypeError("not a number of lines")
+        raise argparse.ArgumentTypeError("must be 0 or greater")
     return number

@@ -1,4 +1,4 @@
-"""`lakebed user`: who may hold keys."""
+"""`lakebed user`: users with access keys."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ run = run_task
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with users."""
+    """Add the tasks."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    create = add_task(tasks, "create", "make a user", _create)
+    create = add_task(tasks, "create", "create a user", _create)
     create.add_argument("name")
     create.add_argument(
         "--policy", metavar="NAME", action="append", default=[], help="attach a canned policy, such as readwrite"
     )
-    create.add_argument("--account", metavar="ID", help="12 digits; by default the account of root")
+    create.add_argument("--account", metavar="ID", help="12 digits (default: root's account)")
     add_task(tasks, "list", "list users", _list)
-    add_task(tasks, "disable", "refuse a user, its keys and its sessions from now on", _disable).add_argument("name")
-    add_task(tasks, "enable", "let a user in again", _enable).add_argument("name")
-    add_task(tasks, "delete", "remove a user with its keys and policies", _delete).add_argument("name")
+    add_task(tasks, "disable", "disable a user, its keys and its sessions", _disable).add_argument("name")
+    add_task(tasks, "enable", "enable a user again", _enable).add_argument("name")
+    add_task(tasks, "delete", "delete a user with its keys and policies", _delete).add_argument("name")
 
 
 async def _create(admin: Administration, arguments: argparse.Namespace) -> None:

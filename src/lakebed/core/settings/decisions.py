@@ -1,4 +1,4 @@
-"""The part of the tree that is about who decides elsewhere."""
+"""Settings of the external policy decision point."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from .kinds import SECONDS, Within
 
 
 class DecisionMode(StrEnum):
-    """What the answers of a decision point mean beside those of the server."""
+    """How decisions of the decision point combine with those of the server."""
 
     AND = "and"
-    """Policies and grants decide as ever, and what they allow it has to allow as well."""
+    """Both the server's policies and grants and the decision point must allow."""
 
     INSTEAD = "instead"
-    """It allows in place of identity policies, bucket policies and grants. What denies still denies."""
+    """The decision point replaces identity policies, bucket policies and grants. Explicit denials still apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionsSettings:
-    """A decision point, such as Open Policy Agent, that is asked before every operation."""
+    """A policy decision point, such as Open Policy Agent, that authorizes every operation."""
 
     url: str | None = None
-    """Where questions are posted to, such as `http://127.0.0.1:8181/v1/data/lakebed/allow`. Not set: nobody is asked.
-    Without an answer nothing is allowed."""
+    """URL of decision requests, such as `http://127.0.0.1:8181/v1/data/lakebed/allow`. Not set: no decision point.
+    While it is unavailable, nothing is allowed."""
 
     batch_url: str | None = None
-    """Where is asked what lists show, for many names at once, such as `http://127.0.0.1:8181/v1/data/lakebed/visible`.
-    Not set: who may see a list sees all of it."""
+    """URL that filters lists, many names per request, such as `http://127.0.0.1:8181/v1/data/lakebed/visible`.
+    Not set: lists are not filtered."""
 
     mode: DecisionMode = DecisionMode.AND
     token: Secret | None = None
-    """Shown as a bearer token with each question."""
+    """Bearer token of decision requests."""
 
     timeout: Annotated[float, SECONDS, Within(0.01, 60)] = 2.0
-    """How long an answer is waited for."""
+    """Response timeout."""
 
     remember: Annotated[float, SECONDS, Within(0, 300)] = 2.0
-    """How long an answer is good for the same question. 0: every question is asked."""
+    """How long a decision is cached. 0: no cache."""
 
     ca_bundle: Path | None = None
-    """Certificates of the authorities that vouch for the decision point, in place of the system's."""
+    """CA certificates for the decision point, in place of the system's."""
 
     allow_http: bool = False
-    """Ask by plain HTTP, beyond this machine too."""
+    """Allow plain HTTP to other machines."""

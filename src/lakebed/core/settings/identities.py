@@ -1,4 +1,4 @@
-"""The part of the tree that is about tokens, and about those who issue them."""
+"""Settings of bearer tokens and identity providers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .kinds import SECONDS, Within
 
 
 class TokenMode(StrEnum):
-    """Whose bearer tokens are accepted."""
+    """Accepted bearer tokens, by issuer."""
 
     INTERNAL = "internal"
-    """Those that the server issues itself."""
+    """Tokens that the server issues."""
 
     EXTERNAL = "external"
-    """Those of the providers in `oidc.providers`; the server issues none."""
+    """Tokens of the providers in `oidc.providers`; the server issues none."""
 
     MIXED = "mixed"
     """Both."""
@@ -26,59 +26,59 @@ class TokenMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokensSettings:
-    """Bearer tokens, with which the catalog and the administration are used besides signatures."""
+    """Bearer tokens of the catalog, management and administration APIs."""
 
     mode: TokenMode = TokenMode.INTERNAL
     issuer: str = "lakebed"
-    """What the server's own tokens say of who issued them and whom they are for."""
+    """Issuer and audience of the server's own tokens."""
 
     lifetime: Annotated[float, SECONDS, Within(60, 86_400)] = 3_600.0
-    """How long a token is good."""
+    """Lifetime of a token."""
 
     renewal: Annotated[float, SECONDS, Within(60)] = 30 * 86_400.0
-    """How long after the secret was shown tokens are exchanged for fresh ones without it."""
+    """How long tokens can be exchanged without the secret after authentication."""
 
     key_rotation: Annotated[float, SECONDS, Within(60)] = 30 * 86_400.0
-    """How old the key that signs them becomes."""
+    """Maximum age of the signing key."""
 
 
 @dataclass(frozen=True, slots=True)
 class OidcProvider:
-    """A provider of identities whose tokens are accepted."""
+    """An OpenID Connect provider whose tokens are accepted."""
 
     issuer: str = ""
-    """Its URL; what it serves under `/.well-known/openid-configuration` says where its keys are."""
+    """Issuer URL; its `/.well-known/openid-configuration` leads to its keys."""
 
     audiences: tuple[str, ...] = ()
-    """What its tokens for this server say they are for: one of these."""
+    """Accepted audiences of its tokens."""
 
     name_claim: str = "preferred_username"
-    """Where the name of the user is in the claims, when a subject comes for the first time. Levels of nested objects
-    have slashes between them; a name with a slash stands in double quotes."""
+    """Path of the claim with the user name, read from the first token of a subject. Slashes separate the levels of
+    nested claims; a name with a slash is in double quotes."""
 
     roles_claim: str = ""
-    """Where the roles are. Empty: those that the user holds here are activated."""
+    """Path of the claim with the roles. Empty: all roles that the user has on this server are activated."""
 
     roles_filter: str = ""
-    """A regular expression; only roles that match it as a whole are looked at."""
+    """A regular expression; roles that do not match it as a whole are ignored."""
 
     roles_mappings: Mapping[str, str] = field(default_factory=dict)
-    """Regular expressions and what is put in place of what matches, in order: what comes out as `PRINCIPAL_ROLE:NAME`
-    is a role, all else is none."""
+    """Regular expressions and their replacements, applied in order. Results of the form `PRINCIPAL_ROLE:NAME` are
+    roles, others are ignored."""
 
     create_users: bool = False
-    """Make a user of every subject that comes for the first time."""
+    """Create a user for each new subject."""
 
     ca_bundle: Path | None = None
-    """Certificates of the authorities that vouch for the provider, in place of the system's."""
+    """CA certificates for the provider, in place of the system's."""
 
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """Providers of identities."""
+    """Identity providers."""
 
     providers: Mapping[str, OidcProvider] = field(default_factory=dict)
-    """By names of your choice: `[oidc.providers.NAME]`."""
+    """By name: `[oidc.providers.NAME]`."""
 
     allow_http: bool = False
-    """Take keys from providers by plain HTTP, beyond this machine too."""
+    """Allow plain HTTP to providers on other machines."""
