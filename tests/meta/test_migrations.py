@@ -89,7 +89,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(store: MetaStore) -> Non
 
 async def test_a_step_behind_one_already_applied_is_refused(store: MetaStore) -> None:
     await migrate(store, [FIRST, THIRD])
-    with pytest.raises(StateConflict, match="behind one already applied"):
+    with pytest.raises(StateConflict, match="added before an applied one"):
         await migrate(store, [FIRST, SECOND, THIRD])
 
 

@@ -1,1 +1,1 @@
-"""The transactional metadata store: its seam, SQLite and PostgreSQL behind it, and what is built on it alone."""
+"""The transactional metadata store: its interface, SQLite, PostgreSQL, migrations, outbox, leases and task queue."""

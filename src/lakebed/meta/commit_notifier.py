@@ -1,4 +1,4 @@
-"""A bell: wakes everybody in this process who waits for something that may have happened."""
+"""Wakes the waiters of this process after a commit, and polls for commits of other processes."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 POLL_SECONDS = 0.1
-"""How long a change made by another process may go unnoticed. A look costs one point read."""
+"""How long a commit of another process may go unnoticed. A poll costs one point read."""
 
 
 class CommitNotifier:
-    """Rung after commits of this process; changes of other processes are found by looking now and then."""
+    """Notified after commits of this process; commits of other processes are found by polling."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
 
     def notify(self) -> None:
-        """Wake all who wait now."""
-        self._rung.set()
-        self._rung = asyncio.Event()
+        """Wake all current waiters."""
+        self._notified.set()
+        self._notified = asyncio.Event()
 
-    async def wait_until(self, is_there: Callable[[], Awaitable[bool]], timeout_seconds: float) -> bool:
-        """Wait until `is_there`; False if the time was over first."""
+    async def wait_until(self, condition: Callable[[], Awaitable[bool]], timeout_seconds: float) -> bool:
+        """Wait until `condition` is true; False on timeout."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_seconds
         while True:
-            rung = self._rung  # before the look: a ring between look and wait must not be missed
-            if await is_there():
+            notified = self._notified  # before the check: a notification between check and wait must not be missed
+            if await condition():
                 return True
             left = end - loop.time()
             if left <= 0:
                 return False
             try:
                 async with asyncio.timeout(min(left, POLL_SECONDS)):
-                    await rung.wait()
+                    await notified.wait()
             except TimeoutError:
                 continue

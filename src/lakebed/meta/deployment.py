@@ -33,5 +33,5 @@ async def establish_deployment_id(store: MetaStore) -> DeploymentId:
 
     recorded = await store.transact(work)
     if recorded is None:
-        raise RuntimeError("the deployment id was inserted and is not there")
+        raise RuntimeError("the inserted deployment id is missing")
     return recorded

@@ -1,4 +1,4 @@
-"""A lease that is kept for as long as can be: for what runs in one process of all that share a store."""
+"""A lease that renews itself, for work that runs in one process of all that share a metadata store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .seam import MetaStore
 
 
 class HeldLease:
-    """Takes a lease when it is free, and renews it in time."""
+    """Acquires a lease when it is free, and renews it in time."""
 
     def __init__(
         self, store: MetaStore, leases: Leases, clock: Clock, name: str, holder: str, ttl_seconds: float
@@ -28,19 +28,19 @@ class HeldLease:
 
     @property
     def lease(self) -> Lease:
-        """The lease. Raises Fenced while it is not held."""
+        """The lease. Raises Fenced if it is not held."""
         if self._lease is None:
-            raise Fenced(f"the lease is not held. name={self._name}")
+            raise Fenced(f"lease not held. name={self._name}")
         return self._lease
 
     async def acquire(self) -> bool:
-        """Take it, or keep it; False if somebody else has it."""
+        """Acquire or keep the lease; False if another holder has it."""
         now_ms = self._clock.now_ms()
         if self._lease is not None and self._lease.expires_ms - now_ms <= self._ttl_seconds * 500:
             await self._renew(self._lease)
         if self._lease is not None:
             return True
-        # Looking costs less than asking for it, which is a transaction.
+        # A read costs less than the transaction that acquires it.
         other = await self._leases.find(self._store, self._name)
         if other is not None and other.holder != self._holder and other.expires_ms > now_ms:
             return False
@@ -48,7 +48,7 @@ class HeldLease:
         return self._lease is not None
 
     async def keep_renewed(self) -> None:
-        """Renew it again and again while it is held; does not return."""
+        """Renew the lease while it is held; does not return."""
         while True:
             await asyncio.sleep(self._ttl_seconds / 4)
             if self._lease is not None:
@@ -56,11 +56,11 @@ class HeldLease:
                     await self._renew(self._lease)
 
     def mark_lost(self) -> None:
-        """It was found to be somebody else's."""
+        """Record that another holder has the lease."""
         self._lease = None
 
     async def release(self) -> None:
-        """Let others have it, so that none need wait for it to run out."""
+        """Release the lease, so that others need not wait for its expiry."""
         lease, self._lease = self._lease, None
         if lease is not None:
             with suppress(LakebedError):

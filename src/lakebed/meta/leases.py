@@ -1,7 +1,7 @@
-"""Leases: one holder at a time, for a time, with a token that tells old holders from new ones.
+"""Leases: exclusive ownership of a name for a time, with a fencing token.
 
-Clocks differ and processes pause, so a lease alone proves nothing. What its holder writes under `check` is safe all
-the same: the token grows with every holder, and a transaction of an earlier one is refused.
+Clocks differ and processes pause, so a lease alone proves nothing. Writes under `check` are safe: the token grows with
+every holder, and transactions of earlier holders fail.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _RELEASE = "UPDATE leases SET holder = '', expires_ms = 0 WHERE name = ? AND hol
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A hold on a name, until its time is over."""
+    """Ownership of a name until it expires."""
 
     name: str
     holder: str
     token: int
-    """Greater than that of every holder before."""
+    """The fencing token, greater than that of every earlier holder."""
     expires_ms: int
 
 
 class Leases:
-    """Named leases. A holder's name is unique to it: whoever asks under it again takes the place of the one before."""
+    """Named leases. A holder's name is unique: acquiring again under it replaces the previous lease."""
 
     def __init__(self, store: MetaStore, clock: Clock) -> None:
         self._store = store
@@ -46,12 +46,12 @@ class Leases:
     async def acquire(
         self, name: str, holder: str, ttl_seconds: float, *, is_own: Callable[[str], bool] | None = None
     ) -> Lease | None:
-        """Take the lease if it is free, expired or the holder's own; None if another has it.
+        """Acquire the lease if it is free, expired or already the holder's; None if another holder has it.
 
-        `is_own` says of the name that holds it whether that is this holder under an earlier name.
+        `is_own` returns whether the current holder's name is an earlier name of this holder.
         """
         if not holder:
-            raise ValueError("a lease needs the name of its holder")
+            raise ValueError("a lease requires the name of its holder")
 
         async def work(tx: Transaction) -> Lease | None:
             now_ms = self._clock.now_ms()
@@ -69,7 +69,7 @@ class Leases:
         return await self._store.transact(work)
 
     async def renew(self, lease: Lease, ttl_seconds: float) -> Lease:
-        """Hold it longer. Raises Fenced if it expired, was released or has another holder: stop the work it guards."""
+        """Extend the lease. Raises Fenced if it expired, was released or has another holder: stop the leased work."""
 
         async def work(tx: Transaction) -> Lease:
             now_ms = self._clock.now_ms()
@@ -81,7 +81,7 @@ class Leases:
         return await self._store.transact(work)
 
     async def release(self, lease: Lease) -> None:
-        """Let others have it at once. Nothing happens if it was lost already."""
+        """Release the lease. Does nothing if it was lost."""
 
         async def work(tx: Transaction) -> None:
             await tx.run(_RELEASE, lease.name, lease.holder, lease.token)
@@ -89,9 +89,9 @@ class Leases:
         await self._store.transact(work)
 
     async def check(self, reader: Reader, lease: Lease) -> None:
-        """Raise Fenced unless `lease` is the newest of its name: what a transaction commits is then the holder's.
+        """Raise Fenced unless `lease` is the newest of its name, so that the transaction commits only for its holder.
 
-        A lease that expired and was not taken since still passes: nobody can have acted in between.
+        An expired lease passes if no other holder acquired it since: no one else can have written.
         """
         current = await self.find(reader, lease.name)
         if current is None or (current.holder, current.token) != (lease.holder, lease.token):
@@ -106,4 +106,4 @@ class Leases:
 
 
 def _fenced(lease: Lease) -> Fenced:
-    return Fenced(f"the lease was lost. name={lease.name} holder={lease.holder} token={lease.token}")
+    return Fenced(f"lease lost. name={lease.name} holder={lease.holder} token={lease.token}")

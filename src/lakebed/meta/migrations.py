@@ -1,15 +1,15 @@
-"""The schema of the whole product: numbered SQL files, applied once each, forward only.
+"""Schema migrations: numbered SQL files, applied once each, forward only.
 
-A file is written once for both dialects; the few words they spell differently are tokens:
+Each file serves both dialects; tokens cover the differences:
 
     {bigint}      an integer of 64 bits
     {blob}        bytes
     {text}        text that compares by its UTF-8 bytes
-    {serial}      a primary key that the store numbers upwards and never gives out twice
-    {clustered}   after a table's closing parenthesis: rows live in the primary key's order, where the store can
-    {now_ms}      the time of the migration, for rows that come with the schema
-    {sqlite}      at the beginning of a line: it is for this dialect alone, and a comment in the other
-    {postgres}    the same for the other
+    {serial}      an ascending primary key that is never reused
+    {clustered}   after a table's closing parenthesis: rows stored in primary key order, where supported
+    {now_ms}      the time of the migration, for rows of the schema itself
+    {sqlite}      at the beginning of a line: for SQLite only, a comment in PostgreSQL
+    {postgres}    likewise for PostgreSQL
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _VERSIONS = "CREATE TABLE IF NOT EXISTS schema_versions (version {bigint} PRIMARY KEY, name {text} NOT NULL)"
 
 _CREATION_LOCK = 0x6C616B65_73636865
-"""The advisory lock of those who create the first table: a number of our own among those of its users."""
+"""The advisory lock for the creation of the first table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def product_migrations() -> tuple[Migration, ...]:
 
 
 def in_dialect(script: str, dialect: str) -> str:
-    """The script with its tokens spelled for `dialect`. Raises InvalidInput for a token that does not exist."""
+    """The script with its tokens replaced for `dialect`. Raises InvalidInput for an unknown token."""
     tokens = _TOKENS[dialect]
 
     def spell(match: re.Match[str]) -> str:
@@ -88,9 +88,9 @@ def in_dialect(script: str, dialect: str) -> str:
 
 
 async def migrate(store: MetaStore, migrations: Sequence[Migration] | None = None) -> int:
-    """Bring the store to the schema of this build, whole or not at all; the version it has now.
+    """Migrate the store to the schema of this build in one transaction; returns the version.
 
-    Safe when many processes start at once. Raises StateConflict when the store was written by a newer build.
+    Safe for processes that start concurrently. Raises StateConflict if a newer build wrote the store.
     """
     steps = sorted(product_migrations() if migrations is None else migrations, key=lambda step: step.version)
     if len({step.version for step in steps}) != len(steps):
@@ -99,19 +99,17 @@ async def migrate(store: MetaStore, migrations: Sequence[Migration] | None = Non
 
     async def work(tx: Transaction) -> int:
         if store.dialect == "postgres":
-            # First of all: it takes no snapshot, so what is read after it is what the process before us committed.
+            # The first statement: it takes no snapshot, so later reads see the commit of the previous lock holder.
             await tx.run("LOCK TABLE schema_versions IN EXCLUSIVE MODE")
         applied = {version for (version,) in await tx.rows("SELECT version FROM schema_versions")}
         latest = max(applied, default=0)
         known = steps[-1].version if steps else 0
         if latest > known:
-            raise StateConflict(
-                f"the metadata was written by a newer release: use that one. schema={latest} known={known}"
-            )
+            raise StateConflict(f"a newer release wrote the metadata: use that release. schema={latest} known={known}")
         for step in steps:
             if step.version not in applied:
                 if step.version < latest:
-                    raise StateConflict(f"a schema file was added behind one already applied. file={step.version:04}")
+                    raise StateConflict(f"schema file added before an applied one. file={step.version:04}")
                 await _apply(tx, step, store.dialect)
         return known
 
@@ -121,8 +119,8 @@ async def migrate(store: MetaStore, migrations: Sequence[Migration] | None = Non
 async def _create_versions(store: MetaStore) -> None:
     async def work(tx: Transaction) -> None:
         if store.dialect == "postgres":
-            # PostgreSQL looks whether the table exists before it reserves the name: of two that start together one
-            # fails, in several ways. A look at the catalog sees what was committed while we waited here.
+            # PostgreSQL checks for the table before it reserves the name: of two concurrent creators one would fail.
+            # Behind this lock, the second one sees the commit of the first.
             await tx.row("SELECT pg_advisory_xact_lock(?)", _CREATION_LOCK)
         await tx.run(in_dialect(_VERSIONS, store.dialect))
 

@@ -1,11 +1,11 @@
-"""The outbox: events that commit with the change they tell of, and are read in the order of those commits.
+"""The outbox: events that commit with their change, and are read in commit order.
 
-The invariant: whoever has read up to a sequence number will never see an event appear below it. Numbers may have gaps
-(what rolled back), readers may not.
+Invariant: after a reader has read up to a sequence number, no event appears below it. Numbers may have gaps (rolled
+back transactions), reads have none.
 
-On SQLite one writer at a time gives out the numbers and commits, so their orders agree. On PostgreSQL a number is
-taken some time before its transaction commits; a lock held from just before the insert to the end of the transaction
-makes the orders agree there. So append last in a work: what follows the append is done under that lock.
+On SQLite one writer at a time assigns numbers and commits, so both orders agree. On PostgreSQL a number is assigned
+some time before its transaction commits; a lock from just before the insert to the end of the transaction makes the
+orders agree. So append last in a work: everything after the append runs under that lock.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .seam import MetaStore, Reader, Transaction
 
 
 class LogTables(NamedTuple):
-    """Where a log is stored: what it holds, and how far its readers have come."""
+    """The tables of a log: its entries and the cursors of its readers."""
 
     entries: str
     cursors: str
     order_lock: int
-    """The advisory lock that orders appends on PostgreSQL: a number of our own among those of its users."""
+    """The advisory lock that orders appends on PostgreSQL."""
 
 
 CHANGES: Final = LogTables("outbox", "outbox_cursors", 0x6C616B65_6F757462)
 REQUESTS: Final = LogTables("request_log", "request_log_cursors", 0x6C616B65_72657173)
-"""The log of requests is written and read as the outbox is, and has nothing else to do with it."""
+"""The request log: the same structure as the outbox, in separate tables."""
 
 FIRST_REQUEST: Final = 2**52
-"""Where the numbers of requests begin: those of changes never come that far."""
+"""The first sequence number of requests, above all numbers of changes."""
 
 
 class _Statements:
@@ -67,31 +67,31 @@ class _Statements:
 
 @dataclass(frozen=True, slots=True)
 class OutboxEvent:
-    """What happened, for whoever reads the outbox. The payload means nothing here."""
+    """An event. The payload is opaque here."""
 
     kind: str
     subject: str
     payload: bytes
     occurred_ms: int
     operation: str = ""
-    """Of which operation it came; the one that is under way unless something else is said, and none in its absence."""
+    """The operation that caused it; by default the current one, if any."""
 
     @property
     def type(self) -> str:
-        """`AFTER_X` for what came of an operation X; otherwise empty."""
+        """`AFTER_X` for an event of operation X; otherwise empty."""
         return AFTER + self.operation if self.operation else ""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """An event in its place."""
+    """An event with its sequence number."""
 
     seq: int
     event: OutboxEvent
 
 
 class Outbox:
-    """Appending, reading by cursor, trimming and waiting for news."""
+    """Appends, reads by cursor, trimming, and waiting for new events."""
 
     def __init__(self, store: MetaStore, tables: LogTables = CHANGES) -> None:
         self._store = store
@@ -99,7 +99,7 @@ class Outbox:
         self._notifier = CommitNotifier()
 
     async def append(self, tx: Transaction, event: OutboxEvent) -> int:
-        """Add an event to what `tx` commits; its sequence number."""
+        """Append an event to the transaction; returns its sequence number."""
         columns = (
             event.kind,
             event.subject,
@@ -117,13 +117,13 @@ class Outbox:
         return int(appended[0])
 
     async def read_after(self, reader: Reader, seq: int, limit: int) -> list[OutboxEntry]:
-        """The events after `seq`, oldest first. Some may be visible only: use `read_durable` to tell the world."""
+        """The events after `seq`, oldest first. Some may not be durable yet: use `read_durable` before publishing."""
         return [
             OutboxEntry(number, OutboxEvent(*event)) for number, *event in await reader.rows(self._sql.read, seq, limit)
         ]
 
     async def read_durable(self, seq: int, limit: int) -> list[OutboxEntry]:
-        """The events after `seq` that will still be there after a power loss: what may be told to others."""
+        """The events after `seq` that are on stable storage, and so may be published."""
         entries = await self.read_after(self._store, seq, limit)
         if entries:
             await self._store.sync()
@@ -132,7 +132,7 @@ class Outbox:
     async def read_kinds(self, reader: Reader, seq: int, up_to: int, kinds: Sequence[str]) -> list[OutboxEntry]:
         """The events of these kinds after `seq` and not after `up_to`, oldest first.
 
-        For readers of a few kinds among many: the others are passed over where they are stored.
+        For readers of a few kinds among many: the store skips the others.
         """
         statement = self._sql.read_kinds % ", ".join("?" * len(kinds))
         return [
@@ -141,25 +141,25 @@ class Outbox:
         ]
 
     async def last_seq(self, reader: Reader) -> int:
-        """The newest event's number; 0 if there is none."""
+        """The sequence number of the newest event; 0 if there is none."""
         found = await reader.row(self._sql.last)
         return int(found[0]) if found else 0
 
     async def first_seq(self, reader: Reader) -> int:
-        """The oldest event's number; 0 if there is none. What was before it is trimmed."""
+        """The sequence number of the oldest event that is not trimmed; 0 if there is none."""
         found = await reader.row(self._sql.first)
         return int(found[0]) if found else 0
 
     async def wait_for_event(self, seq: int, timeout_seconds: float) -> bool:
-        """Wait until there is an event after `seq`; False if the time was over first."""
+        """Wait for an event after `seq`; False on timeout."""
 
-        async def is_there() -> bool:
+        async def has_event() -> bool:
             return await self.last_seq(self._store) > seq
 
-        return await self._notifier.wait_until(is_there, timeout_seconds)
+        return await self._notifier.wait_until(has_event, timeout_seconds)
 
     async def open_cursor(self, tx: Transaction, name: str, *, at_seq: int = 0) -> int:
-        """Make a cursor at `at_seq` unless it exists; where it stands. From now on trimming waits for it."""
+        """Create a cursor at `at_seq` unless it exists; returns its position. Trimming waits for it from now on."""
         await tx.run(self._sql.open_cursor, name, at_seq)
         position = await self.cursor(tx, name)
         if position is None:
@@ -167,26 +167,26 @@ class Outbox:
         return position
 
     async def cursor(self, reader: Reader, name: str) -> int | None:
-        """The number of the last event that the cursor's owner is done with; None if there is no such cursor."""
+        """The number of the last event that the cursor's owner has processed; None for an unknown cursor."""
         found = await reader.row(self._sql.cursor, name)
         return int(found[0]) if found else None
 
     async def cursors(self, reader: Reader) -> Sequence[tuple[str, int]]:
-        """All cursors and where they stand, by name."""
+        """All cursors with their positions, by name."""
         return [(name, seq) for name, seq in await reader.rows(self._sql.all_cursors)]
 
     async def advance(self, tx: Transaction, name: str, seq: int) -> bool:
-        """Move a cursor forward; False if it stands there or further already, or does not exist."""
+        """Move a cursor forward; False if it is there or further already, or does not exist."""
         return await tx.run(self._sql.advance, seq, name, seq) > 0
 
     async def drop_cursor(self, tx: Transaction, name: str) -> None:
-        """Forget a cursor: trimming no longer waits for it. Idempotent."""
+        """Remove a cursor: trimming no longer waits for it. Idempotent."""
         await tx.run(self._sql.drop_cursor, name)
 
     async def trim(self, *, occurred_before_ms: int, limit: int = 1000) -> int:
-        """Remove up to `limit` of the oldest events that every cursor passed and that are older; how many went.
+        """Remove up to `limit` of the oldest events that every cursor has passed; returns the number.
 
-        The age is for readers without a cursor, such as a live feed that reconnects.
+        The age serves readers without a cursor, such as a live feed that reconnects.
         """
 
         async def work(tx: Transaction) -> int:

@@ -1,20 +1,20 @@
-"""The transactional metadata store: one place where a change of state and the event that tells of it commit together.
+"""The interface of the transactional metadata store, where a change and its event commit together.
 
 Implementations: `sqlite` (embedded default) and `postgres`. `tests/contracts/meta.py` is the contract both pass.
 
 SQL is written once, in the dialect both share (`?` for parameters, `ON CONFLICT`, `RETURNING`), as constants next to
-the service that uses it; a store prepares each statement once and keeps it. Values are int (of 64 bits), str (without
-NUL, which PostgreSQL does not take), bytes and None; text compares by its UTF-8 bytes.
+the service that uses it; a store prepares each statement once and keeps it. Values are int (64 bits), str (without NUL,
+which PostgreSQL rejects), bytes and None; text compares by its UTF-8 bytes.
 
-What callers rely on:
+Guarantees:
 
-- `transact` runs its work with serializable isolation: as if alone. The work may run more than once, so it touches
-  nothing but its transaction, and it awaits nothing but its transaction.
-- When `transact` returned, the change is on stable storage. When it raised, nothing of it is visible; the one exception
-  is `Unavailable` with `undecided=True`, when the answer to a commit was lost.
-- Readers may see a change a moment before it is on stable storage; `sync` is for those who tell others of it.
-- A statement that failed dooms its transaction: it rolls back even if the work caught the error.
-- Writers that arrive together may share one commit; each still succeeds or fails alone.
+- `transact` runs its work with serializable isolation. The work may run more than once, so it has no effect outside its
+  transaction, and awaits nothing else.
+- After `transact` returned, the change is on stable storage. After it raised, nothing of the change is visible, except
+  for `Unavailable` with `undecided=True`: the response to a commit was lost.
+- Reads may see a change a moment before it is on stable storage; call `sync` before publishing what was read.
+- A failed statement dooms its transaction: it rolls back even if the work caught the error.
+- Concurrent writers may share one commit; each still succeeds or fails alone.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Value: TypeAlias = int | str | bytes | None
-"""What a column holds."""
+"""A column value."""
 
 Row: TypeAlias = tuple[Any, ...]
 """One row. Any: the columns' types are known where the statement is written, and unpacked there."""
 
 
 class Reader(Protocol):
-    """Statements that look."""
+    """Read statements."""
 
     async def row(self, sql: str, *args: Value) -> Row | None:
         """The first row, or None."""
@@ -47,11 +47,11 @@ class Transaction(Reader, Protocol):
     """Statements of one unit of work."""
 
     async def run(self, sql: str, *args: Value) -> int:
-        """Execute a change; the number of rows it touched. Raises AlreadyExists when a unique key is taken."""
+        """Execute a change; returns the number of affected rows. Raises AlreadyExists for a duplicate key."""
         ...
 
-    def on_commit(self, told: Callable[[], None]) -> None:
-        """Call `told` once the transaction is on stable storage; never if it rolls back. For waking those who wait."""
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the transaction is on stable storage; never if it rolls back. For wake-ups."""
         ...
 
 
@@ -63,20 +63,20 @@ class MetaStore(Reader, Protocol):
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgres`, for the few statements that must differ."""
+        """`sqlite` or `postgres`, for the few statements that differ."""
         ...
 
     async def transact(self, work: Work[T]) -> T:
-        """Run `work` in one transaction and commit it durably. What `work` raises rolls it back and comes through.
+        """Run `work` in one transaction and commit it durably. An exception of `work` rolls back and propagates.
 
-        Raises WriteConflict when concurrent transactions kept interfering; Unavailable, StorageFull.
+        Raises WriteConflict if concurrent transactions kept interfering; Unavailable, StorageFull.
         """
         ...
 
     async def sync(self) -> None:
-        """Wait until all that is visible to reads is on stable storage too (for whoever tells others of it)."""
+        """Wait until everything visible to reads is on stable storage."""
         ...
 
     async def close(self) -> None:
-        """Finish what is under way and release the store."""
+        """Finish running transactions and release the store."""
         ...

@@ -1,4 +1,4 @@
-"""Where a statement's meaning lies: its parts outside literals, quoted names and comments."""
+"""Splits SQL scripts and numbers parameters, ignoring literals, quoted names and comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PARTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\?|;
 
 @lru_cache(maxsize=4096)
 def numbered(sql: str) -> str:
-    """The statement with its `?` as PostgreSQL writes them: `$1`, `$2` and so on."""
+    """The statement with PostgreSQL parameters: `$1`, `$2` and so on in place of `?`."""
     count = 0
 
     def number(match: re.Match[str]) -> str:

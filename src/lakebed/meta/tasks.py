@@ -243,14 +243,14 @@ class TaskQueue:
     ) -> TaskState:
         """The same as a step of a transaction."""
         now_ms = self._clock.now_ms()
-        task, told = claim.task, reason.encode()
+        task, error = claim.task, reason.encode()
         if not retry or task.attempts >= task.max_attempts:
-            _require_mine(claim, await tx.run(statements.DEAD, told, now_ms, task.id, claim.token))
+            _require_mine(claim, await tx.run(statements.DEAD, error, now_ms, task.id, claim.token))
             return TaskState.DEAD
         if retry_in_seconds is None:
             retry_in_seconds = retry_delay_seconds(task.attempts, self._random.random())
         due_ms = now_ms + round(retry_in_seconds * 1000)
-        _require_mine(claim, await tx.run(statements.RETRY, due_ms, told, now_ms, task.id, claim.token))
+        _require_mine(claim, await tx.run(statements.RETRY, due_ms, error, now_ms, task.id, claim.token))
         return TaskState.READY
 
     async def wait_for_work(self, kinds: Sequence[str], timeout_seconds: float) -> bool:
@@ -317,7 +317,7 @@ class TaskQueue:
         tx.on_commit(self._notifier.notify)
 
     async def forget_ended(self, *, before_ms: int, limit: int = 1000) -> int:
-        """Remove up to `limit` done or dead tasks that ended before; how many."""
+        """Remove up to `limit` done or dead tasks that ended before; returns the number."""
 
         async def work(tx: Transaction) -> int:
             return await tx.run(statements.FORGET, before_ms, limit)
@@ -356,4 +356,4 @@ def _require_mine(claim: TaskLease, touched: int) -> None:
 
 
 def _lost(task_id: int, token: int) -> Fenced:
-    return Fenced(f"the task is no longer this worker's. id={task_id} token={token}")
+    return Fenced(f"task lease lost. id={task_id} token={token}")

@@ -120,7 +120,7 @@ async def test_a_long_read_keeps_the_log_and_the_next_try_waits_for_more_of_it(p
 async def test_while_another_process_does_it_nothing_is_done_twice(path: Path, writer: Writer) -> None:
     first, second = _small(path), _small(path)
     writer.commit(80)
-    with first.duty() as has_duty:
+    with first.exclusive() as has_duty:
         assert has_duty
         second.log_has(writer.log_pages)
         await _finish(second)

@@ -270,7 +270,7 @@ def test_a_damaged_metadata_file_is_said_in_one_line_and_not_tried_again(tmp_pat
     data.mkdir()
     (data / "meta.db").write_bytes(os.urandom(100_000))
     ended = run_to_its_end("--listen", f"127.0.0.1:{free_port()}", data=data)
-    assert "the metadata file is damaged" in complaint(ended)
+    assert "metadata file is damaged" in complaint(ended)
     assert len(ended.stderr.splitlines()) == 1
 
 

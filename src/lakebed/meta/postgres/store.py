@@ -1,12 +1,12 @@
-"""The metadata store of a larger installation: several servers over one PostgreSQL database.
+"""The metadata store on PostgreSQL, for several servers.
 
-Transactions are SERIALIZABLE: PostgreSQL lets them run side by side and stops one when their outcome would not be that
-of any order. A stopped one is simply run again, which is why a work must touch nothing but its transaction. So is one
-that met a taken key for the first time: PostgreSQL may say that of a row which another transaction committed meanwhile,
-to a work that has just looked and found the key free. A second attempt sees the row, and what it says then holds.
+Transactions are SERIALIZABLE: PostgreSQL runs them concurrently, and aborts one if no serial order has the same result.
+An aborted work runs again, which is why it must have no effect outside its transaction. So does a work that hits a
+duplicate key for the first time: another transaction may have committed the row after the work found the key free. The
+second attempt sees the row, and its result counts.
 
-A caller is answered only after its commit was flushed (`_flush`). Readers may see a commit a moment before that, as on
-SQLite; `sync` is for those who tell others of what they saw.
+`transact` returns only after its commit was flushed (`_flush`). Reads may see a commit a moment earlier, as on SQLite;
+call `sync` before publishing what was read.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LONGEST_PAUSE_SECONDS = 0.2
 _COMMAND_SECONDS = 60.0
 _CLOSE_SECONDS = 15.0
 _IDLE_SECONDS = 10
-"""After which the database ends a transaction that says nothing. Its server is paused or cut off, and others wait for
-the rows that it changed. That it is the home of streams is among them: sooner than its lease is over, nobody waits."""
+"""The database ends a transaction that is idle for so long: its server is paused or cut off, and others wait for its
+row locks. Shorter than the lease of the stream leader, whose row may be among them."""
 
 _STATEMENTS = 512
 
@@ -53,7 +53,7 @@ _UNREACHABLE = (
 
 
 class _Interfered(Exception):
-    """The transaction was stopped for the sake of another: run it again."""
+    """The transaction was aborted because of a concurrent one: run it again."""
 
     def __init__(self, message: str, taken: str | None = None) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ class PostgresStore:
 
     @classmethod
     async def open(cls, dsn: str, *, connections: int = 16, random: Random) -> PostgresStore:
-        """Connect, with that many connections at most, and one more to flush with.
+        """Connect, with at most `connections` connections, and one more for flushes.
 
         Raises Unavailable; InvalidSetting if the server acknowledges commits that are not durable.
         """
@@ -90,7 +90,7 @@ class PostgresStore:
         if setting is None or setting[0] == "off":
             await store.close()
             raise InvalidSetting(
-                "the metadata database acknowledges commits before they are durable: synchronous_commit"
+                "the metadata database acknowledges commits before they are durable: set synchronous_commit to on"
             )
         return store
 
@@ -117,7 +117,7 @@ class PostgresStore:
                 raise _translate(error) from error
 
     async def transact(self, work: Work[T]) -> T:
-        """Run `work` in one transaction and commit it durably, again if another one interfered."""
+        """Run `work` in one transaction and commit it durably; repeats it after an interference."""
         if self._closed:
             raise Unavailable("the metadata store is closed")
         self._under_way += 1
@@ -130,14 +130,14 @@ class PostgresStore:
                 self._settled.set()
 
     async def sync(self) -> None:
-        """Wait until all that is visible to reads is on stable storage too, whichever server wrote it."""
+        """Wait until everything visible to reads is on stable storage, whichever server wrote it."""
         try:
             await self._flush.wait()
         except Exception as error:
             raise _translate(error) from error
 
     async def close(self) -> None:
-        """Finish what is under way and close the connections, by force if that takes too long. Idempotent."""
+        """Finish running transactions and close the connections, by force after a timeout. Idempotent."""
         self._closed = True
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -159,17 +159,17 @@ class PostgresStore:
                     raise WriteConflict(f"other transactions kept interfering. attempts={attempt}") from error
                 taken = error.taken
             if taken is not None:
-                continue  # the other one has committed: nothing to wait for
+                continue  # the other transaction has committed
             await asyncio.sleep(pause * (0.5 + self._random.random()))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[Any]:  # Any: asyncpg comes without types
-        """A connection of the pool. One whose user was cancelled is not used again: nobody else may get the answers.
+        """A connection of the pool. Dropped if its user was cancelled: another user would get the pending responses.
 
-        The driver does not mend it either: a statement that was prepared and not run leaves a transaction open on the
-        server that it does not know of.
+        The driver does not repair it either: a statement that was prepared and not executed leaves a transaction open
+        on the server without the driver's knowledge.
         """
         try:
             connection = await self._pool.acquire()
@@ -186,29 +186,29 @@ class PostgresStore:
             await self._pool.release(connection)
 
     async def _attempt(self, work: Work[T], taken: str | None) -> T:
-        told: list[Callable[[], None]] = []
+        callbacks: list[Callable[[], None]] = []
         async with self._lent() as connection:
-            result = await self._commit(connection, work, told, taken)
+            result = await self._commit(connection, work, callbacks, taken)
         try:
             await self._flush.wait()
         except Exception as error:
-            raise _answer_lost(error) from error
-        for hear in told:
-            hear()
+            raise _commit_error(error) from error
+        for callback in callbacks:
+            callback()
         return result
 
     async def _commit(
         self,
         connection: Any,  # Any: asyncpg comes without types
         work: Work[T],
-        told: list[Callable[[], None]],
+        callbacks: list[Callable[[], None]],
         taken: str | None,
     ) -> T:
         try:
             await connection.execute(_BEGIN)
         except Exception as error:
             raise _translate(error) from error
-        transaction = PostgresTransaction(connection, told)
+        transaction = PostgresTransaction(connection, callbacks)
         try:
             result = await work(transaction)
             if transaction.failure is not None:
@@ -216,9 +216,9 @@ class PostgresStore:
         except Exception as error:
             transaction.end()
             await _roll_back(connection)
-            # Whatever the work made of the statement that failed: it runs again.
+            # Even if the work handled the failed statement, it runs again.
             if transaction.taken is not None and transaction.taken != taken:
-                raise _Interfered("a key is taken", transaction.taken) from error
+                raise _Interfered("duplicate key", transaction.taken) from error
             if isinstance(transaction.failure, _Interfered) and error is not transaction.failure:
                 raise transaction.failure from error
             raise
@@ -228,14 +228,14 @@ class PostgresStore:
         except _INTERFERED as error:
             raise _Interfered(str(error)) from error
         except Exception as error:
-            raise _answer_lost(error) from error
+            raise _commit_error(error) from error
         if outcome != "COMMIT":
             raise Unavailable(f"the database did not commit. outcome={outcome}")
         return result
 
 
 class PostgresTransaction:
-    """The `Transaction` of one work. A statement that failed dooms it, as PostgreSQL itself has it."""
+    """The `Transaction` of one work. A failed statement dooms it, as in PostgreSQL itself."""
 
     __slots__ = ("_connection", "_on_commit", "_open", "failure", "taken")
 
@@ -246,7 +246,7 @@ class PostgresTransaction:
         self._on_commit = on_commit
         self._open = True
         self.failure: Exception | None = None
-        self.taken: str | None = None  # the constraint and the key of the row in the way, if one was
+        self.taken: str | None = None  # constraint and key of the conflicting row
 
     async def row(self, sql: str, *args: Value) -> Row | None:
         """The first row, or None."""
@@ -258,17 +258,17 @@ class PostgresTransaction:
         return [tuple(found) for found in await self._call(self._connection.fetch, sql, args)]
 
     async def run(self, sql: str, *args: Value) -> int:
-        """Execute a change; the number of rows it touched."""
-        # The answer is "INSERT 0 3", "UPDATE 3" or, for what touches no rows, words alone.
+        """Execute a change; returns the number of affected rows."""
+        # The command tag is "INSERT 0 3", "UPDATE 3", or words alone for statements without rows.
         verb, *rest = (await self._call(self._connection.execute, sql, args)).split()
         return int(rest[-1]) if verb in {"INSERT", "UPDATE", "DELETE", "MERGE"} else 0
 
-    def on_commit(self, told: Callable[[], None]) -> None:
-        """Call `told` once the transaction is on stable storage; never if it rolls back."""
-        self._on_commit.append(told)
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the transaction is on stable storage; never if it rolls back."""
+        self._on_commit.append(callback)
 
     def end(self) -> None:
-        """Refuse what a work does with its transaction after it ended."""
+        """Reject any use of the transaction after its end."""
         self._open = False
 
     async def _call(self, method: Callable[..., Any], sql: str, args: tuple[Value, ...]) -> Any:  # Any: as above
@@ -288,7 +288,7 @@ class PostgresTransaction:
 
 
 async def _roll_back(connection: Any) -> None:  # Any: asyncpg comes without types
-    """Roll back; a connection that cannot is not used again."""
+    """Roll back; drops the connection if that fails."""
     try:
         await connection.execute("ROLLBACK")
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
@@ -296,8 +296,8 @@ async def _roll_back(connection: Any) -> None:  # Any: asyncpg comes without typ
 
 
 def _drop(connection: Any) -> None:  # Any: asyncpg comes without types
-    """Have nobody use it again."""
-    with suppress(asyncpg.InterfaceError):  # the server ended it, and the pool has heard of that before us
+    """Close the connection, so that the pool does not reuse it."""
+    with suppress(asyncpg.InterfaceError):  # the server closed it, and the pool knows
         connection.terminate()
 
 
@@ -314,45 +314,45 @@ async def _connect(dsn: str, connections: int) -> Any:  # Any: asyncpg comes wit
             max_cached_statement_lifetime=0,
         )
     except (asyncpg.PostgresError, OSError) as error:
-        # Its text may name the host and the user, never the password; the address is not repeated here.
+        # The error may name host and user, never the password; the URL is not repeated.
         raise Unavailable(f"cannot connect to the metadata database. detail={error}") from error
 
 
 async def _prepare_connection(connection: Any) -> None:  # Any: asyncpg comes without types
     await connection.execute(f"SET idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
-    # A sum of 64-bit integers is `numeric` there; here every number is an int.
+    # A sum of 64-bit integers is `numeric` in PostgreSQL; callers expect an int.
     await connection.set_type_codec("numeric", schema="pg_catalog", encoder=str, decoder=int, format="text")
 
 
 async def _keep_session(connection: Any) -> None:  # Any: asyncpg comes without types
-    """Nothing to reset, and a round trip saved a statement: no statement changes the session after it was prepared."""
+    """Skip the reset, which saves a round trip per statement: no statement changes the session."""
 
 
 def _translate(error: Exception) -> Exception:
-    """What the driver's error means here. A mistake in a statement stays what it is: nobody can handle it."""
+    """The driver's error as an error of this product. Programming errors stay unchanged: callers cannot handle them."""
     if isinstance(error, _INTERFERED):
         return _Interfered(str(error))
     if isinstance(error, asyncpg.UniqueViolationError):
-        return AlreadyExists(f"a row with that key exists. constraint={error.constraint_name}")
+        return AlreadyExists(f"duplicate key. constraint={error.constraint_name}")
     if isinstance(error, asyncpg.CharacterNotInRepertoireError):
-        # Edges refuse it before; what comes here was hidden in a document or token that nobody was to write.
-        return InvalidInput("a text holds a character that cannot be stored")
+        # Protocols reject it earlier, except inside forged documents and tokens.
+        return InvalidInput("text has a character that cannot be stored")
     if isinstance(error, asyncpg.DiskFullError):
         return StorageFull(f"no space left for metadata. detail={error}")
     if isinstance(error, _UNREACHABLE) or _is_closed(error):
-        return Unavailable(f"the metadata database cannot be used. detail={type(error).__name__}: {error}")
+        return Unavailable(f"metadata database unavailable. detail={type(error).__name__}: {error}")
     return error
 
 
-def _answer_lost(error: Exception) -> Exception:
-    """What an error after the word COMMIT was sent means: if the server was not heard, nobody knows."""
-    meaning = _translate(error)
-    if isinstance(error, asyncpg.InterfaceError) or type(meaning) is Unavailable:
-        return Unavailable(f"the answer to a commit was lost. detail={error}", undecided=True)
-    return meaning
+def _commit_error(error: Exception) -> Exception:
+    """The error of a failed COMMIT: undecided if no response arrived."""
+    translated = _translate(error)
+    if isinstance(error, asyncpg.InterfaceError) or type(translated) is Unavailable:
+        return Unavailable(f"commit outcome unknown: no response. detail={error}", undecided=True)
+    return translated
 
 
 def _is_closed(error: Exception) -> bool:
-    """Whether an InterfaceError tells of a closed connection or pool, rather than of a mistake in the call."""
-    # A connection that the server ended goes back to the pool by itself, from under who uses it.
+    """Whether an InterfaceError is about a closed connection or pool instead of a programming error."""
+    # A connection that the server closed returns to the pool while it is in use.
     return type(error) is asyncpg.InterfaceError and any(word in str(error) for word in ("clos", "released"))

@@ -1,7 +1,7 @@
-"""Works that share one commit, each of which succeeds or fails alone.
+"""Runs several works in one commit; each succeeds or fails alone.
 
-A work is a coroutine function that awaits nothing but its transaction, and a transaction on SQLite never suspends: so
-a work is driven from start to end by a single step, inside a savepoint of its own.
+A work is a coroutine function that awaits only its transaction, and a transaction on SQLite never suspends: so a single
+step runs the work from start to end, inside its own savepoint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .file import BUSY_MS, translate
 
 @dataclass(slots=True, eq=False)
 class PendingWork:
-    """A work on its way, and what became of it."""
+    """A queued work and its result."""
 
     work: Work[Any]  # Any: each work has its own result, which goes to its own future
     future: asyncio.Future[Any]
@@ -29,14 +29,14 @@ class PendingWork:
     on_commit: list[Callable[[], None]] = field(default_factory=list)
 
     def succeed(self) -> None:
-        """Tell those who registered for the commit, then hand the result to the caller."""
-        for told in self.on_commit:
-            told()
+        """Call the commit callbacks, then return the result to the caller."""
+        for callback in self.on_commit:
+            callback()
         if not self.future.done():
             self.future.set_result(self.result)
 
     def fail(self, error: BaseException) -> None:
-        """Hand the error to the caller."""
+        """Raise the error in the caller."""
         if self.future.done():
             return
         if isinstance(error, asyncio.CancelledError):
@@ -46,7 +46,7 @@ class PendingWork:
 
 
 class SqliteTransaction:
-    """The `Transaction` of one work. A statement that failed dooms it, as on every store."""
+    """The `Transaction` of one work. A failed statement dooms it."""
 
     __slots__ = ("_connection", "_cursor", "_on_commit", "_open", "failure")
 
@@ -67,18 +67,18 @@ class SqliteTransaction:
         return self._execute(sql, args)
 
     async def run(self, sql: str, *args: Value) -> int:
-        """Execute a change; the number of rows it touched."""
+        """Execute a change; returns the number of affected rows."""
         before = self._connection.total_changes()
         self._execute(sql, args)
-        # `changes` is of the last statement that changed rows: a statement that cannot, leaves it as it was.
+        # `changes` refers to the last INSERT, UPDATE or DELETE: other statements leave it unchanged.
         return self._connection.changes() if self._connection.total_changes() != before else 0
 
-    def on_commit(self, told: Callable[[], None]) -> None:
-        """Call `told` once the transaction is on stable storage; never if it rolls back."""
-        self._on_commit.append(told)
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the transaction is on stable storage; never if it rolls back."""
+        self._on_commit.append(callback)
 
     def end(self) -> None:
-        """Refuse what a work does with its transaction after it ended."""
+        """Reject any use of the transaction after its end."""
         self._open = False
         self._cursor.close()
 
@@ -95,11 +95,10 @@ class SqliteTransaction:
 
 
 def run_batch(connection: apsw.Connection, works: list[PendingWork], *, may_continue: Callable[[], bool]) -> int:
-    """Run works from the first on and commit them together; the number that was taken.
+    """Run works in order and commit them together; returns the number of works that ran.
 
-    Works that raised were told so and are marked by a done future. Raises what made the commit, or the whole
-    transaction, fail: then nothing of the batch is visible. Raises BusyError, with no work begun, while a program that
-    knows nothing of turns writes the file.
+    The futures of works that raised are done. Raises the error of the commit or of the whole transaction: then nothing
+    of the batch is visible. Raises BusyError, before any work ran, while a program that bypasses the write lock writes.
     """
     _begin(connection)
     taken = 0
@@ -109,9 +108,9 @@ def run_batch(connection: apsw.Connection, works: list[PendingWork], *, may_cont
             if taken and not may_continue():
                 break
             taken += 1
-            if not pending.future.done():  # the caller may have been cancelled while it waited
+            if not pending.future.done():  # a waiting caller may have been cancelled
                 _run_one(connection, pending, alone=alone)
-        if connection.in_transaction:  # a work that was alone and raised has rolled it back
+        if connection.in_transaction:  # a failed single work has rolled it back
             connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -121,7 +120,7 @@ def run_batch(connection: apsw.Connection, works: list[PendingWork], *, may_cont
 
 
 def _begin(connection: apsw.Connection) -> None:
-    connection.set_busy_timeout(0)  # waiting inside SQLite would stop the loop
+    connection.set_busy_timeout(0)  # waiting inside SQLite would block the loop
     try:
         connection.execute("BEGIN IMMEDIATE")
     finally:
@@ -139,7 +138,7 @@ def _run_one(connection: apsw.Connection, pending: PendingWork, *, alone: bool) 
     except (Exception, asyncio.CancelledError) as error:
         transaction.end()
         if not connection.in_transaction:
-            raise  # SQLite rolled back everything: a full disk, an I/O error
+            raise  # SQLite rolled back everything: full disk or I/O error
         connection.execute("ROLLBACK" if alone else "ROLLBACK TO work")
         if not alone:
             connection.execute("RELEASE work")

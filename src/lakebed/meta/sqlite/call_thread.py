@@ -1,4 +1,4 @@
-"""A thread that makes blocking calls for the event loop, one after another, and reports back on the loop."""
+"""A thread that runs blocking calls for the event loop in order, and reports their completion on the loop."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Report: TypeAlias = Callable[[BaseException | None], None]
-"""Called on the loop when a call ended, with what it raised."""
+"""Called on the loop after a call, with its exception."""
 
 
 class CallThread:
-    """Blocking calls in order. Cheaper than an executor: one queue, one wake-up each way, no future in between."""
+    """Runs blocking calls in order. Cheaper than an executor: one queue, one wake-up each way, no futures."""
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._calls: queue.SimpleQueue[tuple[Callable[[], None], Report] | None] = queue.SimpleQueue()
-        # A daemon: a process that dies while another one holds a lock must not wait for it.
+        # A daemon: a process that ends must not wait for a lock of another process.
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -27,7 +27,7 @@ class CallThread:
         self._calls.put((function, report))
 
     def close(self) -> None:
-        """End the thread once the calls made so far are done."""
+        """End the thread after the pending calls."""
         self._calls.put(None)
         self._thread.join()
 
@@ -37,9 +37,9 @@ class CallThread:
             failure: BaseException | None = None
             try:
                 function()
-            except BaseException as error:  # it belongs to whoever asked, and is raised there
+            except BaseException as error:  # raised in the caller
                 failure = error
             try:
                 self._loop.call_soon_threadsafe(report, failure)
-            except RuntimeError:  # the loop was closed: nobody is left to hear
+            except RuntimeError:  # the loop was closed
                 return

@@ -1,9 +1,8 @@
-"""Checkpoints: move what the log holds into the database file, so that the log neither grows nor is slow to recover.
+"""Checkpoints of the WAL into the database file, which bound its size and recovery time.
 
-Two steps, both on a thread with its own connection. Past a first size, a passive checkpoint copies what it can while
-reads and writes go on; writers never notice. Under steady writing that alone never catches up with the end of the
-log, so past a second size the rest (little, after a passive one) is copied under the write turn and the log starts
-over.
+Two steps, both on a thread with its own connection. Above a first size, a passive checkpoint copies pages concurrently
+with reads and writes. Under steady writes that never reaches the end of the WAL, so above a second size the remaining
+pages (few, after a passive checkpoint) are copied under the write lock, and the WAL restarts.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ PASSIVE_BYTES = 8 << 20
 RESTART_BYTES = 32 << 20
 
 _READERS_MS = 100
-"""How long a restart waits, holding the turn, for readers of old log pages. Ours are gone in microseconds."""
+"""How long a restart waits, holding the write lock, for readers of old WAL pages. Our reads take microseconds."""
 
 
 class Checkpointer:
-    """Checkpoints of one file by one process; one process at a time does it."""
+    """Checkpoints of one file; one process at a time runs them."""
 
     def __init__(
         self,
@@ -54,23 +53,23 @@ class Checkpointer:
         self._next_pages = self._passive_pages
 
     def log_has(self, pages: int) -> None:
-        """Take note of the log's length after a commit; start a checkpoint when it is due."""
+        """Record the length of the WAL after a commit; start a checkpoint if due."""
         if pages < self._passive_pages:
-            self._next_pages = self._passive_pages  # it started over
+            self._next_pages = self._passive_pages  # the WAL restarted
         elif pages >= self._next_pages and not self._running:
             self._running = True
-            # Also when it does not succeed the next try waits for more log, so that a long reader costs little.
+            # Even after a failure the next attempt waits for more WAL, so that a long reader costs little.
             self._next_pages = pages + self._passive_pages
             self._thread.call(lambda: self._checkpoint(pages), self._done)
 
     @property
     def is_running(self) -> bool:
-        """Whether a checkpoint is under way."""
+        """Whether a checkpoint is running."""
         return self._running
 
     @contextmanager
-    def duty(self) -> Iterator[bool]:
-        """Be the process that does it, if no other is."""
+    def exclusive(self) -> Iterator[bool]:
+        """Become the process that runs checkpoints; False if another process is."""
         try:
             fcntl.flock(self._duty, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -82,7 +81,7 @@ class Checkpointer:
             fcntl.flock(self._duty, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Finish what is under way; close. Blocks."""
+        """Finish a running checkpoint and close. Blocks."""
         self._thread.close()
         self._connection.close()
         self._write_lock.close()
@@ -91,17 +90,17 @@ class Checkpointer:
     def _done(self, failure: BaseException | None) -> None:
         self._running = False
         if failure is not None:
-            # Nothing is lost: the log keeps what was not copied, and the next size triggers another try.
-            _log.warning("checkpoint failed, the log keeps growing. error=%s", failure)
+            # Nothing is lost: the WAL keeps the pages, and its growth triggers another attempt.
+            _log.warning("checkpoint failed, the WAL keeps growing. error=%s", failure)
 
     def _checkpoint(self, pages: int) -> None:
-        with self.duty() as has_duty:
-            if not has_duty:
+        with self.exclusive() as is_exclusive:
+            if not is_exclusive:
                 return
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             if pages >= self._restart_pages:
-                # SQLite syncs the database file only when the log starts over, which would be under the turn. Done
-                # here, and once more copied what was written meanwhile, little is left for the writers to wait for.
+                # SQLite syncs the database file only when the WAL restarts, which would be under the write lock. Syncs
+                # and a second pass before leave little for writers to wait for.
                 self._sync_database()
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 self._sync_database()
@@ -116,15 +115,15 @@ class Checkpointer:
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
         except apsw.BusyError:
-            _log.info("a long read keeps the log from starting over")
+            _log.info("WAL not restarted: a long read is running")
         finally:
             self._write_lock.release()
 
 
 def start_over(database: Path) -> None:
-    """Copy all of the log into the database file, sync that, and empty the log; or raise. Blocks.
+    """Checkpoint the whole WAL into the database file, sync, and truncate the WAL; or raise. Blocks.
 
-    For when the log itself can no longer be trusted to be on stable storage.
+    For a WAL that may not be on stable storage after a failed sync.
     """
     write_lock = WriteLock(database)
     try:
@@ -140,9 +139,9 @@ def start_over(database: Path) -> None:
 
 
 def _descriptor_of(database: Path) -> int | None:
-    """The descriptor under which SQLite has the file open; None where the system does not tell.
+    """The descriptor under which SQLite has the file open; None if the system does not expose it.
 
-    Opening the file anew is no way: closing that descriptor would drop this process's POSIX locks on it.
+    A new descriptor is no alternative: closing it would drop this process's POSIX locks on the file.
     """
     wanted = os.stat(database)
     with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Space kept back on the disk of an embedded store, so that one that was filled can be emptied again.
+"""Reserves disk space of an embedded store for deletes, so that a full disk can be freed.
 
-Removing rows writes to the log, and tells of itself in the outbox, before it frees anything. So whoever adds large rows
-asks here first, and is refused while there is still some space; whoever removes rows does not ask.
+A delete writes to the WAL and the outbox before it frees anything. So writers of large rows check the reserve first,
+and are rejected while some space is left; deletes do not check.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from lakebed.core.errors import StorageFull
 from ..seam import MetaStore
 
 RESERVE_BYTES: Final = 64 << 20
-"""For the log until it starts over, and for what it holds and the file does not yet; or a quarter of a small disk."""
+"""Space for the WAL until it restarts, and for its pages in the database file; a quarter of a small disk at most."""
 
-_UNLOOKED_BYTES: Final = 1 << 20
-"""What may be added between two looks at the disk."""
+_UNCHECKED_BYTES: Final = 1 << 20
+"""Bytes that may be added between two checks of the disk."""
 
 _FREE_PAGES: Final = "PRAGMA freelist_count"
 _PAGE_SIZE: Final = "PRAGMA page_size"
 
 
 class DiskReserve:
-    """Watches the disk of one SQLite file."""
+    """Checks the free space of one SQLite file's disk."""
 
     def __init__(self, store: MetaStore, folder: Path) -> None:
         self._store = store
         self._folder = folder
-        self._unlooked = _UNLOOKED_BYTES
+        self._unchecked = _UNCHECKED_BYTES
 
     async def check(self, size: int) -> None:
-        """Raise StorageFull unless a row of so many bytes may be added. A system call for every MiB of them."""
-        self._unlooked += size
-        if self._unlooked < _UNLOOKED_BYTES:
+        """Raise StorageFull unless a row of `size` bytes can be added. One system call per MiB."""
+        self._unchecked += size
+        if self._unchecked < _UNCHECKED_BYTES:
             return
         disk = os.statvfs(self._folder)
         free = disk.f_bavail * disk.f_frsize
         reserve = min(RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 4)
-        # Pages that removed rows left in the file are as good as free space, and the file never shrinks.
-        if free - reserve < size + _UNLOOKED_BYTES and await self._reusable() < size + _UNLOOKED_BYTES:
+        # Free pages of the file count as free space: the file never shrinks.
+        if free - reserve < size + _UNCHECKED_BYTES and await self._reusable() < size + _UNCHECKED_BYTES:
             raise StorageFull(f"no space left for metadata. wanted={size} free={free} reserve={reserve}")
-        self._unlooked = 0
+        self._unchecked = 0
 
     async def _reusable(self) -> int:
         pages, page_size = await self._store.row(_FREE_PAGES), await self._store.row(_PAGE_SIZE)

@@ -1,4 +1,4 @@
-"""The SQLite file itself: how it is opened, and what its errors mean to a caller."""
+"""Opens the SQLite file, and translates SQLite's errors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .wal_sync import sync_folder
 from .write_lock import WriteLock
 
 PAGE_BYTES: Final = 4096
-"""ADR 4: larger pages make every small commit write more log than they save on 4 KiB bodies."""
+"""ADR 4: larger pages make small commits write more WAL than they save on 4 KiB bodies."""
 
 _CACHE_KIB = 16 * 1024
-"""ADR 4: another process's commit empties it, so more than the inner pages of the hot trees is wasted."""
+"""ADR 4: a commit of another process empties it, so caching more than the inner pages of hot trees is wasted."""
 
 _STATEMENTS = 512
 """Prepared statements kept: more than the product has."""
 
 BUSY_MS = 50
-"""How long a read may wait inside SQLite. It only does while another process recovers the log after a crash."""
+"""How long a read may wait inside SQLite, which happens only while another process recovers the WAL after a crash."""
 
 _LOG_KEPT_BYTES = 48 << 20
-"""A log that grew beyond this is cut back when it starts over. Up to it, overwriting syncs faster than growing."""
+"""A larger WAL is truncated when it restarts. Below, overwriting syncs faster than growing the file."""
 
 _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_ROWID}
 _UNUSABLE: Final = (
@@ -46,21 +46,21 @@ NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 def beside(database: Path, suffix: str) -> Path:
-    """A file that belongs to the database: `meta.db` and `-wal` make `meta.db-wal`."""
+    """A side file of the database: `meta.db` and `-wal` make `meta.db-wal`."""
     return database.with_name(database.name + suffix)
 
 
 def open_file(path: Path, write_lock: WriteLock) -> apsw.Connection:
     """Open or create the file for use by an event loop. Blocks.
 
-    Under the write turn: switching a new file to WAL needs it alone, and several workers start at once.
+    Holds the write lock: switching a new file to WAL requires exclusive access, and several workers start at once.
     """
     write_lock.acquire()
     try:
         _create(path)
         connection = connect(path)
         try:
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # makes the log, recovers a crashed one
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # creates or recovers the WAL
             sync_folder(path.parent)
         except BaseException:
             connection.close()
@@ -76,19 +76,19 @@ def open_file(path: Path, write_lock: WriteLock) -> apsw.Connection:
 
 
 def _create(path: Path) -> None:
-    """Make the file readable by nobody else: there are keys in it. SQLite gives its side files the same mode."""
+    """Create the file with mode 0600: it contains keys. SQLite gives its side files the same mode."""
     with suppress(FileExistsError):
-        # Only a file that is new: closing any descriptor of one that is in use would drop SQLite's locks on it.
+        # Only a new file: closing any descriptor of a file in use would drop SQLite's POSIX locks on it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def connect(path: Path) -> apsw.Connection:
-    """One connection, set up as all of them are."""
+    """A configured connection."""
     connection = apsw.Connection(str(path), statementcachesize=_STATEMENTS)
     try:
         connection.set_busy_timeout(BUSY_MS)
-        # A plan once made is kept. Without this SQLite plans a join anew whenever its parameters change, because
-        # their values might matter to the plan: 20 µs instead of 5 for the statement behind every GET.
+        # Keep query plans. By default SQLite replans a join when its parameters change, since their values might
+        # matter: 20 µs instead of 5 for the statement behind every GET.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for name, value in (
             ("page_size", PAGE_BYTES),
@@ -97,13 +97,13 @@ def connect(path: Path) -> apsw.Connection:
             ("wal_autocheckpoint", 0),
             ("journal_size_limit", _LOG_KEPT_BYTES),
             ("cache_size", -_CACHE_KIB),
-            ("mmap_size", 0),  # ADR 4: mapped anew after every commit of another process, and an I/O error kills
+            ("mmap_size", 0),  # ADR 4: remapped after every commit of another process, and an I/O error kills
             ("temp_store", "MEMORY"),
             ("foreign_keys", 1),
         ):
             connection.execute(f"PRAGMA {name}={value}").fetchall()
         keep = ctypes.c_int(1)
-        # The last one to close would delete the log; another process may be about to sync it.
+        # The last connection to close would delete the WAL; another process may be about to sync it.
         connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(keep))
     except BaseException:
         connection.close()
@@ -112,16 +112,16 @@ def connect(path: Path) -> apsw.Connection:
 
 
 def translate(error: apsw.Error, connection: apsw.Connection | None = None) -> Exception:
-    """What SQLite's error means here. A mistake in a statement stays what it is: nobody can handle it."""
-    told = f"{type(error).__name__}: {error}"
+    """SQLite's error as an error of this product. Programming errors stay unchanged: callers cannot handle them."""
+    detail = f"{type(error).__name__}: {error}"
     if isinstance(error, apsw.ConstraintError) and _extended_result(error) in _UNIQUE:
-        return AlreadyExists(f"a row with that key exists. detail={told}")
+        return AlreadyExists(f"duplicate key. detail={detail}")
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _lacks_space(connection)):
-        return StorageFull(f"no space left for metadata. detail={told}")
+        return StorageFull(f"no space left for metadata. detail={detail}")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return Corrupted(f"the metadata file is damaged. detail={told}")
+        return Corrupted(f"metadata file is damaged. detail={detail}")
     if isinstance(error, _UNUSABLE):
-        return Unavailable(f"the metadata file cannot be used. detail={told}")
+        return Unavailable(f"metadata file unavailable. detail={detail}")
     return error
 
 

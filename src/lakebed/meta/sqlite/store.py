@@ -1,14 +1,14 @@
-"""The embedded metadata store: one SQLite file in WAL mode, shared by the worker processes of one machine.
+"""The embedded metadata store: one SQLite file in WAL mode, shared by the processes of one server.
 
-Every statement runs on the event loop's thread, on one connection: a point read costs a few microseconds, less than
-handing it to a thread would. Writers that arrive together share one commit. ADR 4 has the measurements.
+Every statement runs on the event loop's thread, on one connection: a point read takes a few microseconds, less than a
+thread switch. Concurrent writers share one commit. ADR 4 has the measurements.
 
-The invariants:
+Invariants:
 
 - A batch holds the write lock (`_write_lock`) from BEGIN to COMMIT and never suspends in between: no read of this
   process and no write of another one falls into it.
-- A caller is answered only after the log was synced (`_wal`) past its commit. Readers may see a commit a moment before
-  that; `sync` is for those who tell others of what they saw.
+- `transact` returns only after the WAL was synced (`_wal`) past its commit. Reads may see a commit a moment earlier;
+  call `sync` before publishing what was read.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from .write_lock import WriteLock
 T = TypeVar("T")
 
 _BATCH_WORKS = 128
-"""Most works in one commit."""
+"""The maximum of works in one commit."""
 
 _BATCH_SECONDS = 0.004
-"""A batch takes no further work after this long, so that other processes and other coroutines get their turn."""
+"""A batch starts no further work after this time, so that other processes and coroutines can run."""
 
 _OUTSIDER_PAUSE_SECONDS = 0.05
 _OUTSIDER_ATTEMPTS = 100
-"""How often to ask for SQLite's own write lock while a program that knows nothing of turns holds it."""
+"""Attempts to get SQLite's own write lock while a program that bypasses the write lock holds it."""
 
 
 class SqliteStore:
@@ -88,7 +88,7 @@ class SqliteStore:
 
     @classmethod
     async def temporary(cls) -> SqliteStore:
-        """A store in a folder of its own, removed by `close`."""
+        """A store in a temporary folder, removed by `close`."""
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="lakebed-meta-"))
         store = await cls.open(folder / "meta.db")
         store._own_folder = folder
@@ -106,7 +106,7 @@ class SqliteStore:
             found = self._cursor.execute(sql, args)
             row = found.fetchone()
             if row is not None and found.fetchone() is not None:
-                # Left half-read, the statement would hold its snapshot and with it the log.
+                # A half-read statement would hold its snapshot, and so the WAL.
                 found.close()
                 self._cursor = self._connection.cursor()
         except apsw.Error as error:
@@ -122,7 +122,7 @@ class SqliteStore:
             raise translate(error, self._connection) from error
 
     async def transact(self, work: Work[T]) -> T:
-        """Run `work` in one transaction and commit it durably. What `work` raises rolls it back and comes through."""
+        """Run `work` in one transaction and commit it durably. An exception of `work` rolls back and propagates."""
         self._refuse_closed()
         pending = PendingWork(work, self._loop.create_future(), contextvars.copy_context())
         self._queue.append(pending)
@@ -133,7 +133,7 @@ class SqliteStore:
         return result
 
     async def sync(self) -> None:
-        """Wait until all that is visible to reads is on stable storage too, whichever process wrote it."""
+        """Wait until everything visible to reads is on stable storage, whichever process wrote it."""
         self._refuse_closed()
         synced: asyncio.Future[None] = self._loop.create_future()
 
@@ -149,7 +149,7 @@ class SqliteStore:
         await synced
 
     async def close(self) -> None:
-        """Finish what is under way and release the store. Idempotent."""
+        """Finish running transactions and release the store. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -174,7 +174,7 @@ class SqliteStore:
             raise RuntimeError("a transaction read from the store instead of from itself")
 
     def _schedule(self) -> None:
-        """One batch is on its way at any time: waiting for the tick's end, for the turn, or for an outsider."""
+        """Schedule a batch. At most one is scheduled: for the next tick, for the write lock, or after an outsider."""
         if not self._scheduled and self._queue:
             self._scheduled = True
             self._loop.call_soon(self._acquire_lock)
@@ -190,7 +190,7 @@ class SqliteStore:
             self._run_batch()
         else:
             self._scheduled = False
-            self._fail(list(self._queue), Unavailable(f"cannot wait for the turn to write. error={failure}"))
+            self._fail(list(self._queue), Unavailable(f"cannot acquire the write lock. error={failure}"))
             self._queue.clear()
 
     def _run_batch(self) -> None:
@@ -224,7 +224,7 @@ class SqliteStore:
         self._schedule()
 
     def _await_outsider(self, works: list[PendingWork], error: apsw.BusyError) -> None:
-        """Somebody writes the file without a turn (a shell, a backup): ask again, and give up after a while."""
+        """Retry while another program (a shell, a backup) writes the file without the write lock; then give up."""
         self._outsider_attempts += 1
         if self._outsider_attempts < _OUTSIDER_ATTEMPTS:
             self._queue.extendleft(reversed(works))
@@ -254,8 +254,8 @@ class SqliteStore:
         if not isinstance(error, StorageFull) or len(works) == 1:
             self._fail(works, error)
             return
-        # SQLite rolls back all of a transaction that lacks space. Who needed that space fails; who was about to make
-        # some, or needs none, must not fail with it: each goes alone.
+        # SQLite rolls back the whole transaction on a full disk. Works that free space, or need none, must not fail
+        # with the others: each work runs alone.
         for pending in works:
             pending.on_commit.clear()
         self._queue.extendleft(reversed(works))
@@ -277,8 +277,8 @@ class SqliteStore:
 
 
 def _sync_failed(failure: BaseException) -> Unavailable:
-    """The commit is visible, and whether it survives a power loss is not known."""
-    told = f"metadata could not be put on stable storage. error={failure}"
+    """The error of a failed sync: the commit is visible, but may not survive a power loss."""
+    message = f"metadata sync failed. error={failure}"
     if isinstance(failure, OSError) and failure.errno in NO_SPACE:
-        return StorageFull(told, undecided=True)
-    return Unavailable(told, undecided=True)
+        return StorageFull(message, undecided=True)
+    return Unavailable(message, undecided=True)

@@ -1,10 +1,10 @@
-"""Stable storage for the write-ahead log: commits write it without waiting, one sync then covers all before it.
+"""Group commit on SQLite: commits write the WAL without a sync, and one sync then covers all earlier ones.
 
-SQLite's own sync inside COMMIT would stop the event loop for as long as the disk takes. The log is only ever appended
-to between checkpoints, so syncing it a moment later keeps exactly the commits made before the sync began.
+SQLite's own sync inside COMMIT would block the event loop for as long as the disk takes. Between checkpoints the WAL is
+append-only, so a later sync makes exactly the commits before it durable.
 
-A sync that failed is never simply tried again: the kernel may have dropped what it could not write, and would report
-success for the rest. Before the next caller is answered, the whole log is copied to the database file and begun anew.
+A failed sync is never simply repeated: the kernel may have dropped dirty pages, and would report success for the rest.
+Before the next caller returns, the whole WAL is checkpointed into the database file and restarted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .call_thread import CallThread, Report
 
 
 class WalSync:
-    """Syncs of one log file: at most one in flight; those who ask meanwhile share the next."""
+    """Syncs of one WAL: at most one in flight; later callers share the next."""
 
     def __init__(self, wal: Path, loop: asyncio.AbstractEventLoop, *, start_over: Callable[[], None]) -> None:
         self._path = wal
-        # The log carries none of SQLite's POSIX locks, so a descriptor of our own is safe to open and close.
+        # SQLite has no POSIX locks on the WAL, so a separate descriptor is safe to open and close.
         self._descriptor = os.open(wal, os.O_RDWR | os.O_CLOEXEC)
         self._start_over = start_over
         self._suspect = False
@@ -31,7 +31,7 @@ class WalSync:
         self._waiting: list[Report] = []
 
     def after_sync(self, report: Report) -> None:
-        """Call `report` when all that was written before now is on stable storage, or could not be put there."""
+        """Call `report` once everything written before is on stable storage, or the sync failed."""
         self._waiting.append(report)
         if not self._in_flight:
             self._start()
@@ -67,7 +67,7 @@ class WalSync:
         found = os.stat(self._path)
         held = os.fstat(self._descriptor)
         if (found.st_ino, found.st_dev) != (held.st_ino, held.st_dev):
-            # Somebody removed the log after the last connection closed and it was made anew: follow it.
+            # The WAL was removed after the last connection closed, and created again.
             fresh = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
             os.dup2(fresh, self._descriptor, inheritable=False)
             os.close(fresh)
@@ -75,7 +75,7 @@ class WalSync:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in `folder` on stable storage."""
+    """Sync the directory entries of `folder`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,7 @@
-"""The turn to write: processes that share one SQLite file write it one after another, in order, without polling.
+"""A fair lock for writers of one SQLite file, without polling.
 
-SQLite's own answer to a taken write lock is to sleep and try again, which lets the process that just wrote win again
-and again. Here a writer first takes a kernel lock on a side file; the kernel wakes the next one when it is given back,
-also when its holder dies.
+On a taken write lock SQLite sleeps and retries, which lets the last writer win repeatedly. Here a writer first takes a
+kernel lock on a side file; the kernel wakes the next one on its release, also when the holder dies.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from pathlib import Path
 
 
 class WriteLock:
-    """One process's hold on the turn. Not reentrant; `take` blocks and belongs on a thread.
+    """The lock of one process. Not reentrant; `acquire` blocks and belongs on a thread.
 
-    Two locks: the turn itself, and the place at the head of the queue. Whoever waits for the turn holds that place,
-    so that a process which gave the turn back a moment ago cannot snatch it before the one that waits.
+    Two kernel locks: the write lock, and the head of its queue. A waiting process holds the head, so that a process
+    that has just released the lock cannot acquire it again first.
     """
 
     def __init__(self, database: Path) -> None:
@@ -24,7 +23,7 @@ class WriteLock:
         self._lock = _open(database.with_name(database.name + "-turn"))
 
     def try_acquire(self) -> bool:
-        """Take the turn if it is free and nobody waits for it."""
+        """Acquire the lock if it is free and has no waiters."""
         if not _lock_nowait(self._head):
             return False
         try:
@@ -33,7 +32,7 @@ class WriteLock:
             fcntl.flock(self._head, fcntl.LOCK_UN)
 
     def acquire(self) -> None:
-        """Wait for the turn. Blocks."""
+        """Wait for the lock. Blocks."""
         fcntl.flock(self._head, fcntl.LOCK_EX)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -41,18 +40,18 @@ class WriteLock:
             fcntl.flock(self._head, fcntl.LOCK_UN)
 
     def has_waiters(self) -> bool:
-        """Whether another process or thread stands at the head of the queue."""
+        """Whether another process or thread waits for the lock."""
         if not _lock_nowait(self._head):
             return True
         fcntl.flock(self._head, fcntl.LOCK_UN)
         return False
 
     def release(self) -> None:
-        """Let the next one write."""
+        """Release the lock."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Close the side files, which gives back whatever is held."""
+        """Close the side files, which releases both locks."""
         os.close(self._lock)
         os.close(self._head)
 
