@@ -188,7 +188,7 @@ class TestGoodCommits:
         lake = Lake(3)
         own = lake.manifest([an_entry(lake.data_file("s3://lake/u/a.parquet"))], key_metadata=b"key")
         base = lake.snapshot([own], key_id="k1")
-        await refused(lake, base, "file lies outside")
+        await refused(lake, base, "file is outside")
 
     async def test_what_follows_an_encrypted_list_is_looked_into(self, level: ValidationLevel) -> None:
         """Who hides a snapshot cannot pass off anything as taken over from it."""
@@ -196,7 +196,7 @@ class TestGoodCommits:
         lake.append(lake.data_file("s3://lake/u/a.parquet"))
         lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"AGS1....")
         base = lake.append(lake.data_file())
-        await refused(lake, base, "file lies outside", level=level)
+        await refused(lake, base, "file is outside", level=level)
 
     async def test_snapshots_may_be_written_in_any_order(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.append(lake.data_file())
@@ -320,7 +320,7 @@ class TestWhatIsRemembered:
         await append_old(lake, validator)
         lake.files.remove(lake.lines[0].path)
         base = lake.append(lake.data_file())
-        with pytest.raises(InvalidInput, match="manifest is not there"):
+        with pytest.raises(InvalidInput, match="manifest does not exist"):
             await validator.check(base, lake.table)
 
     async def test_a_manifest_means_what_its_line_says_not_what_another_try_said(self) -> None:
@@ -389,7 +389,7 @@ class TestScope:
         file = a_file(path)
         lake.files.put(path, file.file_size_in_bytes)
         base = lake.append(file)
-        await refused(lake, base, "file lies outside", level=level)
+        await refused(lake, base, "file is outside", level=level)
 
     @pytest.mark.parametrize(
         "path",
@@ -431,13 +431,13 @@ class TestScope:
     async def test_manifests_outside_are_refused(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())], name="s3://lake/u/metadata/m.avro")])
-        await refused(lake, base, "manifest lies outside")
+        await refused(lake, base, "manifest is outside")
 
     async def test_a_list_outside_is_refused(self) -> None:
         lake = Lake()
         base = lake.append(lake.data_file())
         lake.document["snapshots"][-1]["manifest-list"] = "s3://lake/u/metadata/snap.avro"
-        await refused(lake, base, "manifest list lies outside")
+        await refused(lake, base, "manifest list is outside")
 
     async def test_what_was_outside_before_may_stay(self, level: ValidationLevel) -> None:
         """As after a table moved: its manifests are in the former place, and name files there."""
@@ -457,35 +457,35 @@ class TestObjects:
         file = lake.data_file()
         base = lake.append(file)
         lake.files.remove(file.file_path)
-        await refused(lake, base, "file is not there", level=level)
+        await refused(lake, base, "file does not exist", level=level)
 
     async def test_a_file_of_another_size(self, lake: Lake, level: ValidationLevel) -> None:
         file = lake.data_file()
         base = lake.append(file)
         lake.files.put(file.file_path, file.file_size_in_bytes + 1)
-        await refused(lake, base, "another size", level=level)
+        await refused(lake, base, "size of the file differs", level=level)
 
     async def test_a_manifest_that_is_not_there(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         lake.files.remove(lake.lines[0].path)
-        await refused(lake, base, "manifest is not there")
+        await refused(lake, base, "manifest does not exist")
 
     async def test_a_manifest_that_goes_while_it_is_checked(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         del lake.files.contents[lake.lines[0].path]
-        await refused(lake, base, "manifest is not there")
+        await refused(lake, base, "manifest does not exist")
 
     async def test_a_manifest_of_the_parent_that_is_not_there_when_strict(self, lake: Lake) -> None:
         lake.append(lake.data_file())
         base = lake.append(lake.data_file())
         lake.files.remove(lake.lines[1].path)
         await check(lake, base)
-        await refused(lake, base, "manifest is not there", level=ValidationLevel.STRICT)
+        await refused(lake, base, "manifest does not exist", level=ValidationLevel.STRICT)
 
     async def test_a_list_that_is_not_there(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
-        await refused(lake, base, "manifest list is not there")
+        await refused(lake, base, "manifest list does not exist")
 
     async def test_a_list_that_is_none(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
@@ -543,11 +543,11 @@ class TestLines:
 
     async def test_another_length(self, lake: Lake) -> None:
         own = lake.manifest([an_entry(lake.data_file())], length=17)
-        await refused(lake, lake.snapshot([own]), "another length")
+        await refused(lake, lake.snapshot([own]), "length of the manifest differs")
 
     async def test_a_spec_that_the_table_does_not_have(self, lake: Lake) -> None:
         own = lake.manifest([an_entry(lake.data_file())], partition_spec_id=1)
-        await refused(lake, lake.snapshot([own]), "partition spec that the table does not have")
+        await refused(lake, lake.snapshot([own]), "unknown partition spec")
 
     @pytest.mark.parametrize(("least", "number"), [(0, 2), (2, 1), (-1, 1), (-2, -1)])
     async def test_sequence_numbers_out_of_bounds(self, least: int, number: int) -> None:
@@ -559,7 +559,7 @@ class TestLines:
         lake = Lake()
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.data_file())], sequence_number=1, min_sequence_number=1)
-        await refused(lake, lake.snapshot([own, *lake.lines]), "another sequence number than its snapshot")
+        await refused(lake, lake.snapshot([own, *lake.lines]), "sequence number of a new manifest differs")
 
     async def test_a_manifest_of_neither(self, lake: Lake) -> None:
         stray = lake.manifest([an_entry(lake.data_file())], added_snapshot_id=7)
@@ -583,7 +583,7 @@ class TestLines:
         lake.append(lake.data_file())
         altered = lake.lines[0]._replace(**change)
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())]), altered])
-        await refused(lake, base, f"with another {next(iter(change))}")
+        await refused(lake, base, f"with a different {next(iter(change))}")
 
     async def test_delete_manifests_need_format_2(self) -> None:
         lake = Lake(1)
@@ -631,14 +631,14 @@ class TestEntries:
 
     async def test_another_snapshots_addition(self, lake: Lake) -> None:
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file(), snapshot_id=7)])])
-        await refused(lake, base, "by another snapshot")
+        await refused(lake, base, "id of another snapshot")
 
     async def test_another_snapshots_deletion(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
         base = lake.snapshot([lake.manifest([deleted(file, 100)])], "delete")
-        await refused(lake, base, "by another snapshot")
+        await refused(lake, base, "id of another snapshot")
 
     @pytest.mark.parametrize("facts", [{"record_count": -1}, {"file_size_in_bytes": -1}], ids=str)
     async def test_negative_sizes(self, facts: dict[str, Any]) -> None:
@@ -662,23 +662,23 @@ class TestEntries:
         lake = Lake()
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.data_file(), sequence_number=1, file_sequence_number=1)])
-        await refused(lake, lake.snapshot([own, *lake.lines]), "another file sequence number")
+        await refused(lake, lake.snapshot([own, *lake.lines]), "file sequence number of a new file differs")
 
     async def test_partition_values_that_the_spec_does_not_have(self) -> None:
         lake = Lake()
         file = lake.data_file(partition=("eu",))
         own = lake.manifest([an_entry(file)], partition=[("region", optional("string"), 1000)])
-        await refused(lake, lake.snapshot([own]), "other partition values")
+        await refused(lake, lake.snapshot([own]), "number of partition values differs")
 
     async def test_a_header_of_another_kind(self) -> None:
         lake = Lake()
         own = lake.manifest([an_entry(lake.data_file())], header_content="deletes")
-        await refused(lake, lake.snapshot([own]), "another kind of files")
+        await refused(lake, lake.snapshot([own]), "content of the manifest differs")
 
     async def test_a_header_of_another_spec(self) -> None:
         lake = Lake()
         own = lake.manifest([an_entry(lake.data_file())], header_spec=4)
-        await refused(lake, lake.snapshot([own]), "another partition spec")
+        await refused(lake, lake.snapshot([own]), "partition spec of the manifest differs")
 
     @pytest.mark.parametrize("content", [0, 1])
     async def test_data_and_deletes_in_one_manifest(self, content: int) -> None:
@@ -692,15 +692,15 @@ class TestEntries:
     async def test_counts_that_would_hide_files(self, counts: dict[str, Any]) -> None:
         lake = Lake()
         own = lake.manifest([an_entry(lake.data_file())], **counts)
-        await refused(lake, lake.snapshot([own]), "another number of")
+        await refused(lake, lake.snapshot([own]), "files in the manifest differs")
 
     async def test_counts_of_rows_matter_when_strict(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())], added_rows_count=7)])
         await check(lake, base)
-        await refused(lake, base, "another number of added rows", level=ValidationLevel.STRICT)
+        await refused(lake, base, "number of added rows in the manifest differs", level=ValidationLevel.STRICT)
 
-    @pytest.mark.parametrize(("ids", "reason"), [(None, "name no columns"), ((), "no columns"), ((1, 9), "id=9")])
+    @pytest.mark.parametrize(("ids", "reason"), [(None, "no equality ids"), ((), "no equality ids"), ((1, 9), "id=9")])
     async def test_equality_deletes_name_columns(self, ids: tuple[int, ...] | None, reason: str) -> None:
         lake = Lake()
         file = lake.data_file(content=FileContent.EQUALITY_DELETES.value, equality_ids=ids)
@@ -755,7 +755,7 @@ class TestParent:
         file = lake.data_file()
         lake.append(file)
         own = lake.manifest([change(file._replace(**facts), snapshot_id=101)], content=facts.get("content", 0))
-        await refused(lake, lake.snapshot([own], "overwrite"), "listed with another size")
+        await refused(lake, lake.snapshot([own], "overwrite"), "listed with a different size")
 
     @pytest.mark.parametrize("change", [deleted, existing], ids=["deleted", "kept"])
     async def test_files_keep_their_sequence_numbers(self, change: Any) -> None:
@@ -861,7 +861,7 @@ class TestOperations:
     async def test_what_nobody_knows(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "rewrite")
-        await refused(lake, base, "unknown operation")
+        await refused(lake, base, "unknown snapshot operation")
 
 
 class TestFormat3:
@@ -899,7 +899,7 @@ class TestFormat3:
         lake.snapshot([lake.manifest([an_entry(lake.vector(file.file_path))], content=1), *lake.lines], "delete")
         own = lake.manifest([an_entry(lake.vector(file.file_path, name="v2.puffin"))], content=1)
         base = lake.snapshot([own, *lake.lines], "delete")
-        await refused(lake, base, "has a deletion vector already", CommitConflict, level)
+        await refused(lake, base, "already has a deletion vector", CommitConflict, level)
 
     async def test_a_vector_about_a_file_that_is_not_live_when_strict(self) -> None:
         lake = Lake(3)
@@ -907,14 +907,14 @@ class TestFormat3:
         own = lake.manifest([an_entry(lake.vector(f"{LOCATION}/data/gone.parquet"))], content=1)
         base = lake.snapshot([own, *lake.lines], "delete")
         await check(lake, base)
-        await refused(lake, base, "about a file that is not live", level=ValidationLevel.STRICT)
+        await refused(lake, base, "refers to a file that is not live", level=ValidationLevel.STRICT)
 
     @pytest.mark.parametrize(
         ("facts", "reason"),
         [
-            ({"referenced_data_file": None}, "does not say"),
-            ({"content_size_in_bytes": None}, "does not say"),
-            ({"content_offset": None}, "does not say"),
+            ({"referenced_data_file": None}, "no offset, size or referenced data file"),
+            ({"content_size_in_bytes": None}, "no offset, size or referenced data file"),
+            ({"content_offset": None}, "no offset, size or referenced data file"),
             ({"content_offset": 990}, "outside its file"),
             ({"content_offset": -1}, "outside its file"),
             ({"content_size_in_bytes": 0}, "outside its file"),
@@ -929,12 +929,12 @@ class TestFormat3:
     async def test_vectors_need_format_3(self) -> None:
         lake = Lake(2)
         own = lake.manifest([an_entry(lake.vector("s3://lake/t/data/a"))], content=1)
-        await refused(lake, lake.snapshot([own], "delete"), "need format version 3")
+        await refused(lake, lake.snapshot([own], "delete"), "require format version 3")
 
     async def test_position_delete_files_are_not_added_any_more(self) -> None:
         lake = Lake(3)
         own = lake.manifest([an_entry(lake.data_file(content=1))], content=1)
-        await refused(lake, lake.snapshot([own], "delete"), "no new position delete files")
+        await refused(lake, lake.snapshot([own], "delete"), "instead of position delete files")
 
     async def test_position_delete_files_of_before_are_carried_along(self) -> None:
         lake = Lake(2)
@@ -946,19 +946,19 @@ class TestFormat3:
 
     async def test_data_is_not_in_puffin_files(self) -> None:
         lake = Lake(3)
-        await refused(lake, lake.append(lake.data_file(file_format="puffin")), "deletion vectors only")
+        await refused(lake, lake.append(lake.data_file(file_format="puffin")), "not a deletion vector")
 
     @pytest.mark.parametrize("first_row_id", [0, 9, 11, 1_000])
     async def test_new_files_take_row_ids_of_their_snapshot(self, first_row_id: int) -> None:
         lake = Lake(3)
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.data_file())], first_row_id=first_row_id)
-        await refused(lake, lake.snapshot([own, *lake.lines]), "row ids that are not its snapshot's")
+        await refused(lake, lake.snapshot([own, *lake.lines]), "outside its snapshot's range")
 
     async def test_new_files_do_not_share_row_ids(self) -> None:
         lake = Lake(3)
         own = [lake.manifest([an_entry(lake.data_file())]) for _ in range(2)]
-        await refused(lake, lake.snapshot(own), "row ids of another")
+        await refused(lake, lake.snapshot(own), "row ids of new files overlap")
 
     async def test_row_ids_of_several_manifests(self, level: ValidationLevel) -> None:
         lake = Lake(3)
@@ -970,7 +970,7 @@ class TestFormat3:
         file = lake.data_file()
         lake.append(file)
         base = lake.snapshot([lake.manifest([existing(file)])], "replace")
-        await refused(lake, base, "other row ids")
+        await refused(lake, base, "different row ids")
 
 
 class TestLimits:
@@ -985,7 +985,7 @@ class TestLimits:
         base = lake.append(*(lake.data_file() for _ in range(200)))
         stored = lake.lines[0].length + len(lake.files.contents[f"{LOCATION}/metadata/snap-100.avro"])
         await refused(lake, base, r"bytes of manifests\.", TooLarge, limits=CommitLimits(avro_bytes=stored - 1))
-        await refused(lake, base, "when unpacked", TooLarge, limits=CommitLimits(avro_bytes=stored))
+        await refused(lake, base, "decompressed manifests", TooLarge, limits=CommitLimits(avro_bytes=stored))
 
     async def test_file_references(self) -> None:
         lake = Lake()
@@ -1028,8 +1028,8 @@ class TestStatistics:
         ("file", "reason"),
         [
             (statistics("s3://lake/u/1.stats"), "outside"),
-            (statistics(f"{LOCATION}/metadata/2.stats"), "not there"),
-            (statistics(size=99), "another size"),
+            (statistics(f"{LOCATION}/metadata/2.stats"), "does not exist"),
+            (statistics(size=99), "size of the statistics file differs"),
         ],
     )
     async def test_bad_ones(self, lake: Lake, file: dict[str, Any], reason: str) -> None:
@@ -1077,7 +1077,7 @@ class TestAdoption:
         lake.append(lake.data_file())
         lake.append(lake.data_file())
         lake.files.remove(lake.lines[1].path)
-        await refused(lake, None, "manifest is not there", adopted=True)
+        await refused(lake, None, "manifest does not exist", adopted=True)
 
     async def test_live_files_must_be_there_when_strict(self, lake: Lake) -> None:
         file = lake.data_file()
@@ -1085,13 +1085,13 @@ class TestAdoption:
         lake.append(lake.data_file())
         lake.files.remove(file.file_path)
         await check(lake, None, adopted=True)
-        await refused(lake, None, "file is not there", level=ValidationLevel.STRICT, adopted=True)
+        await refused(lake, None, "file does not exist", level=ValidationLevel.STRICT, adopted=True)
 
     async def test_live_files_must_be_inside_when_strict(self, lake: Lake) -> None:
         lake.append(lake.data_file("s3://lake/u/a.parquet"))
         lake.append(lake.data_file())
         await check(lake, None, adopted=True)
-        await refused(lake, None, "file lies outside", level=ValidationLevel.STRICT, adopted=True)
+        await refused(lake, None, "file is outside", level=ValidationLevel.STRICT, adopted=True)
 
 
 class TestRemovedSpecs:

@@ -1,5 +1,5 @@
-"""What can be told of a table's health, from what is stored; and what of it can be put right.
+"""Diagnoses tables from stored state, and repairs what can be derived.
 
-One transaction moves a pointer and writes its record, so a crash leaves nothing to recover. What is looked for here
-comes from outside: a store that was restored in part, a file that somebody removed below us, rows changed by hand.
+One transaction moves a pointer and writes its commit record, so a crash leaves nothing to recover. Diagnosed problems
+come from outside: a partly restored store, a file that was deleted in the storage backend, rows changed by hand.
 """

@@ -1,4 +1,4 @@
-"""A warehouse in numbers, counted when asked: for those who want to move a catalog, or to know that they need not."""
+"""Counts the contents of a catalog on request, for a migration."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ _PAGE_ROWS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CatalogInventory:
-    """What a warehouse holds, at one moment."""
+    """The contents of a catalog, at one time."""
 
     catalog: Catalog
     store: str
-    """Which kind of metadata store it is in."""
+    """The kind of the metadata store."""
     namespaces: int
     tables: int
     views: int
     generic_tables: int
-    """Tables of other formats: they have no commits, and need no directory."""
+    """Tables of other formats: they have no commits, and may have no directory."""
     dropped: int
-    """Tables and views that can be restored."""
+    """Dropped tables and views that can be restored."""
     commits: int
     client_ids: int
-    """Commits that were given an id by their client."""
+    """Commits with a client's commit id."""
     directories: int
     unplaced: int
-    """Tables and views without a directory on record."""
+    """Tables and views without a recorded directory."""
     overlapping: int
-    """Directories that lie inside others."""
+    """Directories inside others."""
     shared_uuids: int
-    """Identities that more than one table or view has."""
+    """UUIDs of more than one table or view."""
     unlogged: int
-    """Tables and views whose pointer is at a state that the log of commits does not have under its number."""
+    """Tables and views without a commit record of their current state."""
     ahead: int
     """Records of commits that their table does not have."""
 
     @property
     def blockers(self) -> list[MigrationBlocker]:
-        """What would have to be put right before the catalog could be moved."""
+        """Problems to fix before the catalog can be migrated."""
         found = (
             (self.unlogged or self.ahead, MigrationBlocker.COMMIT_RECOVERY_REQUIRED),
             (self.unplaced, MigrationBlocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED),
@@ -62,13 +62,13 @@ class CatalogInventory:
 
     @property
     def actions(self) -> list[RecoveryAction]:
-        """What somebody should do about it."""
+        """The recommended actions."""
         repairable = self.unlogged or self.ahead or self.unplaced
         return [RecoveryAction.RUN_COMMIT_RECOVERY] if repairable else []
 
 
 class CatalogInventories:
-    """Counts warehouses."""
+    """Counts the contents of catalogs."""
 
     def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: CatalogService) -> None:
         self._f = object_context
@@ -76,7 +76,7 @@ class CatalogInventories:
         self._catalogs = catalogs
 
     async def survey(self, caller: Caller, catalog_name: str) -> CatalogInventory:
-        """Count what a warehouse holds. Raises NoSuchCatalog. The cost grows with what there is to count."""
+        """Count the contents of a catalog. Raises NoSuchCatalog. The cost grows with the contents."""
         catalog = await self._admitted(caller, catalog_name, Action.GET_TABLE_BUCKET)
         number = catalog.id
 
@@ -113,7 +113,7 @@ class CatalogInventories:
         return await self._f.meta.transact(work)
 
     async def fingerprint(self, caller: Caller, catalog_name: str) -> str:
-        """A digest of all pointers of a warehouse: the same as long as nothing was committed."""
+        """A digest of all pointers of a catalog, which changes with every commit."""
         catalog = await self._admitted(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> str:
@@ -128,7 +128,7 @@ class CatalogInventories:
         return await self._f.meta.transact(work)
 
     async def authorize_change(self, caller: Caller, catalog_name: str) -> Catalog:
-        """The warehouse, if the caller may change what it is. Raises NoSuchCatalog, AccessDenied."""
+        """The catalog, if the caller can configure it. Raises NoSuchCatalog, AccessDenied."""
         return await self._admitted(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
 
     async def _admitted(self, caller: Caller, catalog_name: str, action: Action) -> Catalog:
@@ -145,7 +145,7 @@ async def _count(tx: Transaction, statement: str, *args: Value) -> int:
 
 
 async def _directories(tx: Transaction, catalog: Catalog) -> tuple[int, int]:
-    """How many directories are on record, and how many of them lie inside the one before or around it."""
+    """The number of recorded directories, and of those inside another."""
     count = overlapping = 0
     for home in outermost(catalog.directories):
         around, after, is_within = "", "", True

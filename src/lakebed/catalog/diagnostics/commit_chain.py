@@ -1,10 +1,10 @@
-"""The line of a table's commits, walked back from its pointer: what it proves, and what is missing in it. Pure.
+"""Checks the chain of a table's commit records, from the current pointer backwards. Pure.
 
-Each record says from which state to which a pointer moved, and carries the number of the move. So the records of a
-healthy table make one line without gaps, from the pointer back to the first commit, or to where the log was cut.
-A single record that is missing follows from its neighbours; more than one in a row do not, because nobody else knows
-the version tokens in between. Records above the pointer are of commits that the table does not have (any more), and
-stand in the way of the next one, which will have their number.
+Each record has the state before and after a pointer move, and the number of the move. So the records of a healthy table
+form a chain without gaps, from the pointer back to the first commit, or to where the log was truncated. A single
+missing record follows from its neighbours; two in a row do not, because the version tokens between them are unknown.
+Records above the pointer belong to commits that the table does not have, and block the next commit, which gets their
+number.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from ..commits.commit_log import CommitRecord
 
 
 class RecordStatus(StrEnum):
-    """What a record is to the pointer."""
+    """The status of a record relative to the pointer."""
 
     COMMITTED = "COMMITTED"
     """At or below it."""
     STAGED = "STAGED"
-    """Above it: the log tells of a move that the pointer has not made."""
+    """Above it: the pointer has not made the move."""
     MISSING = "MISSING"
-    """The pointer made the move, and the log does not tell of it."""
+    """The pointer made the move, and the record is missing."""
 
 
 class RecoveryState(StrEnum):
-    """What is to be done about a record."""
+    """The required recovery of a record."""
 
     COMMITTED = "COMMITTED"
-    """Nothing: it is on the line."""
+    """None: it is part of the chain."""
     FINALIZATION_REQUIRED = "FINALIZATION_REQUIRED"
-    """It is missing and can be written, because its neighbours say what it was."""
+    """It is missing and can be written, because its neighbours determine it."""
     STAGED_BEFORE_TABLE_UPDATE = "STAGED_BEFORE_TABLE_UPDATE"
-    """It can be taken out: it goes on from the pointer's state, and the pointer did not."""
+    """It can be removed: it follows the pointer's state, and the pointer did not move."""
     MANUAL_REVIEW = "MANUAL_REVIEW"
-    """Nothing here proves what it is."""
+    """The stored state does not determine it."""
 
 
 class IndexStatus(StrEnum):
-    """Whether a commit that was given an id is found by it."""
+    """Whether a commit with a client's commit id is found by it."""
 
     NOT_REQUIRED = "NOT_REQUIRED"
     MATCHES = "MATCHES"
@@ -50,14 +50,14 @@ class IndexStatus(StrEnum):
 
 
 class ChainStatus(StrEnum):
-    """How far the line goes."""
+    """How far the chain reaches."""
 
     COMPLETE = "COMPLETE"
-    """Back to the first commit."""
+    """To the first commit."""
     CUT = "CUT"
-    """Back to where the log, or what was read of it, begins."""
+    """To the start of the log, or of the part that was read."""
     BROKEN = "BROKEN"
-    """It ends before records that are there."""
+    """It ends above existing records."""
 
 
 class TableVersion(NamedTuple):
@@ -69,7 +69,7 @@ class TableVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitFinding:
-    """One move of the pointer, and what was found of it. The names are those of the report."""
+    """The check of one pointer move. The names are those of the report."""
 
     generation: int
     commit_id: str | None
@@ -90,25 +90,25 @@ class CommitFinding:
 
 @dataclass(frozen=True, slots=True)
 class CommitChain:
-    """What the walk has shown; findings from the newest to the oldest."""
+    """The result of the check; findings from the newest to the oldest."""
 
     status: ChainStatus
     findings: tuple[CommitFinding, ...]
 
     def count(self, state: RecoveryState) -> int:
-        """How many moves are in a state."""
+        """The number of moves in a state."""
         return sum(finding.recovery_state is state for finding in self.findings)
 
     @property
     def conflicting_ids(self) -> int:
-        """How many commits are not found by the id that they were given."""
+        """The number of commits that are not found by their commit id."""
         return sum(finding.idempotency_index_status is IndexStatus.CONFLICTING for finding in self.findings)
 
 
 def check_chain(current: TableVersion, generation: int, records: Sequence[CommitRecord]) -> CommitChain:
-    """Judge the records of a table whose pointer is at `current`, which is the move number `generation`.
+    """Check the records of a table whose pointer is at `current` after `generation` moves.
 
-    The records may be the newest part of the log only.
+    The records may be only the newest part of the log.
     """
     return _ChainCheck(current, generation, records).run()
 
@@ -142,13 +142,17 @@ class _ChainCheck:
             record = self._records.get(number)
             if status is ChainStatus.BROKEN:
                 if record is not None:
-                    self._add(record, RecoveryState.MANUAL_REVIEW, "the line of commits does not reach this record")
+                    self._add(record, RecoveryState.MANUAL_REVIEW, "the chain of commits does not reach this record")
                 continue
             if state is None:
-                # The record above says that the table began with it.
+                # According to the record above, the table was created by it.
                 status = ChainStatus.BROKEN
                 if record is not None:
-                    self._add(record, RecoveryState.MANUAL_REVIEW, "a later record says that the table began with it")
+                    self._add(
+                        record,
+                        RecoveryState.MANUAL_REVIEW,
+                        "according to a later record, the table was created by that one",
+                    )
             elif record is None:
                 below = self._records.get(number - 1)
                 if below is None and number > 1:
@@ -160,7 +164,11 @@ class _ChainCheck:
                     state = before
             elif TableVersion(record.metadata_at, record.version_token) != state:
                 status = ChainStatus.BROKEN
-                self._add(record, RecoveryState.MANUAL_REVIEW, "the record leads to another state than the table had")
+                self._add(
+                    record,
+                    RecoveryState.MANUAL_REVIEW,
+                    "the record leads to a different state than the next one starts from",
+                )
             else:
                 self._add(record, RecoveryState.COMMITTED, "")
                 state = _before(record)
@@ -176,12 +184,12 @@ class _ChainCheck:
                 self._add(
                     record,
                     RecoveryState.STAGED_BEFORE_TABLE_UPDATE,
-                    "the table does not have this commit, and its record is in the way of the next",
+                    "the table does not have this commit, and its record blocks the next one",
                 )
                 state = TableVersion(record.metadata_at, record.version_token)
             else:
                 state = None
-                self._add(record, RecoveryState.MANUAL_REVIEW, "the record does not go on from the table's state")
+                self._add(record, RecoveryState.MANUAL_REVIEW, "the record does not start from the table's state")
 
     def _add(self, record: CommitRecord, state: RecoveryState, reason: str) -> None:
         key = record.client_id
@@ -225,9 +233,9 @@ class _ChainCheck:
             idempotency_index_present=False,
             idempotency_index_status=IndexStatus.NOT_REQUIRED,
             committed_at_ms=None,
-            reason="the record is missing; its neighbours say what it was"
+            reason="the record is missing; its neighbours determine it"
             if can_write
-            else "the record is missing, and so is what came before it",
+            else "the record is missing, and so is the one before it",
         )
 
 

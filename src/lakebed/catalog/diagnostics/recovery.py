@@ -1,6 +1,6 @@
-"""Puts right what can be: records of commits that follow from others, and directories that are not on record.
+"""Repairs commit records that follow from others, and directories that are not recorded.
 
-The pointer never moves here: it is what everything else is measured against.
+The pointer never moves here: everything else is checked against it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .commit_chain import CommitFinding, RecoveryState
 from .table_diagnostics import RecordedState, TableDiagnostics
 
 OPERATION = "recovered"
-"""What a record says that was written afterwards: which operation it was is not known."""
+"""The operation of repaired records: the original one is unknown."""
 
 
 class Recovered(NamedTuple):
@@ -30,11 +30,11 @@ class Recovered(NamedTuple):
 
     recorded: RecordedState
     finalized: int
-    """Records that were missing and were written."""
+    """The number of missing records that were written."""
     discarded: int
-    """Records of commits that the table does not have, taken out."""
+    """The number of records removed, of commits that the table does not have."""
     reclaimed: tuple[str, ...]
-    """Directories that are on record again."""
+    """Directories that are recorded again."""
 
 
 class Recovery:
@@ -46,7 +46,7 @@ class Recovery:
         self._examination = examination
 
     async def recover(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Recovered:
-        """Put right what can be; in a healthy table nothing changes. Raises NoSuchTable, LocationConflict."""
+        """Repair what can be derived; a healthy table is unchanged. Raises NoSuchTable, LocationTaken."""
         f = self._f
         now_ms = f.clock.now_ms()
         action = Action.UPDATE_METADATA_LOCATION
@@ -58,8 +58,8 @@ class Recovery:
             locations = EntryLocations(
                 before.catalog, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties
             )
-            # The commit that wrote the current metadata file passed the check. Where clients can change that file, it
-            # is what they say.
+            # The commit that wrote the current metadata file was validated. Where clients can change that file, its
+            # directories are theirs.
             is_trusted = await self._claims.trusts(locations, before.entry.metadata_at)
             claim = await self._claims.prepare(caller, locations, ChosenBy.CATALOG if is_trusted else ChosenBy.CLIENT)
 
@@ -73,7 +73,7 @@ class Recovery:
                 elif finding.recovery_state is RecoveryState.STAGED_BEFORE_TABLE_UPDATE:
                     discarded += await tx.run(rows.DELETE_COMMIT, found.entry.id, finding.generation)
             reclaimed: tuple[str, ...] = ()
-            # What the file says holds only for the version that it was read at.
+            # The file's directories are valid only for the version that it was read at.
             if claim is not None and found.entry.version_token == before.entry.version_token:
                 await self._claims.take(tx, claim)
                 reclaimed = metadata.missing_directories

@@ -1,4 +1,4 @@
-"""What follows from what was found: how a table is, and what to do about it. Pure."""
+"""Derives the recovery status of a table and the recommended actions. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .commit_chain import CommitChain, RecoveryState
 
 
 class MetadataStatus(StrEnum):
-    """What became of the file that the pointer names."""
+    """The status of the current metadata file."""
 
     VALID = "VALID"
     MISSING_OBJECT = "MISSING_OBJECT"
@@ -18,16 +18,16 @@ class MetadataStatus(StrEnum):
 
 
 class LogStatus(StrEnum):
-    """What the log of commits is good for."""
+    """The status of the commit log."""
 
     RECOVERABLE = "RECOVERABLE"
-    """It tells the whole of what it should."""
+    """It is complete."""
     RECOVERY_REQUIRED = "RECOVERY_REQUIRED"
     MANUAL_REVIEW_REQUIRED = "MANUAL_REVIEW_REQUIRED"
 
 
 class RecoveryStatus(StrEnum):
-    """How a table is."""
+    """The status of a table."""
 
     HEALTHY = "HEALTHY"
     RECOVERABLE = "RECOVERABLE"
@@ -36,7 +36,7 @@ class RecoveryStatus(StrEnum):
 
 
 class RecoveryAction(StrEnum):
-    """What somebody should do."""
+    """A recommended action."""
 
     RUN_COMMIT_RECOVERY = "RUN_COMMIT_RECOVERY"
     RETRY_COMMIT = "RETRY_COMMIT"
@@ -47,7 +47,7 @@ class RecoveryAction(StrEnum):
 
 
 class MigrationBlocker(StrEnum):
-    """What would have to be put right before a catalog could be moved elsewhere."""
+    """A problem to fix before a catalog can be migrated."""
 
     COMMIT_RECOVERY_REQUIRED = "COMMIT_RECOVERY_REQUIRED"
     COMMIT_MANUAL_REVIEW_REQUIRED = "COMMIT_MANUAL_REVIEW_REQUIRED"
@@ -64,19 +64,19 @@ _OF_METADATA = {
 
 
 def log_status(line: CommitChain) -> LogStatus:
-    """What the log of commits is good for."""
+    """The status of the commit log."""
     if line.count(RecoveryState.MANUAL_REVIEW):
         return LogStatus.MANUAL_REVIEW_REQUIRED
     return LogStatus.RECOVERY_REQUIRED if repairs(line) else LogStatus.RECOVERABLE
 
 
 def repairs(line: CommitChain) -> int:
-    """How many records a recovery would write or take out."""
+    """The number of records that a recovery would write or remove."""
     return line.count(RecoveryState.FINALIZATION_REQUIRED) + line.count(RecoveryState.STAGED_BEFORE_TABLE_UPDATE)
 
 
 def recovery_status(line: CommitChain, metadata: MetadataStatus, missing_directories: Sequence[str]) -> RecoveryStatus:
-    """How a table is."""
+    """The status of a table."""
     if metadata is not MetadataStatus.VALID:
         return RecoveryStatus.READ_ONLY_RECOMMENDED
     if line.count(RecoveryState.MANUAL_REVIEW):
@@ -87,7 +87,7 @@ def recovery_status(line: CommitChain, metadata: MetadataStatus, missing_directo
 def recommended_actions(
     line: CommitChain, metadata: MetadataStatus, missing_directories: Sequence[str]
 ) -> list[RecoveryAction]:
-    """What somebody should do, the most urgent first."""
+    """The recommended actions, the most urgent first."""
     actions = []
     if metadata in _OF_METADATA:
         actions.append(_OF_METADATA[metadata])
@@ -101,7 +101,7 @@ def recommended_actions(
 
 
 def log_blockers(line: CommitChain) -> list[MigrationBlocker]:
-    """What in the log of a table stands in the way of moving it."""
+    """Problems in a table's commit log that block a migration."""
     blockers = []
     if repairs(line):
         blockers.append(MigrationBlocker.COMMIT_RECOVERY_REQUIRED)

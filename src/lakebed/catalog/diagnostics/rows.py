@@ -1,4 +1,4 @@
-"""Statements of the diagnostics: counts, and what the catalog's other statements do not read."""
+"""SQL statements of diagnostics: counts, and rows that the catalog's other statements do not read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEASE_HOLDERS: Final = (
     "SELECT DISTINCT holder FROM leases WHERE expires_ms > ? AND holder <> '' ORDER BY holder LIMIT 1000"
 )
 
-# -- a whole warehouse --------------------------------------------------------------------------------------------
+# -- a whole catalog - --------------------------------------------------------------------------------------------
 
 NAMESPACE_COUNT: Final = "SELECT count(*) FROM namespaces WHERE warehouse = ?"
 ENTRY_COUNTS: Final = "SELECT kind, dropped_ms IS NULL, count(*) FROM entries WHERE warehouse = ? GROUP BY 1, 2"

@@ -1,4 +1,4 @@
-"""Looks at a table: its row, its log of commits, its metadata file and what lies beside it. Nothing is remembered."""
+"""Examines a table: its entry, its commit log, its metadata file and unreferenced files. Nothing is cached."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .commit_chain import CommitChain, TableVersion, check_chain
 from .recovery_status import MetadataStatus, RecoveryAction, RecoveryStatus, recommended_actions, recovery_status
 
 MAX_RECORDS: Final = 1000
-"""How much of a log is walked: its newest records."""
+"""Maximum number of commit records to check, the newest first."""
 
 MAX_LISTED: Final = 1000
-"""How many files a report lists."""
+"""Maximum number of files in a report."""
 
 _MAX_SCANNED_KEYS: Final = 200_000
 _PAGE_KEYS: Final = 1000
@@ -42,18 +42,18 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class CommitCounts:
-    """The log of a table in numbers."""
+    """Statistics of a table's commit log."""
 
     records: int
     writers: int
-    """How many names of writers it has."""
+    """The number of distinct writer names."""
     first_ms: int | None
     last_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedState:
-    """What the metadata store has of a table, as it was at one moment."""
+    """The state of a table in the metadata store, at one time."""
 
     catalog: Catalog
     namespace: Namespace
@@ -65,14 +65,14 @@ class RecordedState:
     directories: tuple[str, ...]
     origin: ImportOrigin | None
     lease_holders: tuple[str, ...]
-    """Processes that do chores for the catalog right now."""
+    """Processes that currently run periodic jobs of the catalog."""
     store: str
-    """Which kind of metadata store it is in."""
+    """The kind of the metadata store."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataReport:
-    """What is to be said of the metadata file that the pointer names."""
+    """The check of the current metadata file."""
 
     status: MetadataStatus
     reason: str = ""
@@ -80,37 +80,37 @@ class MetadataReport:
     snapshots: int = 0
     log_entries: int = 0
     missing_log_files: tuple[str, ...] = ()
-    """Files that its log names and that are not there."""
+    """Missing files of its metadata log."""
     disagreements: tuple[str, ...] = ()
-    """What the row of the table says otherwise."""
+    """Differences from the table's entry."""
     missing_directories: tuple[str, ...] = ()
-    """Directories of the table that are not on record as its own."""
+    """Directories of the table that are not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All of it, and what follows."""
+    """The complete diagnosis of a table."""
 
     recorded: RecordedState
     metadata: MetadataReport
     orphans: tuple[str, ...]
-    """Metadata files in the table's folder that neither the pointer, nor its file's log, nor the commits name."""
+    """Metadata files in the table's folder that neither its pointer nor any of its logs refers to."""
     orphans_complete: bool
-    """Whether the whole folder was looked through, and all that was found is listed."""
+    """Whether the whole folder was scanned, and all orphans are listed."""
 
     @property
     def status(self) -> RecoveryStatus:
-        """How the table is."""
+        """The table's recovery status."""
         return recovery_status(self.recorded.line, self.metadata.status, self.metadata.missing_directories)
 
     @property
     def actions(self) -> list[RecoveryAction]:
-        """What to do."""
+        """The recommended actions."""
         return recommended_actions(self.recorded.line, self.metadata.status, self.metadata.missing_directories)
 
 
 class TableDiagnostics:
-    """Examines tables."""
+    """Diagnoses tables."""
 
     def __init__(self, object_context: ObjectContext, entries: Entries, files: TableFiles) -> None:
         self._f = object_context
@@ -118,33 +118,33 @@ class TableDiagnostics:
         self._files = files
 
     async def recorded(self, caller: Caller, catalog_name: str, identifier: Identifier) -> RecordedState:
-        """What the metadata store has of a table. Raises NoSuchTable."""
-        asked = await self.authorize(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
+        """The state of a table in the metadata store. Raises NoSuchTable."""
+        lookup_before = await self.authorize(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
 
         async def work(tx: Transaction) -> RecordedState:
-            # One transaction: between two looks the pointer could pass a record by.
-            return await self.read(tx, catalog_name, asked)
+            # One transaction: between two reads the pointer could move past a record.
+            return await self.read(tx, catalog_name, lookup_before)
 
         return await self._f.meta.transact(work)
 
     async def authorize(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> NameLookup:
-        """What has the name, if the caller may do `action` to it. Raises NoSuchCatalog, AccessDenied.
+        """The lookup of a name, if the caller has the permission for `action`. Raises NoSuchCatalog, AccessDenied.
 
-        Before the transaction, because the answer may come from elsewhere (ADR 23).
+        Before the transaction, because an external authorizer may decide (ADR 23).
         """
         lookup = await self._entries.look_up(self._f.meta, catalog_name, identifier)
         await self._entries.authorize(caller, lookup, action)
         return lookup
 
-    async def read(self, reader: Reader, catalog_name: str, asked: NameLookup) -> RecordedState:
-        """What the metadata store has of a table that the caller was asked about, as a step of a transaction.
+    async def read(self, reader: Reader, catalog_name: str, lookup_before: NameLookup) -> RecordedState:
+        """The state of an authorized table, as a step of a transaction.
 
-        Raises NoSuchTable; WriteConflict if something else has the name by now.
+        Raises NoSuchTable; WriteConflict if the name belongs to another table by now.
         """
-        identifier = asked.identifier
+        identifier = lookup_before.identifier
         lookup = await self._entries.look_up(reader, catalog_name, identifier)
-        if lookup.live is not None and (asked.live is None or asked.live.id != lookup.live.id):
-            raise WriteConflict(f"the name was given to something else meanwhile: {identifier}")
+        if lookup.live is not None and (lookup_before.live is None or lookup_before.live.id != lookup.live.id):
+            raise WriteConflict(f"table was recreated concurrently. table={identifier}")
         found = lookup.found
         entry = found.live
         if entry is None or entry.kind is not EntryKind.TABLE:
@@ -171,7 +171,7 @@ class TableDiagnostics:
         )
 
     async def diagnose(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Diagnosis:
-        """Everything that can be told of a table. Raises NoSuchTable. Reads its metadata file and lists its folder."""
+        """The complete diagnosis of a table. Raises NoSuchTable. Reads its metadata file and lists its folder."""
         for attempt in range(1, _ATTEMPTS + 1):
             recorded = await self.recorded(caller, catalog_name, identifier)
             metadata, parsed = await self.metadata(recorded)
@@ -179,13 +179,13 @@ class TableDiagnostics:
                 break
             again = await self.recorded(caller, catalog_name, identifier)
             if again.entry.version_token == recorded.entry.version_token:
-                # Not a file that was removed because the table moved on: it is as bad as it looks.
+                # Not a file that was removed because the table advanced: the problem is real.
                 break
         orphans, complete = await self._orphans(recorded, parsed)
         return Diagnosis(recorded, metadata, tuple(orphans[:MAX_LISTED]), complete and len(orphans) <= MAX_LISTED)
 
     async def metadata(self, recorded: RecordedState) -> tuple[MetadataReport, TableMetadata | None]:
-        """What is to be said of the file that the pointer names; read from the store, never from a cache."""
+        """The check of the current metadata file, read from the store, never from a cache."""
         entry = recorded.entry
         try:
             parse_location(entry.metadata_at)
@@ -213,7 +213,7 @@ class TableDiagnostics:
         return facts, parsed
 
     async def _missing(self, recorded: RecordedState, locations: Sequence[str]) -> tuple[str, ...]:
-        # Whoever wrote a file that was registered chose what it names: which files of others exist is not reported.
+        # The writer of a registered file chose these names: the existence of other files is not reported.
         here = [location for location in locations if _is_own(recorded, location)]
         found = await self._files.stat(here)
         return tuple(location for location in here if found.get(location) is None)[:MAX_LISTED]
@@ -266,7 +266,7 @@ def _is_own(recorded: RecordedState, location: str) -> bool:
 
 
 def _key(location: str) -> str:
-    """A file whichever way its location begins."""
+    """A location without its scheme."""
     return location.partition("://")[2]
 
 
@@ -283,6 +283,6 @@ def _missing_directories(recorded: RecordedState, metadata: TableMetadata) -> li
     try:
         wanted = table_directories(recorded.catalog, metadata.location, metadata.properties)
     except InvalidInput:
-        # It could not be made like this today, and there is nothing to put on record.
+        # It could not be created like this today, and there is nothing to record.
         return []
     return [address.directory for address in wanted if address.directory not in recorded.directories]

@@ -1,4 +1,4 @@
-"""Validation of commits: whether a table's new state may follow the old one, and whether its new snapshots hold."""
+"""Validates commits: the transition of the table metadata, and the new snapshots."""
 
 from .commit import CommitValidator
 from .model import DEFAULT_COMMIT_LIMITS, CommitLimits, CommitReport, SnapshotChanges, ValidationLevel

@@ -1,13 +1,13 @@
-"""A commit, checked before it becomes visible: the table's new state follows from the old, and its new snapshots hold.
+"""Validates a commit before it becomes visible: its metadata transition and its new snapshots.
 
-The cost is that of what the commit brings. A snapshot's manifest list is read beside its parent's; manifests that both
-have are not read. Of the others, the snapshot's own are read and the files that they add are looked for, and the ones
-that it drops are read to know what was live in them (`changes`).
+The cost depends on the commit's changes. A snapshot's manifest list is read with its parent's; manifests in both are
+not read. The snapshot's own manifests are read and their added files looked up; manifests that it drops are read to
+find the files that were live in them (`file_changes`).
 
-One rule cannot be had at that cost: that no added file is live already in a manifest that stays. A file that was stored
-after the base was committed cannot be, unless somebody wrote over it. Where a file is older, as when a commit is sent
-again after its answer was lost, the standard level reads the parent's newest manifests, a bounded number of them, which
-is where such a file would be; the strict level reads all.
+One rule would cost more: that no added file is already live in an inherited manifest. A file stored after the base was
+committed cannot be, unless it was overwritten. Where a file is older, as in a retried commit whose response was lost,
+the standard level reads a bounded number of the parent's newest manifests, where such a file would be; the strict level
+reads all.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from .transition import check_transition
 __all__ = ["CommitValidator"]
 
 _CLOCKS_APART_MS: Final = 2_000
-"""How far the clocks of two servers of ours may be apart."""
+"""Maximum clock skew between two servers."""
 _GENERATIONS: Final = 16
-"""How far back a list is looked for that a new one may repeat: others may have committed through other workers."""
+"""Number of ancestors whose cached manifest list may share lines: other workers may have committed in between."""
 
 
 class CommitValidator:
@@ -73,11 +73,11 @@ class CommitValidator:
         self._memory = memory or ManifestCache()
 
     async def check(self, base: TableMetadata | None, new: TableMetadata, *, adopted: bool = False) -> CommitReport:
-        """Check that `new` may follow `base`. Raises InvalidInput, TooLarge, CommitConflict.
+        """Check that `new` is a valid successor of `base`. Raises InvalidInput, TooLarge, CommitConflict.
 
-        `adopted` is for metadata that was made elsewhere, as when a table is registered: its history may be long and
-        half expired, so that only the snapshots which branches and tags name are checked, each by itself: its list,
-        that its manifests are there, and what it added itself. The strict level looks for all their live files.
+        `adopted` is for metadata from elsewhere, as of a registered table: its history may be long and partly expired,
+        so only the snapshots of branches and tags are checked, each alone: its manifest list, the existence of its
+        manifests, and its own additions. The strict level looks up all their live files.
         """
         if base is not None:
             check_transition(base, new, strict=self._level is ValidationLevel.STRICT)
@@ -86,7 +86,7 @@ class CommitValidator:
 
 
 class _Validation:
-    """The checking of one commit."""
+    """The validation of one commit."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _Validation:
         self._scope = scope_of([new] if base is None else [new, base])
         self._lines: dict[int, Mapping[str, ManifestFile] | None] = {}
         self._surveys: dict[str, ManifestContents] = {}
-        """What the commit's own manifests hold, for its later snapshots."""
+        """The contents of the commit's own manifests, for its later snapshots."""
 
     async def run(self) -> CommitReport:
         added = self._new.snapshots_since(self._base)
@@ -120,7 +120,7 @@ class _Validation:
         return CommitReport(tuple(reports), self._objects.observed)
 
     def _known(self, snapshot_id: int | None) -> Snapshot | None:
-        """A snapshot of the table, as it is to be or as it was."""
+        """A snapshot in the new or the current metadata."""
         if snapshot_id is None:
             return None
         found = self._new.snapshots.get(snapshot_id)
@@ -138,7 +138,7 @@ class _Validation:
         await self._objects.find([where], "manifest list")
         lines = await self._lines_of(snapshot)
         if lines is None:
-            self._admit_opaque(where)
+            self._allow_opaque(where)
             return SnapshotChanges(snapshot.snapshot_id, snapshot.operation, is_opaque=True)
         parent = await self._parent_lines(snapshot)
         version, specs = self._new.format_version, self._new.specs
@@ -175,7 +175,7 @@ class _Validation:
     # -- manifest lists -------------------------------------------------------------------------------------------
 
     async def _lines_of(self, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
-        """A snapshot's manifests by location; None if the list is encrypted, or it has none, as in the first tables."""
+        """A snapshot's manifests by location; None if the list is encrypted, or missing as in the first tables."""
         key, where = snapshot.snapshot_id, snapshot.manifest_list
         if key not in self._lines:
             is_old = self._base is not None and key in self._base.snapshots
@@ -198,12 +198,12 @@ class _Validation:
         except TooLarge:
             raise
         except (NotFound, InvalidInput) as error:
-            # Without it nobody could tell what the new snapshot takes over. A branch can be set back to before it.
+            # The inherited manifests are unknown without it. A branch can be reset to an earlier snapshot.
             raise Corrupted(f"manifest list of the parent snapshot cannot be read. location={where}") from error
         return None if found is None else {normalized(line.path): line for line in found.lines}
 
     def _lists_before(self, snapshot: Snapshot, generations: int = _GENERATIONS) -> Iterator[str]:
-        """Where the lists of the nearest ancestors are, the parent's first; only those in the table's directories."""
+        """The lists of the nearest ancestors, the parent's first; only those in the table's directories."""
         for _ in range(0 if self._adopted else generations):
             parent = self._known(snapshot.parent_snapshot_id)
             if parent is None:
@@ -213,7 +213,7 @@ class _Validation:
             snapshot = parent
 
     async def _parent_lines(self, snapshot: Snapshot) -> Mapping[str, ManifestFile] | None:
-        """What the parent lists: nothing if there is no parent, None if it is not known."""
+        """The manifests of the parent: none without a parent, None if it is unknown."""
         if self._adopted:
             return None
         if snapshot.parent_snapshot_id is None:
@@ -222,7 +222,7 @@ class _Validation:
         return None if parent is None else await self._lines_of(parent)
 
     async def _check_removed_specs(self) -> None:
-        """Refuse to remove a partition spec that data is still divided by, as far as branches and tags can see."""
+        """Reject the removal of a partition spec that manifests of branches and tags use."""
         removed = set() if self._base is None else self._base.specs.keys() - self._new.specs.keys()
         if not removed:
             return
@@ -232,7 +232,7 @@ class _Validation:
                 for location, line in (await self._lines_of(snapshot) or {}).items():
                     if line.partition_spec_id in removed:
                         raise InvalidInput(
-                            f"partition spec cannot be removed while a manifest is of it."
+                            f"partition spec cannot be removed while a manifest uses it."
                             f" spec={line.partition_spec_id} manifest={location}",
                             argument="spec-ids",
                         )
@@ -242,10 +242,10 @@ class _Validation:
     async def _find_manifests(self, lines: Mapping[str, ManifestFile]) -> None:
         found = await self._objects.find(lines, "manifest")
         for location, line in lines.items():
-            # How long an encrypted manifest is said to be is up to who encrypts.
+            # The stated length of an encrypted manifest depends on the client's encryption.
             if line.key_metadata is None and found[location].size != line.length:
                 raise InvalidInput(
-                    f"manifest has another length than its list says."
+                    f"length of the manifest differs from its manifest list."
                     f" manifest={location} listed={line.length} found={found[location].size}"
                 )
 
@@ -268,16 +268,16 @@ class _Validation:
         surveys = await self._objects.manifests(lines, parse)
         for location, found in surveys.items():
             if found is None:
-                raise InvalidInput(f"manifest is not there. location={location}", argument="location")
+                raise InvalidInput(f"manifest does not exist. location={location}", argument="location")
             if found.is_opaque:
-                self._admit_opaque(location)
+                self._allow_opaque(location)
             self._surveys[location] = found
         return merge_manifests(found for found in surveys.values() if found is not None)
 
     async def _read_dropped(self, lines: Mapping[str, ManifestFile]) -> tuple[dict[FileKey, TrackedFile] | None, int]:
-        """The live files of manifests that a snapshot drops, unless encrypted; how many of the manifests are lost.
+        """The live files of dropped manifests, unless encrypted; and the number of missing manifests.
 
-        A table that lost a manifest can be repaired only by dropping it: what it listed counts as gone.
+        A table that lost a manifest can only be repaired by dropping it: its files count as removed.
         """
         live: dict[FileKey, TrackedFile] = {}
         surveys = await self._read_old(lines)
@@ -289,7 +289,7 @@ class _Validation:
         is_opaque = any(found is not None and found.is_opaque for found in surveys.values())
         return None if is_opaque else live, lost
 
-    def _admit_opaque(self, location: str) -> None:
+    def _allow_opaque(self, location: str) -> None:
         if self._strict:
             raise NotSupported(f"encrypted manifests cannot be validated strictly. location={location}")
 
@@ -316,19 +316,19 @@ class _Validation:
         for file in files:
             if not file.is_encrypted and found[file.location].size != file.size:
                 raise InvalidInput(
-                    f"file has another size than its manifest says."
+                    f"size of the file differs from its manifest."
                     f" file={file.location} listed={file.size} found={found[file.location].size}"
                 )
 
     async def _check_inherited(
         self, inherited: Mapping[str, ManifestFile], changes: FileChanges, *, knows_parent: bool
     ) -> None:
-        """Refuse files and deletion vectors that the manifests which stay have already, as far as these are read."""
+        """Reject files and deletion vectors that inherited manifests already have, as far as these are read."""
         if self._strict:
             await self._check_all(inherited, changes, knows_parent=knows_parent)
             return
         if not knows_parent and not self._adopted:
-            # Nobody can tell that these are the parent's, and were checked with it.
+            # These may not be the parent's, which were validated with it.
             for found in (await self._read_old(inherited)).values():
                 self._check_places(found)
         vectors = {file.referenced for file in changes.added.values() if file.referenced is not None}
@@ -344,7 +344,7 @@ class _Validation:
                 _check_stays(found, changes, vectors)
 
     def _could_be_live(self, files: Iterable[TrackedFile]) -> bool:
-        """Whether some file was there when the base was committed. Both times are of this side's clocks."""
+        """Whether a file existed when the base was committed. Both times are from servers' clocks."""
         if self._base is None:
             return False
         committed_ms = self._base.last_updated_ms + _CLOCKS_APART_MS
@@ -371,14 +371,14 @@ class _Validation:
     async def _check_all(
         self, inherited: Mapping[str, ManifestFile], changes: FileChanges, *, knows_parent: bool
     ) -> None:
-        """The strict level: every live file of the snapshot is there, once; vectors are about live data files."""
+        """The strict level: every live file exists, once; deletion vectors are for live data files."""
         vectors = {file.referenced for file in changes.added.values() if file.referenced is not None}
         live = {**changes.kept, **changes.added}
         for location, found in (await self._read_old(inherited)).items():
             if found is None:
-                raise InvalidInput(f"manifest is not there. location={location}", argument="location")
+                raise InvalidInput(f"manifest does not exist. location={location}", argument="location")
             if found.is_opaque:
-                self._admit_opaque(location)
+                self._allow_opaque(location)
             if not knows_parent:
                 self._check_places(found)
             _check_stays(found, changes, vectors)
@@ -391,7 +391,7 @@ class _Validation:
         data = {file.location for file in live.values() if file.is_data}
         for file in live.values():
             if file.referenced is not None and file.referenced not in data:
-                raise InvalidInput(f"deletion vector is about a file that is not live. file={file.referenced}")
+                raise InvalidInput(f"deletion vector refers to a file that is not live. file={file.referenced}")
 
 
 def _check_stays(found: ManifestContents, changes: FileChanges, vectors: Collection[str]) -> None:
@@ -407,7 +407,7 @@ def _count(files: Mapping[FileKey, TrackedFile], *, data: bool) -> int:
 
 
 def _parents_first(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """The snapshots, each after its parent. Raises InvalidInput for one that comes from itself."""
+    """The snapshots, each after its parent. Raises InvalidInput for a cycle."""
     waiting = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     ordered: list[Snapshot] = []
     for snapshot in snapshots:
@@ -440,8 +440,8 @@ async def _check_statistics(
             raise TooLarge(f"statistics file is too large. location={location} maximum={limits.statistics_file_bytes}")
         if found[location].size != size:
             raise InvalidInput(
-                f"statistics file has another size than the commit says."
-                f" location={location} said={size} found={found[location].size}"
+                f"size of the statistics file differs from the commit."
+                f" location={location} stated={size} found={found[location].size}"
             )
 
 

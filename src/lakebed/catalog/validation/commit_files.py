@@ -1,6 +1,6 @@
-"""Reading a commit's objects: looked for in batches, read a few at a time, parsed off the event loop.
+"""Reads the manifests and lists of a commit: stats in batches, bounded concurrency, parsing off the event loop.
 
-What is remembered of an object that is as it was is not read again (`memory`).
+Cached contents of unchanged objects are not read again (`manifest_cache`).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ T = TypeVar("T")
 _STAT_BATCH: Final = 1000
 _READS_AT_ONCE: Final = 8
 _SMALL_BYTES: Final = 32 * 1024
-"""Parsing less than this takes no longer than handing it to a thread."""
+"""Parsing less than this is faster than a thread switch."""
 _ENCRYPTED: Final = b"AGS1"
-"""How files begin that a client encrypted (Iceberg's AES GCM stream). What merely claims to be so is read."""
+"""The magic of files that a client encrypted (Iceberg's AES GCM stream)."""
 
 
 class CommitFiles(FileSource, Protocol):
-    """Where commits are checked from."""
+    """Reads files for commit validation."""
 
     async def fetch(self, location: str, limit: int) -> tuple[bytes, FileStat]:
-        """The whole file, and what is known of the very file that was read. Raises NotFound, TooLarge."""
+        """The whole file, and the state of the file that was read. Raises NotFound, TooLarge."""
         ...
 
 
@@ -46,29 +46,29 @@ class CommitObjects:
         self._memory = memory
         self._seen: dict[str, FileStat | None] = {}
         self.observed: dict[str, FileStat] = {}
-        """What the verdict rests on."""
+        """The objects that the result depends on."""
 
     async def look(self, locations: Iterable[str]) -> None:
-        """See what is known of objects that will be asked for: one statement for many."""
+        """Stat objects in batches, before they are read."""
         wanted = [location for location in dict.fromkeys(locations) if location not in self._seen]
         for start in range(0, len(wanted), _STAT_BATCH):
             self._seen.update(await self._files.stat(wanted[start : start + _STAT_BATCH]))
 
     async def find(self, locations: Iterable[str], what: str) -> Mapping[str, FileStat]:
-        """What is known of objects that must be there. Raises InvalidInput for the first that is not."""
+        """The state of objects that must exist. Raises InvalidInput for the first missing one."""
         wanted = list(dict.fromkeys(locations))
         await self.look(wanted)
         for location in wanted:
             facts = self._seen[location]
             if facts is None:
-                raise InvalidInput(f"{what} is not there. location={location}", argument="location")
+                raise InvalidInput(f"{what} does not exist. location={location}", argument="location")
             self.observed[location] = facts
         return {location: self.observed[location] for location in wanted}
 
     async def manifest_list(self, location: str, ancestors: Iterable[str] = ()) -> ManifestList | None:
         """A list; None if it is encrypted. Raises NotFound, InvalidInput, TooLarge.
 
-        `ancestors` are lists that it may repeat, the nearest first: it is read beside one that is remembered.
+        `ancestors` are lists that may share lines with it, the nearest first: it is decoded against a cached one.
         """
         await self.look([location])
         facts = self._seen[location]
@@ -94,12 +94,12 @@ class CommitObjects:
     async def manifests(
         self, lines: Mapping[str, ManifestFile], parse: Callable[[bytes, str, ManifestFile], ManifestContents]
     ) -> dict[str, ManifestContents | None]:
-        """What manifests hold, by location; None for one that is not there. Raises InvalidInput, TooLarge."""
+        """The contents of manifests by location; None for a missing one. Raises InvalidInput, TooLarge."""
         found: dict[str, ManifestContents | None] = {}
         wanted = list(lines.items())
         for start in range(0, len(wanted), _READS_AT_ONCE):
             batch = wanted[start : start + _READS_AT_ONCE]
-            # All of a batch come to their end, also when one of them fails: none is left running.
+            # All reads of a batch finish, even if one fails: none is left running.
             results = await asyncio.gather(
                 *(self._manifest(location, line, parse) for location, line in batch), return_exceptions=True
             )
@@ -110,7 +110,7 @@ class CommitObjects:
         return found
 
     async def remembered(self, lines: Mapping[str, ManifestFile]) -> dict[str, ManifestContents | None]:
-        """What manifests hold, of those that need not be read for it; None for one that is not there."""
+        """The contents of manifests that are cached; None for a missing one."""
         await self.look(lines)
         found: dict[str, ManifestContents | None] = {}
         for location, line in lines.items():
@@ -140,7 +140,7 @@ class CommitObjects:
         self._allowance.take_stored(len(data))
         self._seen[location] = facts
         if location in self.observed:
-            # Somebody may have written over it since it was looked at: the verdict is about what was read.
+            # It may have been overwritten since the stat: the result depends on the file that was read.
             self.observed[location] = facts
         return data, facts
 

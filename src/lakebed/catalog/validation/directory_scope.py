@@ -1,7 +1,7 @@
-"""Where a table's files may be: in its own directories, and nowhere else.
+"""Restricts a table's files to its own directories: its location, and the directories in its properties.
 
-The rule is as wide as clients need, and no wider: the table's location and the directories that its properties name,
-with any folders, hashes and names below them. Directories of tables do not overlap, so a file in one is no other's.
+Any folders, hashes and names below them are allowed. Directories of tables do not overlap, so a file in one belongs to
+no other table.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ __all__ = ["DirectoryScope", "normalized", "scope_of"]
 _SCHEME: Final = "s3://"
 _OTHER_SCHEMES: Final = ("s3a://", "s3n://")
 _UNUSUAL: Final = re.compile(r"//|/\.{1,2}(?:/|$)|[\\\x00-\x1f]")
-"""What `parse_location` refuses in a path; without it, a path that begins like a directory lies in it."""
+"""What `parse_location` rejects in a path; without it, a path with a directory's prefix is inside it."""
 
 
 def normalized(path: str) -> str:
-    """A location as we write it: clients name one file by several schemes."""
+    """A location with the scheme s3: clients use several schemes for one file."""
     return _SCHEME + path[len(_SCHEME) + 1 :] if path.startswith(_OTHER_SCHEMES) else path
 
 
 class DirectoryScope:
-    """Some directories."""
+    """A set of directories."""
 
     def __init__(self, directories: Iterable[str]) -> None:
         self._prefixes = tuple(sorted(set(directories)))
 
     def holds(self, location: str) -> bool:
-        """Whether a location, as we spell it, is in the directories."""
+        """Whether a normalized location is in the directories."""
         return location.startswith(self._prefixes) and _UNUSUAL.search(location, len(_SCHEME)) is None
 
     def locate(self, path: str, what: str) -> str:
-        """A file's location, spelled one way. Raises InvalidInput for one outside the directories."""
+        """A file's normalized location. Raises InvalidInput for one outside the directories."""
         location = normalized(path)
         if not self.holds(location):
             raise InvalidInput(
-                f"{what} lies outside the table's directories. location={path[:1024]}", argument="location"
+                f"{what} is outside the table's directories. location={path[:1024]}", argument="location"
             )
         return location
 
 
 def scope_of(tables: Iterable[TableMetadata]) -> DirectoryScope:
-    """The directories of a table, in all of its states given: a table that moves keeps what it wrote before."""
+    """The directories of a table, in all given states: a table that moves keeps its earlier files."""
     directories: set[str] = set()
     for table in tables:
         for path in (table.location, *(table.properties.get(name) for name in PATH_PROPERTIES)):

@@ -1,9 +1,9 @@
-"""What a snapshot changes, beside the files that are live in its parent.
+"""The changes of a snapshot, compared with the files that are live in its parent.
 
-A snapshot changes a file by listing it in a manifest of its own, in place of the parent's manifest that it drops. So
-what its manifests say of files that were there must be about files of the dropped ones, and no others need be read: a
-file that is listed again while its old manifest stays would be in the table twice, and one that no dropped manifest has
-live was changed by somebody else.
+A snapshot changes a file by listing it in its own manifest, and drops the parent's manifest. So its entries for
+existing files must refer to files of dropped manifests, and no others need to be read: a file that is listed again
+while its old manifest stays would be in the table twice, and a file that is live in no dropped manifest was changed by
+another commit.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """A snapshot's changes, agreed with its parent."""
+    """A snapshot's changes, consistent with its parent."""
 
     added: Mapping[FileKey, TrackedFile]
     kept: Mapping[FileKey, TrackedFile]
-    """Listed anew and otherwise as before."""
+    """Listed again, otherwise unchanged."""
     removed: Mapping[FileKey, TrackedFile]
-    """Deleted, or left out together with the manifest that listed them: entries of deletions only inform."""
+    """Deleted, or omitted together with their manifest: entries of deletions are only informative."""
 
 
 def merge_manifests(surveys: Iterable[ManifestContents]) -> ManifestContents:
-    """The manifests of a snapshot as one. Raises InvalidInput for a file that is in two of them."""
+    """The contents of a snapshot's manifests as one. Raises InvalidInput for a file that is in two of them."""
     whole = ManifestContents()
     for one in surveys:
         whole.is_opaque |= one.is_opaque
@@ -63,16 +63,16 @@ def compare_files(
 ) -> FileChanges:
     """A snapshot's changes. `live` are the files of the manifests that it drops.
 
-    Raises CommitConflict where the parent is not as the snapshot assumes, InvalidInput where the snapshot cannot be.
+    Raises CommitConflict if the parent differs from what the snapshot assumes, InvalidInput if the snapshot is invalid.
     """
-    for files, deed in ((found.existing, "kept"), (found.deleted, "deleted")):
+    for files, verb in ((found.existing, "kept"), (found.deleted, "deleted")):
         for key, file in files.items():
             was = live.get(key)
             if was is None:
                 if not has_parent:
-                    raise InvalidInput(f"file is {deed} by a snapshot without a parent. file={file.location}")
+                    raise InvalidInput(f"file is {verb} by a snapshot without a parent. file={file.location}")
                 raise CommitConflict(
-                    f"file to be {deed} is not live in the parent snapshot, or still listed by a manifest of it."
+                    f"{verb} file is not live in the parent snapshot, or still listed by a manifest of it."
                     f" file={file.location}",
                     condition="file",
                 )
@@ -87,12 +87,12 @@ def compare_files(
 
 
 def already_live(file: TrackedFile) -> CommitConflict:
-    """The error for a file that is in the table already."""
-    return CommitConflict(f"file to be added is live in the parent snapshot. file={file.location}", condition="file")
+    """The error for an added file that is live already."""
+    return CommitConflict(f"added file is live in the parent snapshot. file={file.location}", condition="file")
 
 
 def check_vectors(changes: FileChanges) -> None:
-    """Refuse two deletion vectors for one data file in a snapshot's own manifests. Raises InvalidInput."""
+    """Reject two deletion vectors for one data file in a snapshot's own manifests. Raises InvalidInput."""
     seen: set[str] = set()
     for files in (changes.added, changes.kept):
         for file in files.values():
@@ -103,17 +103,17 @@ def check_vectors(changes: FileChanges) -> None:
 
 
 def check_other_vectors(vectors: Container[str], others: Iterable[TrackedFile]) -> None:
-    """Refuse vectors for data files that have one in a manifest of the parent that stays. Raises CommitConflict."""
+    """Reject deletion vectors for data files that have one in an inherited manifest. Raises CommitConflict."""
     for other in others:
         if other.referenced is not None and other.referenced in vectors:
             raise CommitConflict(
-                f"data file has a deletion vector already, which the new one must replace. file={other.referenced}",
+                f"data file already has a deletion vector, which the new one must replace. file={other.referenced}",
                 condition="deletion-vector",
             )
 
 
 def check_row_ids(changes: FileChanges) -> None:
-    """Refuse new files that share row ids. Raises InvalidInput."""
+    """Reject new files with overlapping row ids. Raises InvalidInput."""
     ranges = sorted(
         (file.first_row_id, file.record_count, file.location)
         for file in changes.added.values()
@@ -122,12 +122,16 @@ def check_row_ids(changes: FileChanges) -> None:
     end = 0
     for first, count, location in ranges:
         if first < end and count:
-            raise InvalidInput(f"new file has row ids of another. file={location} first-row-id={first}")
+            raise InvalidInput(f"row ids of new files overlap. file={location} first-row-id={first}")
         end = max(end, first + count)
 
 
 def check_operation(operation: str | None, changes: FileChanges) -> None:
-    """Raises InvalidInput for changes that the operation does not stand for. Format 1 may leave it open."""
+    """Reject changes that the snapshot's operation excludes. Raises InvalidInput.
+
+    Nothing has to change: engines commit deletes without matches, overwrites of empty tables, and rewrites of manifests
+    alone. Only changes that incremental readers do not expect are rejected. Format 1 may omit the operation.
+    """
     adds_data = any(file.is_data for file in changes.added.values())
     adds_deletes = any(not file.is_data for file in changes.added.values())
     match operation:
@@ -146,17 +150,17 @@ def check_operation(operation: str | None, changes: FileChanges) -> None:
             if adds_data and not changes.removed:
                 raise InvalidInput("a replace that adds data files must remove what they replace", argument="summary")
         case _:
-            raise InvalidInput(f"unknown operation of a snapshot. operation={operation[:80]}", argument="summary")
+            raise InvalidInput(f"unknown snapshot operation. operation={operation[:80]}", argument="summary")
 
 
 def _check_unchanged(was: TrackedFile, file: TrackedFile) -> None:
     before = (was.content, was.size, was.record_count, was.sequence_number)
     after = (file.content, file.size, file.record_count, file.sequence_number)
-    # Writers older than this number did not carry it along.
+    # Older writers did not preserve this number.
     is_known = was.file_sequence_number is not None and file.file_sequence_number is not None
     if before != after or (is_known and was.file_sequence_number != file.file_sequence_number):
         raise InvalidInput(
-            f"file of the parent snapshot is listed with another size, number of rows or sequence number."
+            f"file of the parent snapshot is listed with a different size, number of rows or sequence number."
             f" file={file.location} before={before} after={after}"
         )
 
@@ -164,7 +168,7 @@ def _check_unchanged(was: TrackedFile, file: TrackedFile) -> None:
 def _check_kept(was: TrackedFile, file: TrackedFile, *, strict: bool) -> None:
     if was.first_row_id is not None and was.first_row_id != file.first_row_id:
         raise InvalidInput(
-            f"file of the parent snapshot is listed with other row ids."
+            f"file of the parent snapshot is listed with different row ids."
             f" file={file.location} before={was.first_row_id} after={file.first_row_id}"
         )
     if strict and was.snapshot_id != file.snapshot_id:

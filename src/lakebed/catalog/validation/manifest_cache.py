@@ -1,8 +1,8 @@
-"""What manifest lists and manifests hold, remembered from one commit to the next.
+"""Caches contents of manifest lists and manifests between commits.
 
-What a commit is compared with is mostly what the commits before it brought. A file whose length and entity tag are
-those of the one that was read holds what that one held, so a look at it is enough. What a manifest holds is also up to
-its line in the list, from which its entries inherit: a commit that is sent again lists the same manifest otherwise.
+Most of what a commit is compared with was added by recent commits. A file with unchanged length and ETag has unchanged
+content, so its state is enough. The entries of a manifest also depend on its line in the list, from which they inherit:
+a retried commit may list the same manifest with another line.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["ManifestCache"]
 T = TypeVar("T")
 
 LIST_LINES: Final = 50_000
-"""Lines of lists that a worker remembers, some 40 MB at most: those of successive lists are mostly the same values."""
+"""Cached list lines per worker, at most about 40 MB: successive lists share most values."""
 MANIFEST_ENTRIES: Final = 50_000
-"""Entries of manifests that a worker remembers, some 30 MB."""
+"""Cached manifest entries per worker, about 30 MB."""
 _LARGEST: Final = 10
-"""The share of that which one file may take: a tenth."""
+"""One file may use at most a tenth of the cache."""
 
 
 class _Kept(NamedTuple, Generic[T]):
@@ -34,7 +34,7 @@ class _Kept(NamedTuple, Generic[T]):
 
 
 class _Recent(Generic[T]):
-    """Values by location, as long as what they were read from is there; the least recently used leave first."""
+    """An LRU cache of values by location, valid as long as the file is unchanged."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -63,30 +63,30 @@ class _Recent(Generic[T]):
 
 
 class ManifestCache:
-    """What was read lately, of files that are as they were."""
+    """Recently read manifest lists and manifests."""
 
     def __init__(self, *, list_lines: int = LIST_LINES, manifest_entries: int = MANIFEST_ENTRIES) -> None:
         self._lists: _Recent[ManifestList] = _Recent(list_lines)
         self._surveys: _Recent[ManifestContents] = _Recent(manifest_entries)
 
     def manifest_list(self, location: str, facts: FileStat) -> ManifestList | None:
-        """The lines of a list."""
+        """The lines of an unchanged list."""
         return self._lists.get(location, _identity(facts))
 
     def any_list(self, location: str) -> ManifestList | None:
-        """A list that was there, to read another beside it: that compares bytes, whatever has become of the file."""
+        """A cached list, changed or not, to decode another one against: that compares bytes."""
         return self._lists.get(location)
 
     def keep_list(self, location: str, facts: FileStat, found: ManifestList) -> None:
-        """Remember a list."""
+        """Cache a list."""
         self._lists.keep(location, _identity(facts), found, len(found.lines))
 
     def survey(self, location: str, facts: FileStat, line: ManifestFile) -> ManifestContents | None:
-        """What a manifest holds, listed by this line."""
+        """The contents of an unchanged manifest with this line."""
         return self._surveys.get(location, _listed(facts, line))
 
     def keep_survey(self, location: str, facts: FileStat, line: ManifestFile, found: ManifestContents) -> None:
-        """Remember what a manifest holds."""
+        """Cache the contents of a manifest."""
         self._surveys.keep(location, _listed(facts, line), found, found.entries)
 
 

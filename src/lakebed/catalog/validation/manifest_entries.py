@@ -1,4 +1,4 @@
-"""The entries of a manifest that a snapshot adds, one by one: does each say what it may say."""
+"""Reads the entries of manifests, and validates those of manifests that a snapshot adds."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _DELETED: Final = EntryStatus.DELETED.value
 
 @dataclass(frozen=True, slots=True)
 class EntryRules:
-    """What entries are measured by: the snapshot that brings them, and the table."""
+    """The snapshot and table that entries are validated against."""
 
     snapshot_id: int
     format_version: int
     first_row_id: int
     end_row_id: int
     partition_sizes: Mapping[int, int]
-    """How many fields each partition spec has."""
+    """The number of fields of each partition spec."""
     column_ids: Container[int]
     scope: DirectoryScope
     strict: bool
@@ -47,7 +47,7 @@ class EntryRules:
 
 @dataclass(slots=True)
 class ManifestContents:
-    """What a manifest lists, by what it says of each file."""
+    """The files of a manifest, by entry status."""
 
     added: dict[FileKey, TrackedFile] = field(default_factory=dict)
     existing: dict[FileKey, TrackedFile] = field(default_factory=dict)
@@ -55,13 +55,13 @@ class ManifestContents:
     entries: int = 0
     decoded_bytes: int = 0
     is_opaque: bool = False
-    """Whether it is encrypted by the client: what it lists is not known."""
+    """Whether it is encrypted by the client, so that its files are unknown."""
 
 
 def read_added_manifest(
     data: bytes, location: str, line: ManifestFile, rules: EntryRules, limits: CommitLimits
 ) -> ManifestContents:
-    """Read a manifest that a snapshot adds and check every entry by itself. Raises InvalidInput, TooLarge."""
+    """Read a manifest that a snapshot adds, and validate each entry. Raises InvalidInput, TooLarge."""
     try:
         found = _survey(data, line, rules, limits)
     except InvalidInput as error:
@@ -73,7 +73,7 @@ def read_added_manifest(
 
 
 def read_live_files(data: bytes, line: ManifestFile, limits: CommitLimits) -> ManifestContents:
-    """What a manifest of the parent holds: its live files are `existing`. Raises InvalidInput, TooLarge."""
+    """Read a manifest of the parent: its live files are `existing`. Raises InvalidInput, TooLarge."""
     opened = open_manifest(data, limits=limits.read)
     found = ManifestContents()
     for entry in opened.entries(line, columns=_NO_STATISTICS):
@@ -88,9 +88,9 @@ def read_live_files(data: bytes, line: ManifestFile, limits: CommitLimits) -> Ma
 def _survey(data: bytes, line: ManifestFile, rules: EntryRules, limits: CommitLimits) -> ManifestContents:
     opened = open_manifest(data, limits=limits.read)
     if opened.content is not None and opened.content != line.content:
-        raise InvalidInput("manifest holds another kind of files than its list says.")
+        raise InvalidInput("content of the manifest differs from its manifest list.")
     if opened.partition_spec_id is not None and opened.partition_spec_id != line.partition_spec_id:
-        raise InvalidInput("manifest is of another partition spec than its list says.")
+        raise InvalidInput("partition spec of the manifest differs from its manifest list.")
     found = ManifestContents()
     sets = {_ADDED: found.added, _EXISTING: found.existing, _DELETED: found.deleted}
     for entry in opened.entries(line, columns=_NO_STATISTICS):
@@ -120,54 +120,52 @@ def _check_any(entry: ManifestEntry, line: ManifestFile, rules: EntryRules) -> N
     if file.record_count < 0 or file.file_size_in_bytes < 0:
         raise InvalidInput("file has a negative size.")
     if len(file.partition) != rules.partition_sizes[line.partition_spec_id]:
-        raise InvalidInput("file has other partition values than its spec has fields.")
+        raise InvalidInput("number of partition values differs from the partition spec.")
     if not 0 <= entry.sequence_number <= line.sequence_number:
         raise InvalidInput(f"file has a sequence number out of bounds. number={entry.sequence_number}")
     if rules.strict and entry.status != _DELETED and entry.sequence_number < line.min_sequence_number:
         raise InvalidInput(f"file has a sequence number below its manifest's least. number={entry.sequence_number}")
     if entry.status != _EXISTING and entry.snapshot_id != rules.snapshot_id:
-        raise InvalidInput(
-            f"file was added or deleted by another snapshot, as an entry says. snapshot={entry.snapshot_id}"
-        )
+        raise InvalidInput(f"manifest entry has the id of another snapshot. snapshot={entry.snapshot_id}")
 
 
 def _check_added(entry: ManifestEntry, line: ManifestFile, rules: EntryRules) -> None:
     file = entry.data_file
     if entry.file_sequence_number != line.sequence_number:
         raise InvalidInput(
-            f"new file has another file sequence number than its snapshot. number={entry.file_sequence_number}"
+            f"file sequence number of a new file differs from its snapshot. number={entry.file_sequence_number}"
         )
     is_puffin = file.file_format.lower() == _PUFFIN
     if file.content == FileContent.EQUALITY_DELETES:
         if not file.equality_ids:
-            raise InvalidInput("equality deletes name no columns.")
+            raise InvalidInput("equality delete file has no equality ids.")
         for column_id in file.equality_ids:
             if column_id not in rules.column_ids:
-                raise InvalidInput(f"equality deletes name a column that the table does not have. id={column_id}")
+                raise InvalidInput(f"equality delete file refers to an unknown column. id={column_id}")
     elif file.content == FileContent.POSITION_DELETES and is_puffin:
         _check_vector(file, rules)
     elif file.content == FileContent.POSITION_DELETES and rules.format_version >= _VECTORS_SINCE_VERSION:
-        raise InvalidInput("tables of format 3 take deletion vectors, no new position delete files.")
+        raise InvalidInput("tables of format version 3 require deletion vectors instead of position delete files.")
     elif file.content == FileContent.DATA and rules.format_version >= _VECTORS_SINCE_VERSION:
         first = file.first_row_id
         if first is None or not rules.first_row_id <= first <= rules.end_row_id - file.record_count:
-            raise InvalidInput(f"new file has row ids that are not its snapshot's. first-row-id={first}")
+            raise InvalidInput(f"row ids of a new file are outside its snapshot's range. first-row-id={first}")
     if is_puffin and file.content != FileContent.POSITION_DELETES:
-        raise InvalidInput("puffin files hold deletion vectors only.")
+        raise InvalidInput("puffin file is not a deletion vector.")
 
 
 def _check_vector(file: DataFile, rules: EntryRules) -> None:
     if rules.format_version < _VECTORS_SINCE_VERSION:
-        raise InvalidInput(f"deletion vectors need format version {_VECTORS_SINCE_VERSION}.")
+        raise InvalidInput(f"deletion vectors require format version {_VECTORS_SINCE_VERSION}.")
     offset, size = file.content_offset, file.content_size_in_bytes
     if not file.referenced_data_file or offset is None or size is None:
-        raise InvalidInput("deletion vector does not say where it is, or which data file it is about.")
+        raise InvalidInput("deletion vector has no offset, size or referenced data file.")
     if offset < 0 or size <= 0 or offset + size > file.file_size_in_bytes:
-        raise InvalidInput(f"deletion vector lies outside its file. offset={offset} size={size}")
+        raise InvalidInput(f"deletion vector is outside its file. offset={offset} size={size}")
 
 
 def _key(file: DataFile, location: str) -> FileKey:
-    # Position delete files may say which data file they are about, too; only vectors share a file.
+    # Position delete files may also have a referenced data file; only deletion vectors share a file.
     return location if file.content_offset is None else (location, file.content_offset)
 
 
@@ -198,7 +196,7 @@ def _check_counts(found: ManifestContents, location: str, line: ManifestFile) ->
     ):
         if claimed is not None and claimed != counted:
             raise InvalidInput(
-                f"manifest has another number of {name} files than its list says."
+                f"number of {name} files in the manifest differs from its manifest list."
                 f" manifest={location} listed={claimed} found={counted}"
             )
 
@@ -212,6 +210,6 @@ def _check_rows(found: ManifestContents, location: str, line: ManifestFile) -> N
         counted = sum(file.record_count for file in files.values())
         if claimed is not None and claimed != counted:
             raise InvalidInput(
-                f"manifest has another number of {name} rows than its list says."
+                f"number of {name} rows in the manifest differs from its manifest list."
                 f" manifest={location} listed={claimed} found={counted}"
             )

@@ -1,7 +1,7 @@
-"""A snapshot's manifest list beside its parent's: which manifests are taken over, which are new, which are gone.
+"""Compares a snapshot's manifest list with its parent's: which manifests are inherited, added, removed.
 
-A manifest that the parent lists was checked with the parent. It is enough that its line still says the same; then it
-need not be read again. All others must be the snapshot's own.
+A manifest in the parent's list was validated with the parent: if its line is unchanged, it need not be read again. All
+others must be the snapshot's own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _FIXED_ONCE_KNOWN: Final = (
     "deleted_rows_count",
     "first_row_id",
 )
-"""Lists of format 1, and those of before an upgrade, may leave them open."""
+"""Lists of format 1, and from before an upgrade, may omit them."""
 
 
 class ManifestChanges(NamedTuple):
-    """The manifests of a snapshot, by location, and those that only its parent has."""
+    """The manifests of a snapshot by location, and those that only its parent has."""
 
     inherited: Mapping[str, ManifestFile]
     added: Mapping[str, ManifestFile]
@@ -44,7 +44,7 @@ def by_location(
 ) -> dict[str, ManifestFile]:
     """Manifests by location. Raises InvalidInput for one that is listed twice, or outside the table's directories.
 
-    Locations that are known are the parent's, wherever they are.
+    Known locations are the parent's, wherever they are.
     """
     found: dict[str, ManifestFile] = {}
     for line in lines:
@@ -65,9 +65,9 @@ def compare_manifest_lists(
     format_version: int,
     spec_ids: Container[int],
 ) -> ManifestChanges:
-    """Sort a snapshot's manifests by where they come from. Raises InvalidInput.
+    """Classify a snapshot's manifests by origin. Raises InvalidInput.
 
-    Without a parent's lines, because the parent was expired long ago, manifests of other snapshots are taken for its.
+    If the parent is unknown, because it expired, manifests of other snapshots count as inherited.
     """
     inherited: dict[str, ManifestFile] = {}
     added: dict[str, ManifestFile] = {}
@@ -92,13 +92,10 @@ def _check_line(
     if line.length <= 0:
         raise InvalidInput(f"manifest has no length. manifest={location} length={line.length}")
     if line.partition_spec_id not in spec_ids:
-        raise InvalidInput(
-            f"manifest is of a partition spec that the table does not have."
-            f" manifest={location} spec={line.partition_spec_id}"
-        )
+        raise InvalidInput(f"manifest has an unknown partition spec. manifest={location} spec={line.partition_spec_id}")
     if format_version == 1:
         if line.content != ManifestContent.DATA or line.sequence_number:
-            raise InvalidInput(f"manifest is of a later format than the table. manifest={location}")
+            raise InvalidInput(f"manifest has a later format version than the table. manifest={location}")
         return
     if not 0 <= line.min_sequence_number <= line.sequence_number <= snapshot.sequence_number:
         raise InvalidInput(
@@ -118,7 +115,7 @@ def _check_unchanged(location: str, before: ManifestFile, after: ManifestFile) -
 
 def _changed(location: str, name: str, before: ManifestFile, after: ManifestFile) -> InvalidInput:
     return InvalidInput(
-        f"manifest of the parent snapshot is listed with another {name}."
+        f"manifest of the parent snapshot is listed with a different {name}."
         f" manifest={location} before={getattr(before, name)} after={getattr(after, name)}"
     )
 
@@ -131,7 +128,7 @@ def _check_own(location: str, line: ManifestFile, snapshot: Snapshot, format_ver
         )
     if format_version > 1 and line.sequence_number != snapshot.sequence_number:
         raise InvalidInput(
-            f"new manifest has another sequence number than its snapshot."
+            f"sequence number of a new manifest differs from its snapshot."
             f" manifest={location} number={line.sequence_number} snapshot={snapshot.sequence_number}"
         )
     if (

@@ -1,4 +1,4 @@
-"""How much is checked of a commit, how much of it there may be, and what was found."""
+"""Levels, limits and results of commit validation."""
 
 from __future__ import annotations
 
@@ -25,27 +25,26 @@ __all__ = [
 
 
 class ValidationLevel(StrEnum):
-    """How far a commit's snapshots are followed."""
+    """How thoroughly a commit's snapshots are validated."""
 
     STANDARD = "standard"
-    """What the commit itself brings: its manifest lists, the manifests that its snapshots add or drop, the files added.
+    """The commit's own changes: its manifest lists, added and dropped manifests, added files.
 
-    What a snapshot takes over from its parent was checked when the parent was committed; it is compared line by line,
-    not read. The cost is that of the change, not of the table. `CommitLimits.recent_manifests` bounds the one place
-    that looks further.
+    Inherited manifests were validated with the parent's commit; their lines are compared, not read. The cost depends on
+    the change, not on the table. `CommitLimits.recent_manifests` bounds the one exception.
     """
     STRICT = "strict"
-    """Also what is taken over: every manifest of each new snapshot is read and every live file looked for."""
+    """Also inherited manifests: each is read, and every live file is looked up."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """Bounds on one commit."""
+    """Limits of one commit."""
 
     manifests: int = 10_000
-    """Read, over all its snapshots."""
+    """Manifests read for all its snapshots."""
     avro_bytes: int = 512 * 1024 * 1024
-    """Of manifests and lists: as they are stored, and unpacked."""
+    """Bytes of manifests and lists: stored, and decompressed."""
     file_refs: int = 1_000_000
     """Entries of the manifests read."""
     statistics_files: int = 1024
@@ -54,17 +53,17 @@ class CommitLimits:
     read: ReadLimits = DEFAULT_LIMITS
     recent_manifests: int = 16
     recent_bytes: int = 16 * 1024 * 1024
-    """How many of the parent's newest manifests the standard level reads to find files that are live already."""
+    """Limits of the parent's newest manifests that the standard level reads to find live files."""
 
 
 DEFAULT_COMMIT_LIMITS: Final = CommitLimits()
 
 FileKey: TypeAlias = str | tuple[str, int]
-"""A file by its location; a deletion vector, which shares its file with others, by location and offset."""
+"""A file by location; a deletion vector, which shares its file with others, by location and offset."""
 
 
 class TrackedFile(NamedTuple):
-    """What a snapshot knows of a file, as far as it must stay the same."""
+    """The attributes of a file that must not change."""
 
     location: str
     content: int
@@ -75,18 +74,18 @@ class TrackedFile(NamedTuple):
     file_sequence_number: int | None
     first_row_id: int | None
     referenced: str | None
-    """The one data file that a deletion vector is about."""
+    """The data file of a deletion vector."""
     is_encrypted: bool
 
     @property
     def is_data(self) -> bool:
-        """Whether it holds rows of the table, not deletes of them."""
+        """Whether it is a data file, not a delete file."""
         return self.content == FileContent.DATA
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChanges:
-    """What one snapshot changes."""
+    """The changes of one snapshot."""
 
     snapshot_id: int
     operation: str | None
@@ -98,21 +97,21 @@ class SnapshotChanges:
     data_files_removed: int = 0
     delete_files_removed: int = 0
     manifests_lost: int = 0
-    """Manifests that the snapshot drops and that are not there any more: what they listed is unknown."""
+    """Dropped manifests that are missing: their files are unknown."""
     is_opaque: bool = False
-    """Whether parts are encrypted by the client, and were not looked into."""
+    """Whether parts are encrypted by the client, and were not validated."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """What was found good: each new snapshot, and the state of every object that the verdict rests on."""
+    """The result of a validation: each new snapshot, and the state of every object it depends on."""
 
     snapshots: tuple[SnapshotChanges, ...] = ()
     observed: Mapping[str, FileStat] = field(default_factory=dict)
 
 
 class CommitBudget:
-    """What is left of a commit's limits."""
+    """The remaining limits of a commit."""
 
     def __init__(self, limits: CommitLimits) -> None:
         self.limits = limits
@@ -122,7 +121,7 @@ class CommitBudget:
         self._file_refs = 0
 
     def take_manifest(self) -> None:
-        """Count a manifest that is about to be read."""
+        """Count a manifest before it is read."""
         self._manifests += 1
         if self._manifests > self.limits.manifests:
             raise TooLarge(f"commit has too many manifests. maximum={self.limits.manifests}")
@@ -134,10 +133,10 @@ class CommitBudget:
             raise TooLarge(f"commit has too many bytes of manifests. maximum={self.limits.avro_bytes}")
 
     def take_decoded(self, size: int, entries: int) -> None:
-        """Count what was found in a manifest."""
+        """Count the entries of a manifest."""
         self._decoded_bytes += size
         self._file_refs += entries
         if self._decoded_bytes > self.limits.avro_bytes:
-            raise TooLarge(f"commit has too many bytes of manifests when unpacked. maximum={self.limits.avro_bytes}")
+            raise TooLarge(f"commit has too many bytes of decompressed manifests. maximum={self.limits.avro_bytes}")
         if self._file_refs > self.limits.file_refs:
             raise TooLarge(f"commit has too many file references. maximum={self.limits.file_refs}")

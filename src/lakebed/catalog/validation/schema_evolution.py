@@ -1,4 +1,4 @@
-"""Whether files written with one schema can be read with another: what may become of a column."""
+"""Whether files written with one schema can be read with another."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def check_evolution(
     format_version: int,
     strict: bool,
 ) -> None:
-    """Refuse a schema that the table's present data cannot be read with.
+    """Reject a schema that the table's current data cannot be read with.
 
-    `older` are the table's other schemas, `last_column_id` the highest id that was in use before. A column of the
-    present schema may be renamed, moved within its struct, dropped, made optional or promoted. To make one required is
-    what clients do only when told to allow incompatible changes; the strict level refuses it. A column that the present
-    schema does not have must be new, or be one of an older schema again.
+    `older` are the table's other schemas, `last_column_id` the highest id in use before. A column of the current schema
+    may be renamed, moved within its struct, dropped, made optional or promoted. Clients make one required only with an
+    option for incompatible changes; the strict level rejects that. A column that the current schema does not have must
+    be new, or be a column of an older schema.
     """
     retired: dict[int, NestedField] = {}
     for schema in older:
@@ -53,15 +53,15 @@ def check_evolution(
         if was.type != column.type:
             _check_partitions(was, column, specs)
         if was.initial_default != column.initial_default:
-            raise InvalidInput(f"column {column.name} has another initial default than before. id={column.id}")
+            raise InvalidInput(f"initial default of column {column.name} cannot change. id={column.id}")
         if strict and present is not None and column.required and not was.required:
-            raise InvalidInput(f"column {column.name} was optional and is required. id={column.id}")
+            raise InvalidInput(f"optional column {column.name} cannot become required. id={column.id}")
 
 
 def _check_type(was: NestedField, column: NestedField, format_version: int) -> None:
     before, after = was.type, column.type
     if not isinstance(before, str) or not isinstance(after, str):
-        # Columns within are compared on their own: here it is enough that a struct stays one, a list the same list.
+        # Nested columns are compared separately: here the kind and the inner ids must be unchanged.
         if not isinstance(before, str) and not isinstance(after, str) and _inner_ids(before) == _inner_ids(after):
             return
         if before == "unknown" and format_version >= _PROMOTIONS_SINCE_VERSION:
@@ -81,19 +81,19 @@ def _is_promotion(before: str, after: str, format_version: int) -> bool:
     one, other = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
     if one is not None and other is not None:
         return int(one[2]) == int(other[2]) and int(one[1]) <= int(other[1])
-    # Spaces within `fixed[ 16 ]` and the like mean nothing.
+    # Spaces, as in `fixed[ 16 ]`, are insignificant.
     return before.replace(" ", "") == after.replace(" ", "")
 
 
 def _check_partitions(was: NestedField, column: NestedField, specs: Iterable[PartitionSpec]) -> None:
-    """Of the promotions, only that of dates changes what transforms give."""
+    """Of the promotions, only that of dates changes the results of transforms."""
     if was.type != "date":
         return
     for spec in specs:
         for field in spec.fields:
             if column.id in field.sources and field.parsed_transform.family not in _SAME_FOR_DATE_AND_TIMESTAMP:
                 raise InvalidInput(
-                    f"column {column.name} cannot change its type: partitions made of it would have other values."
+                    f"column {column.name} cannot change its type: its partition values would change."
                     f" partition={field.name}"
                 )
 

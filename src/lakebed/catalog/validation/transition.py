@@ -1,4 +1,4 @@
-"""Whether one state of a table may follow another: what is kept stays as it was, and counters never go back."""
+"""Whether one table metadata can follow another: existing elements are unchanged, and counters never decrease."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_transition", "means_the_same"]
 
 
 def check_transition(base: TableMetadata, new: TableMetadata, *, strict: bool) -> None:
-    """Refuse a state that cannot come after `base`. Raises InvalidInput."""
+    """Raise InvalidInput for metadata that cannot follow `base`."""
     if base.uuid is not None and (new.uuid is None or new.uuid.lower() != base.uuid.lower()):
         raise InvalidInput(f"the uuid of a table cannot change. before={base.uuid} after={new.uuid}", argument="uuid")
     for name, before, after in (
@@ -25,7 +25,7 @@ def check_transition(base: TableMetadata, new: TableMetadata, *, strict: bool) -
         ("next-row-id", base.next_row_id, new.next_row_id),
     ):
         if after < before:
-            raise InvalidInput(f"{name} cannot go back. before={before} after={after}", argument=name)
+            raise InvalidInput(f"{name} cannot decrease. before={before} after={after}", argument=name)
     for schema_id, schema in base.schemas.items():
         kept = new.schemas.get(schema_id)
         if kept is not None and kept is not schema and not kept.means_the_same(schema):
@@ -55,10 +55,10 @@ def check_transition(base: TableMetadata, new: TableMetadata, *, strict: bool) -
 
 
 def _keeps_data(base: TableMetadata, new: TableMetadata) -> bool:
-    """Whether the current snapshot is one of before, or comes from one.
+    """Whether the current snapshot is one of `base`, or a descendant of one.
 
-    If not, the table was replaced and begins anew: its schema takes ids over by name, whatever their types are now, and
-    the former snapshots are read with the schemas that they were written with.
+    If not, the table was replaced: its schema reuses ids by name, whatever their types are now, and former snapshots
+    are read with the schemas that they were written with.
     """
     snapshot_id = new.current_snapshot_id
     seen: set[int] = set()
@@ -77,10 +77,10 @@ def _check_kept(what: str, base: Mapping[int, DocumentElement], new: Mapping[int
 
 
 def means_the_same(one: DocumentElement, other: DocumentElement) -> bool:
-    """Whether two specs, orders or snapshots say the same."""
+    """Whether two specs, orders or snapshots have the same meaning."""
     return _meaning(one) == _meaning(other)
 
 
 def _meaning(element: DocumentElement) -> dict[str, object]:
-    # Compared as understood, not as written: an upgrade of the format writes out what was implied before.
+    # By parsed values, not by text: a format upgrade writes values that were implicit before.
     return {name: getattr(element, name) for name in element.__struct_fields__ if name != "written"}

@@ -170,7 +170,7 @@ async def test_external_rollback_is_not_followed(light_catalog: CatalogHarness) 
     sides.external.at = 1
     bridge = await sides.poll()
     assert bridge.state.status is SyncStatus.REFUSED
-    assert "cannot go back" in bridge.state.message
+    assert "cannot decrease" in bridge.state.message
     assert await light_catalog.entry(name()) == before
 
 
