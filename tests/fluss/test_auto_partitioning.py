@@ -26,7 +26,7 @@ def definition(
     return schema, keys, {"table.auto-partition.enabled": "true"} | said
 
 
-def calendar(**options: str) -> AutoPartitionStrategy:
+def strategy(**options: str) -> AutoPartitionStrategy:
     found = AutoPartitionStrategy.of(*definition(options))
     assert found is not None
     return found
@@ -47,29 +47,29 @@ def ms(text: str) -> int:
     ],
 )
 def test_names(unit: str, due: list[str], over: str) -> None:
-    found, now_ms = calendar(time_unit=unit), ms("2024-12-31T23:30:00+00:00")
+    found, now_ms = strategy(time_unit=unit), ms("2024-12-31T23:30:00+00:00")
     assert found.due(now_ms) == due
-    assert found.over([over, *due], now_ms) == [over]
+    assert found.expired([over, *due], now_ms) == [over]
 
 
 def test_the_oldest_that_is_kept() -> None:
-    found, now_ms = calendar(num_retention="2"), ms("2024-03-01T10:00:00+00:00")
+    found, now_ms = strategy(num_retention="2"), ms("2024-03-01T10:00:00+00:00")
     names = ["20240227", "20240228", "20240229", "20240301", "20240302", "19990101", "byhand", "2024"]
-    assert found.over(names, now_ms) == ["19990101", "20240227"]
-    assert calendar(num_retention="0").over(names, now_ms) == ["19990101", "20240227", "20240228", "20240229"]
-    assert calendar(num_retention="-1").over(names, now_ms) == []
+    assert found.expired(names, now_ms) == ["19990101", "20240227"]
+    assert strategy(num_retention="0").expired(names, now_ms) == ["19990101", "20240227", "20240228", "20240229"]
+    assert strategy(num_retention="-1").expired(names, now_ms) == []
 
 
 def test_a_zone_has_its_own_days() -> None:
     now_ms = ms("2024-06-30T20:00:00+00:00")
-    assert calendar(time_zone="Asia/Tokyo").due(now_ms) == ["20240701", "20240702"]
-    assert calendar(time_zone="America/New_York").due(now_ms) == ["20240630", "20240701"]
+    assert strategy(time_zone="Asia/Tokyo").due(now_ms) == ["20240701", "20240702"]
+    assert strategy(time_zone="America/New_York").due(now_ms) == ["20240630", "20240701"]
 
 
 def test_formats_of_their_own() -> None:
     now_ms = ms("2024-06-30T20:00:00+00:00")
-    assert calendar(time_format="yyyy-MM-dd").due(now_ms)[0] == "2024-06-30"
-    assert calendar(time_unit="HOUR", time_format="yyyy_MM_dd-HH").due(now_ms)[0] == "2024_06_30-20"
+    assert strategy(time_format="yyyy-MM-dd").due(now_ms)[0] == "2024-06-30"
+    assert strategy(time_unit="HOUR", time_format="yyyy_MM_dd-HH").due(now_ms)[0] == "2024_06_30-20"
     by_date = AutoPartitionStrategy.of(*definition({}, type_=DATE))
     assert by_date is not None
     assert by_date.due(now_ms)[0] == "2024-06-30"
@@ -119,25 +119,25 @@ def test_what_is_not_partitioned_by_itself() -> None:
 
 @given(moments, st.sampled_from(list(AutoPartitionTimeUnit)), zones, st.integers(0, 5), st.integers(0, 9))
 def test_nothing_due_is_over(moment: datetime, unit: AutoPartitionTimeUnit, zone: str, ahead: int, kept: int) -> None:
-    found = calendar(time_unit=unit, time_zone=zone, num_precreate=str(ahead), num_retention=str(kept))
+    found = strategy(time_unit=unit, time_zone=zone, num_precreate=str(ahead), num_retention=str(kept))
     now_ms = int(moment.timestamp() * 1000)
     due = found.due(now_ms)
     assert len(due) == len(set(due)) == ahead
     assert due == sorted(due)
     assert not ahead or due[0] == found.name(moment)
-    assert found.over(due, now_ms) == []
+    assert found.expired(due, now_ms) == []
 
 
 @given(moments, st.sampled_from(list(AutoPartitionTimeUnit)), zones)
 def test_names_sort_as_their_times_do(moment: datetime, unit: AutoPartitionTimeUnit, zone: str) -> None:
-    found = calendar(time_unit=unit, time_zone=zone)
+    found = strategy(time_unit=unit, time_zone=zone)
     names = [found.name(moment + timedelta(days=days)) for days in (-400, -40, -2, 0, 2, 40, 400)]
     assert names == sorted(names)
 
 
 @given(moments, zones)
 def test_the_days_that_are_kept_are_all_days(moment: datetime, zone: str) -> None:
-    found = calendar(time_zone=zone, num_retention="7")
+    found = strategy(time_zone=zone, num_retention="7")
     today = moment.astimezone(ZoneInfo(zone)).date()
     days = [f"{today - timedelta(days=back):%Y%m%d}" for back in range(12)]
-    assert found.over(days, int(moment.timestamp() * 1000)) == sorted(days[8:])
+    assert found.expired(days, int(moment.timestamp() * 1000)) == sorted(days[8:])

@@ -86,8 +86,8 @@ async def test_keys_open_the_folders_of_tables_that_may_be_read(
     assert maker.made[-1][0] == "user-ann"
     assert grant.opens(orders.id)
     assert not grant.opens(other.id)
-    assert not grant.is_over(light_world.clock.now_ms())
-    assert grant.is_over(grant.until_ms - 1000), "keys that are nearly over are relied on by nobody"
+    assert not grant.is_expired(light_world.clock.now_ms())
+    assert grant.is_expired(grant.until_ms - 1000), "keys that are nearly over are relied on by nobody"
 
 
 async def test_what_is_opened_is_where_logs_are(light_world: StreamWorld, access: FileAccess, maker: Maker) -> None:
@@ -199,7 +199,7 @@ async def test_keys_that_cannot_be_made_are_told_of_and_tried_again(
 async def test_who_leaves_takes_keys_from_nobody(light_world: StreamWorld, access: FileAccess, maker: Maker) -> None:
     leaving = asyncio.create_task(access.grant(light_world.root))
     staying = asyncio.create_task(access.grant(light_world.root))
-    while not access._under_way:
+    while not access._pending:
         await asyncio.sleep(0)
     leaving.cancel()
     assert await staying is not None

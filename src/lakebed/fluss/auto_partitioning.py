@@ -115,7 +115,7 @@ class AutoPartitionStrategy:
         """The names of the partitions that are to be there."""
         return [self.name(moment) for moment in self._moments(now_ms, 0, self.ahead)]
 
-    def over(self, names: Iterable[str], now_ms: int) -> list[str]:
+    def expired(self, names: Iterable[str], now_ms: int) -> list[str]:
         """Those of the names that are older than all that are kept, the oldest first.
 
         What is not a name of a moment stays: somebody made it by hand.

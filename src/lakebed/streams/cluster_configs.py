@@ -1,7 +1,6 @@
-"""Configs of the cluster: what the server was started with, and what was set since, which goes before it.
+"""Cluster configs: values from the start of the server, and values altered since, which take precedence.
 
-Only what somebody asks for at every use can be set while the server runs; what it was started with stays until it is
-started again, and can be seen.
+Configs that are read at every use can be altered while the server runs; the others are shown as the server was started.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _SETTINGS: Final[Mapping[str, _Setting]] = {
     "auto-partition.check.interval": _Setting("10min", milliseconds, 1_000, 86_400_000),
     "coordinator.producer-offsets.ttl": _Setting("24h", milliseconds, 1, 366 * 86_400_000),
 }
-"""What can be set while the server runs."""
+"""Configs that can be altered while the server runs."""
 
 
 class ClusterConfig(NamedTuple):
@@ -60,7 +59,7 @@ class ClusterConfig(NamedTuple):
 
 
 class ClusterConfigs:
-    """The use cases of configs."""
+    """Describes and alters cluster configs."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class ClusterConfigs:
         authorizer: StreamAuthorizer,
         initial: Mapping[str, str] | None = None,
     ) -> None:
-        """`initial` is what the server was started with."""
+        """`initial` has the values from the start of the server."""
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
@@ -78,29 +77,29 @@ class ClusterConfigs:
         self._initial = {name: setting.default for name, setting in _SETTINGS.items()} | dict(initial or {})
 
     async def number(self, name: str) -> int:
-        """A number or, in milliseconds, a duration that can be set, as it is now."""
+        """The current value of a config: a number, or a duration in milliseconds."""
         row = await self._meta.row(_ONE, name)
         return _SETTINGS[name].read(self._initial[name] if row is None else row[0])
 
     async def describe(self, caller: Caller) -> Sequence[ClusterConfig]:
         """All of them, by name."""
         await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
-        dynamic = await _set(self._meta)
+        dynamic = await _altered(self._meta)
         found = {name: ClusterConfig(name, value, INITIAL) for name, value in self._initial.items()}
         found |= {name: ClusterConfig(name, value, DYNAMIC) for name, value in dynamic.items()}
         return [found[name] for name in sorted(found)]
 
     async def alter(self, caller: Caller, changes: Sequence[OptionChange]) -> None:
-        """Set some anew, all or nothing. Error codes: CONFIG for what cannot be set, INVALID_CONFIG for a value."""
+        """Alter configs, all or nothing. Error codes: CONFIG for one that is fixed, INVALID_CONFIG for a value."""
         await self._authorizer.authorize(caller, StreamOperation.ALTER)
         for change in changes:
             if change.name not in _SETTINGS:
-                known = "as the server was started" if change.name in self._initial else "no such config"
-                raise FlussError(ErrorCode.CONFIG, f"it cannot be set: {known}. config={change.name}")
+                known = "set at the start of the server" if change.name in self._initial else "no such config"
+                raise FlussError(ErrorCode.CONFIG, f"config cannot be altered: {known}. config={change.name}")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            before = await _set(tx)
+            before = await _altered(tx)
             try:
                 after = changed_options(before, changes)
             except FlussError as failure:
@@ -112,13 +111,13 @@ class ClusterConfigs:
             for name in before.keys() - after.keys():
                 await tx.run(_UNSET, name)
             if after != before:
-                facts = {change.name: after.get(change.name, "") for change in changes}
-                await append_event(self._outbox, tx, "StreamConfigAltered", caller, now_ms, "", facts=facts)
+                details = {change.name: after.get(change.name, "") for change in changes}
+                await append_event(self._outbox, tx, "StreamConfigAltered", caller, now_ms, "", facts=details)
 
         await self._meta.transact(work)
 
 
-async def _set(reader: Reader) -> dict[str, str]:
+async def _altered(reader: Reader) -> dict[str, str]:
     return {str(name): str(value) for name, value in await reader.rows(_ALL)}
 
 
@@ -126,5 +125,5 @@ def _check(name: str, value: str) -> None:
     setting = _SETTINGS[name]
     if not setting.least <= setting.read(value) <= setting.most:
         raise FlussError(
-            ErrorCode.INVALID_CONFIG, f"not within {setting.least} to {setting.most}. config={name} value={value}"
+            ErrorCode.INVALID_CONFIG, f"expected {setting.least} to {setting.most}. config={name} value={value}"
         )

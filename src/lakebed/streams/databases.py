@@ -1,4 +1,4 @@
-"""Databases of streams: made, listed, described, dropped."""
+"""Stream databases: create, list, describe, alter, drop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DELETE: Final = "DELETE FROM stream_databases WHERE name = ?"
 
 @dataclass(frozen=True, slots=True)
 class StreamDatabase:
-    """A database that exists."""
+    """An existing database."""
 
     name: str
     comment: str | None
@@ -50,13 +50,13 @@ class StreamDatabase:
 
     @property
     def document(self) -> bytes:
-        """As clients are told of it."""
+        """The JSON that clients get."""
         return DatabaseDefinition(self.comment, self.custom_options).document
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSummary:
-    """One line of a list."""
+    """An entry of a listing."""
 
     name: str
     created_ms: int
@@ -65,35 +65,35 @@ class DatabaseSummary:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseDefinition:
-    """What somebody said a database is."""
+    """The definition of a database."""
 
     comment: str | None = None
     custom_options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, document: bytes | str) -> DatabaseDefinition:
-        """What a database's document says; nothing, if it is empty. Raises INVALID_DATABASE."""
+        """Parse a database's JSON; an empty document is an empty definition. Raises INVALID_DATABASE."""
         if not document:
             return cls()
-        said = read_json(document, ErrorCode.INVALID_DATABASE, "the document of a database")
-        options = said.get("custom_properties") or {} if isinstance(said, dict) else None
+        fields = read_json(document, ErrorCode.INVALID_DATABASE, "database document")
+        options = fields.get("custom_properties") or {} if isinstance(fields, dict) else None
         if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
-            raise FlussError(ErrorCode.INVALID_DATABASE, "the document of a database is a JSON object of texts")
-        comment = said.get("comment")
+            raise FlussError(ErrorCode.INVALID_DATABASE, "a database document is a JSON object of strings")
+        comment = fields.get("comment")
         return cls(None if comment is None else str(comment), options)
 
     @property
     def document(self) -> bytes:
-        """The same as JSON."""
-        said: dict[str, Any] = {"version": 1}
+        """The definition as JSON."""
+        fields: dict[str, Any] = {"version": 1}
         if self.comment is not None:
-            said["comment"] = self.comment
-        said["custom_properties"] = dict(self.custom_options)
-        return msgspec.json.encode(said)
+            fields["comment"] = self.comment
+        fields["custom_properties"] = dict(self.custom_options)
+        return msgspec.json.encode(fields)
 
 
 class StreamDatabases:
-    """The use cases of databases."""
+    """Creates, describes, lists, alters and drops databases."""
 
     def __init__(
         self, meta: MetaStore, outbox: Outbox, clock: Clock, authorizer: StreamAuthorizer, tables: StreamTables
@@ -105,7 +105,7 @@ class StreamDatabases:
         self._tables = tables
 
     async def create(self, caller: Caller, name: str, document: bytes = b"", *, ignore_if_exists: bool = False) -> None:
-        """Make a database. Error codes: INVALID_DATABASE, DATABASE_ALREADY_EXIST."""
+        """Create a database. Error codes: INVALID_DATABASE, DATABASE_ALREADY_EXIST."""
         check_database_name(name)
         await self._authorizer.authorize(caller, StreamOperation.CREATE)
         definition = await parse_body(DatabaseDefinition.parse, document)
@@ -123,10 +123,10 @@ class StreamDatabases:
     async def drop(
         self, caller: Caller, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
-        """Remove a database, and with `cascade` its tables. Error codes: DATABASE_NOT_EXIST, DATABASE_NOT_EMPTY."""
+        """Drop a database, and with `cascade` its tables. Error codes: DATABASE_NOT_EXIST, DATABASE_NOT_EMPTY."""
         await self._authorizer.authorize(caller, StreamOperation.DROP, name)
         if name == DEFAULT_DATABASE:
-            raise FlussError(ErrorCode.INVALID_DATABASE, f"the default database stays. database={name}")
+            raise FlussError(ErrorCode.INVALID_DATABASE, f"the default database cannot be dropped. database={name}")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> Sequence[int] | None:
@@ -152,7 +152,7 @@ class StreamDatabases:
     async def replace(
         self, tx: Transaction, caller: Caller, name: str, definition: DatabaseDefinition, now_ms: int
     ) -> None:
-        """Let the database be as defined, within `tx`."""
+        """Store a new definition, within `tx`."""
         await tx.run(_UPDATE, definition.document.decode(), now_ms, name)
         await append_event(self._outbox, tx, "StreamDatabaseAltered", caller, now_ms, name)
 
@@ -162,23 +162,23 @@ class StreamDatabases:
         return await self.find(self._meta, name)
 
     async def exists(self, caller: Caller, name: str) -> bool:
-        """Whether there is one of the name that the caller may see."""
+        """Whether the database exists and the caller may describe it."""
         found = await self._meta.row(_FIND, name) is not None
         return found and await self._authorizer.is_authorized(caller, StreamOperation.DESCRIBE, name)
 
     async def list(self, caller: Caller) -> Sequence[DatabaseSummary]:
-        """Those that the caller may see, by name."""
+        """The databases that the caller may describe, by name."""
         found = {str(row[0]): DatabaseSummary(*row) for row in await self._meta.rows(_SUMMARIES)}
         return [found[name] for name in await self._authorizer.visible_databases(caller, found)]
 
     async def list_tables(self, caller: Caller, name: str) -> Sequence[str]:
-        """The names of its tables that the caller may see. Error codes: DATABASE_NOT_EXIST."""
+        """The names of the tables that the caller may describe. Error codes: DATABASE_NOT_EXIST."""
         await self.find(self._meta, name)
         names = [str(table) for (table,) in await self._meta.rows(_TABLES, name)]
         return await self._authorizer.visible_tables(caller, name, names)
 
     async def find(self, reader: Reader, name: str) -> StreamDatabase:
-        """The database, whoever asks. Error codes: DATABASE_NOT_EXIST."""
+        """The database, without a permission check. Error codes: DATABASE_NOT_EXIST."""
         row = await reader.row(_FIND, name)
         if row is None:
             raise no_database(name)
@@ -187,5 +187,5 @@ class StreamDatabases:
 
 
 def no_database(name: str) -> FlussError:
-    """The failure for a database that is not there."""
+    """The error for a missing database."""
     return FlussError(ErrorCode.DATABASE_NOT_EXIST, f"no such database. database={name}")

@@ -1,4 +1,4 @@
-"""How long things took: noted by whichever thread did them, taken by who tells of them."""
+"""Durations, added from any thread and drained for metrics."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Final
 
 __all__ = ["Durations"]
 
-_MOST: Final = 1 << 16
+_MAX: Final = 1 << 16
 
 
 class Durations:
-    """Durations since they were last taken; of more than there is room for, the last."""
+    """Durations since the last `take`; the latest ones if there are too many."""
 
-    __slots__ = ("_noted",)
+    __slots__ = ("_seconds",)
 
     def __init__(self) -> None:
-        self._noted: deque[float] = deque(maxlen=_MOST)
+        self._seconds: deque[float] = deque(maxlen=_MAX)
 
-    def note(self, seconds: float) -> None:
-        """Something took so long."""
-        self._noted.append(seconds)
+    def add(self, seconds: float) -> None:
+        """Add a duration."""
+        self._seconds.append(seconds)
 
     def take(self) -> list[float]:
-        """All of them, which are then none."""
-        # One by one: others append meanwhile.
-        return [self._noted.popleft() for _ in range(len(self._noted))]
+        """Remove and return all durations."""
+        # One by one: other threads append meanwhile.
+        return [self._seconds.popleft() for _ in range(len(self._seconds))]

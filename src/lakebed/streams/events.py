@@ -1,4 +1,4 @@
-"""What happened to what streams have names for, as the outbox keeps it: written with the change itself."""
+"""Events of stream databases, tables and partitions, appended to the outbox with the change itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["StreamEvent", "append_event", "decode_event"]
 
 
 class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The payload of an event of streams."""
+    """The payload of a stream event."""
 
     database: str
     table: str = ""
@@ -46,7 +46,7 @@ async def append_event(
     schema_id: int = 0,
     facts: dict[str, str] | None = None,
 ) -> None:
-    """Append an event to what `tx` commits. The last thing of a transaction: see the outbox."""
+    """Append an event in the transaction `tx`, as its last statement (see the outbox)."""
     payload = StreamEvent(
         database=database,
         table=table,

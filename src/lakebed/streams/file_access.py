@@ -1,8 +1,8 @@
-"""Who reads files of streams in the byte store itself, and by which keys (ADR 39).
+"""Credential vending for remote segments and KV snapshots (ADR 39).
 
-Keys are temporary, made for one caller, and open the folders of the tables that it may read, for reading. Each table is
-asked about by itself: who may read all of streams may still be denied one of them. Whoever is given no keys is read for
-by the home, so nobody has to be refused.
+Clients get temporary credentials to read the folders of the tables that they may read. Each table is authorized by
+itself: a caller with permission on all streams may still be denied one table. The server reads for clients that get no
+credentials, so no request has to be refused.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ __all__ = [
 ]
 
 CREDENTIAL_SECONDS: Final = 900
-"""How long keys are good: the least that there is. They outlive a right that was taken away."""
+"""Lifetime of credentials: the shortest that STS grants. They outlive a revoked permission."""
 
 MAX_POLICY_CHARS: Final = 2048
-"""The largest policy that a session can have."""
+"""The largest session policy."""
 
 _ROLE_SOURCE: Final = "role of streams"
 
 SNAPSHOTS_FOLDER: Final = "kv"
-"""That of all snapshots of keys, in the folder of all streams."""
+"""The folder of KV snapshots in the folder of all streams."""
 
-_FOR_EVER_MS: Final = 1 << 62
-_NEARLY_OVER_MS: Final = 30_000
-"""Nobody is sent with keys that have less of their life left."""
+_NEVER_MS: Final = 1 << 62
+_EXPIRY_MARGIN_MS: Final = 30_000
+"""Credentials with less of their lifetime left are not used."""
 
-_STRANGE: Final = re.compile(r"[^\w+=,.@-]", re.ASCII)
+_INVALID_CHARACTERS: Final = re.compile(r"[^\w+=,.@-]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """Where clients find files of streams."""
+    """Where clients find stream files in the object store."""
 
     address: str
-    """What they put before a key: `s3://BUCKET`, with the prefix of the byte store if it has one."""
+    """Prepended to a key: `s3://BUCKET`, with the prefix of the object store if it has one."""
 
     bucket: str
     folder: str
-    """That of all streams in the bucket."""
+    """The folder of all streams in the bucket."""
 
     region: str
     endpoint: str | None
@@ -76,28 +76,28 @@ class FileLocation:
 
     path_style: bool
     partition: str = "aws"
-    """Which of AWS's worlds its names are of."""
+    """The AWS partition of ARNs."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileGrant:
-    """What somebody reads itself."""
+    """Permission for a client to read files itself."""
 
     tables: frozenset[int] | None
-    """Files of which tables; None: of all."""
+    """The tables; None: all."""
 
-    until_ms: int = _FOR_EVER_MS
+    until_ms: int = _NEVER_MS
     keys: Credentials | None = None
-    """None: none were given. It has access of its own, or reads nothing."""
+    """None: the client has its own access, or reads nothing."""
 
     @property
     def is_temporary(self) -> bool:
-        """Whether it has an end, before which another is to be asked for."""
-        return self.until_ms < _FOR_EVER_MS
+        """Whether it expires and has to be renewed."""
+        return self.until_ms < _NEVER_MS
 
-    def is_over(self, now_ms: int) -> bool:
-        """Whether it is of no use any more, or soon: whoever holds it has another, or is about to ask for one."""
-        return now_ms >= self.until_ms - _NEARLY_OVER_MS
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether it is expired, or about to: the client has renewed it, or is about to."""
+        return now_ms >= self.until_ms - _EXPIRY_MARGIN_MS
 
     def opens(self, table_id: int) -> bool:
         """Whether files of the table can be read with it."""
@@ -105,18 +105,18 @@ class FileGrant:
 
 
 class CredentialVendor(Protocol):
-    """Makes temporary keys to the byte store."""
+    """Vends temporary credentials for the object store."""
 
     async def make(self, name: str, policy: str) -> Credentials:
-        """Keys that may do what `policy` allows and no more, for `CREDENTIAL_SECONDS`; `name` is whom they are for.
+        """Credentials limited to `policy`, for `CREDENTIAL_SECONDS`; `name` is the session name.
 
-        Raises LakebedError of any kind: somebody else is asked.
+        May raise any LakebedError, of an external service.
         """
         ...
 
 
 class RoleCredentials:
-    """Credentials of a role that the server's own credentials may assume. Implements `CredentialVendor`."""
+    """Vends credentials of a role that the server's own credentials may assume. Implements `CredentialVendor`."""
 
     def __init__(self, role: str, service: TokenService, own: CredentialProvider) -> None:
         self._role = role
@@ -124,9 +124,9 @@ class RoleCredentials:
         self._own = own
 
     async def make(self, name: str, policy: str) -> Credentials:
-        """Credentials that have the permissions of both the role and `policy`. Raises as the token service does."""
-        asked = AssumedRole(self._role, name, CREDENTIAL_SECONDS, policy=policy)
-        return await self._service.assume_role(await self._own.credentials(), asked, _ROLE_SOURCE)
+        """Credentials with the permissions common to the role and `policy`. Raises as the token service does."""
+        request = AssumedRole(self._role, name, CREDENTIAL_SECONDS, policy=policy)
+        return await self._service.assume_role(await self._own.credentials(), request, _ROLE_SOURCE)
 
     async def close(self) -> None:
         """Close the source of the server's own credentials."""
@@ -140,110 +140,110 @@ class _Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _VendedGrant:
     grant: FileGrant
     stale_ms: int
-    """From when on others are made: who gets these late has to have some of their life left."""
+    """When a new grant is made: credentials that are vended late still have some of their lifetime left."""
 
 
 class FileAccess:
-    """Grants files to callers. Without a place there are none to be had, and without a maker no keys to them."""
+    """Grants callers access to files. Without a location there is none, and without a vendor no credentials."""
 
     def __init__(
         self,
         clock: Clock,
         authorizer: StreamAuthorizer,
         tables: StreamTables,
-        place: FileLocation | None = None,
-        maker: CredentialVendor | None = None,
+        location: FileLocation | None = None,
+        vendor: CredentialVendor | None = None,
     ) -> None:
         self._clock = clock
         self._authorizer = authorizer
         self._tables = tables
-        self._place = place
-        self._maker = maker
-        self._made: dict[tuple[str, str], _Made] = {}
-        self._under_way: dict[tuple[str, str], asyncio.Task[_Made]] = {}
+        self._location = location
+        self._vendor = vendor
+        self._vended: dict[tuple[str, str], _VendedGrant] = {}
+        self._pending: dict[tuple[str, str], asyncio.Task[_VendedGrant]] = {}
 
     @property
-    def place(self) -> FileLocation | None:
-        """Where files are, if somebody reads them itself."""
-        return self._place
+    def location(self) -> FileLocation | None:
+        """Where files are, if clients read them."""
+        return self._location
 
     async def grant(self, caller: Caller, *, takes_tokens: bool = True) -> FileGrant | None:
-        """What the caller reads itself from now on; None where nobody does.
+        """The caller's grant; None if clients read no files here.
 
-        Temporary keys have a session token; who does not send it (`takes_tokens`) gets none. Error codes:
-        SECURITY_TOKEN if they cannot be made now.
+        Temporary credentials have a session token; a client that does not send it (`takes_tokens`) gets none.
+        Error codes: SECURITY_TOKEN if credentials cannot be vended now.
         """
-        if self._place is None:
+        if self._location is None:
             return None
-        if self._maker is None:
+        if self._vendor is None:
             return FileGrant(None)
-        scope = await self._scope(caller, self._place) if takes_tokens else None
+        scope = await self._scope(caller, self._location) if takes_tokens else None
         if scope is None:
             return FileGrant(frozenset(), self._clock.now_ms() + CREDENTIAL_SECONDS * 1000)
-        return await self._keys(caller.principal, scope, self._maker)
+        return await self._keys(caller.principal, scope, self._vendor)
 
     async def reaches(self, caller: Caller, table_id: int, *, takes_tokens: bool = True) -> bool:
         """Whether the caller would be granted files of the table."""
-        if self._place is None or self._maker is None:
-            return self._place is not None
-        scope = await self._scope(caller, self._place) if takes_tokens else None
+        if self._location is None or self._vendor is None:
+            return self._location is not None
+        scope = await self._scope(caller, self._location) if takes_tokens else None
         return scope is not None and (scope.tables is None or table_id in scope.tables)
 
-    async def _scope(self, caller: Caller, place: FileLocation) -> _Scope | None:
-        """What the caller may read, with the policy for it; None if that is nothing, or more than a policy can say."""
+    async def _scope(self, caller: Caller, location: FileLocation) -> _Scope | None:
+        """The tables that the caller may read, with a policy; None if there are none, or too many for a policy."""
         principal = caller.principal
         every = await self._tables.all()
         readable = [
             table for table in every if await self._authorizer.is_authorized(caller, StreamOperation.READ, *table.path)
         ]
         if principal.is_root and len(readable) == len(every):
-            # Tables that come while the keys last, too.
-            return _Scope(None, read_policy(place, [f"{place.folder}/"]))
+            # Includes tables created while the credentials last.
+            return _Scope(None, read_policy(location, [f"{location.folder}/"]))
         if not readable:
             return None
-        policy = read_policy(place, [folder for table in readable for folder in _folders(place, table)])
+        policy = read_policy(location, [folder for table in readable for folder in _folders(location, table)])
         if len(policy) > MAX_POLICY_CHARS:
             return None
         return _Scope(frozenset(table.id for table in readable), policy)
 
-    async def _keys(self, principal: Principal, scope: _Scope, maker: CredentialVendor) -> FileGrant:
-        """Keys for that, those that were made before while they are young."""
+    async def _keys(self, principal: Principal, scope: _Scope, vendor: CredentialVendor) -> FileGrant:
+        """Credentials for a scope, reused while they are fresh."""
         wanted = (principal.caller_arn, scope.policy)
-        made = self._made.get(wanted)
+        made = self._vended.get(wanted)
         if made is not None and self._clock.now_ms() < made.stale_ms:
             return made.grant
-        task = self._under_way.get(wanted)
+        task = self._pending.get(wanted)
         if task is None:
-            task = asyncio.create_task(self._make(wanted, scope, maker))
-            self._under_way[wanted] = task
+            task = asyncio.create_task(self._make(wanted, scope, vendor))
+            self._pending[wanted] = task
             task.add_done_callback(lambda done: self._settle(wanted, done))
         try:
-            # Whoever leaves takes nothing from the others who wait for the same.
+            # A cancelled caller does not cancel the request of others that wait for it.
             return (await asyncio.shield(task)).grant
         except LakebedError as error:
-            raise FlussError(ErrorCode.SECURITY_TOKEN, f"no keys can be had to files now. reason={error}") from error
+            raise FlussError(ErrorCode.SECURITY_TOKEN, f"file credentials are unavailable. reason={error}") from error
 
-    async def _make(self, wanted: tuple[str, str], scope: _Scope, maker: CredentialVendor) -> _Made:
+    async def _make(self, wanted: tuple[str, str], scope: _Scope, vendor: CredentialVendor) -> _VendedGrant:
         now_ms = self._clock.now_ms()
-        keys = await maker.make(_session_name(wanted[0]), scope.policy)
+        keys = await vendor.make(_session_name(wanted[0]), scope.policy)
         ends_ms = now_ms + CREDENTIAL_SECONDS * 1000 if keys.expires_ms is None else keys.expires_ms
-        made = _Made(FileGrant(scope.tables, ends_ms, keys), now_ms + max(ends_ms - now_ms, 0) // 2)
-        self._made = {key: each for key, each in self._made.items() if now_ms < each.stale_ms}
-        self._made[wanted] = made
+        made = _VendedGrant(FileGrant(scope.tables, ends_ms, keys), now_ms + max(ends_ms - now_ms, 0) // 2)
+        self._vended = {key: each for key, each in self._vended.items() if now_ms < each.stale_ms}
+        self._vended[wanted] = made
         return made
 
-    def _settle(self, wanted: tuple[str, str], task: asyncio.Task[_Made]) -> None:
-        del self._under_way[wanted]
+    def _settle(self, wanted: tuple[str, str], task: asyncio.Task[_VendedGrant]) -> None:
+        del self._pending[wanted]
         if not task.cancelled():
-            task.exception()  # looked at, though all who waited for it may have left
+            task.exception()  # retrieved, though all waiters may be cancelled
 
 
-def read_policy(place: FileLocation, folders: Iterable[str]) -> str:
-    """A session policy that allows reading what is in these folders, each of which ends in a slash."""
-    before = f"arn:{place.partition}:s3:::{plain_text(place.bucket)}/"
+def read_policy(location: FileLocation, folders: Iterable[str]) -> str:
+    """A session policy for reading these folders, each with a trailing slash."""
+    before = f"arn:{location.partition}:s3:::{plain_text(location.bucket)}/"
     statement = {
         "Effect": "Allow",
         "Action": "s3:GetObject",
@@ -252,14 +252,14 @@ def read_policy(place: FileLocation, folders: Iterable[str]) -> str:
     return msgspec.json.encode({"Version": "2012-10-17", "Statement": [statement]}).decode()
 
 
-def _folders(place: FileLocation, table: StreamTable) -> Sequence[str]:
-    """All that the byte store has of a table."""
-    # That of one of its buckets lies in that of the table, whose name ends with its id: no other table's begins so.
+def _folders(location: FileLocation, table: StreamTable) -> Sequence[str]:
+    """The folders of a table in the object store."""
+    # A bucket's folder lies in the table's. That ends with the table's id, so it is no prefix of another table's.
     bucket = LogLocation(TableBucket(table.id, None, 0), *table.path).folder
-    logs = f"{place.folder}/{bucket.rpartition('/')[0]}/"
-    return [logs, f"{place.folder}/{SNAPSHOTS_FOLDER}/{table.id}/"] if table.has_primary_key else [logs]
+    logs = f"{location.folder}/{bucket.rpartition('/')[0]}/"
+    return [logs, f"{location.folder}/{SNAPSHOTS_FOLDER}/{table.id}/"] if table.has_primary_key else [logs]
 
 
 def _session_name(arn: str) -> str:
-    """Whom keys are for, as the byte store's own records show it."""
-    return _STRANGE.sub("-", arn.rpartition(":")[2])[-64:].rjust(2, "-")
+    """The session name, as shown in the object store's audit log."""
+    return _INVALID_CHARACTERS.sub("-", arn.rpartition(":")[2])[-64:].rjust(2, "-")

@@ -1,4 +1,4 @@
-"""Numbers that are each given out once, by ranges: whoever has one needs the metadata store again only at its end."""
+"""Unique numbers, allocated in ranges: the metadata store is needed once per range."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WRITERS_AT_ONCE: Final = 1000
 
 
 class IdRanges:
-    """Ranges of numbers by the name of what they count."""
+    """Allocates ranges of numbers by sequence name."""
 
     def __init__(self, meta: MetaStore) -> None:
         self._meta = meta
 
     async def take(self, name: str, count: int, *, first: int = 0) -> range:
-        """The next `count` numbers, which nobody else is given; counting began at `first`."""
+        """The next `count` numbers of a sequence that began at `first`."""
 
         async def work(tx: Transaction) -> int:
             row = await tx.row(_TAKE, name, first + count, count)
@@ -37,14 +37,14 @@ class IdRanges:
 
 
 class WriterIds:
-    """Ids for writers, no two alike whichever server gave them out."""
+    """Writer ids, unique over all servers."""
 
     def __init__(self, counters: IdRanges) -> None:
         self._counters = counters
         self._left = iter(range(0))
 
     async def next(self) -> int:
-        """One that nobody has."""
+        """The next id."""
         for number in self._left:
             return number
         self._left = iter(await self._counters.take(_WRITERS, _WRITERS_AT_ONCE))

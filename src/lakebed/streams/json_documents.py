@@ -1,4 +1,4 @@
-"""JSON documents of clients: definitions of tables and databases, and types of columns. Read within bounds."""
+"""Parses JSON of clients within bounds: definitions of tables, databases and column types."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 __all__ = ["read_json"]
 
 _MAX_DEPTH: Final = 300
-"""Levels of objects and lists: each of the 64 levels that a type may have takes up to three."""
+"""Nesting of objects and arrays: each of a type's 64 levels takes up to three."""
 
 _MAX_VALUES: Final = 100_000
 
 
 def read_json(document: bytes | str, reason: ErrorCode, subject: str) -> Any:  # Any: JSON
-    """The values of a document. Raises FlussError with this reason if it is not JSON, too deep or too large."""
+    """Parse a document. Raises FlussError with this code if it is not JSON, too deep or too large."""
     text = document.encode() if isinstance(document, str) else document
     try:
         check_json_bounds(text, max_depth=_MAX_DEPTH, max_values=_MAX_VALUES)

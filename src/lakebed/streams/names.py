@@ -1,4 +1,4 @@
-"""What databases, tables, columns and partitions can be called."""
+"""Valid names of databases, tables, columns and partitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 __all__ = ["DEFAULT_DATABASE", "RESERVED_COLUMNS", "check_database_name", "check_partition_value", "check_table_name"]
 
 DEFAULT_DATABASE: Final = "fluss"
-"""Always there."""
+"""The database that always exists."""
 
 RESERVED_COLUMNS: Final = frozenset(
     {"__offset", "__timestamp", "__bucket", "_change_type", "_log_offset", "_commit_timestamp"}
@@ -24,24 +24,22 @@ _RESERVED_PREFIX: Final = "__"
 
 
 def check_database_name(name: str) -> None:
-    """Raise INVALID_DATABASE unless a database can be called so."""
+    """Raise INVALID_DATABASE unless the name is valid."""
     if fault := _fault(name):
-        raise FlussError(
-            ErrorCode.INVALID_DATABASE, f"invalid name of a database: {fault}. name={name[:MAX_NAME_LENGTH]}"
-        )
+        raise FlussError(ErrorCode.INVALID_DATABASE, f"invalid database name: {fault}. name={name[:MAX_NAME_LENGTH]}")
 
 
 def check_table_name(name: str) -> None:
-    """Raise INVALID_TABLE unless a table can be called so."""
+    """Raise INVALID_TABLE unless the name is valid."""
     if fault := _fault(name):
-        raise FlussError(ErrorCode.INVALID_TABLE, f"invalid name of a table: {fault}. name={name[:MAX_NAME_LENGTH]}")
+        raise FlussError(ErrorCode.INVALID_TABLE, f"invalid table name: {fault}. name={name[:MAX_NAME_LENGTH]}")
 
 
 def check_partition_value(value: str) -> None:
-    """Raise PARTITION_SPEC_INVALID unless a partition can have this value in its name."""
+    """Raise PARTITION_SPEC_INVALID unless the value is valid in a partition name."""
     if fault := _fault(value):
         raise FlussError(
-            ErrorCode.PARTITION_SPEC_INVALID, f"invalid value of a partition: {fault}. value={value[:MAX_NAME_LENGTH]}"
+            ErrorCode.PARTITION_SPEC_INVALID, f"invalid partition value: {fault}. value={value[:MAX_NAME_LENGTH]}"
         )
 
 
@@ -51,5 +49,5 @@ def _fault(name: str) -> str:
     if len(name) > MAX_NAME_LENGTH:
         return f"it is longer than {MAX_NAME_LENGTH}"
     if _NAME.fullmatch(name) is None:
-        return "it has other characters than ASCII letters, digits, '_' and '-'"
+        return "only ASCII letters, digits, '_' and '-' are allowed"
     return f"'{_RESERVED_PREFIX}' is reserved" if name.startswith(_RESERVED_PREFIX) else ""

@@ -1,6 +1,6 @@
-"""Partitions of stream tables: made by writers or by hand, found by name or id, dropped.
+"""Partitions of stream tables: create, list, look up, drop.
 
-A partition's name is the values of the partition keys, in their order, joined by `$`.
+A partition's name is the values of the partition keys, in order, joined by `$`.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ Dropped = Callable[[int, int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class StreamPartition:
-    """A partition that exists."""
+    """An existing partition."""
 
     id: int
     table_id: int
     name: str
     created_ms: int
     predecessor_dropped_ms: int | None = None
-    """When the last partition of this name was dropped, if that is not longer ago than writers are remembered."""
+    """When the last partition of this name was dropped, if that is within the time that writers are remembered."""
 
     def values(self, table: StreamTable) -> Mapping[str, str]:
-        """Its values by partition key."""
+        """The values by partition key."""
         return dict(zip(table.definition.partition_keys, self.name.split(SEPARATOR), strict=True))
 
 
@@ -77,7 +77,7 @@ def partition_name(table: StreamTable, spec: Mapping[str, str]) -> str:
     if set(spec) != set(keys):
         raise FlussError(
             ErrorCode.PARTITION_SPEC_INVALID,
-            f"a partition has a value of each key. keys={list(keys)} given={sorted(spec)}",
+            f"expected a value for each partition key. keys={list(keys)} found={sorted(spec)}",
         )
     for value in spec.values():
         check_partition_value(value)
@@ -85,7 +85,7 @@ def partition_name(table: StreamTable, spec: Mapping[str, str]) -> str:
 
 
 class StreamPartitions:
-    """The use cases of partitions."""
+    """Creates, finds and drops partitions, with a cache that is valid on the leader."""
 
     def __init__(
         self,
@@ -104,31 +104,31 @@ class StreamPartitions:
         self._tables = tables
         self._by_id: dict[int, StreamPartition] = {}
         self._drops = 0
-        """Grows with each drop: a row that was read before one may be of a dropped partition."""
+        """Incremented by each drop: a row read before a drop may be of a dropped partition."""
         self._on_dropped: list[Dropped] = []
         self._is_cache_valid: Callable[[], bool] = lambda: True
 
     def cache_while(self, is_cache_valid: Callable[[], bool]) -> None:
-        """Look partitions up anew each time that `is_cache_valid` says no: somebody else drops them then."""
+        """Bypass the cache while `is_cache_valid` returns False: another server may drop partitions."""
         self._is_cache_valid = is_cache_valid
 
-    def on_dropped(self, told: Dropped) -> None:
-        """Have `told` called with the ids of table and partition of each that was dropped."""
-        self._on_dropped.append(told)
+    def on_dropped(self, callback: Dropped) -> None:
+        """Await `callback` with the ids of table and partition after each drop."""
+        self._on_dropped.append(callback)
 
     def forget_all(self) -> None:
-        """Look everything up anew: another may have been the home."""
+        """Clear the cache: another server may have led."""
         self._drops += 1
         self._by_id.clear()
 
     def forget_table(self, table_id: int) -> None:
-        """Forget the partitions of a dropped table."""
+        """Remove a dropped table's partitions from the cache."""
         self._drops += 1
         for partition in [found for found in self._by_id.values() if found.table_id == table_id]:
             del self._by_id[partition.id]
 
     def known(self, partition_id: int) -> StreamPartition | None:
-        """The partition, if it is remembered: for those who ask for every request."""
+        """The partition, if it is cached."""
         return self._by_id.get(partition_id)
 
     async def by_id(self, partition_id: int) -> StreamPartition:
@@ -142,7 +142,7 @@ class StreamPartitions:
         drops = None
         row = None
         while drops != self._drops:
-            # A drop during the read may be of this partition: remembered, it would be opened again.
+            # A drop during the read may be of this partition: cached, it would be opened again.
             drops = self._drops
             row = await self._meta.row(_BY_ID, partition_id)
         if row is None:
@@ -159,13 +159,13 @@ class StreamPartitions:
         return StreamPartition(*row)
 
     async def of(self, table: StreamTable) -> Sequence[StreamPartition]:
-        """All of a table, whoever asks, by id."""
+        """All partitions of a table by id, without a permission check."""
         return [StreamPartition(*row) for row in await self._meta.rows(_OF_TABLE, table.id)]
 
     async def list(
         self, caller: Caller, database: str, name: str, partial: Mapping[str, str] | None = None
     ) -> tuple[StreamTable, Sequence[StreamPartition]]:
-        """The table and those of its partitions that have these values.
+        """The table and its partitions with these values.
 
         Error codes: TABLE_NOT_EXIST, TABLE_NOT_PARTITIONED.
         """
@@ -182,7 +182,7 @@ class StreamPartitions:
     async def create(
         self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_exists: bool = False
     ) -> None:
-        """Make a partition, as writers do.
+        """Create a partition, as writers do.
 
         Error codes: as `partition_name`; PARTITION_ALREADY_EXISTS, PARTITION_MAX_NUM.
         """
@@ -194,7 +194,7 @@ class StreamPartitions:
             )
 
     async def add(self, caller: Caller, table: StreamTable, name: str) -> bool:
-        """Make a partition of a valid name for who was admitted to that; False if there is one of it."""
+        """Create a partition of a valid name for an authorized caller; False if it exists."""
         now_ms, most = self._clock.now_ms(), await self._configs.number("max.partition.num")
 
         async def work(tx: Transaction) -> bool:
@@ -204,9 +204,7 @@ class StreamPartitions:
                 return False
             count = await tx.row(_COUNT, table.id)
             if count is not None and count[0] >= most:
-                raise FlussError(
-                    ErrorCode.PARTITION_MAX_NUM, f"a table has {most} partitions at most. table={table.path}"
-                )
+                raise FlussError(ErrorCode.PARTITION_MAX_NUM, f"too many partitions. table={table.path} limit={most}")
             row = await tx.row(_INSERT, table.id, name, now_ms)
             if row is None:
                 return False
@@ -228,7 +226,7 @@ class StreamPartitions:
     async def drop(
         self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_not_exists: bool = False
     ) -> None:
-        """Remove a partition with its records. Error codes: those of `partition_name`, PARTITION_NOT_EXISTS."""
+        """Drop a partition with its records. Error codes: those of `partition_name`, PARTITION_NOT_EXISTS."""
         await self._authorizer.authorize(caller, StreamOperation.WRITE, database, name)
         table = await self._tables.by_path(database, name)
         wanted = partition_name(table, spec)
@@ -236,7 +234,7 @@ class StreamPartitions:
             raise _no_partition(table, wanted)
 
     async def remove(self, caller: Caller, table: StreamTable, name: str) -> bool:
-        """Remove a partition for who was admitted to that; False if there is none of the name."""
+        """Drop a partition for an authorized caller; False if it does not exist."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> int | None:
@@ -266,13 +264,13 @@ class StreamPartitions:
             return False
         self._drops += 1
         self._by_id.pop(partition_id, None)
-        for told in self._on_dropped:
-            await told(table.id, partition_id)
+        for callback in self._on_dropped:
+            await callback(table.id, partition_id)
         return True
 
 
 def _no_partition(table: StreamTable, name: str) -> FlussError:
-    """The failure of a lookup by name, in the words of Fluss: its clients show and compare them."""
+    """The error of a lookup by name, with Fluss's message: clients show and compare it."""
     return FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"Table partition '{table.path}(p={name})' does not exist.")
 
 

@@ -1,4 +1,4 @@
-"""What was dropped and has files still: they are removed in the background, after a crash by whoever is the home."""
+"""Removes the files of dropped tables and partitions."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ class Purger:
         is_leader: Callable[[], bool],
         confirm_ownership: Callable[[], Awaitable[None]],
     ) -> None:
-        """`confirm_ownership` raises StoreMismatch if the local folder is another deployment's."""
+        """`confirm_ownership` raises ForeignStore if the local folder belongs to another deployment."""
         self._confirm_ownership = confirm_ownership
         self._meta = meta
         self._buckets = buckets
         self._is_leader = is_leader
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
 
     async def wake(self, *_: int) -> None:
-        """Something was dropped, and its buckets are closed."""
-        self._news.set()
+        """Run soon: something was dropped, and its buckets are closed."""
+        self._wake.set()
 
     async def run(self) -> None:
-        """Purge whenever there is something to, until cancelled."""
+        """Purge whenever something was dropped, until cancelled."""
         while True:
-            self._news.clear()
+            self._wake.clear()
             try:
                 if self._is_leader():
                     await self.purge()
             except (LakebedError, OSError) as error:
-                log.warning("files of dropped tables stay; it is tried again", exc_info=error)
+                log.warning("removing files of dropped tables failed, retrying", exc_info=error)
             try:
                 async with asyncio.timeout(_PAUSE_SECONDS):
-                    await self._news.wait()
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 
     async def purge(self) -> int:
-        """Remove the files of all that was dropped; of how much."""
+        """Remove the files of everything dropped; how many tables and partitions."""
         dropped = await self._meta.rows(_DROPPED)
         for table_id, partition_id in dropped:
             await self._confirm_ownership()

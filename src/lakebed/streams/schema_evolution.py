@@ -1,7 +1,7 @@
-"""How a table may change: columns are added at the end, and some of its options are set anew. Pure.
+"""Schema and option changes of existing tables. Pure.
 
-Rows that were written before are read by the ids of their columns, so a column that came later is null in them. To
-drop, rename or move a column is what the protocol has words for and no server does.
+Columns are added after the last one. Rows are read by column ids, so a column added later is null in older rows. The
+protocol can drop, rename and move columns; no Fluss server supports it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPTION_PREFIX: Final = "table."
 
 
 class ColumnPosition(IntEnum):
-    """Where a new column goes, by the protocol's number."""
+    """The position of a new column, by the protocol's number."""
 
     LAST = 0
     FIRST = 1
@@ -33,7 +33,7 @@ class ColumnPosition(IntEnum):
 
 
 class AlterConfigOp(IntEnum):
-    """What is done to an option, by the protocol's number."""
+    """The operation on an option, by the protocol's number."""
 
     SET = 0
     DELETE = 1
@@ -43,7 +43,7 @@ class AlterConfigOp(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A column that is to be there."""
+    """A column to add."""
 
     name: str
     type: DataType
@@ -54,7 +54,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class OptionChange:
-    """An option that is to be another, or none."""
+    """A change of an option."""
 
     name: str
     operation: int
@@ -64,7 +64,7 @@ class OptionChange:
 def evolved(
     definition: TableDefinition, columns: Sequence[AddColumn] = (), changes: Sequence[OptionChange] = ()
 ) -> TableDefinition:
-    """The definition after these changes, all of them; the same object if they change nothing.
+    """The definition after all of these changes; the same object if they change nothing.
 
     Error codes: INVALID_ALTER_TABLE, INVALID_CONFIG.
     """
@@ -72,7 +72,7 @@ def evolved(
     ours = [change for change in changes if change.name.startswith(_OPTION_PREFIX)]
     for change in ours:
         if change.name not in ALTERABLE:
-            raise _refused(f"the option of a table that exists stays. option={change.name}")
+            raise _invalid(f"the option of an existing table cannot be altered. option={change.name}")
     options = changed_options(definition.options, ours)
     custom = changed_options(
         definition.custom_options, [change for change in changes if not change.name.startswith(_OPTION_PREFIX)]
@@ -80,40 +80,38 @@ def evolved(
     if schema is definition.schema and options == definition.options and custom == definition.custom_options:
         return definition
     after = replace(definition, schema=schema, options=options, custom_options=custom)
-    # Of what it has already it has not too much, whatever a new table may have.
+    # An existing table keeps its number of buckets, whatever the limit for new tables is.
     after.check(max_buckets=definition.bucket_count)
     return after
 
 
 def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
-    """The schema with these columns, in their order. One that is there as it is wanted is not added again.
+    """The schema with these columns added, in order. A column that exists as requested is skipped.
 
-    Who was not answered asks once more, and is not to be told that it failed. Error codes: INVALID_ALTER_TABLE.
+    A client without a response retries, and must not get an error. Error codes: INVALID_ALTER_TABLE.
     """
-    for wanted in columns:
-        there = schema.column(wanted.name)
-        if there is not None:
-            found = (_bare(there.type), there.comment, there.aggregation)
-            if found == (_bare(wanted.type), wanted.comment, wanted.aggregation):
+    for added in columns:
+        existing = schema.column(added.name)
+        if existing is not None:
+            found = (_bare(existing.type), existing.comment, existing.aggregation)
+            if found == (_bare(added.type), added.comment, added.aggregation):
                 continue
-            raise _refused(f"the column is there, and is another. column={wanted.name}")
-        if wanted.position != ColumnPosition.LAST:
-            raise _refused(f"columns are added behind the last. column={wanted.name} position={wanted.position}")
-        if wanted.name in RESERVED_COLUMNS:
-            raise _refused(f"the name is that of a column of every table. column={wanted.name}")
+            raise _invalid(f"column exists with another definition. column={added.name}")
+        if added.position != ColumnPosition.LAST:
+            raise _invalid(f"columns are only added after the last. column={added.name} position={added.position}")
+        if added.name in RESERVED_COLUMNS:
+            raise _invalid(f"reserved column name. column={added.name}")
         try:
-            schema = schema.with_column(
-                wanted.name, wanted.type, comment=wanted.comment, aggregation=wanted.aggregation
-            )
+            schema = schema.with_column(added.name, added.type, comment=added.comment, aggregation=added.aggregation)
         except FlussError as failure:
-            raise _refused(str(failure)) from failure
+            raise _invalid(str(failure)) from failure
     return schema
 
 
 def changed_options(options: Mapping[str, str], changes: Iterable[OptionChange]) -> Mapping[str, str]:
-    """The options after these changes, one after the other.
+    """The options after these changes, applied in order.
 
-    A list is a text with commas: it is added to and taken from by its items. Error codes: INVALID_ALTER_TABLE.
+    Lists are comma-separated: APPEND and SUBTRACT work on items. Error codes: INVALID_ALTER_TABLE.
     """
     after = dict(options)
     for change in changes:
@@ -121,7 +119,7 @@ def changed_options(options: Mapping[str, str], changes: Iterable[OptionChange])
             after.pop(change.name, None)
             continue
         if change.value is None:
-            raise _refused(f"an option is set to something. option={change.name}")
+            raise _invalid(f"expected a value. option={change.name}")
         items = [item.strip() for item in after.get(change.name, "").split(",") if item.strip()]
         if change.operation == AlterConfigOp.SET:
             after[change.name] = change.value
@@ -134,12 +132,12 @@ def changed_options(options: Mapping[str, str], changes: Iterable[OptionChange])
             else:
                 after.pop(change.name, None)
         else:
-            raise _refused(f"no such change of an option. option={change.name} operation={change.operation}")
+            raise _invalid(f"unknown operation. option={change.name} operation={change.operation}")
     return after
 
 
 def _bare(type_: DataType) -> DataType:
-    """The type without the numbers of its fields."""
+    """The type without field ids."""
     return replace(
         type_,
         element=None if type_.element is None else _bare(type_.element),
@@ -149,5 +147,5 @@ def _bare(type_: DataType) -> DataType:
     )
 
 
-def _refused(message: str) -> FlussError:
+def _invalid(message: str) -> FlussError:
     return FlussError(ErrorCode.INVALID_ALTER_TABLE, message)

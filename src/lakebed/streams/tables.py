@@ -1,6 +1,6 @@
-"""Stream tables: made, found, dropped. What is found is remembered, because every call to a bucket asks for its table.
+"""Stream tables: create, look up, alter, drop, with a cache, because every call to a bucket needs its table.
 
-Only the home of streams changes them, so what it remembers is true until it changes it itself.
+Only the leader changes tables, so its cache is valid until it changes a table itself.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Changed = Callable[[StreamTable], Awaitable[None]]
 
 
 class StreamTables:
-    """The use cases of tables."""
+    """Creates, finds, alters and drops tables."""
 
     def __init__(
         self, meta: MetaStore, outbox: Outbox, clock: Clock, authorizer: StreamAuthorizer, configs: ClusterConfigs
@@ -71,27 +71,27 @@ class StreamTables:
         self._ids: dict[TablePath, int] = {}
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._changes = 0
-        """Grows with each change and drop: a row that was read before one may be out of date."""
+        """Incremented by each change and drop: a row read before one may be stale."""
         self._on_dropped: list[Dropped] = []
         self._on_changed: list[Changed] = []
         self._is_cache_valid: Callable[[], bool] = lambda: True
 
     def cache_while(self, is_cache_valid: Callable[[], bool]) -> None:
-        """Look tables up anew each time that `is_cache_valid` says no: somebody else changes them then."""
+        """Bypass the cache while `is_cache_valid` returns False: another server may change tables."""
         self._is_cache_valid = is_cache_valid
 
-    def on_dropped(self, told: Dropped) -> None:
-        """Have `told` called with the id of each table that was dropped: its files are to be let go of."""
-        self._on_dropped.append(told)
+    def on_dropped(self, callback: Dropped) -> None:
+        """Await `callback` with the id of each dropped table, to close its files."""
+        self._on_dropped.append(callback)
 
-    def on_changed(self, told: Changed) -> None:
-        """Have `told` called with each table that was made, or is another than before: those who have it open."""
-        self._on_changed.append(told)
+    def on_changed(self, callback: Changed) -> None:
+        """Await `callback` with each new or altered table."""
+        self._on_changed.append(callback)
 
-    # -- finding ----------------------------------------------------------------------------------------------------
+    # -- lookup -----------------------------------------------------------------------------------------------------
 
     def known(self, table_id: int) -> StreamTable | None:
-        """The table, if it is remembered: for those who ask for every request, and then for one of its buckets."""
+        """The table, if it is cached."""
         return self._by_id.get(table_id)
 
     async def by_id(self, table_id: int) -> StreamTable:
@@ -105,16 +105,16 @@ class StreamTables:
         changes = None
         row = None
         while changes != self._changes:
-            # A change during the read may be of this table: what was read must not outlast it.
+            # A change during the read may be of this table: a stale row must not be cached.
             changes = self._changes
             row = await self._meta.row(_BY_ID, table_id)
         if row is None:
             self._discard(table_id)
             raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"unknown table. table_id={table_id}")
-        return self._remember(_table_from(row))
+        return self._cache(_table_from(row))
 
     async def by_path(self, database: str, name: str) -> StreamTable:
-        """The table, whoever asks. Error codes: TABLE_NOT_EXIST."""
+        """The table, without a permission check. Error codes: TABLE_NOT_EXIST."""
         known = self._ids.get(TablePath(database, name))
         if known is not None and self._is_cache_valid():
             return self._by_id[known]
@@ -122,14 +122,14 @@ class StreamTables:
             changes = self._changes
             found = await self.find(self._meta, database, name)
             if changes == self._changes:
-                return self._remember(found)
+                return self._cache(found)
 
     async def all(self) -> list[StreamTable]:
-        """All of them, whoever asks, by id."""
+        """All tables by id, without a permission check."""
         return [_table_from(row) for row in await self._meta.rows(_ALL)]
 
     async def schema(self, table: StreamTable, schema_id: int) -> Schema:
-        """One of its schemas. Error codes: SCHEMA_NOT_EXIST."""
+        """A schema of the table by id. Error codes: SCHEMA_NOT_EXIST."""
         if schema_id == table.schema_id:
             return table.schema
         known = self._schemas.get((table.id, schema_id))
@@ -139,17 +139,17 @@ class StreamTables:
         if row is None:
             raise FlussError(ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. table={table.path} schema_id={schema_id}")
         schema = Schema.parse(msgspec.json.decode(row[0]))
-        # Schemas never change, so they are never forgotten before their table.
+        # Schemas are immutable, so they are cached as long as their table.
         self._schemas[table.id, schema_id] = schema
         return schema
 
     def forget(self, table_id: int) -> None:
-        """Look it up anew the next time: somebody has changed it."""
+        """Remove a changed table from the cache."""
         self._changes += 1
         self._discard(table_id)
 
     def forget_all(self) -> None:
-        """Look everything up anew: another may have been the home."""
+        """Clear the cache: another server may have led."""
         self._changes += 1
         self._by_id.clear()
         self._ids.clear()
@@ -158,12 +158,12 @@ class StreamTables:
     # -- for callers ------------------------------------------------------------------------------------------------
 
     async def get(self, caller: Caller, database: str, name: str) -> StreamTable:
-        """The table, if the caller may see it. Error codes: TABLE_NOT_EXIST."""
+        """The table, if the caller may describe it. Error codes: TABLE_NOT_EXIST."""
         await self._authorizer.authorize(caller, StreamOperation.DESCRIBE, database, name)
         return await self.by_path(database, name)
 
     async def exists(self, caller: Caller, database: str, name: str) -> bool:
-        """Whether there is one of the name that the caller may see."""
+        """Whether the table exists and the caller may describe it."""
         try:
             await self.by_path(database, name)
         except FlussError:
@@ -173,7 +173,7 @@ class StreamTables:
     async def create(
         self, caller: Caller, database: str, name: str, document: bytes, *, ignore_if_exists: bool = False
     ) -> None:
-        """Make a table.
+        """Create a table.
 
         Error codes: DATABASE_NOT_EXIST, TABLE_ALREADY_EXIST, INVALID_TABLE, INVALID_CONFIG, BUCKET_MAX_NUM.
         """
@@ -206,7 +206,7 @@ class StreamTables:
             raise FlussError(ErrorCode.TABLE_ALREADY_EXIST, f"table exists. table={database}.{name}")
 
     async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Remove a table; its records go soon after. Error codes: TABLE_NOT_EXIST."""
+        """Drop a table; its records are removed soon after. Error codes: TABLE_NOT_EXIST."""
         await self._authorizer.authorize(caller, StreamOperation.DROP, database, name)
         now_ms = self._clock.now_ms()
 
@@ -222,7 +222,7 @@ class StreamTables:
         await self.dropped(table.id)
 
     async def remove(self, tx: Transaction, caller: Caller, database: str, name: str, now_ms: int) -> StreamTable:
-        """Remove a table within `tx`; `dropped` is to be called once that is committed.
+        """Drop a table within `tx`; call `dropped` after the commit.
 
         Error codes: TABLE_NOT_EXIST.
         """
@@ -236,7 +236,7 @@ class StreamTables:
     async def replace(
         self, tx: Transaction, caller: Caller, table: StreamTable, definition: TableDefinition, now_ms: int
     ) -> None:
-        """Let the table be as defined, within `tx`; `changed` is to be called once that is committed."""
+        """Store a new definition within `tx`; call `changed` after the commit."""
         schema_id = table.schema_id
         if definition.schema != table.schema:
             schema_id += 1
@@ -254,38 +254,38 @@ class StreamTables:
         )
 
     async def changed(self, table_id: int) -> None:
-        """A table was made, or is another than before: look it up anew, and tell those who have it open."""
+        """Refresh a new or altered table, and notify listeners."""
         self.forget(table_id)
         table = await self.by_id(table_id)
-        for told in self._on_changed:
-            await told(table)
+        for callback in self._on_changed:
+            await callback(table)
 
     async def find(self, reader: Reader, database: str, name: str) -> StreamTable:
-        """The table as `reader` sees it, whoever asks. Error codes: TABLE_NOT_EXIST."""
+        """The table as `reader` sees it, without a permission check. Error codes: TABLE_NOT_EXIST."""
         row = await reader.row(_BY_PATH, database, name)
         if row is None:
             raise no_table(database, name)
         return _table_from(row)
 
     async def dropped(self, table_id: int) -> None:
-        """A table is gone: forget it, and tell those who have its files open."""
+        """Remove a dropped table from the cache, and notify listeners."""
         self.forget(table_id)
-        for told in self._on_dropped:
-            await told(table_id)
+        for callback in self._on_dropped:
+            await callback(table_id)
 
     def _discard(self, table_id: int) -> None:
         found = self._by_id.pop(table_id, None)
         if found is not None and self._ids.get(found.path) == table_id:
             del self._ids[found.path]
 
-    def _remember(self, table: StreamTable) -> StreamTable:
+    def _cache(self, table: StreamTable) -> StreamTable:
         self._by_id[table.id] = table
         self._ids[table.path] = table.id
         return table
 
 
 def with_defaults(definition: TableDefinition) -> TableDefinition:
-    """The definition of a new table, with the options that are written down because clients read them."""
+    """Add defaults that clients read to the definition of a new table."""
     options = {"table.replication.factor": "1"} | dict(definition.options)
     if definition.schema.has_primary_key:
         options.setdefault("table.kv.format-version", "2")
@@ -293,7 +293,7 @@ def with_defaults(definition: TableDefinition) -> TableDefinition:
 
 
 def no_table(database: str, name: str) -> FlussError:
-    """The failure for a table that is not there."""
+    """The error for a missing table."""
     return FlussError(ErrorCode.TABLE_NOT_EXIST, f"no such table. table={database}.{name}")
 
 

@@ -1,7 +1,7 @@
-"""What goes into tables and out of them: plain numbers that calls add to, taken away by who tells of them.
+"""Traffic counters by table: plain numbers added by calls, taken at intervals for metrics.
 
-Every part of a call that is about one bucket is counted once: as answered, or as failed. Adding costs a few additions;
-whoever adds looks the table up each time, because the numbers may have been taken while its call waited.
+Each per-bucket part of a call counts once, as answered or as failed. Callers look the table up each time, because the
+counters may have been taken while the call waited.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ __all__ = ["TableTraffic", "Traffic"]
 
 
 class TableTraffic:
-    """That of one table, in some time."""
+    """The counters of one table."""
 
     __slots__ = ("answered", "bytes_in", "bytes_out", "failed", "records_in", "records_out")
 
     def __init__(self) -> None:
         self.bytes_in = self.records_in = 0
-        """Of writes that were answered without a failure, those that repeated an earlier one among them."""
+        """Of successful writes, repeated ones included."""
         self.bytes_out = self.records_out = 0
-        """Bytes of records, rows and values. Records are those of logs that a reader was brought past."""
+        """Bytes of records, rows and values. Records are log records that a reader fetched or skipped."""
         self.answered: defaultdict[str, int] = defaultdict(int)
         self.failed: defaultdict[str, int] = defaultdict(int)
-        """Parts, by the name of their call."""
+        """Parts by call name."""
 
 
 class Traffic:
-    """That of all tables since it was last taken."""
+    """The counters of all tables since the last `take`."""
 
     def __init__(self) -> None:
         self._tables: defaultdict[int | None, TableTraffic] = defaultdict(TableTraffic)
 
-    def came(self, table_id: int, call: str, size_bytes: int, records: int) -> None:
-        """A bucket took what a call brought."""
+    def record_write(self, table_id: int, call: str, size_bytes: int, records: int) -> None:
+        """Count a write to a bucket."""
         table = self._tables[table_id]
         table.answered[call] += 1
         table.bytes_in += size_bytes
         table.records_in += records
 
-    def went(self, table_id: int | None, call: str, size_bytes: int, records: int = 0) -> None:
-        """A bucket gave what a call asked for. Without a table if that is not known there."""
+    def record_read(self, table_id: int | None, call: str, size_bytes: int, records: int = 0) -> None:
+        """Count a read from a bucket; `table_id` is None if it is not known."""
         table = self._tables[table_id]
         table.answered[call] += 1
         table.bytes_out += size_bytes
         table.records_out += records
 
-    def failed(self, table_id: int | None, call: str, parts: int = 1) -> None:
-        """So many parts of a call were answered with a failure. Without a table if there is none of that id."""
+    def record_failure(self, table_id: int | None, call: str, parts: int = 1) -> None:
+        """Count failed parts; `table_id` is None if the table does not exist."""
         self._tables[table_id].failed[call] += parts
 
     def take(self) -> Mapping[int | None, TableTraffic]:
-        """All of it by table, which is then nothing."""
+        """Return and reset the counters."""
         taken, self._tables = self._tables, defaultdict(TableTraffic)
         return taken

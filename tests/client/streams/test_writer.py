@@ -91,7 +91,7 @@ def test_each_row_goes_into_the_partition_of_its_columns(schema: Schema) -> None
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
-def test_a_partition_that_is_not_there_is_made(schema: Schema) -> None:
+def test_a_partition_that_is_not_there_is_vended(schema: Schema) -> None:
     server = Server("EU$2024-01-02")
     writer = StreamWriter(server, table(schema, "region", "day"))
     writer.write(rows("EU", "US", "AS"))
@@ -126,7 +126,7 @@ def test_a_table_without_partitions_has_none_to_name() -> None:
     assert server.written == {None: 1}
 
 
-def test_for_deletes_no_partition_is_made() -> None:
+def test_for_deletes_no_partition_is_vended() -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(KEYED, "region"))
     writer.delete(rows("EU", "US"))
@@ -179,7 +179,7 @@ def test_rows_of_a_lake_that_is_not_known_are_refused_at_once() -> None:
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
 @pytest.mark.parametrize("is_there_again", [True, False])
-def test_a_partition_that_was_dropped_is_looked_up_again_or_made(schema: Schema, is_there_again: bool) -> None:
+def test_a_partition_that_was_dropped_is_looked_up_again_or_vended(schema: Schema, is_there_again: bool) -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(schema, "region"))
     writer.write(rows("EU"))
@@ -204,7 +204,7 @@ def test_deletes_in_a_partition_that_was_dropped_go_to_the_one_of_its_name_if_th
     assert server.made == []
 
 
-def test_rows_for_a_partition_that_was_dropped_are_refused_where_none_is_made() -> None:
+def test_rows_for_a_partition_that_was_dropped_are_refused_where_none_is_vended() -> None:
     server = Server()
     server.partitions["EU"] = 1
     writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)

@@ -54,34 +54,34 @@ class Client(Protocol):
 class _Pyfluss:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._made: dict[tuple[str, str], Any] = {}
+        self._vended: dict[tuple[str, str], Any] = {}
 
     async def subscribe(self, table: str, partition_id: int) -> None:
-        if ("scanner", table) not in self._made:
-            self._made["scanner", table] = await (await self._table(table)).new_scan().create_log_scanner()
-        self._made["scanner", table].subscribe_partition(partition_id, 0, fluss.EARLIEST_OFFSET)
+        if ("scanner", table) not in self._vended:
+            self._vended["scanner", table] = await (await self._table(table)).new_scan().create_log_scanner()
+        self._vended["scanner", table].subscribe_partition(partition_id, 0, fluss.EARLIEST_OFFSET)
 
     async def poll(self, table: str) -> list[int]:
         try:
-            return [record.row["id"] for record in await self._made["scanner", table].poll(500)]
+            return [record.row["id"] for record in await self._vended["scanner", table].poll(500)]
         except fluss.FlussError as error:
             raise Refused(str(error)) from error
 
     async def append(self, table: str, id_: int, region: str) -> None:
-        if ("appends", table) not in self._made:
-            self._made["appends", table] = (await self._table(table)).new_append().create_writer()
-        await self._acknowledged(self._made["appends", table].append({"id": id_, "region": region}))
+        if ("appends", table) not in self._vended:
+            self._vended["appends", table] = (await self._table(table)).new_append().create_writer()
+        await self._acknowledged(self._vended["appends", table].append({"id": id_, "region": region}))
 
     async def upsert(self, table: str, id_: int, region: str) -> None:
-        if ("upserts", table) not in self._made:
-            self._made["upserts", table] = (await self._table(table)).new_upsert().create_writer()
-        await self._acknowledged(self._made["upserts", table].upsert({"id": id_, "region": region}))
+        if ("upserts", table) not in self._vended:
+            self._vended["upserts", table] = (await self._table(table)).new_upsert().create_writer()
+        await self._acknowledged(self._vended["upserts", table].upsert({"id": id_, "region": region}))
 
     async def lookup(self, table: str, id_: int, region: str) -> int | None:
-        if ("lookups", table) not in self._made:
-            self._made["lookups", table] = (await self._table(table)).new_lookup().create_lookuper()
+        if ("lookups", table) not in self._vended:
+            self._vended["lookups", table] = (await self._table(table)).new_lookup().create_lookuper()
         try:
-            found = await self._made["lookups", table].lookup({"id": id_, "region": region})
+            found = await self._vended["lookups", table].lookup({"id": id_, "region": region})
         except fluss.FlussError as error:
             raise Refused(str(error)) from error
         return None if found is None else int(found["id"])

@@ -64,7 +64,7 @@ def test_who_is_not_let_in(streams: StreamServer, tmp_path: Path) -> None:
         assert secret not in streams.server.log_text()
 
 
-def test_every_call_of_the_administration_is_made() -> None:
+def test_every_call_of_the_administration_is_vended() -> None:
     """Of all that the client can be asked for; what a program names it calls."""
     javap = find_or_install_compiler() / "bin" / "javap"
     command = [str(javap), "-cp", f"{_client()}/fluss-client-{VERSION}.jar", *_ADMINISTRATION]

@@ -110,10 +110,10 @@ def test_counters_go_on_from_what_was_told(told: Told) -> None:
 def test_traffic_is_told_of_all_and_of_tables_that_have_a_name(told: Told) -> None:
     traffic = Traffic()
     for table_id in (1, 2):
-        traffic.came(table_id, "PRODUCE_LOG", 100, 5)
-        traffic.went(table_id, "FETCH_LOG", 60, 3)
-        traffic.failed(table_id, "FETCH_LOG")
-    traffic.failed(None, "PUT_KV", 2)
+        traffic.record_write(table_id, "PRODUCE_LOG", 100, 5)
+        traffic.record_read(table_id, "FETCH_LOG", 60, 3)
+        traffic.record_failure(table_id, "FETCH_LOG")
+    traffic.record_failure(None, "PUT_KV", 2)
     told.streams.report(StreamInventory(traffic=traffic.take(), by_table=[TableInventory(1, "fluss.a")]))
     lines = told.lines()
     assert lines['lakebed_streams_traffic_bytes_total{direction="in"}'] == "200"

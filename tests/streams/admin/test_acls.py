@@ -115,10 +115,10 @@ async def test_who_administers_acls(light_world: StreamWorld) -> None:
     world = light_world
     key = await world.user("alice")
     with pytest.raises(AccessDenied):
-        await world.acls.admit(await world.caller(key), to_change=False)
+        await world.acls.authorize(await world.caller(key), to_change=False)
     await world.acls.create(world.root, acl(O.DESCRIBE, CLUSTER, R.CLUSTER))
-    await world.acls.admit(await world.caller(key), to_change=False)
+    await world.acls.authorize(await world.caller(key), to_change=False)
     with pytest.raises(AccessDenied):
-        await world.acls.admit(await world.caller(key), to_change=True)
+        await world.acls.authorize(await world.caller(key), to_change=True)
     await world.acls.create(world.root, acl(O.ALTER, CLUSTER, R.CLUSTER))
-    await world.acls.admit(await world.caller(key), to_change=True)
+    await world.acls.authorize(await world.caller(key), to_change=True)

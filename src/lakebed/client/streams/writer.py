@@ -50,7 +50,7 @@ class StreamWriter:
         self._now = now
         is_placed = table.schema.has_primary_key or (bool(table.bucket_key) and table.bucket_count > 1)
         self._placing = BucketAssigner(table) if is_placed else None
-        self._calendar = AutoPartitionStrategy.of(table.schema, table.partition_keys, table.properties)
+        self._strategy = AutoPartitionStrategy.of(table.schema, table.partition_keys, table.properties)
         self._key_writers: dict[int | None, StreamKvWriter] = {}
         self._log_writers: dict[int | None, StreamLogWriter] = {}
 
@@ -175,15 +175,15 @@ class StreamWriter:
 
     def _check_time(self, values: Sequence[str]) -> None:
         """Where partitions come and go by time, one of a time that is over would go at once, with its rows."""
-        calendar = self._calendar
-        if calendar is None:
+        strategy = self._strategy
+        if strategy is None:
             return
-        said, now = values[self._table.partition_keys.index(calendar.key)], self._now()
-        shown = calendar.name(datetime.fromtimestamp(now, UTC))
-        if _shape(said) != _shape(shown) or calendar.over([said], int(now * 1000)):
+        said, now = values[self._table.partition_keys.index(strategy.key)], self._now()
+        shown = strategy.name(datetime.fromtimestamp(now, UTC))
+        if _shape(said) != _shape(shown) or strategy.expired([said], int(now * 1000)):
             raise FlussError(
                 ErrorCode.PARTITION_SPEC_INVALID,
-                f"no partition is made for a time that is over, or is none. {calendar.key}={said} now={shown}",
+                f"no partition is made for a time that is over, or is none. {strategy.key}={said} now={shown}",
             )
 
     def _key_writer(self, partition_id: int | None) -> StreamKvWriter:

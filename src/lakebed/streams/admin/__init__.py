@@ -1,1 +1,1 @@
-"""What administers streams: changes of tables, access, configs, and what producers and tiering leave with us."""
+"""Stream administration: ACLs, schema changes, cluster configs, health, failover, producer offsets and inventory."""

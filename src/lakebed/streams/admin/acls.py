@@ -1,10 +1,10 @@
-"""ACLs, in the words of clients of streams, as the grants that they are (ADR 31).
+"""Fluss ACLs, stored as grants (ADR 31).
 
 resource   CLUSTER → all streams, DATABASE → a database, TABLE → `database.table`; `*` is any of its kind
 principal  `User` is a user by name, `*` for any; `Role` is a principal role
 operation  READ WRITE CREATE DROP ALTER DESCRIBE ALL, each a privilege
-host       `*` alone: where somebody calls from is what policies ask
-permission ALLOW alone: what is not granted is refused, and denials are those of policies
+host       only `*`: policies have conditions for addresses
+permission only ALLOW: what is not granted is denied, and explicit denials are in policies
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..names import check_database_name, check_table_name
 __all__ = ["CLUSTER", "Acl", "AclFilter", "Acls", "Permission", "ResourceType", "acl_of", "grant_of"]
 
 CLUSTER: Final = "fluss-cluster"
-"""What clients call all streams."""
+"""The cluster's name in ACLs."""
 
 
 class ResourceType(IntEnum):
-    """What an ACL is on, by the protocol's number."""
+    """The kind of resource of an ACL, by the protocol's number."""
 
     ANY = 1
     CLUSTER = 2
@@ -38,7 +38,7 @@ class ResourceType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What an ACL allows, by the protocol's number."""
+    """The operation of an ACL, by the protocol's number."""
 
     ANY = 1
     ALL = 2
@@ -51,7 +51,7 @@ class AclOperation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether it allows, by the protocol's number."""
+    """The effect of an ACL, by the protocol's number."""
 
     ANY = 1
     ALLOW = 2
@@ -70,7 +70,7 @@ _OPERATIONS: Final = {privilege: operation for operation, privilege in _PRIVILEG
 
 
 class Acl(NamedTuple):
-    """One of them, as clients write it."""
+    """An ACL, as clients send it."""
 
     resource_name: str
     resource_type: int
@@ -82,7 +82,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """What of ACLs is meant: None and ANY are any."""
+    """A filter of ACLs: None and ANY match any value."""
 
     resource_name: str | None = None
     resource_type: int = ResourceType.ANY
@@ -93,7 +93,7 @@ class AclFilter(NamedTuple):
     permission: int = Permission.ANY
 
     def matches(self, acl: Acl) -> bool:
-        """Whether it is meant."""
+        """Whether the ACL matches."""
         return (
             self.resource_name in (None, acl.resource_name)
             and self.resource_type in (ResourceType.ANY, acl.resource_type)
@@ -106,23 +106,23 @@ class AclFilter(NamedTuple):
 
 
 def grant_of(acl: Acl) -> StreamGrant:
-    """The grant that an ACL is. Error codes: INVALID_CONFIG, INVALID_DATABASE, INVALID_TABLE."""
+    """The grant of an ACL. Error codes: INVALID_CONFIG, INVALID_DATABASE, INVALID_TABLE."""
     if acl.permission != Permission.ALLOW:
-        raise _refused(f"an ACL allows: denials are those of policies. permission={acl.permission}")
+        raise _invalid(f"only ALLOW is supported in ACLs: deny with a policy. permission={acl.permission}")
     if acl.host != ANY_NAME:
-        raise _refused(f"an ACL is for all hosts: policies ask where somebody calls from. host={acl.host}")
+        raise _invalid(f"only host * is supported in ACLs: restrict addresses with a policy. host={acl.host}")
     privilege = _PRIVILEGES.get(AclOperation(acl.operation)) if acl.operation in tuple(AclOperation) else None
     if privilege is None:
-        raise _refused(f"no operation that an ACL allows. operation={acl.operation}")
+        raise _invalid(f"unsupported ACL operation. operation={acl.operation}")
     try:
         kind = GranteeKind(acl.principal_type.capitalize())
     except ValueError:
-        raise _refused(f"a principal is a User or a Role. principal_type={acl.principal_type}") from None
+        raise _invalid(f"expected a User or a Role. principal_type={acl.principal_type}") from None
     return StreamGrant(kind, acl.principal_name, _key(acl.resource_type, acl.resource_name), privilege)
 
 
 def acl_of(grant: StreamGrant) -> Acl | None:
-    """The ACL that a grant is; None if there is no word for it."""
+    """The ACL of a grant; None if no ACL expresses it."""
     operation = _OPERATIONS.get(grant.privilege)
     if operation is None:
         return None
@@ -137,29 +137,29 @@ def acl_of(grant: StreamGrant) -> Acl | None:
 
 
 class Acls:
-    """The use cases of ACLs."""
+    """Creates, lists and drops ACLs."""
 
     def __init__(self, authorizer: StreamAuthorizer, grants: StreamGrants) -> None:
         self._authorizer = authorizer
         self._grants = grants
 
-    async def admit(self, caller: Caller, *, to_change: bool) -> None:
-        """Return if the caller may see ACLs, or change them. Raises AccessDenied."""
+    async def authorize(self, caller: Caller, *, to_change: bool) -> None:
+        """Return if the caller may list ACLs, or change them. Raises AccessDenied."""
         operation = StreamOperation.ALTER if to_change else StreamOperation.DESCRIBE
         await self._authorizer.authorize(caller, operation)
 
     async def create(self, caller: Caller, acl: Acl) -> None:
-        """Let one hold, for who was admitted. Idempotent. Error codes: those of `grant_of`. Raises NoSuchPrincipal."""
+        """Create an ACL for an authorized caller. Idempotent. Error codes: as `grant_of`. Raises NoSuchPrincipal."""
         await self._grants.add(grant_of(acl), caller.principal)
 
-    async def matching(self, meant: AclFilter) -> list[Acl]:
-        """Those that hold and are meant, for who was admitted."""
-        return [acl for acl in map(acl_of, await self._grants.all()) if acl is not None and meant.matches(acl)]
+    async def matching(self, filter_: AclFilter) -> list[Acl]:
+        """The ACLs that match, for an authorized caller."""
+        return [acl for acl in map(acl_of, await self._grants.all()) if acl is not None and filter_.matches(acl)]
 
-    async def drop(self, caller: Caller, meant: AclFilter) -> list[Acl]:
-        """End those that are meant, all at once, for who was admitted; which they were."""
-        gone = await self._grants.remove([grant_of(acl) for acl in await self.matching(meant)], caller.principal)
-        return [acl for acl in map(acl_of, gone) if acl is not None]
+    async def drop(self, caller: Caller, filter_: AclFilter) -> list[Acl]:
+        """Drop the ACLs that match, all or none, for an authorized caller; the dropped ones."""
+        dropped = await self._grants.remove([grant_of(acl) for acl in await self.matching(filter_)], caller.principal)
+        return [acl for acl in map(acl_of, dropped) if acl is not None]
 
 
 def _key(resource_type: int, name: str) -> str:
@@ -170,7 +170,7 @@ def _key(resource_type: int, name: str) -> str:
             check_database_name(name)
         return stream_key(name)
     if resource_type != ResourceType.TABLE:
-        raise _refused(f"no kind of resource that an ACL is on. resource_type={resource_type}")
+        raise _invalid(f"unsupported ACL resource type. resource_type={resource_type}")
     if name == ANY_NAME:
         return stream_key(ANY_NAME, ANY_NAME)
     database, _, table = name.partition(".")
@@ -179,5 +179,5 @@ def _key(resource_type: int, name: str) -> str:
     return stream_key(database, table)
 
 
-def _refused(message: str) -> FlussError:
+def _invalid(message: str) -> FlussError:
     return FlussError(ErrorCode.INVALID_CONFIG, message)

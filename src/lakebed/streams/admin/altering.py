@@ -1,4 +1,4 @@
-"""Databases and tables become others: options are set, columns are added. A change commits with its event."""
+"""Alters databases and tables: adds columns and changes options. A change commits with its event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["TableAlterations"]
 
 
 class TableAlterations:
-    """The use cases of changing what exists."""
+    """Alters existing databases and tables."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TableAlterations:
         self._tables = tables
 
     async def authorize(self, caller: Caller, database: str, name: str) -> None:
-        """Refuse a caller that may not change the table, before what to change is read. Raises AccessDenied."""
+        """Check the permission before the request's changes are parsed. Raises AccessDenied."""
         await self._authorizer.authorize(caller, StreamOperation.ALTER, database, name)
 
     async def table(
@@ -48,7 +48,7 @@ class TableAlterations:
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        """Change a table, all or nothing. Error codes: TABLE_NOT_EXIST, INVALID_ALTER_TABLE, INVALID_CONFIG."""
+        """Alter a table, all or nothing. Error codes: TABLE_NOT_EXIST, INVALID_ALTER_TABLE, INVALID_CONFIG."""
         await self.authorize(caller, database, name)
         now_ms = self._clock.now_ms()
 
@@ -79,7 +79,7 @@ class TableAlterations:
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        """Change a database's properties, and its comment if one is given.
+        """Change a database's properties, and its comment if given.
 
         Error codes: DATABASE_NOT_EXIST, INVALID_ALTER_TABLE.
         """

@@ -1,7 +1,6 @@
-"""Partitions that come and go with time: a chore of the home of streams.
+"""Creates and drops partitions of auto-partitioned tables, on the leader.
 
-Each round makes what is due of every table that is partitioned by itself and drops what is over. A table that is new or
-has changed has a round of its own at once.
+Each round creates due partitions of every such table and drops expired ones. A new or altered table is handled at once.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _log: Final = logging.getLogger("lakebed.streams")
 
 
 class AutoPartitionTask:
-    """The chore."""
+    """The background task."""
 
     def __init__(
         self,
@@ -38,7 +37,7 @@ class AutoPartitionTask:
         server: Caller,
         is_leader: Callable[[], bool],
     ) -> None:
-        """`server` is who makes and drops: the server itself, while it is the home."""
+        """`server` is the caller that partitions are created and dropped as."""
         self._clock = clock
         self._tables = tables
         self._partitions = partitions
@@ -47,47 +46,47 @@ class AutoPartitionTask:
         self._is_leader = is_leader
 
     async def run(self) -> None:
-        """Do a round whenever it is time, until cancelled."""
+        """Run rounds at the configured interval, until cancelled."""
         while True:
             try:
                 if self._is_leader():
                     await self.round()
                 pause_ms = await self._configs.number("auto-partition.check.interval")
             except LakebedError as error:
-                _log.warning("partitions by time: the round is tried again. reason=%s", error)
+                _log.warning("auto-partitioning failed, retrying. reason=%s", error)
                 pause_ms = 10_000
             await asyncio.sleep(pause_ms / 1000)
 
     async def round(self) -> None:
-        """Look after every table. What cannot be done for one does not keep it from the others."""
+        """Handle every table. A failure of one does not affect the others."""
         for table in await self._tables.all():
             try:
-                await self.look_after(table)
+                await self.update(table)
             except FlussError as failure:
-                # Dropped meanwhile, or it has as many partitions as it may.
-                _log.warning("partitions by time. table=%s reason=%s", table.path, failure)
+                # Dropped meanwhile, or at its partition limit.
+                _log.warning("auto-partitioning of a table failed. table=%s reason=%s", table.path, failure)
 
-    async def look_after(self, table: StreamTable) -> None:
-        """Make what is due of a table and drop what is over. Idempotent. Error codes: PARTITION_MAX_NUM."""
-        calendar = table.definition.auto_partition_strategy()
-        if calendar is None:
+    async def update(self, table: StreamTable) -> None:
+        """Create a table's due partitions and drop its expired ones. Idempotent. Error codes: PARTITION_MAX_NUM."""
+        strategy = table.definition.auto_partition_strategy()
+        if strategy is None:
             return
         now_ms = self._clock.now_ms()
-        for name in calendar.due(now_ms):
+        for name in strategy.due(now_ms):
             await self._partitions.add(self._server, table, name)
         times = {
-            partition.name: partition.values(table)[calendar.key] for partition in await self._partitions.of(table)
+            partition.name: partition.values(table)[strategy.key] for partition in await self._partitions.of(table)
         }
-        over = set(calendar.over(times.values(), now_ms))
+        expired = set(strategy.expired(times.values(), now_ms))
         for name, time in times.items():
-            if time in over:
+            if time in expired:
                 await self._partitions.remove(self._server, table, name)
 
     async def changed(self, table: StreamTable) -> None:
-        """A table is new, or another than before: for `StreamTables.when_changed`."""
+        """Handle a new or altered table: for `StreamTables.on_changed`."""
         try:
-            await self.look_after(table)
+            await self.update(table)
         except FlussError as failure:
             if failure.code not in (ErrorCode.PARTITION_MAX_NUM, ErrorCode.TABLE_NOT_EXIST):
                 raise
-            _log.warning("partitions by time. table=%s reason=%s", table.path, failure)
+            _log.warning("auto-partitioning of a table failed. table=%s reason=%s", table.path, failure)

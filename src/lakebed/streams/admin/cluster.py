@@ -1,7 +1,7 @@
-"""Servers of streams: what they are tagged with, and how buckets are shared among them.
+"""Server tags and rebalancing.
 
-One server at a time is the home of all buckets (ADR 29). So there is nothing to move while it may be that, and nowhere
-to move it to when it may not: a plan is either empty and carried out, or refused.
+One server at a time leads all buckets (ADR 29). So a rebalance has nothing to move while that server may lead, and
+nowhere to move it otherwise: a plan is either empty and completed, or rejected.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class ServerTag(IntEnum):
-    """What a server is tagged with, by the protocol's number."""
+    """A tag of a server, by the protocol's number."""
 
     PERMANENT_OFFLINE = 0
     TEMPORARY_OFFLINE = 1
 
 
 class RebalanceGoal(IntEnum):
-    """What a plan is to reach, by the protocol's number."""
+    """A goal of a rebalance, by the protocol's number."""
 
     REPLICA_DISTRIBUTION = 0
     LEADER_DISTRIBUTION = 1
@@ -52,7 +52,7 @@ class RebalanceGoal(IntEnum):
 
 
 class RebalanceStatus(IntEnum):
-    """How far a plan is, by the protocol's number."""
+    """The status of a rebalance, by the protocol's number."""
 
     NOT_STARTED = 0
     REBALANCING = 1
@@ -64,7 +64,7 @@ class RebalanceStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A plan that was asked for."""
+    """A requested rebalance."""
 
     id: str
     status: RebalanceStatus
@@ -72,7 +72,7 @@ class Rebalance:
 
 
 class ClusterAdmin:
-    """The use cases of tags and plans."""
+    """Tags servers and rebalances buckets."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ClusterAdmin:
         authorizer: StreamAuthorizer,
         live: Callable[[], Awaitable[Sequence[int]]],
     ) -> None:
-        """`live` are the ids of the servers that there are, as metadata names them."""
+        """`live` returns the ids of the servers in the cluster metadata."""
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
@@ -92,7 +92,7 @@ class ClusterAdmin:
     async def tag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
         """Tag servers, all or none. Error codes: NO_SERVER, SERVER_TAG_ALREADY_EXIST, INVALID_CONFIG."""
         await self._authorizer.authorize(caller, StreamOperation.ALTER)
-        meant = _tag(tag)
+        server_tag = _tag(tag)
         await self._check_live(servers)
         now_ms = self._clock.now_ms()
 
@@ -100,56 +100,55 @@ class ClusterAdmin:
             for server in sorted(set(servers)):
                 if await tx.row(_TAG, server) is not None:
                     raise FlussError(ErrorCode.SERVER_TAG_ALREADY_EXIST, f"the server has a tag. server={server}")
-                await tx.run(_SET_TAG, server, meant, now_ms)
-            await self._tell(tx, caller, "StreamServerTagged", servers, meant, now_ms)
+                await tx.run(_SET_TAG, server, server_tag, now_ms)
+            await self._append_event(tx, caller, "StreamServerTagged", servers, server_tag, now_ms)
 
         await self._meta.transact(work)
 
     async def untag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
-        """Take a tag from servers, from all or none. Error codes: NO_SERVER, SERVER_TAG_NOT_EXIST, INVALID_CONFIG."""
+        """Remove a tag from servers, all or none. Error codes: NO_SERVER, SERVER_TAG_NOT_EXIST, INVALID_CONFIG."""
         await self._authorizer.authorize(caller, StreamOperation.ALTER)
-        meant = _tag(tag)
+        server_tag = _tag(tag)
         await self._check_live(servers)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             for server in sorted(set(servers)):
                 row = await tx.row(_TAG, server)
-                if row is None or row[0] != meant:
+                if row is None or row[0] != server_tag:
                     raise FlussError(
-                        ErrorCode.SERVER_TAG_NOT_EXIST, f"the server has no such tag. server={server} tag={meant.name}"
+                        ErrorCode.SERVER_TAG_NOT_EXIST,
+                        f"no such tag. server={server} tag={server_tag.name}",
                     )
                 await tx.run(_UNSET_TAG, server)
-            await self._tell(tx, caller, "StreamServerUntagged", servers, meant, now_ms)
+            await self._append_event(tx, caller, "StreamServerUntagged", servers, server_tag, now_ms)
 
         await self._meta.transact(work)
 
     async def rebalance(self, caller: Caller, goals: Sequence[int]) -> str:
-        """Share buckets among the servers that may have them; the plan's id. Error codes: REBALANCE_FAILURE."""
+        """Rebalance buckets over the servers without a tag; the plan's id. Error codes: REBALANCE_FAILURE."""
         await self._authorizer.authorize(caller, StreamOperation.WRITE)
         try:
-            wanted = [RebalanceGoal(goal) for goal in goals]
+            requested = [RebalanceGoal(goal) for goal in goals]
         except ValueError:
-            wanted = []
-        if not wanted:
-            raise FlussError(ErrorCode.REBALANCE_FAILURE, f"no goals that a plan can reach. goals={list(goals)}")
+            requested = []
+        if not requested:
+            raise FlussError(ErrorCode.REBALANCE_FAILURE, f"expected rebalance goals. goals={list(goals)}")
         live = set(await self._live())
-        away = {int(server) for server, _ in await self._meta.rows(_TAGS)}
-        if not live - away:
-            raise FlussError(
-                ErrorCode.REBALANCE_FAILURE, "every server is to be offline: there is none to have buckets"
-            )
+        tagged = {int(server) for server, _ in await self._meta.rows(_TAGS)}
+        if not live - tagged:
+            raise FlussError(ErrorCode.REBALANCE_FAILURE, "every server is tagged as offline: none is left for buckets")
         name, now_ms = uuid4().hex, self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            await tx.run(_INSERT, name, RebalanceStatus.COMPLETED, _encode([int(goal) for goal in wanted]), now_ms)
+            await tx.run(_INSERT, name, RebalanceStatus.COMPLETED, _encode([int(goal) for goal in requested]), now_ms)
             await tx.run(_FORGET, name)
 
         await self._meta.transact(work)
         return name
 
     async def progress(self, caller: Caller, name: str | None = None) -> Rebalance | None:
-        """The latest plan; None if there never was one.
+        """The latest rebalance; None if there was none.
 
         Error codes: NO_REBALANCE_IN_PROGRESS for the id of another one.
         """
@@ -158,16 +157,16 @@ class ClusterAdmin:
         return None if row is None and name is None else _found(row, name)
 
     async def cancel(self, caller: Caller, name: str | None = None) -> None:
-        """End a plan before it is carried out. Error codes: NO_REBALANCE_IN_PROGRESS, also for one that was."""
+        """Cancel a rebalance. Error codes: NO_REBALANCE_IN_PROGRESS, also for a completed one."""
         await self._authorizer.authorize(caller, StreamOperation.WRITE)
         found = _found(await self._meta.row(_LATEST), name)
-        raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"the plan was carried out. rebalance_id={found.id}")
+        raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"the rebalance is completed. rebalance_id={found.id}")
 
     async def _check_live(self, servers: Sequence[int]) -> None:
         if missing := sorted(set(servers) - set(await self._live())):
             raise FlussError(ErrorCode.SERVER_NOT_EXIST, f"no such servers. servers={missing}")
 
-    async def _tell(
+    async def _append_event(
         self, tx: Transaction, caller: Caller, kind: str, servers: Sequence[int], tag: ServerTag, now_ms: int
     ) -> None:
         facts = {"servers": ",".join(map(str, sorted(set(servers)))), "tag": tag.name}
@@ -178,10 +177,10 @@ def _tag(number: int) -> ServerTag:
     try:
         return ServerTag(number)
     except ValueError:
-        raise FlussError(ErrorCode.INVALID_CONFIG, f"no such tag of a server. tag={number}") from None
+        raise FlussError(ErrorCode.INVALID_CONFIG, f"unknown server tag. tag={number}") from None
 
 
 def _found(row: Row | None, name: str | None) -> Rebalance:
     if row is None or name not in (None, row[0]):
-        raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"no such plan. rebalance_id={name}")
+        raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"no such rebalance. rebalance_id={name}")
     return Rebalance(row[0], RebalanceStatus(row[1]), row[2])

@@ -1,7 +1,7 @@
-"""Which buckets no server can serve and why, and how a lost server is given up (ADR 45).
+"""Stranded buckets, and giving up a lost server (ADR 45).
 
-A bucket is stranded while only the disk of a server that does not lead has some of its acknowledged records. It works
-on the metadata store alone, so any server answers, whether or not one leads.
+A bucket is stranded while acknowledged records of it exist only on the disk of a server that does not lead. Everything
+here works on the metadata store alone, so any server answers, with or without a leader.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FORGET: Final = "UPDATE stream_logs SET tail_server = '' WHERE tail_server = ?"
 
 @dataclass(frozen=True, slots=True)
 class StrandedBucket:
-    """A bucket of which one server's disk alone has acknowledged records."""
+    """A bucket with acknowledged records on one server's disk alone."""
 
     database: str
     table: str
@@ -49,17 +49,17 @@ class StrandedBucket:
     bucket: int
     server: str
     uploaded_end: int | None
-    """The offset from which on records are missing elsewhere; None if an earlier release did not record it."""
+    """The offset from which on records exist only there; None if an earlier release did not record it."""
 
     recorded_end: int | None
-    """The end of the log when it was last recorded: there are at least so many."""
+    """The log's end when it was last recorded; it may be higher."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
-    """The servers, which of them leads, and what none can serve."""
+    """The leader, all servers, and the stranded buckets."""
 
     leader: Leader | None
     servers: Sequence[SeenServer]
@@ -76,7 +76,7 @@ class ForgottenServer:
 
 
 class Failover:
-    """The use cases."""
+    """Shows stranded buckets, and gives up lost servers."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class Failover:
         self._registry = registry
 
     async def status(self, caller: Caller) -> StreamStatus:
-        """How streams are. Raises AccessDenied."""
+        """The current status. Raises AccessDenied."""
         await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
         return await self._meta.transact(self._status)
 
     async def forget(self, caller: Caller, server: str) -> ForgottenServer:
-        """Give up what only a lost server's disk has: its buckets continue with what the object store has of them.
+        """Give up the records that only a lost server's disk has: its buckets continue from the object store.
 
-        `server` is a name, or the number of one. Should the server return, its records are no part of those logs that
+        `server` is a name or a number. If the server returns, its records are discarded for every log that
         another server has opened since. Raises NotFound, StateConflict while it runs, AccessDenied.
         """
         await self._authorizer.authorize(caller, StreamOperation.ALTER)
@@ -114,8 +114,8 @@ class Failover:
             buckets = tuple(each for each in status.stranded if each.server == name)
             await tx.run(_FORGET, name)
             await self._registry.remove(tx, name)
-            facts = {"server": name, "buckets": str(len(buckets))}
-            await append_event(self._outbox, tx, "StreamServerForgotten", caller, status.now_ms, "", facts=facts)
+            details = {"server": name, "buckets": str(len(buckets))}
+            await append_event(self._outbox, tx, "StreamServerForgotten", caller, status.now_ms, "", facts=details)
             return ForgottenServer(name, buckets)
 
         forgotten = await self._meta.transact(work)
@@ -154,7 +154,7 @@ class Failover:
 
 
 def _reason(server: SeenServer | None, now_ms: int) -> str:
-    """Why a bucket is stranded whose tail that server has."""
+    """Why a bucket is stranded whose newest records that server has."""
     if server is None:
         return "only a server that has never reported has its newest records; start that server"
     if server.expires_ms <= now_ms:
@@ -165,7 +165,7 @@ def _reason(server: SeenServer | None, now_ms: int) -> str:
 
 
 def _named(status: StreamStatus, server: str) -> str:
-    """The name of the server that is meant. Raises NotFound."""
+    """The server's name. Raises NotFound."""
     names = {each.name for each in status.servers} | {each.server for each in status.stranded}
     if server in names:
         return server

@@ -1,4 +1,4 @@
-"""How much there is of streams, counted now and then: for metrics, and for who looks after the server."""
+"""The stream inventory: numbers of tables, buckets and records, sizes and lake lag, for metrics."""
 
 from __future__ import annotations
 
@@ -26,61 +26,61 @@ from .stats import ClusterHealth, ClusterHealthCheck
 __all__ = ["InventoryCollector", "LakeTableStats", "StreamInventory", "TableInventory"]
 
 TABLES: Final = 100
-"""How many tables are counted one by one."""
+"""Number of tables with an inventory of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LakeTableStats:
-    """How a table stands in the lake. What is not known is None."""
+    """Lake tiering of a table. Unknown values are None."""
 
     freshness_ms: int
-    """How old what is there may get."""
+    """The table's freshness."""
 
     tiered_ms: int | None = None
-    """As of when it was there as far as it went."""
+    """The time as of which all records were in the lake."""
 
     age_ms: int | None = None
-    """Since then."""
+    """The time since `tiered_ms`."""
 
     lag_ms: int | None = None
-    """From then to the newest record, if some are not there: of so much time records can be missing."""
+    """From `tiered_ms` to the newest pending record: records of so long a time are missing."""
 
     waits_ms: int = 0
-    """Since when it waits for a worker, if it does."""
+    """How long it has waited for a worker."""
 
     took_ms: int | None = None
-    """The last round."""
+    """Duration of the last round."""
 
     file_bytes: int | None = None
     records: int | None = None
-    """What its worker said of it."""
+    """As reported by the worker."""
 
     failures: int = 0
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is there is no older than it may be."""
+        """Whether the age is within the freshness."""
         return self.age_ms is not None and self.age_ms <= self.freshness_ms
 
 
 @dataclass(frozen=True, slots=True)
 class TableInventory:
-    """What was counted of the open logs of one table, and of its keys."""
+    """The open logs and the KV index of one table."""
 
     table_id: int
     table: str
     readable: int = 0
     written: int = 0
-    """Ever: what was let go of is among them."""
+    """Ever, removed records included."""
 
     pending: int = 0
-    """Not in the lake yet; of a table that is not tiered, none."""
+    """Not yet tiered; 0 for a table that is not tiered."""
 
     log_bytes: int = 0
     """On this server's disk."""
 
     remote_bytes: int = 0
-    """In the byte store, of which some may be on the disk as well."""
+    """In the object store; local segments may be counted there too."""
 
     index_bytes: int = 0
     lake: LakeTableStats | None = None
@@ -88,7 +88,7 @@ class TableInventory:
 
 @dataclass(frozen=True, slots=True)
 class StreamInventory:
-    """What was counted."""
+    """The numbers."""
 
     tables: int = 0
     kv_tables: int = 0
@@ -100,40 +100,40 @@ class StreamInventory:
     segments: int = 0
     remote_segments: int = 0
     writers: int = 0
-    """Known to the logs that are open: one that writes to several is counted for each."""
+    """Of open logs: a writer to several buckets is counted for each."""
 
     records: int = 0
-    """Of the logs that are open: what can be read of them."""
+    """Of open logs: records that can be read."""
 
     log_bytes: int = 0
     remote_bytes: int = 0
-    """Of the logs that are open, too."""
+    """Of open logs."""
 
     lake_tables: Mapping[str, int] = field(default_factory=dict)
-    """By what they wait for."""
+    """By tiering state."""
 
     lake_failures: int = 0
     pending_records: int = 0
-    """Of the logs that are open and of tables of the lake: what is not in it yet."""
+    """Of open logs of tiered tables: records not yet in the lake."""
 
     leases: int = 0
     leased_snapshots: int = 0
     kv: KvSizes = field(default_factory=KvSizes)
     uploads: UploadCounts = field(default_factory=UploadCounts)
-    """Since the last census."""
+    """Since the last inventory."""
 
     traffic: Mapping[int | None, TableTraffic] = field(default_factory=dict)
-    """By table, since the last census."""
+    """By table, since the last inventory."""
 
     flush_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Of logs and of keys: how long each flush since the last census took."""
+    """By kind (log, kv): the duration of each flush since the last inventory."""
 
     by_table: Sequence[TableInventory] = ()
-    """Of the first `TABLES` tables that there are."""
+    """Of the first `TABLES` tables."""
 
 
 class InventoryCollector:
-    """Counts."""
+    """Collects the inventory."""
 
     def __init__(
         self,
@@ -149,10 +149,7 @@ class InventoryCollector:
         traffic: Traffic | None = None,
         flushes: Mapping[str, Durations] | None = None,
     ) -> None:
-        """`opened` are the buckets that are open, each time that it is gone through.
-
-        `copied` tells what was copied to the byte store since it was last asked.
-        """
+        """`opened` iterates over the open buckets. `take_uploads` returns the uploads since its last call."""
         self._tables = tables
         self._partitions = partitions
         self._opened = opened
@@ -166,7 +163,7 @@ class InventoryCollector:
         self._flushes = {} if flushes is None else flushes
 
     async def take(self) -> StreamInventory:
-        """Count all there is. It reads a few rows for each table, and nothing of records."""
+        """Collect the inventory. Reads a few metadata rows for each table, and no records."""
         tables = await self._tables.all()
         buckets: dict[tuple[int, int | None], int] = {}
         partitions = 0
@@ -182,20 +179,20 @@ class InventoryCollector:
         health = await self._check.of(buckets)
         kv = await self._kv_sizes.of(tables)
         leases, leased = await self._snapshots.held()
-        await self._lake.waiting()  # so that a table is told of that no worker has ever asked for
-        # From here on nothing is waited for: what is taken from others is told, or was not taken.
+        await self._lake.waiting()  # also loads tables that no worker has requested
+        # From here on without an await: counts that are taken are also returned.
         opened = list(self._opened)
-        counts = {table.id: _Count() for table in tables}
+        counts = {table.id: _TableTotals() for table in tables}
         for each in opened:
-            # Its table may have been dropped while we counted.
-            counts.setdefault(each.bucket.table_id, _Count()).add(each, tiered.get(each.bucket.table_id))
+            # Its table may have been dropped meanwhile.
+            counts.setdefault(each.bucket.table_id, _TableTotals()).add(each, tiered.get(each.bucket.table_id))
         lake = self._lake.tiering.tables
         now_ms = self._clock.now_ms()
 
         def of_table(table: StreamTable) -> TableInventory:
-            standing = lake.get(table.id)
-            return counts[table.id].told(
-                table, kv.index_bytes.get(table.id, 0), None if standing is None else (standing, now_ms)
+            tiering = lake.get(table.id)
+            return counts[table.id].finished(
+                table, kv.index_bytes.get(table.id, 0), None if tiering is None else (tiering, now_ms)
             )
 
         return StreamInventory(
@@ -223,18 +220,18 @@ class InventoryCollector:
         )
 
 
-class _Count:
-    """The open logs of one table, added up."""
+class _TableTotals:
+    """Totals of the open logs of one table."""
 
     def __init__(self) -> None:
         self.readable = self.written = self.pending = 0
         self.segments = self.remote_segments = self.writers = 0
         self.log_bytes = self.remote_bytes = 0
         self._newest_ms: int | None = None
-        """Of records that are not in the lake, when the last was committed."""
+        """Commit time of the newest record that is not in the lake."""
 
     def add(self, opened: OpenBucket, lake: Mapping[tuple[int | None, int], int] | None) -> None:
-        """Count one more; `lake` is how far the table is there, if it is tiered."""
+        """Add a log; `lake` has the table's tiered offsets, if it is tiered."""
         log = opened.log
         start, end = log.start_offset, log.stable_offset
         self.readable += end - start
@@ -251,8 +248,8 @@ class _Count:
             if isinstance(log, RemoteBackedLog) and (newest := _newest_ms(log)) is not None:
                 self._newest_ms = max(newest, self._newest_ms or 0)
 
-    def told(self, table: StreamTable, index_bytes: int, lake: tuple[TieringTable, int] | None) -> TableInventory:
-        """All of it; with how the table stands in the lake, and what time it is."""
+    def finished(self, table: StreamTable, index_bytes: int, lake: tuple[TieringTable, int] | None) -> TableInventory:
+        """The table's inventory; `lake` is its tiering state and the current time."""
         return TableInventory(
             table.id,
             str(table.path),
@@ -284,9 +281,9 @@ class _Count:
 
 
 def _newest_ms(log: RemoteBackedLog) -> int | None:
-    """When the last batch was committed, if there is one."""
+    """Commit time of the last batch, if there is one."""
     for segment in reversed(log.local.segments):
-        if segment.timestamp_ms >= 0:  # or it has just begun
+        if segment.timestamp_ms >= 0:  # or the segment is new and empty
             return segment.timestamp_ms
     remote = log.remote.manifest.segments
     return remote[-1].max_timestamp_ms if remote else None

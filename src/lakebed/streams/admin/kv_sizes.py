@@ -1,4 +1,4 @@
-"""How much keys take: indexes on this server's disk, and snapshots of them in the byte store."""
+"""Sizes of KV indexes on this server's disk, and of KV snapshots in the object store."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from ..table import StreamTable
 __all__ = ["KvSizeCollector", "KvSizes"]
 
 REFRESH_SECONDS: Final = 60.0
-"""How long what was found is told again: a look reads every file's size, and rows for each table with keys."""
+"""How long sizes are cached: collecting them stats every file, and reads rows for each KV table."""
 
 
 @dataclass(frozen=True, slots=True)
 class KvSizes:
-    """What was found."""
+    """The sizes."""
 
     index_bytes: Mapping[int, int] = field(default_factory=dict)
     """On disk, by table."""
 
     snapshots: int = 0
     snapshot_bytes: int = 0
-    """A file that several have is counted once."""
+    """A file shared by several snapshots counts once."""
 
 
 class KvSizeCollector:
-    """Looks at what there is, now and then."""
+    """Collects the sizes at intervals."""
 
     def __init__(self, folder: Path, partitions: StreamPartitions, snapshots: KvSnapshots, clock: Clock) -> None:
-        """`folder` has the indexes: those of each table in a folder with its id for a name."""
+        """`folder` has a folder of indexes for each table id."""
         self._folder = folder
         self._partitions = partitions
         self._snapshots = snapshots
         self._clock = clock
-        self._found = KvSizes()
-        self._looked_at: float | None = None
+        self._sizes = KvSizes()
+        self._collected_at: float | None = None
 
     async def of(self, tables: Sequence[StreamTable]) -> KvSizes:
-        """What these take; as it was a minute ago at most."""
+        """The sizes, at most a minute old."""
         now = self._clock.monotonic()
-        if self._looked_at is None or now - self._looked_at >= REFRESH_SECONDS:
-            self._found = await self._look([table for table in tables if table.has_primary_key])
-            self._looked_at = now
-        return self._found
+        if self._collected_at is None or now - self._collected_at >= REFRESH_SECONDS:
+            self._sizes = await self._collect([table for table in tables if table.has_primary_key])
+            self._collected_at = now
+        return self._sizes
 
-    async def _look(self, tables: Sequence[StreamTable]) -> KvSizes:
+    async def _collect(self, tables: Sequence[StreamTable]) -> KvSizes:
         files: dict[str, int] = {}
         count = 0
         for table in tables:
@@ -74,7 +74,7 @@ def _sizes(folders: Mapping[int, Path]) -> dict[int, int]:
 
 
 def _size(folder: str) -> int:
-    """What the files below take. RocksDB removes some while they are gone through: those take nothing."""
+    """Bytes of the files below. Files that RocksDB removes meanwhile count as 0."""
     size = 0
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -1,7 +1,6 @@
-"""Where the writes of a job end: written down once under the job's name, so that who starts it again can undo the rest.
+"""Producer offsets: registered once under a job's name, so that a restarted job can undo later writes.
 
-The first who registers a name writes; everybody after it is told that it was there, and reads that. After its time the
-name is free again.
+The first registration of a name wins; later ones are rejected and the job reads the first. Registrations expire.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _EXPIRE: Final = "DELETE FROM stream_producers WHERE expires_ms <= ?"
 
 @dataclass(frozen=True, slots=True)
 class BucketOffset:
-    """Where a job's writes to a bucket ended."""
+    """The end of a job's writes to a bucket."""
 
     bucket: TableBucket
     offset: int
@@ -44,7 +43,7 @@ class BucketOffset:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredOffsets:
-    """What a name was registered with."""
+    """The offsets registered under a name."""
 
     offsets: tuple[BucketOffset, ...]
     expires_ms: int
@@ -55,7 +54,7 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int, int | None, int, int]]).decode
 
 
 class ProducerOffsets:
-    """The use cases."""
+    """Registers, reads and deletes producer offsets."""
 
     def __init__(
         self, meta: MetaStore, clock: Clock, authorizer: StreamAuthorizer, tables: StreamTables, configs: ClusterConfigs
@@ -69,16 +68,16 @@ class ProducerOffsets:
     async def register(
         self, caller: Caller, name: str, offsets: Sequence[BucketOffset], ttl_ms: int | None = None
     ) -> bool:
-        """Write it down unless it is; whether it was not.
+        """Register offsets unless the name is registered; whether they were.
 
         Error codes: INVALID_PRODUCER_ID, INVALID_CONFIG, UNKNOWN_TABLE_OR_BUCKET.
         """
         _check_name(name)
         if ttl_ms is not None and ttl_ms <= 0:
-            raise FlussError(ErrorCode.INVALID_CONFIG, f"a time to live is more than nothing. ttl_ms={ttl_ms}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"expected a positive time to live. ttl_ms={ttl_ms}")
         if len(offsets) > MAX_OFFSETS:
-            raise FlussError(ErrorCode.INVALID_CONFIG, f"more buckets than can be. limit={MAX_OFFSETS}")
-        await self._admit(caller, StreamOperation.WRITE, offsets)
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"too many buckets. limit={MAX_OFFSETS}")
+        await self._authorize(caller, StreamOperation.WRITE, offsets)
         if ttl_ms is None:
             ttl_ms = await self._configs.number("coordinator.producer-offsets.ttl")
         now_ms = self._clock.now_ms()
@@ -94,24 +93,24 @@ class ProducerOffsets:
         return await self._meta.transact(work)
 
     async def get(self, caller: Caller, name: str) -> RegisteredOffsets | None:
-        """What it was registered with; None if it was not, or its time is over. Error codes: INVALID_PRODUCER_ID."""
+        """The registered offsets; None if there are none, or they expired. Error codes: INVALID_PRODUCER_ID."""
         _check_name(name)
         row = await self._meta.row(_FIND, name, self._clock.now_ms())
         if row is None:
             await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
             return None
         found = _unpack(row[0])
-        await self._admit(caller, StreamOperation.READ, found, if_there=True)
+        await self._authorize(caller, StreamOperation.READ, found, if_exists=True)
         return RegisteredOffsets(found, row[1])
 
     async def delete(self, caller: Caller, name: str) -> None:
-        """Let the name be free again. Idempotent. Error codes: INVALID_PRODUCER_ID."""
+        """Delete a registration. Idempotent. Error codes: INVALID_PRODUCER_ID."""
         _check_name(name)
         row = await self._meta.row(_FIND, name, self._clock.now_ms())
         if row is None:
             return
         found = _unpack(row[0])
-        await self._admit(caller, StreamOperation.WRITE, found, if_there=True)
+        await self._authorize(caller, StreamOperation.WRITE, found, if_exists=True)
 
         async def work(tx: Transaction) -> None:
             await tx.run(_DELETE, name)
@@ -119,7 +118,7 @@ class ProducerOffsets:
         await self._meta.transact(work)
 
     async def expire(self) -> int:
-        """Remove those whose time is over; how many."""
+        """Remove expired registrations; how many."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> int:
@@ -127,15 +126,15 @@ class ProducerOffsets:
 
         return await self._meta.transact(work)
 
-    async def _admit(
-        self, caller: Caller, operation: StreamOperation, offsets: Sequence[BucketOffset], *, if_there: bool = False
+    async def _authorize(
+        self, caller: Caller, operation: StreamOperation, offsets: Sequence[BucketOffset], *, if_exists: bool = False
     ) -> None:
-        """Return if the caller may on each table. With `if_there`, what was dropped since needs no leave."""
+        """Authorize the operation on each table. With `if_exists`, dropped tables are skipped."""
         for table_id in sorted({each.bucket.table_id for each in offsets}):
             try:
                 path = (await self._tables.by_id(table_id)).path
             except FlussError as failure:
-                if if_there and failure.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
+                if if_exists and failure.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
                     continue
                 raise
             await self._authorizer.authorize(caller, operation, *path)
@@ -156,4 +155,4 @@ def _unpack(packed: bytes) -> tuple[BucketOffset, ...]:
 
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise FlussError(ErrorCode.INVALID_PRODUCER_ID, f"no name of a producer. producer_id={name[:255]!r}")
+        raise FlussError(ErrorCode.INVALID_PRODUCER_ID, f"invalid producer id. producer_id={name[:255]!r}")

@@ -1,4 +1,4 @@
-"""How much there is, and whether it can be reached: rows of buckets, and the health of all of them."""
+"""Table statistics and cluster health."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..tables import StreamTables
 __all__ = ["BucketCounts", "BucketRows", "ClusterHealth", "ClusterHealthCheck", "ClusterHealthStatus", "TableStats"]
 
 BucketCounts = Mapping[tuple[int, int | None], int]
-"""How many buckets there are of each table, or of each partition of one that has some."""
+"""The number of buckets of each table, or of each partition of a partitioned table."""
 
 
 class ClusterHealthStatus(IntEnum):
-    """How all buckets are, by the protocol's number."""
+    """The status of the cluster, by the protocol's number."""
 
     GREEN = 0
     YELLOW = 1
@@ -34,28 +34,28 @@ class ClusterHealthStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """How many buckets there are, and how many of them are as they should be."""
+    """The number of buckets, and how many are healthy."""
 
     buckets: int
     active: int
-    """Those that can be written to."""
+    """Buckets that can be written to."""
 
     in_sync: int
-    """Those of which, besides, the byte store has what it should: that is the one copy that a bucket has."""
+    """Of these, buckets whose last upload succeeded: the object store is a bucket's only replica."""
 
     @property
     def status(self) -> ClusterHealthStatus:
-        """Red if a bucket cannot be written to, yellow if all can and one is not copied."""
+        """Red if a bucket cannot be written to; yellow if one is not uploaded."""
         if self.active < self.buckets:
             return ClusterHealthStatus.RED
         return ClusterHealthStatus.YELLOW if self.in_sync < self.buckets else ClusterHealthStatus.GREEN
 
 
 class ClusterHealthCheck:
-    """Looks at all buckets, whether or not one was asked for since the start.
+    """Checks all buckets, open or not, without opening any.
 
-    One that is not open counts as one that can be opened, unless that failed the last time, or its row says that its
-    newest records are on the disk of another server. Nothing is opened to find out.
+    A closed bucket counts as healthy unless its last opening failed, or its row says that its newest records are on
+    another server's disk.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ClusterHealthCheck:
         self._server = server
 
     async def take(self) -> ClusterHealth:
-        """How all are now. It reads a row for each partition, and those of logs that are elsewhere."""
+        """The health of all buckets. Reads a row for each partition, and those of logs whose tail is elsewhere."""
         counts: dict[tuple[int, int | None], int] = {}
         for table in await self._tables.all():
             parts: list[int | None] = [None]
@@ -89,7 +89,7 @@ class ClusterHealthCheck:
         return await self.of(counts)
 
     async def of(self, counts: BucketCounts) -> ClusterHealth:
-        """The same of these, for who has counted them."""
+        """The health of these buckets."""
         total = sum(counts.values())
         if not self._is_leader():
             return ClusterHealth(total, 0, 0)
@@ -100,13 +100,13 @@ class ClusterHealthCheck:
 
 
 def _is_among(counts: BucketCounts, bucket: TableBucket) -> bool:
-    """Whether there is such a bucket: it may have been dropped, and its files and rows wait to be removed."""
+    """Whether the bucket exists: it may be dropped, with its files still to be removed."""
     return bucket.bucket < counts.get((bucket.table_id, bucket.partition_id), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class BucketRows:
-    """How many rows a bucket has, if that is known, or why that cannot be said."""
+    """The number of rows of a bucket, or the error that prevents counting."""
 
     partition_id: int | None
     bucket: int
@@ -115,7 +115,7 @@ class BucketRows:
 
 
 class TableStats:
-    """The use cases."""
+    """Answers statistics and health requests."""
 
     def __init__(
         self, authorizer: StreamAuthorizer, tables: StreamTables, buckets: OpenBuckets, check: ClusterHealthCheck
@@ -128,7 +128,7 @@ class TableStats:
     async def table(
         self, caller: Caller, table_id: int, wanted: Sequence[tuple[int | None, int]]
     ) -> Sequence[BucketRows]:
-        """Rows of these buckets: live keys, or records that the log has.
+        """The rows of these buckets: live keys, or records in the log.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET for the table.
         """
@@ -147,6 +147,6 @@ class TableStats:
         return found
 
     async def health(self, caller: Caller) -> ClusterHealth:
-        """Of all buckets. Raises AccessDenied."""
+        """The health of all buckets. Raises AccessDenied."""
         await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
         return await self._check.take()

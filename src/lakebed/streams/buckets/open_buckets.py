@@ -104,9 +104,9 @@ class OpenBuckets:
         tables.on_dropped(self._table_dropped)
         partitions.on_dropped(self._partition_dropped)
 
-    def on_closed(self, told: Callable[[TableBucket], None]) -> None:
-        """Have `told` called before a bucket is let go of."""
-        self._on_closed.append(told)
+    def on_closed(self, callback: Callable[[TableBucket], None]) -> None:
+        """Have `callback` called before a bucket is let go of."""
+        self._on_closed.append(callback)
 
     def __iter__(self) -> Iterator[OpenBucket]:
         return iter(list(self._open.values()))
@@ -339,8 +339,8 @@ class OpenBuckets:
     async def _close(self, key: _Key, opened: OpenBucket) -> None:
         if self._open.pop(key, None) is None and self._visited.pop(key, None) is None:
             return
-        for told in self._on_closed:
-            told(opened.bucket)
+        for callback in self._on_closed:
+            callback(opened.bucket)
         done = asyncio.get_running_loop().create_future()
         self._closing[done] = opened.bucket
         try:

@@ -305,7 +305,7 @@ async def test_one_connection_too_many_is_closed(served: tuple[Server, int], cli
         other.writer.close()
 
 
-async def test_a_reader_that_does_not_read_has_one_large_answer_made(
+async def test_a_reader_that_does_not_read_has_one_large_answer_vended(
     served: tuple[Server, int], client: Client
 ) -> None:
     server = served[0]

@@ -199,7 +199,7 @@ class RocksIndex:
         began = time.monotonic()
         self._db.flush(True)
         self._db.get_column_family(_STATE_FAMILY).flush(True)
-        self._flushes.note(time.monotonic() - began)
+        self._flushes.add(time.monotonic() - began)
 
     def checkpoint(self, folder: Path) -> tuple[int, int | None]:
         """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""

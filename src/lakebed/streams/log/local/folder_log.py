@@ -394,7 +394,7 @@ class FolderLog:
             if len(self._written_waiters):
                 loop.call_soon_threadsafe(self._was_written, group.end_offset)
             os.fdatasync(descriptor)
-            self._flushes.note(time.monotonic() - began)
+            self._flushes.add(time.monotonic() - began)
             following = self._line.take(room) if left else None
             if following is None:
                 break

@@ -18,7 +18,7 @@ def acl_calls(acls: Acls) -> tuple[AnyCall, ...]:
     """The calls on these use cases."""
 
     async def create(caller: Caller, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
-        await acls.admit(caller, to_change=True)
+        await acls.authorize(caller, to_change=True)
         answer = pb.CreateAclsResponse()
         for said in request.acls:
             answered = answer.acls.add(acl=said)
@@ -30,12 +30,12 @@ def acl_calls(acls: Acls) -> tuple[AnyCall, ...]:
         return answer
 
     async def list_all(caller: Caller, request: pb.ListAclsRequest) -> pb.ListAclsResponse:
-        await acls.admit(caller, to_change=False)
+        await acls.authorize(caller, to_change=False)
         found = await acls.matching(_filter(request.acl_filter))
         return pb.ListAclsResponse(acls=[_message(each) for each in found])
 
     async def drop(caller: Caller, request: pb.DropAclsRequest) -> pb.DropAclsResponse:
-        await acls.admit(caller, to_change=True)
+        await acls.authorize(caller, to_change=True)
         answer = pb.DropAclsResponse()
         for said in request.acl_filters:
             result = answer.filter_results.add()

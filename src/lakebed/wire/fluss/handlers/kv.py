@@ -100,7 +100,7 @@ class KvCalls:
             table = await self._table(caller, request.table_id, StreamOperation.WRITE)
         except LakebedError as error:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
-            self._traffic.failed(None, _PUT, len(request.buckets))
+            self._traffic.record_failure(None, _PUT, len(request.buckets))
             return pb.PutKvResponse(buckets=[_refused(part, error) for part in request.buckets])
 
         async def one(part: RecordsFor) -> pb.PutBucket:
@@ -117,9 +117,9 @@ class KvCalls:
         try:
             async with CallTimeout(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
                 done.log_end_offset = await keys.put(put, acks)
-            self._traffic.came(table.id, _PUT, len(part.records), declared_count(part.records))
+            self._traffic.record_write(table.id, _PUT, len(part.records), declared_count(part.records))
         except LakebedError as error:
-            self._traffic.failed(table.id, _PUT)
+            self._traffic.record_failure(table.id, _PUT)
             done.error_code, done.error_message = error_code(error), str(error)
         return done
 
@@ -154,9 +154,9 @@ class KvCalls:
                         values = await keys.lookup(list(part.keys))
                 found = looked_up(partition_id, part.bucket_id, values, part.original_partition_name)
                 answer.append(found)
-                self._traffic.went(table.id, _LOOKUP, len(found))
+                self._traffic.record_read(table.id, _LOOKUP, len(found))
             except LakebedError as error:
-                self._traffic.failed(table.id, _LOOKUP)
+                self._traffic.record_failure(table.id, _LOOKUP)
                 failed = pb.LookedUpBucket(
                     bucket_id=part.bucket_id, error_code=error_code(error), error_message=str(error)
                 )
@@ -183,9 +183,9 @@ class KvCalls:
                     for values in await keys.lookup_prefixes(list(part.keys), left):
                         found.value_lists.add(values=values)
                         left -= sum(map(len, values))
-                self._traffic.went(table.id, _PREFIX_LOOKUP, before - left)
+                self._traffic.record_read(table.id, _PREFIX_LOOKUP, before - left)
             except LakebedError as error:
-                self._traffic.failed(table.id, _PREFIX_LOOKUP)
+                self._traffic.record_failure(table.id, _PREFIX_LOOKUP)
                 found.error_code, found.error_message = error_code(error), str(error)
         return answer
 
@@ -201,9 +201,9 @@ class KvCalls:
             async with self._buckets.using(table, partition_id, request.bucket_id) as opened:
                 await backpressure.acquire_large()
                 records = await _some(opened, max(request.limit, 0))
-            self._traffic.went(table.id, _LIMIT_SCAN, sum(map(len, records)))
+            self._traffic.record_read(table.id, _LIMIT_SCAN, sum(map(len, records)))
         except LakebedError as error:
-            self._traffic.failed(None if table is None else table.id, _LIMIT_SCAN)
+            self._traffic.record_failure(None if table is None else table.id, _LIMIT_SCAN)
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
         return limit_scan_answer(records, is_log=opened.keys is None)
 
@@ -226,9 +226,9 @@ class KvCalls:
                     raise dropped from failure
                 raise
             # Of no table: whoever goes on with a scan does not say which it is of.
-            self._traffic.went(None, _SCAN, sum(map(len, page.records or ())))
+            self._traffic.record_read(None, _SCAN, sum(map(len, page.records or ())))
         except LakebedError as error:
-            self._traffic.failed(None, _SCAN)
+            self._traffic.record_failure(None, _SCAN)
             return pb.ScanKvResponse(error_code=error_code(error), error_message=str(error))
         return scan_answer(page)
 

@@ -124,7 +124,7 @@ class LogCalls:
             table = await self._writable(caller, request.table_id)
         except LakebedError as error:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
-            self._traffic.failed(None, _PRODUCE, len(request.buckets))
+            self._traffic.record_failure(None, _PRODUCE, len(request.buckets))
             return pb.ProduceLogResponse(buckets=[_refused(part, error) for part in request.buckets])
         # Begun in their order, and awaited together: they share a sync. As tasks even where there is one: what begins
         # at once would overtake what an earlier call is about to begin, and be refused for its number.
@@ -148,12 +148,12 @@ class LogCalls:
             async with CallTimeout(timeout_ms), self._buckets.using(table, part.partition_id, part.bucket) as opened:
                 appended = await opened.log.append(part.records, acks)
         except LakebedError as error:
-            self._traffic.failed(table.id, _PRODUCE)
+            self._traffic.record_failure(table.id, _PRODUCE)
             _set_error(produced, error)
         else:
             produced.base_offset = appended.base_offset
             records = appended.end_offset - appended.base_offset
-            self._traffic.came(table.id, _PRODUCE, len(part.records), records)
+            self._traffic.record_write(table.id, _PRODUCE, len(part.records), records)
         return produced
 
     async def init_writer(self, caller: Caller, request: pb.InitWriterRequest) -> pb.InitWriterResponse:
@@ -187,9 +187,9 @@ class LogCalls:
             raise RuntimeError("a bucket of a fetch was not answered")
         table_id = None if part.table is None else part.table.id
         if answer.error_code:
-            self._traffic.failed(table_id, _FETCH)
+            self._traffic.record_failure(table_id, _FETCH)
         else:
-            self._traffic.went(table_id, _FETCH, len(answer.records), max(part.next_offset - part.offset, 0))
+            self._traffic.record_read(table_id, _FETCH, len(answer.records), max(part.next_offset - part.offset, 0))
         return answer
 
     async def _resolve(self, caller: Caller, request: pb.FetchTable) -> list[_Asked]:

@@ -37,10 +37,10 @@ def file_calls(access: FileAccess, clock: Clock) -> tuple[AnyCall, ...]:
         answer = pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
         if grant is not None and grant.is_temporary:
             answer.expiration_time = grant.until_ms
-        if grant is not None and grant.keys is not None and access.place is not None:
+        if grant is not None and grant.keys is not None and access.location is not None:
             answer.schema = "s3"
             answer.token = _document(grant.keys)
-            answer.addition_info.extend(pb.Pair(key=key, value=value) for key, value in _addition(access.place))
+            answer.addition_info.extend(pb.Pair(key=key, value=value) for key, value in _addition(access.location))
         return answer
 
     return (Call(1025, "GET_FILESYSTEM_SECURITY_TOKEN", pb.GetFileSystemSecurityTokenRequest, token),)
@@ -53,12 +53,12 @@ def _document(keys: Credentials) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _addition(place: FileLocation) -> Iterator[tuple[str, str]]:
+def _addition(location: FileLocation) -> Iterator[tuple[str, str]]:
     """How the byte store is spoken to, in the words of Hadoop, which all clients know."""
-    if place.endpoint is not None:
-        yield "fs.s3a.endpoint", place.endpoint
-    yield "fs.s3a.endpoint.region", place.region
-    yield "fs.s3a.path.style.access", "true" if place.path_style else "false"
+    if location.endpoint is not None:
+        yield "fs.s3a.endpoint", location.endpoint
+    yield "fs.s3a.endpoint.region", location.region
+    yield "fs.s3a.path.style.access", "true" if location.path_style else "false"
 
 
 def remote_log_calls(authorizer: StreamAuthorizer, tables: StreamTables, remotes: RemoteLogs) -> tuple[AnyCall, ...]:

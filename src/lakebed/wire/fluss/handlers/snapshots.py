@@ -92,8 +92,8 @@ class SnapshotCalls:
         found = await self._snapshots.get(
             TableBucket(request.table_id, partition_id, request.bucket_id), request.snapshot_id
         )
-        place = self._files.place
-        before = "" if place is None else f"{place.address}/"
+        location = self._files.location
+        before = "" if location is None else f"{location.address}/"
         files = [pb.SnapshotFile(remote_path=before + file.key, local_file_name=file.name) for file in found.files]
         return pb.GetKvSnapshotMetadataResponse(log_offset=found.log_offset, snapshot_files=files)
 

@@ -76,7 +76,7 @@ class ConnectionClient:
         return bool(current) and all(each.opens(table_id) for each in current)
 
     def _current(self, now_ms: int) -> list[FileGrant]:
-        return [each for each in self._grants if not each.is_over(now_ms)]
+        return [each for each in self._grants if not each.is_expired(now_ms)]
 
 
 def client_of(caller: Caller) -> ConnectionClient:
