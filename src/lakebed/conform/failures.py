@@ -104,7 +104,7 @@ CASES: Final = (
             "external-bridge-conflict",
             (
                 f"{_TABLES}/external/bridges/test_polling.py::test_commits_made_here_stay_and_the_conflict_is_recorded",
-                f"{_TABLES}/external/bridges/test_syncing.py::test_stale_expectation_moves_nothing_and_is_recorded",
+                f"{_TABLES}/external/bridges/test_sync_requests.py::test_stale_expectation_moves_nothing_and_is_recorded",
                 "tests/wire/iceberg/handlers/test_bridges.py::test_conflicting_sync_touches_nothing",
             ),
         ),

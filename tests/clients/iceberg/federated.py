@@ -1,4 +1,4 @@
-"""A catalog of a running server that another one is behind."""
+"""Federated catalogs of a running server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTS = "LAKEBED_FEDERATION__HOSTS"
 
 
 def administered(server: RunningServer, method: str, path: str, document: object = None) -> Answer:
-    """One request to the administration's API, signed by root. `path` is what follows `/lakebed/v1/`."""
+    """Send one request to the administration API, signed by root. `path` follows `/lakebed/v1/`."""
     url = f"{server.endpoint}/lakebed/v1/{path}"
     body = b"" if document is None else json.dumps(document).encode()
     headers = Signer(root_keys(server)).headers(method, url, hashlib.sha256(body).hexdigest())
@@ -25,7 +25,7 @@ def administered(server: RunningServer, method: str, path: str, document: object
 
 
 def connect(near: RunningServer, uri: str, **connection: Any) -> Lake:
-    """A new catalog of a server, which the catalog at `uri` is behind."""
+    """Create a catalog federated with the catalog at `uri`."""
     lake = Lake(near, f"behind-{uuid.uuid4().hex[:16]}")
     with connected(near) as s3:
         s3.create_bucket(Bucket=lake.warehouse)
@@ -37,7 +37,7 @@ def connect(near: RunningServer, uri: str, **connection: Any) -> Lake:
 
 
 def connect_to_lake(near: RunningServer, far: Lake) -> Lake:
-    """A new catalog of a server, which a table bucket of another is behind: with tokens for root's credentials."""
+    """Create a catalog federated with a table bucket of another server, with OAuth and root's credentials."""
     keys = root_keys(far.server)
     return connect(
         near,

@@ -1,4 +1,4 @@
-"""PyIceberg on a catalog that a second server's is behind."""
+"""PyIceberg on a catalog federated with a second server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server whose settings let it speak to others on this machine."""
+    """A server whose settings allow external catalogs on this machine."""
     folder = tmp_path_factory.mktemp("near") / "data"
     with running_server(folder, workers=2, **{HOSTS: "127.0.0.1"}) as server:
         yield server
@@ -51,7 +51,7 @@ def office(lake: Lake) -> Office:
     return Office(lake, bearer(lake, keys.access_key, keys.secret_key))
 
 
-def test_tables_are_made_written_and_read_through_it(lake: Lake, far: Lake) -> None:
+def test_tables_are_created_written_and_read(lake: Lake, far: Lake) -> None:
     name = f"ns_{uuid.uuid4().hex[:12]}"
     with lake.catalog() as catalog, far.catalog() as behind:
         catalog.create_namespace((name, "inner"), {"owner": "me"})
@@ -82,7 +82,7 @@ def test_tables_are_made_written_and_read_through_it(lake: Lake, far: Lake) -> N
         assert (name, "inner") not in behind.list_namespaces((name,))
 
 
-def test_conflict_is_a_conflict_and_many_writers_lose_nothing(lake: Lake) -> None:
+def test_conflicts_are_reported_and_concurrent_writers_lose_nothing(lake: Lake) -> None:
     name = f"ns_{uuid.uuid4().hex[:12]}"
     with lake.catalog() as catalog:
         catalog.create_namespace(name)
@@ -107,7 +107,7 @@ def test_conflict_is_a_conflict_and_many_writers_lose_nothing(lake: Lake) -> Non
         assert ids_of(table.refresh()) == [1, *range(10, 16)]
 
 
-def test_who_has_no_rights_here_is_refused_although_the_connection_has_all(
+def test_caller_without_permission_is_refused_although_the_connection_has_all(
     lake: Lake, far: Lake, office: Office
 ) -> None:
     name = f"ns_{uuid.uuid4().hex[:12]}"
@@ -129,7 +129,7 @@ def test_who_has_no_rights_here_is_refused_although_the_connection_has_all(
         with pytest.raises(ForbiddenError):
             catalog.drop_table((name, "t"))
     with reader.catalog() as catalog:
-        # Its metadata; the keys that the other side hands out could write, and are not for who may only read.
+        # The metadata only: the vended credentials permit writes, so readers do not receive them.
         assert len(catalog.load_table((name, "t")).snapshots()) == 2
         with pytest.raises(ForbiddenError):
             catalog.load_table((name, "t")).transaction().set_properties(x="y").commit_transaction()
@@ -144,7 +144,7 @@ def test_who_has_no_rights_here_is_refused_although_the_connection_has_all(
         assert ids_of(behind.load_table((name, "t"))) == [1, 2, 5]
 
 
-def test_server_that_is_down_is_told_and_nothing_is_lost(near: RunningServer, tmp_path: Path) -> None:
+def test_unavailable_external_catalog_is_reported_and_nothing_is_lost(near: RunningServer, tmp_path: Path) -> None:
     folder = tmp_path / "far"
     server = start_server(folder, workers=1)
     try:
@@ -157,7 +157,7 @@ def test_server_that_is_down_is_told_and_nothing_is_lost(near: RunningServer, tm
             server.kill()
             answer = lake.request("GET", f"{lake.warehouse}/namespaces/ns/tables/t")
             assert answer.status == 503
-            assert b"does not answer" in answer.body
+            assert b"does not respond" in answer.body
             server = start_server(folder, workers=1, port=server.port)
             table = catalog.load_table("ns.t")
             table.append(people(2))

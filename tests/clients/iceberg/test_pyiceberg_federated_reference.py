@@ -1,4 +1,4 @@
-"""PyIceberg on a catalog that Iceberg's own reference server is behind."""
+"""PyIceberg on a catalog federated with Iceberg's reference server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, reference_catalog: ReferenceC
         assert "request crashed" not in server.log_text(), server.log_text()[-4000:]
 
 
-def test_it_is_read_and_appended_to_through_this_one(lake: Lake) -> None:
+def test_reference_catalog_is_read_and_appended_to(lake: Lake) -> None:
     name = f"ns_{uuid.uuid4().hex[:12]}"
     with lake.catalog() as catalog:
         catalog.create_namespace(name)
@@ -47,7 +47,7 @@ def test_it_is_read_and_appended_to_through_this_one(lake: Lake) -> None:
             catalog.load_table((name, "u"))
 
 
-def test_grants_decide_in_front_of_a_catalog_that_has_none(lake: Lake) -> None:
+def test_grants_apply_to_a_reference_catalog_without_any(lake: Lake) -> None:
     keys = root_keys(lake.server)
     office = Office(lake, bearer(lake, keys.access_key, keys.secret_key))
     name = f"ns_{uuid.uuid4().hex[:12]}"
@@ -58,7 +58,7 @@ def test_grants_decide_in_front_of_a_catalog_that_has_none(lake: Lake) -> None:
     reader = office.member("reader")
     office.grant(reader, "TABLE_READ_DATA", name, table="t")
     with reader.catalog() as catalog:
-        # Files of this catalog need no keys: they are on the same machine.
+        # Files of this catalog need no credentials: they are on the same machine.
         assert ids_of(catalog.load_table((name, "t"))) == [1]
         with pytest.raises(ForbiddenError):
             catalog.load_table((name, "t")).append(people(2))

@@ -28,7 +28,7 @@ def catalog(name: str = "sales", **changes: Any) -> dict[str, Any]:
     return {"catalog": {**made, **changes}}
 
 
-async def test_catalog_is_made_with_what_is_behind_it(lakes: TwoLakes) -> None:
+async def test_catalog_is_created_with_its_connection(lakes: TwoLakes) -> None:
     made = await lakes.office.call("POST", "/catalogs", catalog())
     assert made.status == 201, made
     info = made.document["connectionConfigInfo"]
@@ -45,7 +45,7 @@ async def test_catalog_is_made_with_what_is_behind_it(lakes: TwoLakes) -> None:
     assert (await lakes.near.call("POST", "/sales/namespaces/ns/tables/t", change)).status == 200
 
 
-async def test_catalog_goes_with_its_connection_and_the_other_one_stays(lakes: TwoLakes) -> None:
+async def test_dropping_a_federated_catalog_keeps_the_external_one(lakes: TwoLakes) -> None:
     await lakes.office.done("POST", "/catalogs", catalog())
     await lakes.office.done("POST", "/catalogs/sales/catalog-roles", {"catalogRole": {"name": "r"}})
     grant = {"type": "namespace", "namespace": ["ns"], "privilege": "TABLE_LIST"}
@@ -65,7 +65,7 @@ async def test_catalog_goes_with_its_connection_and_the_other_one_stays(lakes: T
         ({"connectionConfigInfo": {"connectionType": "ICEBERG_REST"}}, 400),
     ],
 )
-async def test_catalog_with_a_connection_that_makes_no_sense_is_not_made(
+async def test_catalog_with_an_invalid_connection_is_not_created(
     lakes: TwoLakes, changes: dict[str, Any], status: int
 ) -> None:
     assert (await lakes.office.call("POST", "/catalogs", catalog(**changes))).status == status

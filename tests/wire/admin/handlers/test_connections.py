@@ -31,7 +31,7 @@ async def send(lakes: TwoLakes, method: str, path: str = PATH, document: object 
     return await lakes.near.send(method, path, b"" if document is None else json.dumps(document).encode(), **more)
 
 
-async def test_connection_is_made_shown_tried_and_taken_off(lakes: TwoLakes) -> None:
+async def test_connection_is_created_returned_checked_and_removed(lakes: TwoLakes) -> None:
     assert (await send(lakes, "GET")).status == 404
     made = await send(lakes, "PUT", document=CONNECTION)
     assert made.status == 200
@@ -55,13 +55,13 @@ async def test_connection_is_made_shown_tried_and_taken_off(lakes: TwoLakes) -> 
     assert (await send(lakes, "GET")).status == 404
     assert (await send(lakes, "DELETE")).status == 404
     assert (await lakes.call("GET", "/namespaces")).document["namespaces"] == []
-    told = [kind for kind in await lakes.events() if kind.startswith("Connection")]
-    assert told == ["ConnectionConfigured", "ConnectionRemoved"]
+    emitted = [kind for kind in await lakes.events() if kind.startswith("Connection")]
+    assert emitted == ["ConnectionConfigured", "ConnectionRemoved"]
     audited = (await send(lakes, "GET", "/lakebed/v1/audit?kind=Connection*")).document["events"]
-    assert [one["kind"] for one in audited] == told
+    assert [one["kind"] for one in audited] == emitted
 
 
-async def test_secrets_come_in_and_never_go_out(lakes: TwoLakes) -> None:
+async def test_secrets_are_never_returned(lakes: TwoLakes) -> None:
     for authentication in (OAUTH, {"authenticationType": "BEARER", "bearerToken": "s3cret-token"}):
         made = await send(lakes, "PUT", document={**HTTPS, "authenticationParameters": authentication})
         assert made.status == 200
@@ -71,7 +71,7 @@ async def test_secrets_come_in_and_never_go_out(lakes: TwoLakes) -> None:
         assert all(b"s3cret" not in bytes(column or b"") for row in rows for column in row)
 
 
-async def test_connection_that_is_taken_off_takes_what_was_known_by_it(lakes: TwoLakes) -> None:
+async def test_removing_a_connection_removes_its_synthetic_entities(lakes: TwoLakes) -> None:
     await send(lakes, "PUT", document=CONNECTION)
     await lakes.table()
     keys = await lakes.member(
@@ -85,7 +85,7 @@ async def test_connection_that_is_taken_off_takes_what_was_known_by_it(lakes: Tw
     assert (await lakes.call("GET", "/namespaces/ns/tables/t", keys=keys)).status == 403
 
 
-async def test_new_connection_keeps_what_is_granted(lakes: TwoLakes) -> None:
+async def test_replaced_connection_keeps_grants(lakes: TwoLakes) -> None:
     await send(lakes, "PUT", document=CONNECTION)
     await lakes.table()
     keys = await lakes.member(
@@ -128,7 +128,7 @@ async def test_what_makes_no_sense_is_refused(lakes: TwoLakes, changes: dict[str
     assert (await send(lakes, "GET")).status == 404
 
 
-async def test_role_is_taken_in_place_of_keys(lakes: TwoLakes) -> None:
+async def test_role_replaces_an_access_key(lakes: TwoLakes) -> None:
     role = {
         "authenticationType": "SIGV4",
         "roleArn": "arn:aws:iam::123456789012:role/glue",
@@ -141,7 +141,7 @@ async def test_role_is_taken_in_place_of_keys(lakes: TwoLakes) -> None:
     assert shown == {**role, "signingName": "execute-api"}
 
 
-async def test_catalog_with_namespaces_of_its_own_is_not_connected(lakes: TwoLakes) -> None:
+async def test_catalog_with_namespaces_is_not_connected(lakes: TwoLakes) -> None:
     await lakes.done("POST", "/namespaces", {"namespace": ["own"]})
     assert (await send(lakes, "PUT", document=CONNECTION)).error == (409, "CommitFailedException")
     await lakes.done("DELETE", "/namespaces/own")
@@ -154,7 +154,7 @@ async def test_no_such_catalog(lakes: TwoLakes) -> None:
         assert answer.error == (404, "NoSuchWarehouseException")
 
 
-async def test_who_may_make_catalogs_may_connect_them_and_nobody_else(lakes: TwoLakes) -> None:
+async def test_connecting_requires_permission_to_create_catalogs(lakes: TwoLakes) -> None:
     office = lakes.office
     nobody = await lakes.near.user("nobody")
     reader = await lakes.near.user("tables", allow("s3tables:*"))
@@ -175,7 +175,7 @@ async def test_who_may_make_catalogs_may_connect_them_and_nobody_else(lakes: Two
         assert (await send(lakes, "DELETE", keys=keys)).status == 204
 
 
-async def test_connection_that_leads_nowhere_is_told_when_it_is_tried(lakes: TwoLakes) -> None:
+async def test_unreachable_connection_fails_its_check(lakes: TwoLakes) -> None:
     await send(lakes, "PUT", document={**CONNECTION, "remoteCatalogName": "ghost"})
     tried = await send(lakes, "POST", f"{PATH}/check")
     assert tried.error == (502, "BadGatewayException")

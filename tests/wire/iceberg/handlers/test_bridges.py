@@ -26,7 +26,7 @@ REST: dict[str, Any] = {
 
 
 async def history(lake: Lake) -> list[str]:
-    """Metadata files of a table that has no name any more, oldest first."""
+    """Metadata files of an unregistered table, oldest first."""
     files = [(await table_with_data(lake))["metadata-location"]]
     for _ in range(2):
         files.append((await append(lake))["metadata-location"])
@@ -37,7 +37,7 @@ async def history(lake: Lake) -> list[str]:
 # -- import ----------------------------------------------------------------------------------------------------------
 
 
-async def test_import_brings_a_table_in_once(lake: Lake) -> None:
+async def test_table_is_imported_once(lake: Lake) -> None:
     files = await history(lake)
     made = await lake.call("POST", CATALOG + "/import", {"metadataLocation": files[2]})
     assert made.status == 200
@@ -50,7 +50,7 @@ async def test_import_brings_a_table_in_once(lake: Lake) -> None:
     assert other.error == (409, "AlreadyExistsException")
 
 
-async def test_import_holds_the_other_catalog_s_version(lake: Lake) -> None:
+async def test_import_records_the_external_version(lake: Lake) -> None:
     files = await history(lake)
     document = {"metadata-location": files[2], "external-version-token": "7"}
     assert (await lake.call("POST", CATALOG + "/import", document)).status == 200
@@ -61,7 +61,7 @@ async def test_import_holds_the_other_catalog_s_version(lake: Lake) -> None:
         assert (await lake.call("POST", CATALOG + "/import", wrong)).error == (400, "BadRequestException")
 
 
-async def test_repeated_import_is_answered_again(lake: Lake) -> None:
+async def test_repeated_import_gets_the_first_response(lake: Lake) -> None:
     files = await history(lake)
     key = str(uuid4())
     document = {"metadata-location": files[2]}
@@ -73,7 +73,7 @@ async def test_repeated_import_is_answered_again(lake: Lake) -> None:
 # -- bridges ---------------------------------------------------------------------------------------------------------
 
 
-async def test_bridge_is_configured_for_a_table_that_may_come(lake: Lake) -> None:
+async def test_bridge_is_configured_before_its_table_exists(lake: Lake) -> None:
     before = (await lake.call("GET", EXTERNAL)).document
     assert (before["status"], before["unsupported-bridges"]) == ("bridge-unconfigured", [])
     assert "bridge" not in before
@@ -100,7 +100,7 @@ async def test_bridge_is_configured_for_a_table_that_may_come(lake: Lake) -> Non
     assert (await lake.call("DELETE", EXTERNAL)).error == (404, "NoSuchResourceException")
 
 
-async def test_secrets_are_never_shown_again(lake: Lake) -> None:
+async def test_secrets_of_bridges_are_never_returned(lake: Lake) -> None:
     made = await lake.call("PUT", EXTERNAL, REST)
     assert made.status == 200, made.body
     shown = await lake.call("GET", EXTERNAL)
@@ -139,11 +139,11 @@ async def test_secrets_are_never_shown_again(lake: Lake) -> None:
         {"external-table-uuid": "no-uuid"},
     ],
 )
-async def test_configurations_that_cannot_be_are_refused(lake: Lake, change: dict[str, Any]) -> None:
+async def test_invalid_bridges_are_refused(lake: Lake, change: dict[str, Any]) -> None:
     assert (await lake.call("PUT", EXTERNAL, {**GLUE, **change})).error == (400, "BadRequestException")
 
 
-async def test_namespace_must_be_there(lake: Lake) -> None:
+async def test_namespace_of_a_bridge_must_exist(lake: Lake) -> None:
     path = "/lake/namespaces/none/tables/t/catalog/external"
     assert (await lake.call("GET", path)).error == (404, "NoSuchNamespaceException")
     assert (await lake.call("PUT", path, GLUE)).error == (404, "NoSuchNamespaceException")
@@ -206,7 +206,7 @@ async def test_conflicting_sync_touches_nothing(lake: Lake) -> None:
     assert bridge["last-sync-message"]
 
 
-async def test_sync_says_what_it_lacks(lake: Lake) -> None:
+async def test_incomplete_syncs_are_refused(lake: Lake) -> None:
     files = await history(lake)
     other = str(uuid4())
     for document in (
@@ -226,7 +226,7 @@ async def test_sync_says_what_it_lacks(lake: Lake) -> None:
     assert "expected-version-token" in message(unstated)
 
 
-async def test_repeated_sync_is_answered_again(lake: Lake) -> None:
+async def test_repeated_sync_gets_the_first_response(lake: Lake) -> None:
     files = await history(lake)
     document = {**GLUE, "metadata-location": files[0]}
     key = str(uuid4())
@@ -236,7 +236,7 @@ async def test_repeated_sync_is_answered_again(lake: Lake) -> None:
     assert again.document == first.document
 
 
-async def test_folder_of_metadata_files_is_followed_when_told_to(lake: Lake) -> None:
+async def test_metadata_folder_is_synced_on_request(lake: Lake) -> None:
     files = await history(lake)
     folder = files[0].rpartition("/")[0]
     configured = {"catalog": "metadata-folder", "metadata-folder": folder}

@@ -1,4 +1,4 @@
-"""Notifications on the wire: as Polaris' contract has them, for a catalog that was made external."""
+"""Notifications as Polaris specifies them, for an external catalog."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = "s3://sea/mirror/t/metadata/1.metadata.json"
 
 @pytest.fixture
 async def mirror(lake: Lake) -> Lake:
-    """With an external catalog `mirror`, in whose directory is the metadata file of a table."""
+    """With an external catalog `mirror` whose directory contains the metadata file of a table."""
     assert (await lake.send("PUT", "/sea")).status == 200
     properties, storage = {"default-base-location": "s3://sea/mirror"}, {"storageType": "S3"}
     made = {"type": "EXTERNAL", "name": "mirror", "properties": properties, "storageConfigInfo": storage}
@@ -32,33 +32,33 @@ async def mirror(lake: Lake) -> Lake:
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
 
-def told(kind: str, timestamp: object, **more: Any) -> dict[str, Any]:
+def notification(kind: str, timestamp: object, **more: Any) -> dict[str, Any]:
     """The body of sendNotification."""
     payload = {"table-name": "t", "timestamp": timestamp, "table-uuid": UUID, "metadata-location": FILE}
     return {"notification-type": kind, "payload": payload | more}
 
 
-async def test_table_comes_and_goes_as_the_other_catalog_tells(mirror: Lake) -> None:
-    assert (await mirror.call("POST", PATH, told("VALIDATE", 0))).status == 204
+async def test_notifications_register_and_drop_a_table(mirror: Lake) -> None:
+    assert (await mirror.call("POST", PATH, notification("VALIDATE", 0))).status == 204
     assert (await mirror.call("GET", TABLE)).status == 404
-    assert (await mirror.call("POST", PATH, told("CREATE", 10))).status == 204
+    assert (await mirror.call("POST", PATH, notification("CREATE", 10))).status == 204
     shown = await mirror.call("GET", TABLE)
     assert (shown.status, shown.document["metadata-location"]) == (200, FILE)
-    again = await mirror.call("POST", PATH, told("CREATE", 10))
+    again = await mirror.call("POST", PATH, notification("CREATE", 10))
     assert (again.status, again.document["error"]["type"]) == (409, "AlreadyExistsException")
-    assert (await mirror.call("POST", PATH, told("DROP", 20))).status == 204
+    assert (await mirror.call("POST", PATH, notification("DROP", 20))).status == 204
     assert (await mirror.call("GET", TABLE)).status == 404
-    assert (await mirror.call("POST", PATH, told("UPDATE", 15))).status == 409
+    assert (await mirror.call("POST", PATH, notification("UPDATE", 15))).status == 409
     assert (await mirror.call("GET", TABLE)).status == 404
 
 
-async def test_message_that_is_sent_again_with_its_key_gets_the_first_answer(mirror: Lake) -> None:
+async def test_repeated_notification_gets_the_first_response(mirror: Lake) -> None:
     key: dict[str, Any] = {"Idempotency-Key": "0190a0b0-0000-7000-8000-000000000001"}
     for _ in range(2):
-        assert (await mirror.call("POST", PATH, told("CREATE", 10), **key)).status == 204
+        assert (await mirror.call("POST", PATH, notification("CREATE", 10), **key)).status == 204
 
 
-async def test_clients_that_look_find_it_among_the_endpoints(mirror: Lake) -> None:
+async def test_configuration_lists_the_endpoint(mirror: Lake) -> None:
     config = (await mirror.call("GET", "/config?warehouse=mirror")).document
     assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/notifications" in config["endpoints"]
 
@@ -66,19 +66,19 @@ async def test_clients_that_look_find_it_among_the_endpoints(mirror: Lake) -> No
 @pytest.mark.parametrize(
     "document",
     [
-        told("RENAME", 1),
-        told("CREATE", "soon"),
+        notification("RENAME", 1),
+        notification("CREATE", "soon"),
         {"notification-type": "CREATE"},
-        told("CREATE", 1, **{"metadata-location": "s3://sea/elsewhere/1.metadata.json"}),
-        told("CREATE", 1, **{"metadata-location": "file:///etc/passwd"}),
-        told("CREATE", 1, **{"table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c2"}),
+        notification("CREATE", 1, **{"metadata-location": "s3://sea/elsewhere/1.metadata.json"}),
+        notification("CREATE", 1, **{"metadata-location": "file:///etc/passwd"}),
+        notification("CREATE", 1, **{"table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c2"}),
     ],
 )
-async def test_bad_notification_is_refused(mirror: Lake, document: dict[str, Any]) -> None:
+async def test_invalid_notification_is_refused(mirror: Lake, document: dict[str, Any]) -> None:
     assert (await mirror.call("POST", PATH, document)).status == 400
     assert (await mirror.call("GET", TABLE)).status == 404
 
 
-async def test_catalog_of_its_own_is_told_nothing(mirror: Lake) -> None:
-    answer = await mirror.call("POST", PATH.replace("mirror", "lake"), told("CREATE", 1))
+async def test_internal_catalog_refuses_notifications(mirror: Lake) -> None:
+    answer = await mirror.call("POST", PATH.replace("mirror", "lake"), notification("CREATE", 1))
     assert (answer.status, answer.document["error"]["type"]) == (400, "BadRequestException")
