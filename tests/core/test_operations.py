@@ -74,5 +74,5 @@ def test_words_may_begin_names_or_name_families() -> None:
 
 @pytest.mark.parametrize("word", ["", "DROP_TABLES", "DROP", "NOPE_*", "AFTER_DROP_TABLE"])
 def test_a_word_that_names_nothing_is_refused(word: str) -> None:
-    with pytest.raises(InvalidInput, match="no such operation"):
+    with pytest.raises(InvalidInput, match="unknown operation"):
         parse_operations([word])

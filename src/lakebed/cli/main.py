@@ -48,11 +48,9 @@ COMMANDS: Final = (
     Command(
         "table-policy",
         "lakebed.cli.governance.table_policy",
-        "preview what attaching a catalog policy would change; list its targets and versions",
+        "preview what attaching a policy to tables would change",
     ),
-    Command(
-        "label", "lakebed.cli.governance.label", "set tags and owners of catalog entities, and find entities by them"
-    ),
+    Command("label", "lakebed.cli.governance.label", "set tags and owners of entities, and find entities by them"),
     Command("storage", "lakebed.cli.storage", "show and change which deployment the object store is of"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
     Command(

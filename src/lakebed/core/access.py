@@ -1,7 +1,7 @@
-"""Who asks for what: the values that every edge hands to the one authorizer.
+"""Principals, credentials and access requests, and the protocols of the authorizer.
 
-The authorizer itself lives in `governance`; services hold only the protocols below, so that none of them can grow an
-access rule of its own.
+The authorizer is implemented in `governance`; services depend on these protocols only, so that no service has access
+rules of its own.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Final, NamedTuple, Protocol
 from .secrets import Secret
 
 DEFAULT_ACCOUNT: Final = "000000000000"
-"""The account of a server that was given none."""
+"""The account of a server without one in its settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongLivedKey:
-    """A lasting access key, without its secret: what tells it from every other, earlier ones of the same id too."""
+    """Identifies a long-lived access key, without its secret: unique even among earlier keys with the same id."""
 
     id: str
     created_ms: int
-    """0 for root's, which the settings give."""
+    """0 for root's key, which comes from the settings."""
 
 
 class ActivatedRoles(NamedTuple):
@@ -33,104 +33,105 @@ class ActivatedRoles(NamedTuple):
 
     names: frozenset[str]
     by_provider: bool = False
-    """Whether a provider of identities says so: then it may name roles that nobody is given here."""
+    """Whether an identity provider names them: then federated roles need no assignment on this server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What temporary keys add to the identity behind them: limits, and facts for policies.
+    """Limits and condition keys that temporary credentials add to their identity.
 
-    Never rights, but for one kind: keys that the catalog hands out for the files of a table. For those the catalog has
-    decided who may have them, and vouches for what its own policy allows.
+    A session adds no permissions, with one exception: credentials that the catalog vends for the files of a table. The
+    catalog authorized their issue, and its session policy grants the permissions.
     """
 
     arn: str | None
-    """`arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`, or None for keys that claim no role."""
+    """`arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`, or None for credentials without a role."""
 
     issued_ms: int
     expires_ms: int
 
     policies: tuple[bytes, ...] = ()
-    """Session policies, as JSON documents. Each of them must allow, besides the identity."""
+    """Session policies, as JSON documents. Each of them must allow, in addition to the identity."""
 
     tags: tuple[tuple[str, str], ...] = ()
     """Session tags, seen by policies as `aws:PrincipalTag/KEY`."""
 
     delegated_for: str = ""
-    """The id of the table for whose files the catalog handed the keys out; empty for sessions of any other kind.
+    """The id of the table whose files the credentials were vended for; empty for other sessions.
 
     Then `policies` begins with the catalog's own, and no identity policy has to allow what all of them allow.
     """
 
     outer_policies: tuple[bytes, ...] = ()
-    """Policies of the session that asked the catalog. They may deny and need not allow: they speak of the catalog."""
+    """Policies of the session that requested vended credentials. They can deny and need not allow: they are about the
+    catalog."""
 
     delegation: str = ""
-    """The id of the key that the catalog handed out, of sessions made of that one too: what uses are traced by."""
+    """The id of the vended access key, also in sessions derived from it: the trace id of accesses."""
 
     obtained_by: str = ""
-    """The id of the request that it was handed out to."""
+    """The id of the request that it was vended to."""
 
     activated: ActivatedRoles | None = None
-    """The roles of the token that asked for the keys; None if it was not a token, or one for all roles."""
+    """The roles of the token that requested the credentials; None without a token, or with a token for all roles."""
 
 
 class Securable(NamedTuple):
-    """Something that privileges can be held on, as the way to it."""
+    """An entity that privileges are granted on, as the path to it."""
 
     path: tuple[str, ...]
-    """Keys of all that it lies in, outermost first, and its own behind them: `service`, `catalog 3`, `namespace 3 ns`.
+    """Keys of its containers, outermost first, then its own: `service`, `catalog 3`, `namespace 3 ns`.
 
-    By ids, but for namespaces. What has the name of one that is gone is another: who drops one sees to it that
-    nothing is held on the name any more.
+    Keys hold ids, except for namespaces. A namespace that is created again is another one: dropping a namespace
+    removes the grants on its name.
     """
 
 
 class AccessTarget(NamedTuple):
-    """What a question is about, by names: for who decides elsewhere and knows no ids of ours."""
+    """The resource of an access request by names, for an external decision point, which does not know internal ids."""
 
     kind: str
-    """`CATALOG`, `NAMESPACE` or `TABLE_LIKE`, as Apache Polaris has them."""
+    """`CATALOG`, `NAMESPACE` or `TABLE_LIKE`, as in Apache Polaris."""
 
     path: tuple[str, ...]
-    """The name of the catalog, the levels of the namespace, the name in it: as many as there are."""
+    """The catalog, the levels of the namespace, and the name in it, as far as they apply."""
 
 
 class Grants(Protocol):
-    """The privileges that a caller's roles hold."""
+    """The privileges of a caller's roles."""
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The names of these roles, in order."""
+        """The names of these roles, sorted."""
         ...
 
     def covers(self, securable: Securable, privileges: Iterable[int]) -> bool:
-        """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
+        """Whether each privilege is granted on the securable or a container of it. False without privileges."""
         ...
 
     def granted_keys(self, privilege: int, beginning: str = "") -> frozenset[str]:
-        """The keys of what the privilege is held on itself, for lists of what may be seen.
+        """Keys that the privilege is granted on directly, for filtering lists.
 
-        Only those that begin so, and without it.
+        Only keys with the prefix `beginning`, which is stripped.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling, as established by an edge."""
+    """The authenticated caller."""
 
     name: str
     """Stable name: `root`, a user's name, or `anonymous`."""
 
     account: str
-    """The account that owns what the principal makes: 12 digits."""
+    """The account that owns what the principal creates: 12 digits."""
 
     arn: str
-    """The identity: `arn:aws:iam::ACCOUNT:user/NAME` or `…:root`. With temporary keys, the identity behind them."""
+    """The identity: `arn:aws:iam::ACCOUNT:user/NAME` or `…:root`. With temporary credentials, their parent identity."""
 
     is_root: bool = False
-    """Root of its account: needs no identity policy there. Limits still bind it: denials, session policies."""
+    """Root of its account: needs no identity policy there. Denials and session policies still apply."""
 
     is_anonymous: bool = False
 
@@ -138,42 +139,43 @@ class Principal:
     """Identity policies, as JSON documents. Any may allow; any may deny."""
 
     session: Session | None = None
-    """Set when the caller uses temporary keys."""
+    """Set for temporary credentials."""
 
     user_id: str = ""
-    """Unique and never used again, unlike the name: what `aws:userid` says."""
+    """Unique and never reused, unlike the name: the value of `aws:userid`."""
 
     key: LongLivedKey | None = None
-    """The key that signed, or that the session came from. None for who needs none: anonymous, the server itself."""
+    """The key that signed the request, or the parent key of the session. None for anonymous callers and the server
+    itself."""
 
     grants: Grants | None = None
-    """What the activated roles hold; None for who has none. They may allow, and never deny."""
+    """Grants of the activated roles; None without roles. They allow and never deny."""
 
     must_rotate: bool = False
-    """Whether the caller's client secret is good for nothing but to be rotated by its user."""
+    """Whether the caller's client secret can only be used to rotate it."""
 
     activated: ActivatedRoles | None = None
-    """The roles that its token is for; None for all that it has."""
+    """The roles that its token activates; None for all roles."""
 
     @property
     def caller_arn(self) -> str:
-        """The ARN to show: the session's if it has one, else the identity's."""
+        """The session's ARN if it has one, else the identity's."""
         session = self.session
         return self.arn if session is None or session.arn is None else session.arn
 
     @property
     def calling_roles(self) -> ActivatedRoles | None:
-        """The roles that it calls with; None for all that it has. Keys are for the roles of who asked for them."""
+        """The activated roles; None for all. Temporary credentials keep the roles of the caller they were issued to."""
         session = self.session
         return self.activated if session is None or session.activated is None else session.activated
 
 
 ANONYMOUS = Principal(name="anonymous", account="", arn="*", is_anonymous=True)
-"""A caller that gave no credentials."""
+"""A caller without credentials."""
 
 
 def root_of(account: str, access_key_id: str | None = None) -> Principal:
-    """The root principal of an account, with the key that the settings give it."""
+    """The root principal of an account, with its key from the settings."""
     key = None if access_key_id is None else LongLivedKey(access_key_id, created_ms=0)
     arn = f"arn:aws:iam::{account}:root"
     return Principal(name="root", account=account, arn=arn, is_root=True, user_id=account, key=key)
@@ -181,13 +183,13 @@ def root_of(account: str, access_key_id: str | None = None) -> Principal:
 
 @lru_cache(maxsize=1024)
 def canonical_id(account: str) -> str:
-    """The account's id as S3 shows owners: 64 hex digits, the same on every server and at every time."""
+    """The canonical user id of an account in S3: 64 hex digits, derived from the account only."""
     return hashlib.sha256(b"lakebed canonical id\0" + account.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """An access key with its secret, and who calls with it."""
+    """An access key with its secret and principal."""
 
     access_key_id: str
     secret: Secret
@@ -196,12 +198,12 @@ class Credential:
 
 
 class CredentialResolver(Protocol):
-    """Whose key is this? What an edge asks before it checks a signature."""
+    """Finds the credential of an access key, for signature verification."""
 
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
-        """The credential of a key that is good now. The object is the same as long as nothing about it changed.
+        """The credential of a valid key; the same object while it is unchanged.
 
-        Raises Unauthenticated (unknown or disabled key, foreign or missing token), CredentialsExpired,
+        Raises Unauthenticated (unknown or disabled key, invalid or missing token), CredentialsExpired,
         CredentialsRevoked.
         """
         ...
@@ -211,9 +213,9 @@ _NO_CONTEXT: Final[Mapping[str, str | tuple[str, ...]]] = MappingProxyType({})
 
 
 class AccessRequest(NamedTuple):
-    """One question: whether `principal` may do `action` on `resource`.
+    """Whether `principal` has permission for `action` on `resource`.
 
-    A tuple, because one is made for every request and a frozen dataclass takes twice as long to make.
+    A tuple, because each request creates one and creating a frozen dataclass takes twice as long.
     """
 
     principal: Principal
@@ -226,28 +228,27 @@ class AccessRequest(NamedTuple):
     context: Mapping[str, str | tuple[str, ...]] = _NO_CONTEXT
     """Condition keys and their values: `aws:SourceIp`, `s3:prefix`, `s3:x-amz-acl`, …
 
-    The authorizer adds what it knows itself: `aws:username`, `aws:userid`, `aws:Principal…`, the time.
+    The authorizer adds those of the principal and the time: `aws:username`, `aws:userid`, `aws:Principal…`.
     """
 
     securable: Securable | None = None
-    """The resource as grants know it; None for what no grant is about."""
+    """The resource for grants; None for resources without grants."""
 
     privileges: tuple[int, ...] = ()
-    """What the action takes of who holds grants: all of them, by number."""
+    """All privileges that a grant must cover, by number."""
 
     target: AccessTarget | None = None
-    """The resource by its names, where it is of a catalog and somebody reads them."""
+    """The resource by name, for entities of a catalog and authorizers with `needs_full_context`."""
 
     request_id: str = ""
-    """Of the request that the question comes of."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """What the resource itself says of access."""
+    """Owner and access policy of a resource."""
 
     owner: str
-    """The account that owns it: its identities need no grant from the resource policy."""
+    """The owning account: its identities need no permission from the resource policy."""
 
     policy: bytes | None = None
     """The resource policy (a bucket policy), as a JSON document."""
@@ -257,53 +258,53 @@ class ResourceRules:
 
 
 class Authorizer(Protocol):
-    """The one place where access is decided. Deny by default; explicit deny wins."""
+    """Decides all access. Denies by default; an explicit deny wins."""
 
     @property
     def needs_full_context(self) -> bool:
-        """Whether somebody reads all that is known of every request, and not only what its policies may name."""
+        """Whether requests need their complete context, and not only the condition keys that policies name."""
         ...
 
     @property
     def filters_lists(self) -> bool:
-        """Whether it is to be asked about what lists show, too."""
+        """Whether entries of lists are authorized too, by `visible`."""
         ...
 
     async def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
-        """Return if allowed; raise AccessDenied otherwise, Unavailable if who has to say so does not answer.
+        """Return if allowed; raise AccessDenied otherwise, Unavailable if the decision point is unavailable.
 
-        Not to be asked inside a transaction: the answer may take as long as a request over the network.
+        Do not call it inside a transaction: it can wait for a network request.
         """
         ...
 
     def could_allow(self, request: AccessRequest, rules: ResourceRules) -> bool:
-        """Whether `authorize` could allow some request with this action, by this caller.
+        """Whether `authorize` could allow some request of this caller with this action.
 
-        Asked before a request is read whole: its resource may be empty and its context is not complete. Never false
-        where `authorize` would allow; true says nothing.
+        For requests that are not read completely: the resource may be empty and the context incomplete. Never false
+        where `authorize` would allow; true has no meaning.
         """
         ...
 
     async def visible(
         self, request: AccessRequest, rules: ResourceRules, targets: Sequence[AccessTarget]
     ) -> Sequence[AccessTarget]:
-        """Those of `targets` that a list shows to the caller of `request`, who may see the list.
+        """The entries of a list that are visible to the caller of `request`, which was authorized for the list.
 
-        As many questions as it takes, not one for each of them. Raises Unavailable.
+        In batches, not one request per entry. Raises Unavailable.
         """
         ...
 
 
 class PolicyLanguage(Protocol):
-    """What a service that stores bucket policies asks of the language they are written in."""
+    """Validation of bucket policies, for the service that stores them."""
 
     def check_bucket_policy(self, document: bytes, bucket: str, table_bucket: str = "") -> None:
-        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket.
+        """Raise InvalidPolicy, with the reason, unless the document is valid for that bucket.
 
         `table_bucket` is its ARN in S3 Tables, if it holds tables.
         """
         ...
 
     def is_public(self, document: bytes) -> bool:
-        """Whether the document grants something to everybody, by S3's definition."""
+        """Whether the policy is public by S3's definition."""
         ...

@@ -1,10 +1,10 @@
-"""The operations that governance speaks of: their families, their names, and the one that is under way.
+"""Catalog operations for hooks and the audit log: names, families, and the operation of the current request.
 
-    BEFORE_X   asked of listeners before the operation X begins; each of them may veto it
-    AFTER_X    what the operation changed, in the outbox with the change itself
+    BEFORE_X   listeners are called before operation X begins; each can veto it
+    AFTER_X    events of operation X, written to the outbox in the transaction of the change
 
-An operation is what a caller asks for, by whichever route: a table that is registered, imported or restored is
-`REGISTER_TABLE`. What it changes is told by events with names of their own; each says which operation it came of.
+Different routes can be the same operation: registering, importing and restoring a table are all `REGISTER_TABLE`.
+Events have their own kinds and carry the operation's name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AFTER: Final = "AFTER_"
 
 
 class OperationFamily(StrEnum):
-    """What an operation is on."""
+    """The kind of entity that an operation is on."""
 
     CATALOG = "CATALOG"
     CATALOG_ROLE = "CATALOG_ROLE"
@@ -41,7 +41,7 @@ class OperationFamily(StrEnum):
 
 
 class Operation(StrEnum):
-    """What can be asked for."""
+    """An operation of the catalog APIs."""
 
     CREATE_CATALOG = "CREATE_CATALOG"
     DELETE_CATALOG = "DELETE_CATALOG"
@@ -132,16 +132,16 @@ class Operation(StrEnum):
     ATTEMPT_TASK = "ATTEMPT_TASK"
 
     LIMIT_REQUEST_RATE = "LIMIT_REQUEST_RATE"
-    """Not asked for by anybody, and not to be vetoed: told in the audit trail of whoever was told to slow down."""
+    """Not requested and without veto: audit records of throttled requests have it."""
 
     @property
     def family(self) -> OperationFamily:
-        """What it is on."""
+        """The kind of entity that it is on."""
         return _FAMILY_OF[self]
 
     @property
     def only_reads(self) -> bool:
-        """Whether it changes nothing, so that only who asks for it is told after it."""
+        """Whether it changes nothing, so that it emits an event only if the settings list it."""
         return self.value.startswith(_READS)
 
     @property
@@ -174,7 +174,7 @@ _FIRSTS: Final[Mapping[Operation, OperationFamily]] = {
     Operation.ATTEMPT_TASK: OperationFamily.TASK_EXECUTION,
     Operation.LIMIT_REQUEST_RATE: OperationFamily.RATE_LIMITING,
 }
-"""The first operation of each family: those that follow it are of the same, up to the next."""
+"""The first operation of each family; those up to the next entry belong to it too."""
 
 
 def _families() -> dict[Operation, OperationFamily]:
@@ -189,22 +189,22 @@ def _families() -> dict[Operation, OperationFamily]:
 _FAMILY_OF: Final = _families()
 
 current_operation: ContextVar[str] = ContextVar("lakebed_operation", default="")
-"""The operation that this request asks for, while it is carried out; empty for whatever the server does by itself.
+"""The operation of the current request; empty for background work of the server.
 
-The outbox writes it beside every event, so that no use case has to pass it on.
+The outbox adds it to every event, so that use cases need not pass it on.
 """
 
 
 def parse_operations(words: Iterable[str]) -> frozenset[Operation]:
-    """Operations by names: `DROP_TABLE`, a beginning such as `DROP_*`, or a family such as `POLICY`. `*` is all.
+    """Operations by name (`DROP_TABLE`), prefix (`DROP_*`) or family (`POLICY`). `*` is all.
 
-    `BEFORE_` in front is taken, and changes nothing. Raises InvalidInput for a word that names none.
+    A leading `BEFORE_` is ignored. Raises InvalidInput for an unknown name.
     """
     found: set[Operation] = set()
     for word in words:
         named = _named(word.strip().upper().removeprefix(BEFORE))
         if not named:
-            raise InvalidInput(f"no such operation. found={word!r}", argument="operations", value=word)
+            raise InvalidInput(f"unknown operation. found={word!r}", argument="operations", value=word)
         found |= named
     return frozenset(found)
 

@@ -1,4 +1,4 @@
-"""Wires who decides about access: policies and grants alone, or a decision point elsewhere beside them."""
+"""Wires the authorizer: policies and grants, with an external decision point if the settings have one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lakebed.governance.decision_point import DecisionEndpoint, DecisionPoint, E
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerSetup:
-    """Who decides."""
+    """The authorizer of a server, and its connections."""
 
     authorizer: Authorizer
     policies: PolicyAuthorizer
-    """The part of it that knows the language of policies."""
+    """The part that implements the policy language."""
     endpoints: tuple[DecisionEndpoint, ...] = ()
 
     async def close(self) -> None:
@@ -30,7 +30,7 @@ class AuthorizerSetup:
 
 
 def wire_authorizer(settings: DecisionsSettings, clock: Clock) -> AuthorizerSetup:
-    """Whom the settings name. Nothing is asked before the first question. Raises InvalidSetting."""
+    """The authorizer of the settings. Connects with the first decision request. Raises InvalidSetting."""
     policies = PolicyAuthorizer(clock)
     if settings.url is None:
         return AuthorizerSetup(policies, policies)

@@ -1,4 +1,4 @@
-"""Wires what tokens are about: clients, the keys that sign, the endpoint, and whose tokens are accepted."""
+"""Wires bearer tokens: clients, signing keys, the token endpoint, and identity providers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from lakebed.wire.json.app import Observe
 from lakebed.wire.oauth.app import TokenApplication
 
 PROVIDERS_AT_ONCE: Final = 4
-"""Requests to providers under way at once in one process."""
+"""Concurrent requests to identity providers per process."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenServices:
-    """What the rest of the server needs of tokens."""
+    """The token services that other parts of the server use."""
 
     application: TokenApplication
     bearers: BearerTokens
@@ -66,7 +66,7 @@ def wire_tokens(
     http: Http | None = None,
     refused: OnRefusal | None = None,
 ) -> TokenServices:
-    """Tokens as the settings have them. Raises InvalidSetting. `http` is how providers are spoken to."""
+    """Token services by the settings. Raises InvalidSetting. `http` sends requests to identity providers."""
     own = settings.tokens
     hashes = SecretHasher()
     keys = TokenSigningKeys(meta, outbox, master, clock, root.principal)
@@ -85,7 +85,7 @@ def wire_tokens(
     if settings.oidc.providers:
         identities = ExternalIdentities(meta, outbox, Principals(meta, outbox, clock, root.principal), clock)
         grants = CallerGrants(meta, federated=True)
-        # Threads of their own: a provider that does not answer must not hold anything else back.
+        # Separate threads: an unavailable provider must not block other requests.
         threads = ThreadPoolExecutor(PROVIDERS_AT_ONCE, thread_name_prefix="oidc")
         for name, stated in settings.oidc.providers.items():
             provider = read_provider(f"oidc.providers.{name}", stated)
@@ -109,7 +109,7 @@ def wire_tokens(
 
 
 def read_provider(path: str, stated: OidcProvider) -> TokenProvider:
-    """A provider of the settings, its claim paths and expressions read. Raises InvalidSetting by its path."""
+    """A provider of the settings, with parsed claim paths and expressions. Raises InvalidSetting with its path."""
     try:
         name_claim = ClaimPath.parse(stated.name_claim)
     except InvalidInput as error:

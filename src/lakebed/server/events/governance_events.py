@@ -36,12 +36,12 @@ INTENT_READERS: Final[IntentReaders] = {
 }
 
 HOOKS_AT_ONCE: Final = 16
-"""Requests to hooks under way at once in one process: operations wait for them."""
+"""Concurrent requests to hooks per process: operations wait for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class GovernanceEvents:
-    """What the edges and the worker need of it."""
+    """The hooks, recorders and targets that the APIs and the worker use."""
 
     hooks: OperationHooks
     recorder: RefusalRecorder
@@ -52,7 +52,7 @@ class GovernanceEvents:
     arrivals: Arrivals
 
     def refused_at(self, edge: str) -> OnRefusal:
-        """Notes the refusals of an edge."""
+        """Records refused requests of an edge."""
         return refusal_recorder(self.recorder, edge, ROUTE_OPERATIONS, failed_changes=edge != "s3")
 
 
@@ -63,9 +63,9 @@ def wire_governance_events(
     targets: TargetsSettings | None = None,
     interests: ListenerRegistry | None = None,
 ) -> GovernanceEvents:
-    """All of it as the settings have it, or without any listener and target.
+    """Wire listeners and targets by the settings; without settings there are none.
 
-    Without interests, they are some that no request of this process is asked by. Raises InvalidSetting.
+    Without `interests`, no request of this process subscribes to live events. Raises InvalidSetting.
     """
     listeners, targets = listeners or ListenersSettings(), targets or TargetsSettings()
     f, clock = object_context, object_context.clock
@@ -88,7 +88,7 @@ def wire_governance_events(
 
 
 def read_listeners(configured: ListenersSettings, clock: Clock) -> list[Listener]:
-    """The listeners of the settings, in the order in which they are asked. Raises InvalidSetting."""
+    """The listeners of the settings, in the order of their calls. Raises InvalidSetting."""
     found = [load_listener(name) for name in configured.python]
     if configured.hooks:
         threads = ThreadPoolExecutor(HOOKS_AT_ONCE, thread_name_prefix="hooks")
