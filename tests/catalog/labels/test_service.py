@@ -197,7 +197,7 @@ async def test_search_goes_by_tags_owner_kind_and_catalog(shelf: Shelf) -> None:
 async def test_pages_tell_all_whatever_their_size(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
 ) -> None:
-    monkeypatch.setattr(service, "_MAX_GONE_THROUGH", most)
+    monkeypatch.setattr(service, "_MAX_EXAMINED", most)
     for subject in SUBJECTS.values():
         await shelf.label(subject, tier="gold")
     found = await shelf.find("tier:gold", limit=limit)

@@ -71,9 +71,9 @@ async def effect(
                 None if before is None else before.policy.name,
                 None if then is None else then.policy.name,
             )
-        if not page.passage.truncated:
+        if not page.progress.truncated:
             return found
-        after = page.passage.last_id
+        after = page.progress.last_id
 
 
 async def uncovered(
@@ -85,9 +85,9 @@ async def uncovered(
         page = await policing.coverage.uncovered(caller, "lake", levels, kind=kind, after=after, limit=limit)
         assert len(page.tables) <= limit
         found |= {str(one.identifier) for one in page.tables}
-        if not page.passage.truncated:
+        if not page.progress.truncated:
             return found
-        after = page.passage.last_id
+        after = page.progress.last_id
 
 
 async def held(policing: Policing) -> dict[str, str | None]:
@@ -130,7 +130,7 @@ async def test_reason_says_what_would_be_overridden(catalog: CatalogHarness) -> 
     page = await policing.coverage.effect(ROOT, "lake", ["ns"], "p", NS, AttachmentChange.ATTACH)
     assert (page.policy.name, str(page.place)) == ("p", "namespace ns")
     # `ns10` is not inside of `ns`.
-    assert page.passage.examined == 3
+    assert page.progress.examined == 3
     whys = {".".join(one.place.path): one.effects[0].why for one in page.affected}
     assert whys["ns.deep.u"] == "policy ns.p v0, inherited from namespace ns, over ns.q v0 of catalog"
     assert {one.place.kind for one in page.affected} == {PolicyTargetKind.TABLE, PolicyTargetKind.VIEW}
@@ -195,7 +195,7 @@ async def test_pages_tell_all_whatever_their_size(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch, limit: int, step: int, most: int
 ) -> None:
     monkeypatch.setattr(coverage_module, "_ENTRIES_A_STEP", step)
-    monkeypatch.setattr(coverage_module, "_MAX_GONE_THROUGH", most)
+    monkeypatch.setattr(coverage_module, "_MAX_EXAMINED", most)
     policing = await furnished(light_catalog)
     assert await uncovered(policing, limit=limit) == {"ns.t", "ns.deep.u", "ns10.x", "other.w"}
     assert set(await effect(policing, CATALOG, limit=limit)) == {"ns.t", "ns.v", "ns.deep.u", "ns10.x", "other.w"}

@@ -120,7 +120,7 @@ def test_a_vector_older_than_the_file_is_not_for_it() -> None:
 def test_two_vectors_for_one_file_are_no_table() -> None:
     with pytest.raises(InvalidInput, match="two deletion vectors"):
         matching(data(5), vector(6), vector(7, content_offset=50))
-    with pytest.raises(InvalidInput, match="names no data file"):
+    with pytest.raises(InvalidInput, match="has no referenced data file"):
         matching(data(5), vector(6, about=None))
     assert len(matching(data(5), vector(6), vector(6, about="s3://lake/t/data/b.parquet"))) == 1
 

@@ -249,7 +249,7 @@ async def test_a_list_that_became_shorter_is_told() -> None:
     shorter = a_lake()
     shorter.snapshot([])
     lake.files.contents.update(shorter.files.contents)
-    with pytest.raises(InvalidInput, match="shorter than it was"):
+    with pytest.raises(InvalidInput, match="shorter than when"):
         await planner.collect(scan, work)
 
 

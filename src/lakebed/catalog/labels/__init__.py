@@ -1,1 +1,1 @@
-"""Tags and owners of everything that has a name: found by it, asked about at the gate, changed, and searched for."""
+"""Tags and owners of securables: look up, authorize, change and search."""

@@ -1,4 +1,4 @@
-"""Labels: shown, changed, and searched for. A change commits with its event."""
+"""Labels: read, change and search. A change commits with its event."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from .targets import LabelTarget, LabelTargets
 
 __all__ = ["LabelManagement", "LabelPage", "LabelledSubject"]
 
-_MAX_GONE_THROUGH: Final = 10_000
-"""How many things are gone through for one page of those that fit and may be seen."""
+_MAX_EXAMINED: Final = 10_000
+"""Maximum number of labelled targets examined for one page."""
 
 
 class LabelledSubject(NamedTuple):
-    """Something and its labels."""
+    """A target and its labels."""
 
     subject: LabelSubject
     labels: Labels
@@ -52,75 +52,75 @@ class LabelledSubject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelPage:
-    """Some of what was looked for."""
+    """One page of search results."""
 
     found: list[LabelledSubject]
     last_key: str
-    """Where the next page goes on."""
+    """The key after which the next page starts."""
     truncated: bool
 
 
 class LabelManagement:
     """The use cases of labels."""
 
-    def __init__(self, object_context: ObjectContext, catalogs: CatalogService, places: LabelTargets) -> None:
+    def __init__(self, object_context: ObjectContext, catalogs: CatalogService, targets: LabelTargets) -> None:
         self._f = object_context
         self._catalogs = catalogs
-        self._places = places
+        self._targets = targets
 
     async def get(self, caller: Caller, subject: LabelSubject) -> Labels:
-        """The labels of something. Raises NotFound in the words of its kind."""
+        """The labels of a target. Raises the NotFound of its kind."""
         meta = self._f.meta
         key = await self._admitted(meta, caller, subject, Action.GET_LABELS)
         return await _labels(meta, key)
 
     async def change(self, caller: Caller, subject: LabelSubject, change: LabelChange) -> Labels:
-        """Set and remove tags, and say who owns something; the labels that it has then. What is the same is no change.
+        """Set and remove tags, and set the owner; returns the resulting labels. Equal values are no change.
 
-        Raises NotFound in the words of its kind, NoSuchPrincipal for an owner that is not there, InvalidInput.
+        Raises the NotFound of its kind, NoSuchPrincipal for an owner that does not exist, InvalidInput.
         """
         f = self._f
         await self._admitted(f.meta, caller, subject, Action.SET_LABELS)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Labels:
-            place = await self._places.find(tx, subject)
-            row_id = _present(place)
+            target = await self._targets.find(tx, subject)
+            row_id = _present(target)
             key = rows.label_key(subject.kind, row_id)
             before = await _labels(tx, key)
             after = apply_change(before, change)
             if after == before:
                 return after
-            await _store(tx, key, place, row_id, before, after)
+            await _store(tx, key, target, row_id, before, after)
             await append_labels_event(f.outbox, tx, subject, before, after, caller.principal, now_ms)
             return after
 
         return await f.meta.transact(work)
 
     async def find(self, caller: Caller, query: LabelQuery, *, after: str = "", limit: int = 100) -> LabelPage:
-        """What has labels that fit, and that the caller may see the labels of."""
+        """Targets with matching labels that the caller can read."""
         catalogs: dict[str, Catalog | None] = {}
         found: list[LabelledSubject] = []
-        gone_through = 0
+        examined = 0
         while page := await self._page(query, after):
             tags = await self._tags([one.key for one in page])
             for one in page:
-                if len(found) == limit or gone_through == _MAX_GONE_THROUGH:
+                if len(found) == limit or examined == _MAX_EXAMINED:
                     return LabelPage(found, after, truncated=True)
-                gone_through += 1
+                examined += 1
                 after = one.key
                 labels = Labels(tags.get(one.key, {}), one.owner)
-                if _fits(query, labels) and await self._may_see(caller, one, catalogs):
+                if _fits(query, labels) and await self._can_read(caller, one, catalogs):
                     found.append(LabelledSubject(one.subject, labels))
         return LabelPage(found, after, truncated=False)
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def _admitted(self, reader: Reader, caller: Caller, subject: LabelSubject, action: Action) -> str:
-        """The key of something, if the caller may do `action` to its labels."""
-        place = await self._places.find(reader, subject)
-        await self._places.check(caller, place, action)
-        return rows.label_key(subject.kind, _present(place))
+        """The key of a target, if the caller has the permission for `action` on its labels."""
+        target = await self._targets.find(reader, subject)
+        await self._targets.check(caller, target, action)
+        return rows.label_key(subject.kind, _present(target))
 
     async def _page(self, query: LabelQuery, after: str) -> list[LabelledRow]:
         statement, lookup = _statement(query)
@@ -137,18 +137,18 @@ class LabelManagement:
                 tags.setdefault(key, {})[name] = value
         return tags
 
-    async def _may_see(self, caller: Caller, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> bool:
-        place = await self._place(one, catalogs)
-        if place is None:
+    async def _can_read(self, caller: Caller, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> bool:
+        target = await self._target(one, catalogs)
+        if target is None:
             return False
         try:
-            await self._places.check(caller, place, Action.GET_LABELS)
+            await self._targets.check(caller, target, Action.GET_LABELS)
         except AccessDenied:
             return False
         return True
 
-    async def _place(self, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> LabelTarget | None:
-        """Where something is that was found; None if its catalog has gone meanwhile."""
+    async def _target(self, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> LabelTarget | None:
+        """The target of a search result; None if its catalog was deleted since."""
         subject, catalog_id = one.subject, one.catalog
         if catalog_id is None:
             return LabelTarget(subject, None, SERVICE)
@@ -171,13 +171,13 @@ class LabelManagement:
         return LabelTarget(subject, catalog, catalog_securable(catalog_id))
 
 
-def _present(place: LabelTarget) -> int | str:
-    """The id of something that is there. Raises NotFound in the words of its kind."""
-    if place.missing is not None:
-        raise place.missing
-    if place.row_id is None:
-        raise NotFound(f"it is not there: {place.subject}")
-    return place.row_id
+def _present(target: LabelTarget) -> int | str:
+    """The id of an existing target. Raises the NotFound of its kind."""
+    if target.missing is not None:
+        raise target.missing
+    if target.row_id is None:
+        raise NotFound(f"label target does not exist: {target.subject}")
+    return target.row_id
 
 
 def _fits(query: LabelQuery, labels: Labels) -> bool:
@@ -187,7 +187,7 @@ def _fits(query: LabelQuery, labels: Labels) -> bool:
 
 
 def _statement(query: LabelQuery) -> tuple[str, tuple[Value, ...]]:
-    """The search that finds the fewest, and what it looks for: the rest is looked at afterwards."""
+    """The most selective search, and its parameters; other conditions are checked afterwards."""
     exact = next((one for one in query.tags if one.value is not None), None)
     if exact is not None:
         return rows.WITH_TAG, (exact.key, exact.value)
@@ -206,12 +206,12 @@ async def _labels(reader: Reader, key: str) -> Labels:
 
 
 async def _store(
-    tx: Transaction, key: str, place: LabelTarget, row_id: int | str, before: Labels, after: Labels
+    tx: Transaction, key: str, target: LabelTarget, row_id: int | str, before: Labels, after: Labels
 ) -> None:
     if not after.tags and after.owner is None:
         await tx.run(rows.REMOVE_LABELLED, key)
         return
-    kind = place.subject.kind
+    kind = target.subject.kind
     owner = await _owner_columns(tx, after.owner)
     await tx.run(rows.SET_LABELLED, key, kind, *rows.reference(kind, row_id), *owner)
     for name in before.tags.keys() - after.tags.keys():
@@ -222,7 +222,7 @@ async def _store(
 
 
 async def _owner_columns(reader: Reader, owner: LabelOwner | None) -> tuple[Value, ...]:
-    """Who owns something, as its row has it: a user, a role, and whether it is root. Raises NoSuchPrincipal."""
+    """The owner as stored: a user, a role, or root. Raises NoSuchPrincipal."""
     if owner is None:
         return None, None, 0
     if owner.kind is OwnerKind.PRINCIPAL_ROLE:

@@ -1,7 +1,7 @@
-"""What has labels, found by name, and the question whether a caller may see or change them.
+"""Looks up what labels are attached to, and authorizes callers to read or change them.
 
-Labels go with properties: who may read those of a thing may read its labels, and who may write them may write these. Of
-catalogs and what is in them the gate is asked, with their bucket's policy; users and roles are the server's own.
+Labels require the same permissions as properties. For catalogs and their contents the bucket's policy applies; users
+and roles belong to the server.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ _GRANT_KINDS: Final = {
     LabelKind.GENERIC_TABLE: GrantKind.TABLE,
     LabelKind.POLICY: GrantKind.POLICY,
 }
-"""Kinds that grants are on. Whoever asks about others holds the privilege on the catalog, or on the service."""
+"""Kinds with their own grants. Others require the privilege on the catalog, or on the service."""
 
 _OPERATIONS: Final = {Action.GET_LABELS: "getLabels", Action.SET_LABELS: "setLabels"}
 
 
 class LabelTarget(NamedTuple):
-    """Something as far as it is there."""
+    """The target of labels, as far as it exists."""
 
     subject: LabelSubject
     catalog: Catalog | None = None
-    """Where it is, if in a catalog."""
+    """Its catalog, if it is in one."""
     securable: Securable = SERVICE
-    """The thing, or where it would be: nothing is held on one that is not there."""
+    """Its securable, or its parent's if it does not exist."""
     row_id: int | str | None = None
     entry: str = ""
     """The id of a table or view."""
     missing: NotFound | None = None
-    """Why it is not there. To be raised behind the question whether the caller may know."""
+    """The error if it does not exist, to be raised after authorization."""
 
 
 class LabelTargets:
-    """Finds what has labels."""
+    """Looks up targets of labels."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class LabelTargets:
         self._rules = ResourceRules(owner=account)
 
     async def find(self, reader: Reader, subject: LabelSubject) -> LabelTarget:
-        """What has a name. Raises InvalidName, InvalidInput, NoSuchCatalog."""
+        """The target with a name. Raises InvalidName, InvalidInput, NoSuchCatalog."""
         if subject.kind is LabelKind.PRINCIPAL:
             return await _principal(reader, subject)
         if subject.kind is LabelKind.PRINCIPAL_ROLE:
@@ -114,7 +114,7 @@ class LabelTargets:
         return place._replace(row_id=row[0])
 
     async def check(self, caller: Caller, place: LabelTarget, action: Action) -> None:
-        """Return if the caller may see or change the labels of something. Raises AccessDenied."""
+        """Check permission to read or change a target's labels. Raises AccessDenied."""
         subject, kind = place.subject, place.subject.kind
         if place.catalog is None:
             needs = OPERATIONS[f"{_OPERATIONS[action]} {kind}"].target
@@ -166,7 +166,7 @@ class LabelTargets:
 
 async def _principal(reader: Reader, subject: LabelSubject) -> LabelTarget:
     if subject.name == ROOT:
-        raise InvalidInput("root is what the settings say it is, and has no labels", argument="name", value=ROOT)
+        raise InvalidInput("root is configured in the settings and has no labels", argument="name", value=ROOT)
     try:
         return LabelTarget(subject, row_id=(await find_user(reader, subject.name)).user_id)
     except NoSuchPrincipal as error:

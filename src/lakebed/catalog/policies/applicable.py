@@ -34,7 +34,7 @@ def entry_place(levels: Levels, entry: Entry) -> AttachmentTarget:
 async def applicable_to(
     reader: Reader, catalog: int, levels: Levels = (), entry: Entry | None = None
 ) -> list[EffectivePolicy]:
-    """The policies that apply to a warehouse, a namespace, or a table or view. Two statements."""
+    """The policies that apply to a catalog, a namespace, or a table or view. Two statements."""
     paths = [path_of(levels[:depth]) for depth in range(1, len(levels) + 1)]
     ids: dict[str, int] = {}
     for batch in rows.batches(paths):
@@ -50,7 +50,7 @@ async def applicable_to(
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """All that is attached to a warehouse and its namespaces, and to some of its tables and views.
+    """All attachments of a catalog and its namespaces, and those of some tables and views.
 
     Read once for many tables.
     """
@@ -77,7 +77,7 @@ class Attached:
 
 
 async def read_attached(reader: Reader, catalog: int) -> Attached:
-    """What is attached to a warehouse and its namespaces. Two statements."""
+    """The attachments of a catalog and its namespaces. Two statements."""
     attached: dict[str, list[AttachedPolicy]] = {}
     _gather(attached, await reader.rows(rows.ATTACHED_TO_CONTAINERS, catalog))
     namespaces = await reader.rows(rows.NAMESPACES_WITH_POLICIES, catalog)
@@ -93,7 +93,7 @@ def _gather(attached: dict[str, list[AttachedPolicy]], found: Iterable[Row]) -> 
 def _way(
     attached: _Attachments, catalog: int, ids: Mapping[str, int], levels: Levels, entry: Entry | None
 ) -> list[InheritanceLevel]:
-    """The levels from the warehouse down to the target, with the attachments of each."""
+    """The levels from the catalog down to the target, with the attachments of each."""
     way = [InheritanceLevel(AttachmentTarget(PolicyTargetKind.CATALOG), attached.get(rows.catalog_key(catalog), ()))]
     for depth in range(1, len(levels) + 1):
         namespace = ids.get(path_of(levels[:depth]))

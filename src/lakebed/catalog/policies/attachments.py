@@ -86,13 +86,15 @@ class PolicyAttachments:
                 None if lookup.namespace is None or lookup.entry is not None else lookup.namespace.id,
                 None if lookup.entry is None else lookup.entry.id,
                 policy.type,
-                # The store has one a target of those that are inheritable, and any number of those that add up.
+                # The store allows one inheritable policy of a type per target, and any number of additive ones.
                 int(policy.inheritable and not kind.adds_up),
                 rows.pack_parameters(parameters),
                 now_ms,
             )
             if changed:
-                await self._tell(tx, "CatalogPolicyAttached", caller, now_ms, catalog_name, policy, lookup, place)
+                await self._append_event(
+                    tx, "CatalogPolicyAttached", caller, now_ms, catalog_name, policy, lookup, place
+                )
 
         await f.meta.transact(work)
 
@@ -106,13 +108,15 @@ class PolicyAttachments:
         kind = await self._types.find(reader, catalog, policy.type)
         if place.kind not in kind.targets:
             allowed = ", ".join(kind.targets)
-            raise NotAttachable(f"policies of {kind.name} go with {allowed}, not with a {place.kind}: {place}")
+            raise NotAttachable(
+                f"policy type {kind.name} cannot be attached to a {place.kind}. expected={allowed} target={place}"
+            )
         if kind.adds_up or not policy.inheritable:
             return kind
         other = await reader.row(rows.OTHER_OF_TYPE, lookup.key, policy.type, policy.id)
         if other is not None:
             raise AttachmentConflict(
-                f"the target has a policy of that type; detach it first. target={place} type={policy.type}"
+                f"target already has a policy of this type; detach it first. target={place} type={policy.type}"
                 f" policy={rows.policy_from(other)}"
             )
         return kind
@@ -131,7 +135,7 @@ class PolicyAttachments:
             lookup, place = await self._targets.find(tx, catalog_name, target)
             if not await tx.run(rows.DETACH, lookup.key, policy.id):
                 raise not_attached(policy, place)
-            await self._tell(tx, "CatalogPolicyDetached", caller, now_ms, catalog_name, policy, lookup, place)
+            await self._append_event(tx, "CatalogPolicyDetached", caller, now_ms, catalog_name, policy, lookup, place)
 
         await f.meta.transact(work)
 
@@ -152,10 +156,10 @@ class PolicyAttachments:
         kind: str = "",
         action: Action | None = None,
     ) -> list[EffectivePolicy]:
-        """The policies that apply to a target, and why; those of one type, if one is given.
+        """The policies that apply to a target, with the reason; those of one type, if one is given.
 
-        It takes the right to look at the target, or to do `action` to it, and none to policies.
-        Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
+        Requires permission to read the target, or for `action` on it, and none on policies. Raises NoSuchNamespace,
+        NoSuchTable, InvalidInput for an unknown type.
         """
         lookup = await self._targets.look_up(self._f.meta, catalog_name, target)
         await self._targets.check(caller, lookup, action or read_action(target))
@@ -186,7 +190,7 @@ class PolicyAttachments:
         await self._targets.check(caller, lookup, action)
         return home
 
-    async def _tell(
+    async def _append_event(
         self,
         tx: Transaction,
         event: str,
@@ -203,4 +207,4 @@ class PolicyAttachments:
 
 def not_attached(policy: Policy, place: AttachmentTarget) -> NoSuchAttachment:
     """The error for a policy that is not attached to a target."""
-    return NoSuchAttachment(f"the policy is not attached there: {policy}. target={place}")
+    return NoSuchAttachment(f"policy is not attached to the target. policy={policy} target={place}")

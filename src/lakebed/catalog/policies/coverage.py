@@ -33,7 +33,7 @@ from .targets import PolicyTargets, ResolvedTarget, TargetName, existing_place, 
 __all__ = ["AffectedEntry", "AttachmentChange", "EffectPage", "PageProgress", "PolicyCoverage", "UncoveredPage"]
 
 _ENTRIES_A_STEP: Final = 500
-_MAX_GONE_THROUGH: Final = 10_000
+_MAX_EXAMINED: Final = 10_000
 """How many tables and views are examined for one page."""
 
 
@@ -58,7 +58,7 @@ class UncoveredPage:
     """Tables to which no policy applies."""
 
     tables: list[LiveEntry]
-    passage: PageProgress
+    progress: PageProgress
 
 
 class AffectedEntry(NamedTuple):
@@ -76,11 +76,11 @@ class EffectPage:
     place: AttachmentTarget
     """The target of the change."""
     affected: list[AffectedEntry]
-    passage: PageProgress
+    progress: PageProgress
 
 
 class _Scope(NamedTuple):
-    """A part of a warehouse: all of it, a namespace with all that is in it, or one table or view."""
+    """A part of a catalog: all of it, a namespace with its contents, or one table or view."""
 
     catalog: Catalog
     namespace: Levels = ()
@@ -125,7 +125,7 @@ class PolicyCoverage:
         after: str = "",
         limit: int = 100,
     ) -> UncoveredPage:
-        """Tables of a warehouse or namespace to which no policy applies, or none of a type.
+        """Tables of a catalog or namespace to which no policy applies, or none of a type.
 
         Raises NoSuchNamespace, InvalidInput for an unknown type.
         """
@@ -149,8 +149,8 @@ class PolicyCoverage:
             return take
 
         tables = frozenset({EntryKind.TABLE})
-        passage = await self._go_through(caller, _Scope(catalog, namespace), tables, judge, after, limit)
-        return UncoveredPage(found, passage)
+        progress = await self._scan(caller, _Scope(catalog, namespace), tables, judge, after, limit)
+        return UncoveredPage(found, progress)
 
     async def effect(
         self,
@@ -195,23 +195,23 @@ class PolicyCoverage:
 
         scope = _Scope(lookup.catalog, target.namespace, "" if lookup.entry is None else lookup.entry.id)
         both = frozenset({EntryKind.TABLE, EntryKind.VIEW})
-        return EffectPage(policy, place, affected, await self._go_through(caller, scope, both, judge, after, limit))
+        return EffectPage(policy, place, affected, await self._scan(caller, scope, both, judge, after, limit))
 
-    async def _go_through(
+    async def _scan(
         self, caller: Caller, scope: _Scope, kinds: frozenset[EntryKind], judge: _Judge, after: str, limit: int
     ) -> PageProgress:
         """Examine the entries of a scope that the caller can read, by id, until the page is full."""
         meta = self._f.meta
         containers = await read_attached(meta, scope.catalog.id)
-        gone_through = examined = taken = 0
+        scanned = examined = taken = 0
         while page := await self._page(scope, after):
             take = judge(await containers.with_entries(meta, page[0].entry.id, page[-1].entry.id))
             for known in page:
-                if taken == limit or gone_through == _MAX_GONE_THROUGH:
+                if taken == limit or scanned == _MAX_EXAMINED:
                     return PageProgress(examined, after, truncated=True)
-                gone_through += 1
+                scanned += 1
                 after = known.entry.id
-                if known.entry.kind in kinds and await self._may_look_at(caller, known):
+                if known.entry.kind in kinds and await self._can_read(caller, known):
                     examined += 1
                     taken += take(known)
         return PageProgress(examined, after, truncated=False)
@@ -230,7 +230,7 @@ class PolicyCoverage:
             found = await meta.rows(rows.GOVERNED_IN_CATALOG_AFTER, catalog, after, _ENTRIES_A_STEP)
         return [live_entry_from(row) for row in found]
 
-    async def _may_look_at(self, caller: Caller, known: LiveEntry) -> bool:
+    async def _can_read(self, caller: Caller, known: LiveEntry) -> bool:
         return await self._authorizer.allows(
             caller, known.catalog, Action.GET_TABLE, namespace=known.namespace.levels, entry=known.entry
         )

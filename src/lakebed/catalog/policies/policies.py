@@ -96,7 +96,7 @@ class PolicyManagement:
     ) -> None:
         """Check the permission for `action` on a policy in the namespace `home`. Raises AccessDenied.
 
-        Policies of access go by the namespace, grants by the policy itself.
+        Access policies name the namespace, grants the policy itself.
         """
         on = None if policy is None else policy_securable(catalog.id, home, policy.id)
         await self._authorizer.check(caller, catalog, action, namespace=home, kind=GrantKind.POLICY, securable=on)
@@ -196,7 +196,7 @@ class PolicyManagement:
         catalog, home = await self._admitted(caller, catalog_name, levels, name, Action.UPDATE_POLICY)
         seen = await self.find(f.meta, catalog, home, name)
         _check_version(seen, current_version)
-        told = seen.description if description is UNSET else check_description(description)
+        new_description = seen.description if description is UNSET else check_description(description)
         text = seen.content if content is UNSET else content
         if text != seen.content:
             kind = await self._types.find(f.meta, catalog, seen.type)
@@ -206,13 +206,13 @@ class PolicyManagement:
             policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
             _check_version(policy, current_version)
             if policy.id != seen.id:
-                # Another one of that name, perhaps of another type: the content was not checked for it.
-                raise PolicyVersionMismatch(f"the policy was dropped and made anew meanwhile: {policy}")
+                # A new policy of that name, perhaps of another type: the content was not checked for it.
+                raise PolicyVersionMismatch(f"policy was recreated concurrently. policy={policy}")
             changed = policy
-            if (told, text) != (policy.description, policy.content):
+            if (new_description, text) != (policy.description, policy.content):
                 changed = replace(
                     policy,
-                    description=told,
+                    description=new_description,
                     content=text or "",
                     version=policy.version + 1,
                     updated_ms=now_ms,
@@ -247,7 +247,7 @@ class PolicyManagement:
             targets = await self._targets(tx, policy)
             if targets and not detach_all:
                 raise PolicyInUse(
-                    f"the policy is attached; detach it, or drop it with detach-all: {policy}. {_named(targets)}"
+                    f"policy is attached; detach it, or drop it with detach-all. policy={policy} {_named(targets)}"
                 )
             await invalidate_policy_grants(tx, policy.id)
             await tx.run(rows.DELETE_POLICY, policy.id)
@@ -270,7 +270,7 @@ class PolicyManagement:
     async def _admitted(
         self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str, action: Action
     ) -> tuple[Catalog, Levels]:
-        """The warehouse and namespace of a policy, if the caller has the permission for `action`."""
+        """The catalog and namespace of a policy, if the caller has the permission for `action`."""
         home = check_namespace(levels)
         check_policy_name(name)
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
@@ -278,9 +278,9 @@ class PolicyManagement:
         return catalog, home
 
     async def _confirm_type(self, tx: Transaction, catalog: Catalog, kind: PolicyType) -> None:
-        """Return if the type is still the one that the content was checked for. Raises InvalidInput."""
+        """Raise InvalidInput if the type changed since the content was checked."""
         if await self._types.stated(tx, catalog, kind.name) != kind:
-            raise InvalidInput(f"the type was dropped and made anew meanwhile. type={kind.name}", argument="type")
+            raise InvalidInput(f"policy type was recreated concurrently. type={kind.name}", argument="type")
 
     async def _targets(self, tx: Transaction, policy: Policy) -> Sequence[PolicyMapping]:
         targets: list[PolicyMapping] = []
@@ -307,7 +307,7 @@ async def _keep_version(tx: Transaction, policy: Policy, caller: Caller) -> None
 def _check_version(policy: Policy, current_version: int) -> None:
     if policy.version != current_version:
         raise PolicyVersionMismatch(
-            f"the policy is at another version: {policy}. expected={current_version} found={policy.version}",
+            f"policy is at another version. policy={policy} expected={current_version} found={policy.version}",
             condition="current-policy-version",
         )
 

@@ -50,7 +50,7 @@ class PolicyTypes:
             return found
         row = await reader.row(rows.TYPE, catalog.id, name)
         if row is None:
-            raise NoSuchPolicyType(f"no such type of policies. type={name[:80]} system={','.join(SYSTEM_TYPES)}")
+            raise NoSuchPolicyType(f"no such policy type. type={name[:80]} system={','.join(SYSTEM_TYPES)}")
         return rows.type_from(row)
 
     async def stated(self, reader: Reader, catalog: Catalog, name: str) -> PolicyType:
@@ -75,7 +75,7 @@ class PolicyTypes:
             await self._keys.keep(tx, mutation.key, StoredResponse(200, body=show(made)))
             catalog = await self._catalogs.find(tx, catalog_name)
             if await tx.row(rows.INSERT_TYPE, catalog.id, *rows.type_columns(made)) is None:
-                raise AlreadyExists(f"the policy type exists already. type={made.name}")
+                raise AlreadyExists(f"policy type already exists. type={made.name}")
             await append_catalog_event(
                 f.outbox, tx, "CatalogPolicyTypeCreated", caller, now_ms, catalog_name, facts={"type": made.name}
             )
@@ -108,9 +108,9 @@ class PolicyTypes:
             await self._keys.keep(tx, mutation.key, StoredResponse(204))
             catalog = await self._catalogs.find(tx, catalog_name)
             if (await self.find(tx, catalog, name)).is_system:
-                raise PolicyInUse(f"the type is the server's own, and stays. type={name}")
+                raise PolicyInUse(f"system policy types cannot be dropped. type={name}")
             if await tx.row(rows.TYPE_HAS_POLICIES, catalog.id, name) is not None:
-                raise PolicyInUse(f"there are policies of the type; drop them first. type={name}")
+                raise PolicyInUse(f"policy type has policies; drop them first. type={name}")
             await tx.run(rows.DELETE_TYPE, catalog.id, name)
             await append_catalog_event(
                 f.outbox, tx, "CatalogPolicyTypeDropped", caller, now_ms, catalog_name, facts={"type": name}

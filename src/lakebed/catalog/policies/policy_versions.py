@@ -56,7 +56,7 @@ class PolicyVersions:
         policy = await self._policies.get(caller, catalog_name, levels, name)
         row = await self._reader.row(rows.VERSION, policy.id, version)
         if row is None:
-            raise NoSuchPolicy(f"the policy has no such version, or it was not kept: {policy}. version={version}")
+            raise NoSuchPolicy(f"policy has no such version, or it was not stored. policy={policy} version={version}")
         found = rows.version_from(row)
         as_it_was = replace(
             policy,

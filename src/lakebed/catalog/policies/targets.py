@@ -113,7 +113,7 @@ class PolicyTargets:
 def existing_place(lookup: ResolvedTarget) -> AttachmentTarget:
     """The place of an existing target. Raises NoSuchTarget, NotAttachable."""
     if lookup.is_generic:
-        raise NotAttachable(f"policies go with tables and views, not with generic tables: {lookup.name}")
+        raise NotAttachable(f"policies cannot be attached to generic tables. target={lookup.name}")
     place = lookup.place
     if place is None:
         raise NoSuchTarget(f"Target does not exist: {lookup.name}")

@@ -1,8 +1,7 @@
-"""Scan planning: which files of a table a query reads, decided by the server. No I/O but through a `FileSource`.
+"""Scan planning by the server: which files of a table a query reads. I/O only through a `FileSource`.
 
-`parse_request` reads what a client asks, `PlanningService` answers it. Beneath, filters are parsed (`parsing`), bound
-to a schema (`binding`), projected to partitions (`projection`) and held against what manifests say
-(`manifest_filter`, `metrics_filter`, `residuals`, `deletes`).
+`parse_request` reads a client's request, `PlanningService` plans it. Filter expressions and their evaluation are in
+`iceberg.expressions`.
 """
 
 from .plan_store import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus, PlanStore

@@ -1,8 +1,8 @@
-"""Which delete files apply to a data file.
+"""Matches delete files with the data files that they apply to.
 
-Deletes are older than what they do not touch: a delete of positions applies to files of its own commit and before, one
-of values only to files before. A deletion vector stands for all deletes of positions in its file. Statistics spare a
-reader the delete files whose rows cannot be in the data file.
+A position delete applies to data files of its own commit and before, an equality delete only to data files before. A
+deletion vector replaces all position deletes of its data file. Statistics exclude delete files whose rows cannot be in
+the data file.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lakebed.iceberg.values import FLOATING
 __all__ = ["DELETED_PATH_ID", "DeleteIndex"]
 
 DELETED_PATH_ID: Final = 2147483546
-"""The column of position delete files that names the data file."""
+"""The column of position delete files with the data file's path."""
 
 _PUFFIN: Final = "puffin"
 _STRING: Final = parse_primitive("string")
 
 
 class _ByAge:
-    """Delete files of one scope, by the newest data that they apply to."""
+    """Delete files of one scope, sorted by the newest data that they apply to."""
 
     __slots__ = ("_files", "_is_sorted")
 
@@ -42,7 +42,7 @@ class _ByAge:
         self._is_sorted = False
 
     def since(self, sequence_number: int) -> Iterable[DataFile]:
-        """Those that apply to data of this sequence number."""
+        """Delete files that apply to data of this sequence number."""
         if not self._is_sorted:
             self._files.sort(key=_age)
             self._is_sorted = True
@@ -55,10 +55,10 @@ def _age(dated: tuple[int, DataFile]) -> int:
 
 
 class DeleteIndex:
-    """The delete files of a snapshot, ready to be matched with its data files."""
+    """The delete files of a snapshot, indexed by scope and sequence number."""
 
     def __init__(self, layouts: Mapping[int, BoundSpec], schemas: Iterable[Schema]) -> None:
-        """Schemas are asked in order for the types of the columns that rows are compared by."""
+        """The types of compared columns are looked up in the schemas, in order."""
         self._layouts = layouts
         self._schemas = tuple(schemas)
         self._everywhere = _ByAge()
@@ -68,10 +68,10 @@ class DeleteIndex:
         self._vectors: dict[str, tuple[int, DataFile]] = {}
         self._columns: dict[int, tuple[PrimitiveType, bool] | None] = {}
         self.compared_columns: set[int] = set()
-        """Columns that some delete file compares rows by: the statistics of data files that matching looks at."""
+        """Equality columns of all delete files: matching needs the data files' statistics of these."""
 
     def add(self, entry: ManifestEntry, partition: PartitionValues) -> None:
-        """Take up a live delete file. Raises InvalidInput for a second deletion vector of one data file."""
+        """Add a live delete file. Raises InvalidInput for a second deletion vector of one data file."""
         file, number = entry.data_file, entry.sequence_number
         scope = file.spec_id, partition_key(partition)
         if file.content == FileContent.EQUALITY_DELETES:
@@ -84,18 +84,18 @@ class DeleteIndex:
         path = _only_path(file)
         if file.content_offset is not None or file.file_format.lower() == _PUFFIN:
             if path is None:
-                raise InvalidInput(f"a deletion vector names no data file. vector={file.file_path}")
+                raise InvalidInput(f"deletion vector has no referenced data file. vector={file.file_path}")
             if path in self._vectors:
-                raise InvalidInput(f"a snapshot has two deletion vectors for one data file. data_file={path}")
+                raise InvalidInput(f"data file has two deletion vectors. data_file={path}")
             self._vectors[path] = number, file
         elif path is not None:
-            # The path says more than the partition does: it is not compared as well.
+            # The path is more selective than the partition, which is not compared then.
             self._positions_by_path.setdefault(path, _ByAge()).add(number, file)
         else:
             self._positions.setdefault(scope, _ByAge()).add(number, file)
 
     def matching(self, entry: ManifestEntry, partition: PartitionValues) -> list[DataFile]:
-        """The delete files that a reader of this data file applies."""
+        """The delete files that apply to this data file."""
         file, number = entry.data_file, entry.sequence_number
         scope = file.spec_id, partition_key(partition)
         found = [deletes for deletes in self._everywhere.since(number) if self._may_delete_from(deletes, file)]
@@ -111,7 +111,7 @@ class DeleteIndex:
         return found
 
     def _column(self, column_id: int) -> tuple[PrimitiveType, bool] | None:
-        """The type of a column and whether it can be null; None if no schema has it any more."""
+        """The type of a column and whether it can be null; None if no schema has it."""
         if column_id not in self._columns:
             self._columns[column_id] = None
             for schema in self._schemas:
@@ -123,7 +123,7 @@ class DeleteIndex:
         return self._columns[column_id]
 
     def _may_delete_from(self, deletes: DataFile, data: DataFile) -> bool:
-        """Whether a row of one may equal a row of the other in all the columns that are compared."""
+        """Whether a row of one may equal a row of the other in all compared columns."""
         return all(self._may_meet(column_id, deletes, data) for column_id in deletes.equality_ids or ())
 
     def _may_meet(self, column_id: int, deletes: DataFile, data: DataFile) -> bool:
@@ -142,11 +142,11 @@ class DeleteIndex:
 
 
 def _only_path(file: DataFile) -> str | None:
-    """The one data file that deletes of positions are for, if there is one."""
+    """The one data file of position deletes, if there is only one."""
     if file.referenced_data_file is not None:
         return file.referenced_data_file
     lower, upper = (file.lower_bounds or {}).get(DELETED_PATH_ID), (file.upper_bounds or {}).get(DELETED_PATH_ID)
-    # Bounds that were shortened differ, for the upper one is then above all values.
+    # Truncated bounds differ, because the upper one is then above all values.
     known = decode_range(_STRING, lower, upper)
     return known.lower if isinstance(known.lower, str) and known.lower == known.upper else None
 

@@ -1,4 +1,4 @@
-"""Planned files as the REST contract writes them."""
+"""Planned files in the JSON of the REST specification."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _CONTENTS: Final = {
 
 
 def render_tasks(scan: TableScan, tasks: Iterable[FileScanTask], plan_tasks: Sequence[str] = ()) -> dict[str, object]:
-    """The three lists of an answer. Delete files are referred to by their place in this answer's list."""
+    """The three lists of a response. Delete files are referenced by their index in this response."""
     places: dict[tuple[str, int | None], int] = {}
     delete_files: list[object] = []
 
     def place(file: DataFile) -> int:
-        # A puffin file holds the vectors of many data files: it takes the offset to tell them apart.
+        # A puffin file contains the deletion vectors of many data files: the offset identifies one.
         key = file.file_path, file.content_offset
         if key not in places:
             places[key] = len(delete_files)
@@ -73,7 +73,7 @@ def _data_file(scan: TableScan, task: FileScanTask) -> dict[str, object]:
     document = _content_file(scan, file, task.partition)
     if file.first_row_id is not None:
         document["first-row-id"] = file.first_row_id
-        # Rows without a sequence number of their own inherit this one, wherever they inherit their row id.
+        # Rows without a sequence number inherit this one, wherever they inherit their row id.
         document["data-sequence-number"] = task.sequence_number
     if scan.stats_columns:
         document |= _statistics(scan, file)
@@ -85,7 +85,7 @@ def _delete_file(scan: TableScan, file: DataFile) -> dict[str, object]:
     if file.equality_ids is not None:
         document["equality-ids"] = list(file.equality_ids)
     if file.referenced_data_file is not None:
-        # Not in the contract; without it the Java client refuses a deletion vector.
+        # Not in the specification; without it the Java client rejects a deletion vector.
         document["referenced-data-file"] = file.referenced_data_file
     if file.content_offset is not None:
         document["content-offset"] = file.content_offset
@@ -115,7 +115,7 @@ def _statistics(scan: TableScan, file: DataFile) -> dict[str, object]:
 
 
 def _bounds(columns: Iterable[NestedField], bounds: Mapping[int, bytes]) -> object:
-    """Bounds as values of their columns; those that are none, as of a variant, are left out."""
+    """Bounds as values of their columns; columns without comparable values, such as variants, are omitted."""
     values: dict[int, object] = {}
     for column in columns:
         if isinstance(column.type, str):

@@ -1,8 +1,8 @@
-"""Plans that clients come back for: what is kept of them, and where.
+"""Stored scan plans.
 
-A plan is `submitted` until somebody has divided its work, and then `completed`; or `failed`, or `cancelled`, which both
-are final. A completed plan can still be cancelled: its tasks are gone then. Nothing of a plan depends on the server
-that made it.
+A plan is `submitted` until its work is divided, and then `completed`; or it is `failed` or `cancelled`, which are
+final. A completed plan can still be cancelled, which removes its tasks. A plan does not depend on the server that
+created it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PlanId = NewType("PlanId", str)
 
 
 class PlanStatus(StrEnum):
-    """Where a plan is, named as JSON names it."""
+    """The status of a plan, named as in JSON."""
 
     SUBMITTED = "submitted"
     COMPLETED = "completed"
@@ -44,34 +44,34 @@ class PlanStatus(StrEnum):
 
 
 class PlanFailure(msgspec.Struct, frozen=True):
-    """Why a plan failed: the name of the error's class, and what it said."""
+    """Why a plan failed: the error's class name and message."""
 
     error: str
     message: str
 
 
 class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan as it is stored. `msgspec.msgpack` packs and unpacks it."""
+    """A stored plan, encoded with `msgspec.msgpack`."""
 
     id: PlanId
     table_id: str
     request: ScanRequest
-    """Its snapshot is named in it, unless the table had none: a plan does not move with the table."""
+    """It names the snapshot, unless the table had none: a plan does not follow the table."""
     schema_id: int
-    """What the names in the request's filter were understood by."""
+    """The schema that names in the filter refer to."""
     status: PlanStatus
     work: tuple[Work, ...] = ()
-    """Known once it is completed. The first unit is answered with the plan, each other is a plan task."""
+    """Known once it is completed. The response to the plan contains the first task; the others are plan tasks."""
     failure: PlanFailure | None = None
     created_ms: int
     expires_ms: int
 
 
 class PlanStore(Protocol):
-    """Where plans are kept, for all servers alike."""
+    """Stores plans, shared by all servers."""
 
     async def insert(self, record: PlanRecord) -> None:
-        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+        """Store a new plan. Raises AlreadyExists."""
         ...
 
     async def get(self, plan_id: PlanId) -> PlanRecord | None:
@@ -79,11 +79,11 @@ class PlanStore(Protocol):
         ...
 
     async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
-        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+        """Replace a plan if it has the expected status. Returns whether it had."""
         ...
 
     async def remove_expired(self, now_ms: int) -> int:
-        """Forget plans whose time is over. Tells how many."""
+        """Delete expired plans. Returns their number."""
         ...
 
 
@@ -97,13 +97,13 @@ _decode = msgspec.msgpack.Decoder(PlanRecord).decode
 
 
 class MetadataPlanStore:
-    """Plans in the metadata store. Implements `PlanStore`."""
+    """Stores plans in the metadata store. Implements `PlanStore`."""
 
     def __init__(self, meta: MetaStore) -> None:
         self._meta = meta
 
     async def insert(self, record: PlanRecord) -> None:
-        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+        """Store a new plan. Raises AlreadyExists."""
 
         async def work(tx: Transaction) -> None:
             await tx.run(_INSERT, record.id, record.table_id, record.status.value, _encode(record), record.expires_ms)
@@ -116,7 +116,7 @@ class MetadataPlanStore:
         return None if row is None else _decode(row[0])
 
     async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
-        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+        """Replace a plan if it has the expected status. Returns whether it had."""
 
         async def work(tx: Transaction) -> bool:
             return await tx.run(_REPLACE, record.status.value, _encode(record), record.id, expected.value) > 0
@@ -124,7 +124,7 @@ class MetadataPlanStore:
         return await self._meta.transact(work)
 
     async def remove_expired(self, now_ms: int) -> int:
-        """Forget plans whose time is over. Tells how many."""
+        """Delete expired plans. Returns their number."""
 
         async def work(tx: Transaction) -> int:
             return await tx.run(_EXPIRE, now_ms)
@@ -133,15 +133,15 @@ class MetadataPlanStore:
 
 
 class MemoryPlanStore:
-    """Plans of one process."""
+    """Stores plans of one process."""
 
     def __init__(self) -> None:
         self._records: dict[PlanId, PlanRecord] = {}
 
     async def insert(self, record: PlanRecord) -> None:
-        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+        """Store a new plan. Raises AlreadyExists."""
         if record.id in self._records:
-            raise AlreadyExists(f"there is a plan of this id. plan={record.id}")
+            raise AlreadyExists(f"plan already exists. plan={record.id}")
         self._records[record.id] = record
 
     async def get(self, plan_id: PlanId) -> PlanRecord | None:
@@ -149,7 +149,7 @@ class MemoryPlanStore:
         return self._records.get(plan_id)
 
     async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
-        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+        """Replace a plan if it has the expected status. Returns whether it had."""
         known = self._records.get(record.id)
         if known is None or known.status is not expected:
             return False
@@ -157,7 +157,7 @@ class MemoryPlanStore:
         return True
 
     async def remove_expired(self, now_ms: int) -> int:
-        """Forget plans whose time is over. Tells how many."""
+        """Delete expired plans. Returns their number."""
         expired = [record.id for record in self._records.values() if record.expires_ms <= now_ms]
         for plan_id in expired:
             del self._records[plan_id]
@@ -165,5 +165,5 @@ class MemoryPlanStore:
 
 
 def new_plan_id(clock: Clock) -> PlanId:
-    """An id that cannot be guessed, in order of time."""
+    """An unguessable id, in order of time."""
     return PlanId(f"{clock.now_ms():012x}{os.urandom(12).hex()}")

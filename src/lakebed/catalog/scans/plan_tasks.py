@@ -1,7 +1,7 @@
-"""Units of planning work: which entries of which manifests, and how they are divided into plan tasks.
+"""Divides planning work into plan tasks: slices of manifest entries.
 
-A unit refers to manifests by their place in the manifest list of a snapshot. Both are written once, so a unit means the
-same to every server that reads them, whenever it does.
+A slice refers to manifests by their index in a snapshot's manifest list. Both are immutable, so a slice means the same
+to every server at any time.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ __all__ = ["ManifestSlice", "PlanningLimits", "Work", "divide", "is_read"]
 
 
 class ManifestSlice(msgspec.Struct, frozen=True, array_like=True):
-    """Some entries of a data manifest."""
+    """A range of entries of a data manifest."""
 
     snapshot_id: int
     manifest: int
-    """Its place in the snapshot's manifest list."""
+    """Its index in the snapshot's manifest list."""
     start: int = 0
     stop: int | None = None
-    """The first entry that is not part of it; None for all that follow."""
+    """The first entry after it; None for all that follow."""
 
 
 Work = tuple[ManifestSlice, ...]
-"""What one request plans."""
+"""The slices of one plan task."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningLimits:
-    """How much is planned at once. Larger plans are divided."""
+    """Limits of one plan task. Larger plans are divided."""
 
     files: int = 2_000
     manifests: int = 64
     manifest_bytes: int = 32 * 1024 * 1024
     residual_values: int = 200_000
-    """Predicates and literals of all residual filters together: a long filter is repeated for every file."""
+    """Predicates and literals of all residuals: a long filter is repeated for every file."""
     inline_list_bytes: int = 8 * 1024 * 1024
-    """A scan whose manifest lists are larger is not even divided while the client waits."""
+    """Scans with larger manifest lists are planned in the background."""
 
 
 def is_read(scan: TableScan, snapshot_id: int, manifest: ManifestFile) -> bool:
@@ -61,9 +61,9 @@ def is_read(scan: TableScan, snapshot_id: int, manifest: ManifestFile) -> bool:
 
 
 def divide(scan: TableScan, lists: Mapping[int, Sequence[ManifestFile]], limits: PlanningLimits) -> tuple[Work, ...]:
-    """All the work of a scan, given the manifest lists of its snapshots, in units within the limits.
+    """All plan tasks of a scan, given the manifest lists of its snapshots.
 
-    A manifest that is over them by itself is read in several units, an entry by only one.
+    A manifest over the limits is divided into several tasks, an entry belongs to only one.
     """
     units: list[Work] = []
     unit: list[ManifestSlice] = []
@@ -85,7 +85,7 @@ def divide(scan: TableScan, lists: Mapping[int, Sequence[ManifestFile]], limits:
 def _slices(
     scan: TableScan, lists: Mapping[int, Sequence[ManifestFile]], most: int
 ) -> Iterator[tuple[ManifestSlice, int, int]]:
-    """Slices with the number of their files and the size of the manifest they are read from."""
+    """Slices with their number of files and their manifest's size."""
     for snapshot_id, manifests in lists.items():
         for place, manifest in enumerate(manifests):
             if is_read(scan, snapshot_id, manifest):
@@ -98,12 +98,12 @@ def _cut(whole: ManifestSlice, manifest: ManifestFile, most: int) -> Iterable[tu
     known = [count for count in counts if count is not None]
     entries = sum(known)
     if len(known) < len(counts) or entries <= most:
-        # Format 1 may leave the counts out: such a manifest is not cut, and fills a unit of its own.
+        # Format 1 may omit the counts: such a manifest is not divided, and fills a task alone.
         yield whole, entries if len(known) == len(counts) else most
         return
     for start in range(0, entries, most):
         stop = start + most
-        # The last one is left open: entries that were not counted are part of it.
+        # The last one is open-ended: uncounted entries belong to it.
         yield (
             ManifestSlice(whole.snapshot_id, whole.manifest, start, stop if stop < entries else None),
             min(most, entries),

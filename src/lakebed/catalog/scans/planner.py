@@ -1,4 +1,4 @@
-"""Reading a table's manifests and finding the files that a scan reads."""
+"""Plans scans: reads a table's manifests and selects the files that a scan reads."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = ["FileScanTask", "ScanPlanner"]
 T = TypeVar("T")
 
 _READ_AHEAD: Final = 8
-"""Manifests that are read at the same time: enough to hide the latency of a remote store."""
+"""Manifests that are read concurrently, to hide the latency of a remote store."""
 _ENCRYPTED: Final = b"AGS1"
-"""How files begin that are encrypted as Iceberg does it."""
+"""The magic of Iceberg's encrypted files."""
 
 
 class FileScanTask(NamedTuple):
-    """One data file to read, what to filter its rows by, and what was deleted from it."""
+    """One data file of a scan, with its residual and its delete files."""
 
     file: DataFile
     sequence_number: int
@@ -52,38 +52,38 @@ class FileScanTask(NamedTuple):
 
     @property
     def certain_rows(self) -> int:
-        """How many rows a reader is sure to get."""
+        """The number of rows that certainly match."""
         return max(self.file.record_count, 0) if self.residual == TRUE and not self.deletes else 0
 
 
 class ScanPlanner:
-    """Plans scans through a `FileSource`. Decoding is done in threads: it is work, and the loop has others to serve."""
+    """Plans scans through a `FileSource`. Decoding runs in threads, off the event loop."""
 
     def __init__(self, files: FileSource, limits: PlanningLimits | None = None) -> None:
         self._files = files
         self._limits = limits or PlanningLimits()
 
     async def is_long(self, scan: TableScan) -> bool:
-        """Whether dividing the scan alone takes longer than a client should wait for an answer."""
+        """Whether dividing the scan takes too long for a synchronous response."""
         facts = await self._files.stat([_manifest_list(snapshot) for snapshot in scan.snapshots.values()])
         return sum(fact.size for fact in facts.values() if fact is not None) > self._limits.inline_list_bytes
 
     async def divide(self, scan: TableScan) -> tuple[Work, ...]:
-        """All the work of a scan, in units. Reads its manifest lists and nothing else."""
+        """All plan tasks of a scan. Reads only its manifest lists."""
         lists = await self._lists(scan, list(scan.snapshots))
         return await asyncio.to_thread(divide, scan, lists, self._limits)
 
     async def collect(self, scan: TableScan, work: Work) -> list[FileScanTask]:
-        """The files of one unit of work."""
+        """The files of one plan task."""
         return [task async for task in self.stream(scan, work)]
 
     async def stream(self, scan: TableScan, work: Work) -> AsyncIterator[FileScanTask]:
-        """The files of one unit of work, as they are found. Ends early once there are as many rows as are wanted."""
+        """The files of one plan task, as they are found. Ends early once enough rows are found."""
         lists = await self._lists(scan, list(dict.fromkeys(slice_.snapshot_id for slice_ in work)))
         manifests = [_manifest_of(slice_, lists) for slice_ in work]
         deletes = DeleteIndex(scan.layouts, (scan.schema, *scan.table.schemas.values()))
         if not scan.is_incremental:
-            await self._take_up_deletes(scan, lists, manifests, deletes)
+            await self._add_deletes(scan, lists, manifests, deletes)
         columns = scan.filtered_columns | scan.stats_columns | deletes.compared_columns
         rows = 0
         for batch in _batches(list(zip(work, manifests, strict=True))):
@@ -95,19 +95,19 @@ class ScanPlanner:
                 if scan.min_rows is not None and rows >= scan.min_rows:
                     return
 
-    async def _take_up_deletes(
+    async def _add_deletes(
         self,
         scan: TableScan,
         lists: Mapping[int, Sequence[ManifestFile]],
         manifests: Sequence[ManifestFile],
         deletes: DeleteIndex,
     ) -> None:
-        """Take up the delete files that may apply to files of some data manifests."""
+        """Add the delete files that may apply to files of some data manifests."""
         oldest = min((manifest.min_sequence_number for manifest in manifests), default=0)
         wanted = [one for listed in lists.values() for one in listed if _may_delete_from(scan, one, oldest)]
         for batch in _batches(wanted):
             for manifest, content in zip(batch, await self._read(batch), strict=True):
-                await asyncio.to_thread(_take_up, scan, manifest, content, deletes)
+                await asyncio.to_thread(_add_manifest_deletes, scan, manifest, content, deletes)
 
     async def _lists(self, scan: TableScan, snapshot_ids: Sequence[int]) -> dict[int, list[ManifestFile]]:
         lists: dict[int, list[ManifestFile]] = {}
@@ -130,7 +130,7 @@ class ScanPlanner:
             for read in reads:
                 read.cancel()
         if any(content.startswith(_ENCRYPTED) for content in contents):
-            raise NotSupported("a table with encrypted manifests is planned by who has the keys, not by the catalog")
+            raise NotSupported("scans of tables with encrypted manifests are planned by the client")
         return contents
 
 
@@ -140,19 +140,19 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def _manifest_list(snapshot: Snapshot) -> str:
     if snapshot.manifest_list is None:
-        raise NotSupported(f"a snapshot without a manifest list is not planned. snapshot={snapshot.snapshot_id}")
+        raise NotSupported(f"scan planning requires a manifest list. snapshot={snapshot.snapshot_id}")
     return snapshot.manifest_list
 
 
 def _manifest_of(slice_: ManifestSlice, lists: Mapping[int, Sequence[ManifestFile]]) -> ManifestFile:
     listed = lists[slice_.snapshot_id]
     if slice_.manifest >= len(listed):
-        raise InvalidInput(f"the manifest list is shorter than it was. snapshot={slice_.snapshot_id}")
+        raise InvalidInput(f"manifest list is shorter than when the scan was planned. snapshot={slice_.snapshot_id}")
     return listed[slice_.manifest]
 
 
 def _may_delete_from(scan: TableScan, manifest: ManifestFile, oldest: int) -> bool:
-    """Whether a manifest may list delete files for data that is as old as this, or younger."""
+    """Whether a manifest may list delete files for data of this age or newer."""
     if manifest.content != ManifestContent.DELETES or manifest.sequence_number < oldest:
         return False
     if manifest.added_files_count == 0 and manifest.existing_files_count == 0:
@@ -161,7 +161,7 @@ def _may_delete_from(scan: TableScan, manifest: ManifestFile, oldest: int) -> bo
     return may_match_manifest(scan.partition_filter(spec_id), scan.layout(spec_id), manifest)
 
 
-def _take_up(scan: TableScan, manifest: ManifestFile, content: bytes, deletes: DeleteIndex) -> None:
+def _add_manifest_deletes(scan: TableScan, manifest: ManifestFile, content: bytes, deletes: DeleteIndex) -> None:
     layout = scan.layout(manifest.partition_spec_id)
     for entry in open_manifest(content).entries(manifest, partition_fields=layout.field_ids):
         if entry.status != EntryStatus.DELETED and _may_matter(scan, entry):
@@ -169,9 +169,9 @@ def _take_up(scan: TableScan, manifest: ManifestFile, content: bytes, deletes: D
 
 
 def _may_matter(scan: TableScan, entry: ManifestEntry) -> bool:
-    """Whether a delete file may delete rows that pass the filter.
+    """Whether a delete file may delete rows that match the filter.
 
-    Only the columns that rows are compared by count: what else a delete file has of a row need not be what is deleted.
+    Only the equality columns count: other columns of a delete file need not have the deleted row's values.
     """
     file = entry.data_file
     if file.content != FileContent.EQUALITY_DELETES:
@@ -203,7 +203,7 @@ def _select(
             continue
         partition = layout.partition(file.partition)
         residual = residuals.of(partition)
-        # What is left of the filter is tighter than the filter: it may exclude a file that the whole does not.
+        # The residual is stricter than the filter: it may exclude a file that the filter does not.
         if residual != FALSE and may_match_file(residual, file):
             matching = tuple(deletes.matching(entry, partition))
             tasks.append(FileScanTask(file, entry.sequence_number, partition, residual, matching))

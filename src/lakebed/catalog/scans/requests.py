@@ -1,4 +1,4 @@
-"""What a client asks to be planned."""
+"""Parses scan planning requests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SnapshotId = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """A scan of one snapshot, or of what was appended between two.
+    """A scan of one snapshot, or of the appends between two.
 
-    `select` changes nothing of a plan and is not compared with the schema: clients name metadata columns in it, and
-    columns that are younger than the snapshot.
+    `select` does not affect planning and is not validated: clients name metadata columns in it, and columns that are
+    newer than the snapshot.
     """
 
     snapshot_id: _SnapshotId | None = None
@@ -35,37 +35,37 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
     case_sensitive: bool = True
     use_snapshot_schema: bool = False
     stats_fields: tuple[str | None, ...] | None = None
-    """Names of columns whose statistics are sent along. Some clients send null for one that they no longer have."""
+    """Columns whose statistics the response includes. Some clients send null for a dropped one."""
     min_rows_requested: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
 
     @property
     def is_incremental(self) -> bool:
-        """Whether it is of what was appended between two snapshots."""
+        """Whether it scans the appends between two snapshots."""
         return self.start_snapshot_id is not None
 
 
 def parse_request(document: object) -> ScanRequest:
-    """Read a request from its JSON, decoded. Raises InvalidInput that names the field."""
+    """Read a request from its decoded JSON. Raises InvalidInput that names the field."""
     if isinstance(document, dict):
-        # Clients write fields that they do not set as null.
+        # Clients send null for unset fields.
         document = {name: value for name, value in document.items() if value is not None}
     try:
         request = msgspec.convert(document, ScanRequest)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"not a request for a scan plan: {error}") from error
+        raise InvalidInput(f"invalid scan planning request: {error}") from error
     given = request.start_snapshot_id is not None, request.end_snapshot_id is not None
     if any(given) and request.snapshot_id is not None:
         raise InvalidInput(
-            "a scan is of one snapshot or between two: snapshot-id excludes start-snapshot-id and end-snapshot-id",
+            "snapshot-id cannot be combined with start-snapshot-id or end-snapshot-id",
             argument="snapshot-id",
         )
     if given == (True, False):
-        raise InvalidInput("start-snapshot-id needs an end-snapshot-id", argument="end-snapshot-id")
+        raise InvalidInput("start-snapshot-id requires an end-snapshot-id", argument="end-snapshot-id")
     if given == (False, True):
-        raise InvalidInput("end-snapshot-id needs a start-snapshot-id", argument="start-snapshot-id")
+        raise InvalidInput("end-snapshot-id requires a start-snapshot-id", argument="start-snapshot-id")
     return request
 
 
 def bind_filter(request: ScanRequest, names: ColumnNames) -> BoundExpression:
-    """The request's filter over the columns of a schema. Raises InvalidInput, NotSupported."""
+    """The request's filter, bound to the columns of a schema. Raises InvalidInput, NotSupported."""
     return TRUE if request.filter is None else bind(parse_expression(request.filter), names)

@@ -1,4 +1,4 @@
-"""Scan plans of tables: who may ask for one, and where it is kept between the calls."""
+"""Authorizes scan planning of tables, and runs long plans in the background."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ log = logging.getLogger("lakebed.catalog")
 
 
 class PlannedScan(NamedTuple):
-    """A plan, and the table that it is of."""
+    """A plan, and its table."""
 
     found: ResolvedName
     entry: Entry
     table: TableMetadata
     result: PlanResult
     is_restricted: bool = False
-    """Whether the caller sees only a part of the table."""
+    """Whether the caller is a restricted principal."""
     copy: Entry | None = None
-    """What the files are of, if it is a copy of that part."""
+    """The restricted copy that the files are of, if there is one."""
 
 
 class _RequestedScan(NamedTuple):
-    """A table that somebody scans."""
+    """The table of a scan request."""
 
     found: ResolvedName
     entry: Entry
     table: TableMetadata
     viewer: RestrictedPrincipal | None
-    """Whom policies restrict."""
+    """The caller, if it is a restricted principal."""
 
     def planned(self, result: PlanResult) -> PlannedScan:
         return PlannedScan(self.found, self.entry, self.table, result)
@@ -62,9 +62,9 @@ class _RequestedScan(NamedTuple):
 
 
 class ScanPlans:
-    """Plans scans for callers who may read the table's data; for those who see a part of it, over copies of that.
+    """Plans scans for callers that can read the table's data; for restricted principals, over restricted copies.
 
-    Without `copies`, the latter are refused.
+    Without `copies`, restricted principals are rejected.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ScanPlans:
         self._running: set[asyncio.Task[None]] = set()
 
     async def plan(self, caller: Caller, catalog: str, identifier: Identifier, document: object) -> PlannedScan:
-        """Plan a scan; what takes long goes on in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
+        """Plan a scan; a long plan continues in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
         asked = await self._asked(caller, catalog, identifier)
         request = parse_request(document)
         if asked.viewer is not None:
@@ -96,18 +96,18 @@ class ScanPlans:
         return asked.planned(result)
 
     async def result(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> PlannedScan:
-        """Where a plan is. Raises NoSuchPlanId."""
+        """The status and result of a plan. Raises NoSuchPlanId."""
         asked = await self._asked(caller, catalog, identifier)
         if asked.viewer is not None:
             return asked.restricted(await self._for_restricted(asked).result(asked.viewer, plan_id))
         result = await self._planning.result(asked.entry.id, asked.table, plan_id)
         if result.status is PlanStatus.SUBMITTED:
-            # The worker that was at it may have died; two at it come to the same.
+            # The worker that planned it may have died; two workers produce the same plan.
             self._carry_out(asked.entry, asked.table, result.plan_id)
         return asked.planned(result)
 
     async def cancel(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> None:
-        """Give a plan up. Raises NoSuchPlanId."""
+        """Cancel a plan. Raises NoSuchPlanId."""
         asked = await self._asked(caller, catalog, identifier)
         if asked.viewer is not None:
             await self._for_restricted(asked).cancel(asked.viewer, plan_id)
@@ -115,14 +115,14 @@ class ScanPlans:
             await self._planning.cancel(asked.entry.id, plan_id)
 
     async def tasks(self, caller: Caller, catalog: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
-        """The files of one task of a plan. Raises NoSuchPlanTask."""
+        """The files of one plan task. Raises NoSuchPlanTask."""
         asked = await self._asked(caller, catalog, identifier)
         if asked.viewer is not None:
             return await self._for_restricted(asked).tasks(asked.viewer, plan_task)
         return await self._planning.fetch_tasks(asked.entry.id, asked.table, plan_task)
 
     async def delete_expired(self) -> int:
-        """Remove plans nobody can come back for; how many."""
+        """Delete expired plans. Returns their number."""
         return await self._plans.remove_expired(self._clock.now_ms())
 
     async def _asked(self, caller: Caller, catalog: str, identifier: Identifier) -> _RequestedScan:
@@ -139,7 +139,9 @@ class ScanPlans:
     def _for_restricted(self, asked: _RequestedScan) -> RestrictedScans:
         if self._restricted is None:
             raise restricted_denial(
-                asked.found.namespace.levels, asked.entry, "no scans are planned here for who sees a part"
+                asked.found.namespace.levels,
+                asked.entry,
+                "scan planning for restricted principals is not available here",
             )
         return self._restricted
 
@@ -148,7 +150,7 @@ class ScanPlans:
             try:
                 await self._planning.carry_out(entry.id, table, plan_id)
             except LakebedError as error:
-                log.warning("a scan plan was not carried out; asking for it tries again", exc_info=error)
+                log.warning("scan planning failed, retried when the client polls the plan", exc_info=error)
 
         task = asyncio.get_running_loop().create_task(run())
         self._running.add(task)

@@ -1,7 +1,7 @@
-"""Planning scans for clients: at once where that is quick, in tasks they fetch where it is not.
+"""Plans scans: short ones in the response, others in plan tasks that the client fetches.
 
-Who asks has been authorized for the table before. Every call is given the table as it is now, which may be later than
-when the plan was made: a plan names the snapshot and the schema that it is of.
+The caller is already authorized for the table. Every call gets the current table metadata, which may be newer than the
+plan: a plan names its snapshot and schema.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .table_scan import TableScan, open_scan
 __all__ = ["PlanResult", "PlanningService"]
 
 _LIFE_MS: Final = 60 * 60 * 1000
-"""How long a plan can be fetched: longer than any client takes to fetch its tasks, shorter than snapshots are kept."""
+"""Lifetime of a plan: longer than clients take to fetch its tasks, shorter than snapshots are retained."""
 _UNEXPECTED: Final = PlanFailure(LakebedError.__name__, "planning failed unexpectedly")
 
 
@@ -44,7 +44,7 @@ _TOKENS: Final = PageTokens("scan task", _TaskPosition)
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """Where a plan is and, if it is completed, what it found so far."""
+    """The status of a plan and, if it is completed, its first result."""
 
     plan_id: PlanId
     status: PlanStatus
@@ -54,7 +54,7 @@ class PlanResult:
     """Of a failed plan only."""
 
     def document(self) -> dict[str, object]:
-        """The answer as JSON has it, but for the error of a failed plan, which is the edge's to write."""
+        """The JSON response, without the error of a failed plan, which the wire layer adds."""
         document: dict[str, object] = {"status": self.status.value, **(self.scan_tasks or {})}
         if self.status in (PlanStatus.SUBMITTED, PlanStatus.COMPLETED):
             document["plan-id"] = self.plan_id
@@ -62,9 +62,9 @@ class PlanResult:
 
 
 class PlanningService:
-    """The four calls of the contract, and the work that one of them may leave for later.
+    """The four calls of the specification, and the background work of the first.
 
-    `files_of` gives the files of a table by its id: no others are read for its plans.
+    `files_of` returns the files of a table by its id: plans read no others.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class PlanningService:
     async def plan(
         self, table_id: str, table: TableMetadata, request: ScanRequest, schema_id: int | None = None
     ) -> PlanResult:
-        """Plan a scan. A plan that comes back `submitted` waits for `carry_out`, which the caller sees to.
+        """Plan a scan. The caller must call `carry_out` for a plan that is returned as `submitted`.
 
-        `schema_id` is of the schema that the request is meant in, where that is not what it says itself.
-        Raises InvalidInput, NotSupported, and what reading the table's manifests raises.
+        `schema_id` is the schema of the request, if it differs from the one in it. Raises InvalidInput, NotSupported,
+        and the errors of reading the table's manifests.
         """
         scan = open_scan(table, request, schema_id)
         record = self._record_of(table_id, scan, _pinned(request, scan))
@@ -103,7 +103,7 @@ class PlanningService:
     async def submit(
         self, table_id: str, table: TableMetadata, request: ScanRequest, schema_id: int | None = None
     ) -> PlanResult:
-        """Keep a request for a scan of what is not there yet: `carry_out` divides its work when it is.
+        """Store a request for a table that does not exist yet: `carry_out` divides its work once it does.
 
         Raises InvalidInput, NotSupported.
         """
@@ -112,15 +112,15 @@ class PlanningService:
         return PlanResult(record.id, PlanStatus.SUBMITTED)
 
     async def fail(self, table_id: str, plan_id: str, failure: PlanFailure) -> None:
-        """End a plan that waits for something that will not come. One that is not waiting stays as it is."""
+        """Fail a submitted plan. Plans with another status stay as they are."""
         record = await self._record(table_id, plan_id)
         failed = msgspec.structs.replace(record, status=PlanStatus.FAILED, failure=failure)
         await self._store.replace(failed, PlanStatus.SUBMITTED)
 
     async def carry_out(self, table_id: str, table: TableMetadata, plan_id: str) -> None:
-        """Divide the work of a submitted plan. Does nothing for one that is not waiting for it.
+        """Divide the work of a submitted plan. Does nothing for other plans.
 
-        An error becomes the plan's failure; one that is not the catalog's own is raised as well.
+        An error becomes the plan's failure; an unexpected one is also raised.
         """
         record = await self._record(table_id, plan_id)
         if record.status is not PlanStatus.SUBMITTED:
@@ -136,12 +136,12 @@ class PlanningService:
             if not known:
                 raise
         else:
-            # One that was cancelled meanwhile stays so.
+            # A plan that was cancelled since stays cancelled.
             pinned = msgspec.structs.replace(record, request=_pinned(record.request, scan))
             await self._store.replace(_completed(pinned, work), PlanStatus.SUBMITTED)
 
     async def result(self, table_id: str, table: TableMetadata, plan_id: str) -> PlanResult:
-        """Where a plan is. Raises NoSuchPlanId."""
+        """The status and result of a plan. Raises NoSuchPlanId."""
         record = await self._record(table_id, plan_id)
         if record.status is PlanStatus.FAILED:
             return PlanResult(record.id, record.status, failure=_error(record.failure or _UNEXPECTED))
@@ -149,18 +149,18 @@ class PlanningService:
             return PlanResult(record.id, record.status)
         scan = _reopen(table, record)
         if scan is None:
-            raise NoSuchPlanId(f"the plan is of a snapshot that has expired. plan={plan_id}")
+            raise NoSuchPlanId(f"snapshot of the plan has expired. plan={plan_id}")
         first = await self._planner(table_id).collect(scan, record.work[0]) if record.work else []
         return await _result(scan, record.id, record.work, first)
 
     async def cancel(self, table_id: str, plan_id: str) -> None:
-        """Give a plan up: its tasks cannot be fetched any more. Raises NoSuchPlanId."""
+        """Cancel a plan: its tasks cannot be fetched any more. Raises NoSuchPlanId."""
         while True:
             record = await self._record(table_id, plan_id)
             if record.status in (PlanStatus.CANCELLED, PlanStatus.FAILED):
                 return
             cancelled = msgspec.structs.replace(record, status=PlanStatus.CANCELLED, work=())
-            # It may have been completed just now, which makes it no less cancelled.
+            # It may have been completed concurrently: then the new status is replaced.
             if await self._store.replace(cancelled, record.status):
                 return
 
@@ -181,14 +181,14 @@ class PlanningService:
         return await asyncio.to_thread(render_tasks, scan, found)
 
     def plan_of(self, plan_task: str) -> PlanId:
-        """The plan that a task says it is of. Raises NoSuchPlanTask."""
+        """The plan of a plan task. Raises NoSuchPlanTask."""
         try:
             return PlanId(_TOKENS.decode(plan_task).plan_id)
         except InvalidInput as error:
             raise _no_such_task() from error
 
     def _record_of(self, table_id: str, scan: TableScan, request: ScanRequest) -> PlanRecord:
-        """A new plan, to be kept."""
+        """A new plan to store."""
         now_ms = self._clock.now_ms()
         return PlanRecord(
             id=self._new_id(self._clock),
@@ -205,14 +205,14 @@ class PlanningService:
 
     async def _record(self, table_id: str, plan_id: str) -> PlanRecord:
         record = await self._store.get(PlanId(plan_id))
-        # A plan of another table is not this one's, whoever knows its id.
+        # The id of another table's plan gives no access to it.
         if record is None or record.table_id != table_id or record.expires_ms <= self._clock.now_ms():
             raise NoSuchPlanId(f"no such plan for this table. plan={plan_id[:80]}")
         return record
 
 
 async def _begin(planner: ScanPlanner, scan: TableScan) -> tuple[tuple[Work, ...], list[FileScanTask]]:
-    """Divide the work and do the first unit. If that gives as many rows as are wanted, it is all."""
+    """Divide the work and plan the first task. If that returns enough rows, the others are dropped."""
     work = await planner.divide(scan)
     found = await planner.collect(scan, work[0]) if work else []
     if scan.min_rows is not None and sum(task.certain_rows for task in found) >= scan.min_rows:
@@ -221,11 +221,11 @@ async def _begin(planner: ScanPlanner, scan: TableScan) -> tuple[tuple[Work, ...
 
 
 def _no_such_task() -> NoSuchPlanTask:
-    return NoSuchPlanTask("no such plan task: it is of no plan for this table, or the plan is over")
+    return NoSuchPlanTask("no such plan task for this table, or its plan has expired")
 
 
 def _pinned(request: ScanRequest, scan: TableScan) -> ScanRequest:
-    """The request naming its snapshot, so that it means the same when the table has moved on."""
+    """The request with its snapshot, so that it does not follow the table."""
     if request.is_incremental or request.snapshot_id is not None or not scan.snapshots:
         return request
     return msgspec.structs.replace(request, snapshot_id=next(iter(scan.snapshots)))

@@ -1,4 +1,4 @@
-"""A request understood: which snapshots of a table are read, in which schema, through which filter."""
+"""Resolves a scan request against a table: snapshots, schema and bound filter."""
 
 from __future__ import annotations
 
@@ -26,61 +26,61 @@ _APPEND: Final = "append"
 
 @dataclass(frozen=True)
 class TableScan:
-    """What is to be planned. Holds what planning works out once for all files."""
+    """A scan to plan, with values that are computed once for all files."""
 
     table: TableMetadata
     schema: Schema
     snapshots: Mapping[int, Snapshot]
-    """What is read: one snapshot, or those that appended something, oldest first; none if there is nothing to read."""
+    """One snapshot, or the appending ones, oldest first; empty if there is nothing to read."""
     is_incremental: bool
     condition: BoundExpression
     layouts: Mapping[int, BoundSpec]
     stats_columns: frozenset[int]
-    """Columns whose statistics are sent along."""
+    """Columns whose statistics the response includes."""
     min_rows: int | None
     _partition_filters: dict[int, BoundExpression] = field(default_factory=dict, init=False)
     _residuals: dict[int, ResidualEvaluator] = field(default_factory=dict, init=False)
 
     def layout(self, spec_id: int) -> BoundSpec:
-        """How files of a spec are partitioned. Raises InvalidInput for a spec that the table does not have."""
+        """The bound partition spec. Raises InvalidInput for an unknown spec."""
         layout = self.layouts.get(spec_id)
         if layout is None:
-            raise InvalidInput(f"a manifest is of a partition spec that the table does not have. spec={spec_id}")
+            raise InvalidInput(f"manifest has an unknown partition spec. spec={spec_id}")
         return layout
 
     def partition_filter(self, spec_id: int) -> BoundExpression:
-        """What partitions must fulfil to be read."""
+        """The inclusive projection of the filter on a spec."""
         if spec_id not in self._partition_filters:
             self._partition_filters[spec_id] = inclusive(self.condition, self.layout(spec_id))
         return self._partition_filters[spec_id]
 
     def residuals(self, spec_id: int) -> ResidualEvaluator:
-        """What is left of the filter for files of a spec."""
+        """The residuals of the filter for files of a spec."""
         if spec_id not in self._residuals:
             self._residuals[spec_id] = ResidualEvaluator(self.condition, self.layout(spec_id))
         return self._residuals[spec_id]
 
     @cached_property
     def filtered_columns(self) -> frozenset[int]:
-        """Columns that the filter looks at."""
+        """Columns in the filter."""
         return frozenset(claim.term.id for claim in predicates_in(self.condition))
 
     @cached_property
     def filter_size(self) -> int:
-        """How much there is to be evaluated, and to be written, for each file that the filter does not decide."""
+        """Predicates and literals to evaluate, and to write, for each file with a residual."""
         return sum(1 + len(claim.literals) for claim in predicates_in(self.condition))
 
 
 def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None = None) -> TableScan:
-    """Understand a request, in the schema that it asks for, or in the one that it was understood in before.
+    """Resolve a request, in the schema that it names, or in that of an earlier resolution.
 
-    Raises InvalidInput if it names what the table does not have.
+    Raises InvalidInput for what the table does not have.
     """
     snapshots, last = _snapshots(table, request)
     schema = table.schema
     if schema_id is not None:
         if schema_id not in table.schemas:
-            raise InvalidInput(f"the table has this schema no longer. schema={schema_id}")
+            raise InvalidInput(f"schema was removed from the table. schema={schema_id}")
         schema = table.schemas[schema_id]
     elif request.use_snapshot_schema and last is not None and last.schema_id is not None:
         schema = table.schemas.get(last.schema_id, schema)
@@ -98,7 +98,7 @@ def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None 
 
 
 def _snapshots(table: TableMetadata, request: ScanRequest) -> tuple[Sequence[Snapshot], Snapshot | None]:
-    """The snapshots to read, and the one that the table is seen as of."""
+    """The snapshots to read, and the one whose schema the scan may use."""
     if request.start_snapshot_id is not None and request.end_snapshot_id is not None:
         end = _snapshot(table, request.end_snapshot_id, "end-snapshot-id")
         return _appends_between(table, request.start_snapshot_id, end), end
@@ -112,7 +112,7 @@ def _snapshots(table: TableMetadata, request: ScanRequest) -> tuple[Sequence[Sna
 def _snapshot(table: TableMetadata, snapshot_id: int, argument: str) -> Snapshot:
     snapshot = table.snapshots.get(snapshot_id)
     if snapshot is None:
-        raise InvalidInput(f"the table has no such snapshot. {argument}={snapshot_id}", argument=argument)
+        raise InvalidInput(f"no such snapshot. {argument}={snapshot_id}", argument=argument)
     return snapshot
 
 
@@ -128,11 +128,11 @@ def _appends_between(table: TableMetadata, start_id: int, end: Snapshot) -> Sequ
         parent_id = snapshot.parent_snapshot_id
         if parent_id == start_id:
             break
-        # Nothing in a metadata file keeps the ids of parents from going round in circles.
+        # Parent ids in a metadata file may form a cycle.
         snapshot = None if parent_id is None or parent_id in passed else table.snapshots.get(parent_id)
     if snapshot is None:
         raise InvalidInput(
-            f"the start is not an ancestor of the end, or the history between them has expired. start={start_id}"
+            f"start snapshot is not an ancestor of the end, or snapshots between them have expired. start={start_id}"
             f" end={end.snapshot_id}",
             argument="start-snapshot-id",
         )

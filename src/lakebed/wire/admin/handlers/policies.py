@@ -66,10 +66,10 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
         "change": change,
         "target": target_document(found.place),
         "affected": [_affected(one) for one in found.affected],
-        "examined": found.passage.examined,
+        "examined": found.progress.examined,
     }
-    if found.passage.truncated:
-        document["next-page-token"] = _effect_pages.token(filters, found.passage.last_id)
+    if found.progress.truncated:
+        document["next-page-token"] = _effect_pages.token(filters, found.progress.last_id)
     return ok(document)
 
 
@@ -90,10 +90,10 @@ async def list_uncovered(services: AdminServices, request: JsonRequest) -> Respo
         "tables": [
             {"namespace": one.namespace.levels, "table": one.entry.name, "entry": one.entry.id} for one in found.tables
         ],
-        "examined": found.passage.examined,
+        "examined": found.progress.examined,
     }
-    if found.passage.truncated:
-        document["next-page-token"] = _uncovered_pages.token(filters, found.passage.last_id)
+    if found.progress.truncated:
+        document["next-page-token"] = _uncovered_pages.token(filters, found.progress.last_id)
     return ok(document)
 
 
