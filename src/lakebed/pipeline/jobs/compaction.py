@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.files.table_shape import TableShape, measure, snapshot_ids
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import (
     BooleanOption,
@@ -29,14 +31,11 @@ from lakebed.pipeline.options import (
 )
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.iceberg_jvm import closing_each, java_map, java_of, load_table
+from lakebed.pipeline.spark.procedures import Row, call, rows
+from lakebed.pipeline.spark.session import has_java
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
-
-from ..commit_conflicts import retry_on_conflict
-from ..files.table_shape import TableShape, measure, snapshot_ids
-from ..spark.iceberg_jvm import closing_each, java_map, java_of, load_table
-from ..spark.procedures import Row, call, rows
-from ..spark.session import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Final
 from lakebed.client import Event, LakebedClient
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.files.listing import key_of
+from lakebed.pipeline.files.table_shape import current_snapshot, location_of, measure, properties_of
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import IntegerOption, Options
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.procedures import literal, rows
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-
-from ..commit_conflicts import retry_on_conflict
-from ..files.listing import key_of
-from ..files.table_shape import current_snapshot, location_of, measure, properties_of
-from ..spark.procedures import literal, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

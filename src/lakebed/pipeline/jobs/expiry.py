@@ -26,16 +26,15 @@ from lakebed.iceberg.snapshot_expiry import (
     is_gc_enabled,
     retention_limits,
 )
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.files.table_shape import measure, properties_of
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.procedures import Row, TimestampArgument, call, rows
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-
-from ..commit_conflicts import retry_on_conflict
-from ..files.table_shape import measure, properties_of
-from ..spark.procedures import Row, TimestampArgument, call, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

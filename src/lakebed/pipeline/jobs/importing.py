@@ -12,19 +12,25 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.core.errors import AlreadyExists, InvalidInput
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.files.add_files import ParquetFolder, create_over_files, inspect_folder, temporary_table
+from lakebed.pipeline.files.folder_access import open_folder, warehouse_location
+from lakebed.pipeline.files.listing import is_inside
+from lakebed.pipeline.files.source_tables import (
+    SourceTable,
+    attach_source,
+    create_alike,
+    load_source,
+    metadata_of,
+    register,
+)
+from lakebed.pipeline.files.table_shape import current_snapshot, measure, properties_of
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import ListOption, Options, TextOption
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.procedures import literal, rows
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
-
-from ..files.add_files import ParquetFolder, create_over_files, inspect_folder, temporary_table
-from ..files.folder_access import open_folder, warehouse_location
-from ..files.listing import is_inside
-from ..files.source_tables import SourceTable, attach_source, create_alike, load_source, metadata_of, register
-from ..files.table_shape import current_snapshot, measure, properties_of
-from ..spark.procedures import literal, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from lakebed.client import LakebedClient, PendingFile
 from lakebed.core.errors import InvalidInput, NotFound, PreconditionFailed
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.files.file_parsing import UnreadableFile, arrow_schema_of, fit_columns, read_file
+from lakebed.pipeline.files.table_shape import current_snapshot, measure
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.procedures import rows
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
-
-from ..commit_conflicts import retry_on_conflict
-from ..files.file_parsing import UnreadableFile, arrow_schema_of, fit_columns, read_file
-from ..files.table_shape import current_snapshot, measure
-from ..spark.procedures import rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

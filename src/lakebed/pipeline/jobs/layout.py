@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import GIB
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.files.rewriting import rewrite_files
+from lakebed.pipeline.files.staged_scans import file_tasks
+from lakebed.pipeline.files.table_shape import measure
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.iceberg_jvm import load_table
+from lakebed.pipeline.spark.procedures import rows
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-
-from ..commit_conflicts import retry_on_conflict
-from ..files.rewriting import rewrite_files
-from ..files.staged_scans import file_tasks
-from ..files.table_shape import measure
-from ..spark.iceberg_jvm import load_table
-from ..spark.procedures import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

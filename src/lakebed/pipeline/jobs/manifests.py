@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import MIB, format_bytes
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.files.table_shape import measure, properties_of, snapshot_ids
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.procedures import Row, call, rows
+from lakebed.pipeline.spark.versions import ICEBERG_VERSION
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-
-from ..commit_conflicts import retry_on_conflict
-from ..files.table_shape import measure, properties_of, snapshot_ids
-from ..spark.procedures import Row, call, rows
-from ..spark.versions import ICEBERG_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,18 +14,17 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import format_seconds
 from lakebed.iceberg.snapshot_expiry import GC_ENABLED, is_gc_enabled
+from lakebed.pipeline.files.listing import directories_of, is_inside, list_files
+from lakebed.pipeline.files.table_shape import measure, properties_of
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import BooleanOption, IntegerOption, ListOption, Options, OptionUnit, TextOption
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.iceberg_jvm import consumer_of, each, java_of, load_table
+from lakebed.pipeline.spark.procedures import TimestampArgument, call
+from lakebed.pipeline.spark.session import has_java
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-
-from ..files.listing import directories_of, is_inside, list_files
-from ..files.table_shape import measure, properties_of
-from ..spark.iceberg_jvm import consumer_of, each, java_of, load_table
-from ..spark.procedures import TimestampArgument, call
-from ..spark.session import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import COPY_PROPERTY, CopySpec, JobKind, decode_copy
+from lakebed.pipeline.files.table_shape import current_snapshot, measure, properties_of
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import Options
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
-
-from ..files.table_shape import current_snapshot, measure, properties_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

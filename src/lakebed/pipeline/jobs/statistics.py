@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.files.table_shape import measure
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import BooleanOption, ListOption, Options
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.iceberg_jvm import each, load_table
+from lakebed.pipeline.spark.procedures import call
+from lakebed.pipeline.spark.session import has_java
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-
-from ..commit_conflicts import retry_on_conflict
-from ..files.table_shape import measure
-from ..spark.iceberg_jvm import each, load_table
-from ..spark.procedures import call
-from ..spark.session import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,22 +23,21 @@ from lakebed.client.streams.logs import EARLIEST, LATEST
 from lakebed.client.streams.tables import TableInfo, describe, list_offsets
 from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.errors import is_spark_error
+from lakebed.pipeline.files.table_shape import current_snapshot
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import Options, TextOption
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.procedures import call, rows
+from lakebed.pipeline.streams.columns import BUCKET, OFFSET, ORIGIN
+from lakebed.pipeline.streams.offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
+from lakebed.pipeline.streams.records import RecordReader, check_format, frame_of
+from lakebed.pipeline.streams.table_layout import create_statement, merge_statement, missing_columns
+from lakebed.pipeline.streams.tiering_offsets import OFFSETS, PREPARED, TieredOffsets, latest_tiered_offsets
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
-
-from ..commit_conflicts import retry_on_conflict
-from ..errors import is_spark_error
-from ..files.table_shape import current_snapshot
-from ..spark.procedures import call, rows
-from ..streams.columns import BUCKET, OFFSET, ORIGIN
-from ..streams.offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
-from ..streams.records import RecordReader, check_format, frame_of
-from ..streams.table_layout import create_statement, merge_statement, missing_columns
-from ..streams.tiering_offsets import OFFSETS, PREPARED, TieredOffsets, latest_tiered_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

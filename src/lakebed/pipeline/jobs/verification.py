@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.errors import explanation, is_spark_error
+from lakebed.pipeline.files.listing import directories_of, key_of, list_files
+from lakebed.pipeline.files.staged_scans import file_tasks, unreadable
+from lakebed.pipeline.files.table_shape import measure
 from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import BooleanOption, Options
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
+from lakebed.pipeline.spark.iceberg_jvm import each, load_table
+from lakebed.pipeline.spark.procedures import rows
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
-
-from ..errors import explanation, is_spark_error
-from ..files.listing import directories_of, key_of, list_files
-from ..files.staged_scans import file_tasks, unreadable
-from ..files.table_shape import measure
-from ..spark.iceberg_jvm import each, load_table
-from ..spark.procedures import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
