@@ -85,7 +85,7 @@ class Asking:
 
     needs_full_context = False
 
-    async def ask(
+    async def authorize_resource(
         self, caller: Caller, rules: ResourceRules, action: str, resource: str, extra: Any, **words: Any
     ) -> None:
         request = AccessRequest(caller.principal, action, resource, {}, **words)

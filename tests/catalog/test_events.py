@@ -202,7 +202,7 @@ levels: st.SearchStrategy[Levels] = st.lists(st.text(), max_size=3).map(tuple)
 @given(
     st.builds(
         CatalogEvent,
-        warehouse=st.text(),
+        catalog=st.text(),
         namespace=levels,
         name=st.text(),
         generation=st.integers(0, 2**63 - 1),

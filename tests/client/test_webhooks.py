@@ -43,9 +43,9 @@ def test_what_somebody_else_sends_is_refused() -> None:
 
 def test_an_old_message_is_refused_when_it_is_sent_again() -> None:
     headers = signed_headers(SECRET, "evt_7", NOW * 1000, BODY)
-    with pytest.raises(Unauthenticated, match="too long ago"):
+    with pytest.raises(Unauthenticated, match="outside the tolerance"):
         verify_webhook(SECRET, headers, BODY, now_seconds=NOW + 301)
-    with pytest.raises(Unauthenticated, match="too long ago"):
+    with pytest.raises(Unauthenticated, match="outside the tolerance"):
         # The machine's own time is long past that of the message.
         verify_webhook(SECRET, headers, BODY)
     later = {**headers, "webhook-timestamp": str(NOW + 301)}

@@ -81,7 +81,7 @@ async def test_same_commit_id_moves_once_and_names_one_move(light_catalog: Catal
     again = await move(light_catalog, where, token, commit_id="c1")
     assert again.entry.generation == first.entry.generation + 1  # as the table is now
     for other_where, other_token in ((made.entry.metadata_at, token), (where, "other")):
-        with pytest.raises(CommitConflict, match="another commit"):
+        with pytest.raises(CommitConflict, match="used for a different commit"):
             await move(light_catalog, other_where, other_token, commit_id="c1")
 
 

@@ -129,7 +129,7 @@ async def test_same_commit_id_changes_a_reference_once(light_catalog: CatalogHar
     first = await set_ref(light_catalog, "v1", None, options, snapshot_id=snapshot, type="tag")
     again = await set_ref(light_catalog, "v1", None, options, snapshot_id=snapshot, type="tag")
     assert again.entry == first.entry
-    with pytest.raises(CommitConflict, match="another commit"):
+    with pytest.raises(CommitConflict, match="used for a different commit"):
         await set_ref(light_catalog, "v2", None, options, snapshot_id=snapshot, type="tag")
 
 

@@ -172,7 +172,7 @@ async def test_same_commit_id_goes_back_once(light_catalog: CatalogHarness, forw
     again = await roll_back(catalog, made.entry.metadata_at, token, "back")
     assert again.committed.entry == first.committed.entry
     assert again.mode is first.mode
-    with pytest.raises(CommitConflict, match="another commit"):
+    with pytest.raises(CommitConflict, match="used for a different commit"):
         await roll_back(catalog, made.entry.metadata_at, "other", "back")
 
 

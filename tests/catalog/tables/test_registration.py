@@ -313,7 +313,7 @@ async def test_same_table_does_not_go_back(catalog: CatalogHarness) -> None:
     first = await register(catalog, await stored(catalog, document))
     await catalog.commit(name(), *await appended(catalog, name()))
     async with catalog.unchanged():
-        with pytest.raises(InvalidInput, match="last-sequence-number cannot go back"):
+        with pytest.raises(InvalidInput, match="last-sequence-number cannot decrease"):
             await register(catalog, first.entry.metadata_at, overwrite=True)
 
 

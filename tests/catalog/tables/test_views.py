@@ -122,7 +122,7 @@ async def test_metadata_of_a_view_goes_where_its_property_says(catalog: CatalogH
     [
         ("table", r"^Table with same name already exists: ns\.v$"),
         ("view", r"^View already exists: ns\.v$"),
-        ("dropped view", "until it is restored"),
+        ("dropped view", "restore or purge it first"),
     ],
 )
 async def test_name_is_taken_by_tables_and_views_alike(catalog: CatalogHarness, taken: str, told: str) -> None:

@@ -47,5 +47,5 @@ def test_credentials_of_the_settings_are_named_by_where_they_came_from(
 def test_looking_makes_nothing(lakebed: Lakebed, tmp_path: Path) -> None:
     outcome = lakebed("credentials", "--data", str(tmp_path / "absent"))
     assert outcome.status == FAILED
-    assert "or start one: lakebed serve --data" in outcome.err
+    assert "or start a server: lakebed serve --data" in outcome.err
     assert not (tmp_path / "absent").exists()

@@ -217,7 +217,7 @@ async def test_certificates_that_are_no_good_leave_what_is_connected_and_are_tol
     await target.check()
     Path(files.cert or "").write_text("half a certificate")
     await target.send(make_message())
-    with pytest.raises(Unavailable, match="cannot be used"):
+    with pytest.raises(Unavailable, match="unusable TLS files"):
         await target.check()
     certificates.replace(files, certificates.client)
     await target.check()

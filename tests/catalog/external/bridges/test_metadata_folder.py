@@ -48,7 +48,7 @@ def test_ambiguous_folders_are_refused() -> None:
         current_name(["00002-a.metadata.json", "v3.metadata.json"], None)
     with pytest.raises(NotFound, match="version=4"):
         current_name(["v3.metadata.json"], 4)
-    with pytest.raises(NotFound, match="metadata file does not exist"):
+    with pytest.raises(NotFound, match="the folder contains no metadata file"):
         current_name(["snap-1.avro", "v1.metadata.json.tmp", "x/v1.metadata.json"], None)
 
 

@@ -138,7 +138,7 @@ async def test_same_commit_id_syncs_once(light_catalog: CatalogHarness) -> None:
     assert again.status is SyncStatus.COMMITTED
     assert again.committed.entry == moved.committed.entry
     assert moved.committed.entry.generation == made.committed.entry.generation + 1
-    with pytest.raises(CommitConflict, match="another commit"):
+    with pytest.raises(CommitConflict, match="used for a different commit"):
         await sync(catalog, request._replace(metadata_at=history.files[3]))
 
 

@@ -184,7 +184,7 @@ async def test_a_commit_that_was_checked_before_the_removal_is_refused_after_it(
 
     monkeypatch.setattr(Publisher, "publish", late)
     before = await job_catalog.catalog.metadata(table)
-    with pytest.raises(InvalidInput, match="not there"):
+    with pytest.raises(InvalidInput, match="file does not exist"):
         await job_catalog.catalog.commit(table, *updates)
     assert done == [JobStatus.SUCCESSFUL]
     assert await job_catalog.catalog.metadata(table) == before

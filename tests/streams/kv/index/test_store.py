@@ -122,7 +122,7 @@ async def found(keys: KvBucket) -> list[int]:
     return [number for number, value in enumerate(values) if value is not None]
 
 
-@pytest.mark.parametrize("life", ["first", "another"], ids=["same log", "log begun anew"])
+@pytest.mark.parametrize("incarnation", ["first", "another"], ids=["same log", "log begun anew"])
 async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, incarnation: str) -> None:
     one, other, log = shared.store("one"), shared.store("other"), MemoryLog(shared.clock)
     keys = await one.open(TABLE, shared.bucket, log, find_schema, incarnation="first")
@@ -144,7 +144,7 @@ async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, incarn
     await again.close()
 
 
-@pytest.mark.parametrize("life", ["first", "another"], ids=["ahead of its log", "of a log that was begun anew"])
+@pytest.mark.parametrize("incarnation", ["first", "another"], ids=["ahead of its log", "of a log that was begun anew"])
 async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, incarnation: str) -> None:
     store = shared.store("one")
     keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), find_schema, incarnation="first")

@@ -92,10 +92,10 @@ async def test_reports_and_progress_are_objects(admin: Admin) -> None:
     for report in reports:
         refused = await admin.call("POST", f"/tasks/{task}/complete", {"token": 1, "report": report})
         assert refused.status == 400
-        assert "report is an object" in message(refused)
+        assert "report must be an object" in message(refused)
     odd = await admin.call("POST", f"/tasks/{task}/complete", {"token": 1, "report": {"seconds": "many"}})
     assert (odd.status, "$.seconds" in message(odd)) == (400, True)
     beat = {"token": 1, "lease-seconds": 60, "progress": 50}
     refused = await admin.call("POST", f"/tasks/{task}/heartbeat", beat)
-    assert (refused.status, "progress is an object" in message(refused)) == (400, True)
+    assert (refused.status, "progress must be an object" in message(refused)) == (400, True)
     assert (await admin.call("GET", f"/tasks/{task}")).document["state"] == "claimed"

@@ -42,7 +42,7 @@ async def test_lists_are_of_one_state_and_kind_and_go_on_by_token(admin: Admin) 
         assert [task["id"] for task in found] == expected
     mixed = await admin.call("GET", f"/tasks?state=ready&page-token={first['next-page-token']}")
     assert mixed.status == 400
-    assert "of another list" in message(mixed)
+    assert "belongs to a different listing" in message(mixed)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ async def test_a_question_that_means_nothing_is_told_so(admin: Admin, query: str
         ({"job": "verify-table", "options": {"checksums": "perhaps"}}, "checksums must be true or false"),
         ({"job": "verify-table", "options": {"speed": 1}}, "no option 'speed'"),
         ({"job": "verify-table", "entry": "x", "cost": {}}, "$.cost"),
-        ({"job": "verify-table", "requested-by": "x"}, "leave them out: requested-by"),
+        ({"job": "verify-table", "requested-by": "x"}, "must be left out: requested-by"),
         ([], "Expected `object`"),
         ("nul \0", "nul"),
     ],

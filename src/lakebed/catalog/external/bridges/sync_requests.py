@@ -123,7 +123,7 @@ class SyncOnRequest:
             found = parse_table(unpack_metadata(await self._files.read_for(caller, metadata_at))).uuid
         except NotFound as error:
             raise InvalidInput(
-                f"no metadata file at the location. metadata-location={metadata_at}",
+                f"metadata file does not exist. metadata-location={metadata_at}",
                 argument="metadata-location",
             ) from error
         if found is None or found.lower() != expected.lower():
