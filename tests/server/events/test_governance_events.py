@@ -40,7 +40,10 @@ def test_listeners_are_those_of_the_settings_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (('operations = ["DROP_TABLE"]', 'operations = ["DROP"]'), "listeners.hooks.review.operations: unknown operation"),
+        (
+            ('operations = ["DROP_TABLE"]', 'operations = ["DROP"]'),
+            "listeners.hooks.review.operations: unknown operation",
+        ),
         (("https://review.example", "http://review.example"), "listeners.hooks.review.url: plain HTTP"),
         (
             ("https://review.example", "https://me:word@review.example"),
