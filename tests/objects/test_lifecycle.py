@@ -108,13 +108,13 @@ async def test_object_written_anew_since_the_scan_is_not_expired(
     await _set_rules(light_store, _rule(expiration=Expiration(days=1)))
     await light_store.put("bucket", "k", BIG)
     light_store.clock.advance(2 * DAY_SECONDS)
-    carry_out = light_store.lifecycle._carry_out
+    carry_out = light_store.lifecycle._execute
 
     async def meanwhile(*args: object) -> None:
         await light_store.put("bucket", "k", b"anew")
         await carry_out(*args)  # type: ignore[arg-type]  # passed on as they are
 
-    monkeypatch.setattr(light_store.lifecycle, "_carry_out", meanwhile)
+    monkeypatch.setattr(light_store.lifecycle, "_execute", meanwhile)
     assert await light_store.lifecycle.run() == LifecycleReport()
     assert await light_store.get("bucket", "k") == b"anew"
 
@@ -126,13 +126,13 @@ async def test_object_is_hidden_if_versioning_was_enabled_since_the_scan(
     await _set_rules(light_store, _rule(expiration=Expiration(days=1)))
     await light_store.put("bucket", "k", BIG)
     light_store.clock.advance(2 * DAY_SECONDS)
-    carry_out = light_store.lifecycle._carry_out
+    carry_out = light_store.lifecycle._execute
 
     async def meanwhile(*args: object) -> None:
         await light_store.buckets.set_versioning(ROOT, "bucket", Versioning.ENABLED)
         await carry_out(*args)  # type: ignore[arg-type]  # passed on as they are
 
-    monkeypatch.setattr(light_store.lifecycle, "_carry_out", meanwhile)
+    monkeypatch.setattr(light_store.lifecycle, "_execute", meanwhile)
     assert await light_store.lifecycle.run() == LifecycleReport(expired=1)
     assert await light_store.get("bucket", "k", "null") == BIG
 

@@ -39,8 +39,8 @@ HOT = {
     "LIST_PAGE_FROM",
     "LIST_PAGE_WITHIN",
     "LIST_PAGE_FROM_WITHIN",
-    "UPLOADS_BEHIND",
-    "VERSIONS_BEHIND",
+    "UPLOADS_AFTER",
+    "LISTED_VERSIONS_AFTER",
 }
 
 
@@ -129,11 +129,11 @@ LIMIT = 10
 async def test_page_reads_as_many_rows_as_it_has_however_large_the_bucket(explaining: Explaining, key: str) -> None:
     bucket, meta = BucketId(1), cast(MetaStore, explaining)
     pages: list[Callable[[], Awaitable[object]]] = [
-        lambda: rows.versions_behind(meta, bucket, key, 0, LIMIT),
+        lambda: rows.listed_versions_after(meta, bucket, key, 0, LIMIT),
         lambda: rows.all_versions_after(meta, bucket, key, LIMIT),
         lambda: meta.rows(rows.LIST_PAGE, bucket, key, LIMIT),
         lambda: meta.rows(rows.LIST_PAGE_FROM_WITHIN, bucket, key, "l", LIMIT),
-        lambda: meta.rows(rows.UPLOADS_BEHIND, bucket, key, "", LIMIT),
+        lambda: meta.rows(rows.UPLOADS_AFTER, bucket, key, "", LIMIT),
     ]
     for page in pages:
         explaining.read = 0

@@ -1,4 +1,4 @@
-"""What policies may ask of an object, of its versions and of what is about to be written: condition keys and values."""
+"""Condition keys for policies: of an object, its versions and a write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY_MS: Final = 24 * 3600 * 1000
 
 
 def version_condition_keys(version: str | None, found: StoredObject | None) -> ConditionKeys:
-    """The version that was asked for, if one was, and the tags of what was found."""
+    """The requested version, if any, and the tags of the found object."""
     condition_keys: ConditionKeys = {} if version is None else {"s3:VersionId": version}
     if found is not None and found.attributes.tags.tags:
         condition_keys |= {f"s3:ExistingObjectTag/{tag.key}": tag.value for tag in found.attributes.tags.tags}
@@ -24,7 +24,7 @@ def version_condition_keys(version: str | None, found: StoredObject | None) -> C
 
 
 def tag_condition_keys(tags: TagSet) -> ConditionKeys:
-    """Tags that a request would put on an object."""
+    """Tags in a request on an object."""
     if not tags.tags:
         return {}
     condition_keys: ConditionKeys = {"s3:RequestObjectTagKeys": tuple(tag.key for tag in tags.tags)}
@@ -32,7 +32,7 @@ def tag_condition_keys(tags: TagSet) -> ConditionKeys:
 
 
 def bucket_tag_condition_keys(tags: TagSet | None) -> ConditionKeys:
-    """Tags that a request would put on a bucket."""
+    """Tags in a request on a bucket."""
     if tags is None or not tags.tags:
         return {}
     condition_keys: ConditionKeys = {"aws:TagKeys": tuple(tag.key for tag in tags.tags)}
@@ -40,7 +40,7 @@ def bucket_tag_condition_keys(tags: TagSet | None) -> ConditionKeys:
 
 
 def match_condition_keys(conditions: ReadConditions | WriteConditions) -> ConditionKeys:
-    """The ETags that a conditional request names."""
+    """The ETags of a conditional request."""
     condition_keys: ConditionKeys = {}
     if conditions.if_match is not None:
         condition_keys["s3:if-match"] = conditions.if_match
@@ -50,14 +50,14 @@ def match_condition_keys(conditions: ReadConditions | WriteConditions) -> Condit
 
 
 def lock_condition_keys(retention: Retention | None, legal_hold: bool | None, now_ms: int) -> ConditionKeys:
-    """The lock that a request would put on a version."""
+    """The object lock that a request sets on a version."""
     condition_keys: ConditionKeys = {}
     if retention is not None:
         condition_keys["s3:object-lock-mode"] = retention.mode
         condition_keys["s3:object-lock-retain-until-date"] = datetime.fromtimestamp(
             retention.until_ms / 1000, UTC
         ).isoformat()
-        # A day that has begun counts: who asks for ten days is not short of them by the time the request took.
+        # Rounded up, so that the duration of the request does not shorten a requested retention of ten days.
         condition_keys["s3:object-lock-remaining-retention-days"] = str(-((now_ms - retention.until_ms) // _DAY_MS))
     if legal_hold is not None:
         condition_keys["s3:object-lock-legal-hold"] = LegalHold.ON if legal_hold else LegalHold.OFF
@@ -65,5 +65,5 @@ def lock_condition_keys(retention: Retention | None, legal_hold: bool | None, no
 
 
 def creation_condition_keys(*, creates: bool) -> ConditionKeys:
-    """Whether a write makes an object. Beginning an upload and sending its parts do not."""
+    """Whether a write creates an object. CreateMultipartUpload and UploadPart do not."""
     return {"s3:ObjectCreationOperation": "true" if creates else "false"}

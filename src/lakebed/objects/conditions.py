@@ -1,4 +1,4 @@
-"""Conditional requests: whether a read or a write may happen, given what is there. Pure."""
+"""Conditional requests: whether a read or a write may happen, given the current object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class ReadConditions:
-    """What a GET, a HEAD or the source of a copy asks for. Times are whole seconds, as HTTP has them."""
+    """Preconditions of a GET, a HEAD or the source of a copy. Times are whole seconds, as in HTTP."""
 
     if_match: str | None = None
     if_none_match: str | None = None
@@ -22,7 +22,7 @@ class ReadConditions:
 
 @dataclass(frozen=True, slots=True)
 class WriteConditions:
-    """What a PUT, a Complete, a copy's destination or a DELETE asks for."""
+    """Preconditions of a PUT, a CompleteMultipartUpload, a copy's destination or a DELETE."""
 
     if_match: str | None = None
     if_none_match: str | None = None
@@ -43,7 +43,7 @@ NO_WRITE_CONDITIONS: Final = WriteConditions()
 
 
 def etag_matches(condition: str, etag: str) -> bool:
-    """Whether a list of ETags, quoted or bare, weak or strong, names this one."""
+    """Whether a list of ETags, quoted or bare, weak or strong, contains this one."""
     if condition.strip() == ANY:
         return True
     for candidate in condition.split(","):
@@ -54,7 +54,7 @@ def etag_matches(condition: str, etag: str) -> bool:
 
 
 def check_read(conditions: ReadConditions, etag: str, modified_ms: int) -> None:
-    """Raise NotModified or PreconditionFailed as RFC 9110 §13.2.2 orders them."""
+    """Raise NotModified or PreconditionFailed, in the order of RFC 9110 §13.2.2."""
     if conditions is NO_READ_CONDITIONS:
         return
     seconds_ms = modified_ms - modified_ms % 1000
@@ -71,7 +71,7 @@ def check_read(conditions: ReadConditions, etag: str, modified_ms: int) -> None:
 
 
 def check_copy_source(conditions: ReadConditions, etag: str, modified_ms: int) -> None:
-    """As `check_read`; a copy has no 304, so every false condition is a failed precondition."""
+    """Like `check_read`; a copy has no 304, so every false condition is a failed precondition."""
     try:
         check_read(conditions, etag, modified_ms)
     except NotModified as unchanged:
@@ -82,24 +82,24 @@ def check_copy_source(conditions: ReadConditions, etag: str, modified_ms: int) -
 
 
 def check_write(conditions: WriteConditions, etag: str | None) -> None:
-    """Whether a write may replace the current object, of which `etag` is None when there is none.
+    """Check whether a write may replace the current object; `etag` is None if there is none.
 
-    A condition on an absent object's ETag is NoSuchKey, not a failed precondition: that is S3's answer.
+    As in S3, If-Match on an absent object is NoSuchKey, not a failed precondition.
     """
     if conditions.if_match is not None:
         if etag is None:
-            raise NoSuchKey("there is no object to match")
+            raise NoSuchKey("there is no object for If-Match")
         if not etag_matches(conditions.if_match, etag):
             raise PreconditionFailed("the object has another etag", condition="If-Match")
     if conditions.if_none_match is not None and etag is not None and etag_matches(conditions.if_none_match, etag):
-        raise PreconditionFailed("an object is already there", condition="If-None-Match")
+        raise PreconditionFailed("the object already exists", condition="If-None-Match")
 
 
 def check_delete(conditions: WriteConditions, etag: str | None, size: int, modified_ms: int) -> None:
-    """Whether a DELETE may remove the current object. An ETag condition on an absent one raises NoSuchKey, as AWS."""
+    """Check whether a DELETE may remove the current object. As in S3, If-Match on an absent one raises NoSuchKey."""
     if etag is None:
         if conditions.if_match is not None:
-            raise NoSuchKey("there is no object to match")
+            raise NoSuchKey("there is no object for If-Match")
         return
     if conditions.if_match is not None and not etag_matches(conditions.if_match, etag):
         raise PreconditionFailed("the object has another etag", condition="If-Match")

@@ -1,4 +1,4 @@
-"""What the use cases of this package share: stores, clock, keys, and the gate that every one of them passes."""
+"""The stores, clock, encryption keys and authorizer that the services of this package share."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from .rows import BUCKET_BY_NAME
 
 
 class GarbageCollector(Protocol):
-    """Removes blobs that nothing refers to any more, soon and in the background."""
+    """Deletes unreferenced blobs in the background."""
 
     def wake(self, blobs: Iterable[BlobId]) -> None:
-        """These have just become garbage."""
+        """Schedule the deletion of blobs that just became garbage."""
         ...
 
 
 KeyOwner: TypeAlias = str
-"""The table or reservation that a key belongs to, as far as write access depends on it; empty for none."""
+"""The table or location claim that a key belongs to, for write access; empty for none."""
 
 
 class TableBucketAuthorizer(Protocol):
-    """Further rules for buckets that hold tables. About the keys of any other bucket it is not asked."""
+    """Further authorization for keys of table buckets. Not called for other buckets."""
 
     async def authorize(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
-        """The holder of the key, if the caller, whom the policies allow `action` on the key, may do it there.
+        """Authorize an action that policies already allow; the owner of the key.
 
-        Raises AccessDenied. Asked before anything is read or written.
+        Raises AccessDenied. Called before anything is read or written.
         """
         ...
 
-    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
-        """Return if what the key holds may be replaced or removed, as things are inside the transaction that does it.
+    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, key_owner: KeyOwner | None = None) -> None:
+        """Check inside the writing transaction that the key's object may be replaced or removed.
 
-        With the holder that the caller was admitted for, also if the key still belongs to nothing else. Raises
-        AccessDenied; WriteConflict if it does.
+        With the `key_owner` from `authorize`, a key without owner is allowed too. Raises AccessDenied; WriteConflict
+        if the key has another owner by now.
         """
         ...
 
     async def check_bucket_removal(self, tx: Transaction, bucket: Bucket) -> None:
-        """Return if a bucket without objects, of whichever kind, may be removed inside the transaction that does it.
+        """Check inside the deleting transaction that a table bucket without objects may be deleted.
 
         Raises BucketHasTables.
         """
@@ -61,18 +61,18 @@ class TableBucketAuthorizer(Protocol):
 
 
 class DenyTableBuckets:
-    """The guard of a server that knows nothing of tables: it leaves alone what it cannot judge."""
+    """The authorizer of a server without table support: denies everything in table buckets."""
 
     async def authorize(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
-        """Always refuses."""
+        """Always deny."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
-    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
-        """Always refuses."""
+    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, key_owner: KeyOwner | None = None) -> None:
+        """Always deny."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
     async def check_bucket_removal(self, tx: Transaction, bucket: Bucket) -> None:
-        """Refuses for buckets that hold tables."""
+        """Deny for table buckets."""
         if bucket.holds_tables:
             raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
@@ -81,51 +81,51 @@ DENY_TABLE_BUCKETS: Final = DenyTableBuckets()
 
 
 class NameReservations(Protocol):
-    """Names that this server keeps for itself, beyond what S3 forbids."""
+    """Names that the server reserves, beyond those that S3 forbids."""
 
     def check_bucket(self, name: str) -> None:
-        """Raise InvalidName, with the reason, unless a bucket of the name may be made."""
+        """Raise InvalidName, with the reason, if the bucket name is reserved."""
         ...
 
     def check_key(self, bucket: str, key: str) -> None:
-        """Raise InvalidName, with the reason, unless the key may be written in the bucket."""
+        """Raise InvalidName, with the reason, if the key is reserved."""
         ...
 
 
 class NoReservedNames:
-    """Every name is free."""
+    """Reserves no names."""
 
     def check_bucket(self, name: str) -> None:
-        """Never refuses."""
+        """Accept every name."""
 
     def check_key(self, bucket: str, key: str) -> None:
-        """Never refuses."""
+        """Accept every key."""
 
 
 NO_RESERVED_NAMES: Final = NoReservedNames()
 
 
 class ReadEventSink(Protocol):
-    """Those who have asked to be told of what changes nothing: of reads, and of deletions of what was not there."""
+    """Receives events that are not part of a change: reads, and deletions of absent objects."""
 
     def wants(self, bucket: Bucket, kind: str) -> bool:
-        """Whether an event of that kind is to be made of something in the bucket."""
+        """Whether a rule of the bucket subscribes to events of this kind."""
         ...
 
     def emit(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
-        """Something was done with an object: has an event made of it, soon, if somebody wants one."""
+        """Publish an event about an object in the background, if a rule subscribes to it."""
         ...
 
 
 class NoReadEvents:
-    """Nobody has asked."""
+    """Ignores all events."""
 
     def wants(self, bucket: Bucket, kind: str) -> bool:
         """No."""
         return False
 
     def emit(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
-        """It is let go."""
+        """Do nothing."""
 
 
 NO_READ_EVENTS: Final = NoReadEvents()
@@ -133,7 +133,7 @@ NO_READ_EVENTS: Final = NoReadEvents()
 
 @dataclass(frozen=True, slots=True)
 class ObjectContext:
-    """The stores and the gate. Made once, in `server`."""
+    """The stores and the authorizer. Created once, in `server`."""
 
     meta: MetaStore
     outbox: Outbox
@@ -146,9 +146,9 @@ class ObjectContext:
     region: str = "us-east-1"
     default_encryption: bool = False
     garbage_grace_ms: int = 0
-    """How long a dropped blob stays for readers that have not opened it yet; a local file needs none."""
+    """How long a dropped blob stays for readers that have not opened it yet; not needed for local files."""
     table_buckets: TableBucketAuthorizer = DENY_TABLE_BUCKETS
-    """Asked besides the authorizer about keys of buckets that hold tables."""
+    """Called after the authorizer, for keys of table buckets."""
     read_events: ReadEventSink = NO_READ_EVENTS
     reserved_names: NameReservations = NO_RESERVED_NAMES
 
@@ -160,22 +160,21 @@ class ObjectContext:
         key: str | None = None,
         extra: ConditionKeys | None = None,
     ) -> None:
-        """Ask whether `caller` may do `action` on the bucket, or on a key of it. Raises AccessDenied."""
+        """Authorize `caller` for `action` on the bucket, or on one of its keys. Raises AccessDenied."""
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
         await self.authorize_resource(caller, bucket.access_rules, action, resource, extra)
 
     def precheck(self, caller: Caller, rules: ResourceRules, actions: Sequence[str], resource: str = "") -> None:
-        """Refuse a caller to whom no request with one of these actions could be allowed. Raises AccessDenied.
+        """Reject early a caller without permission for any of these actions. Raises AccessDenied.
 
-        For requests whose bodies say more of what is asked: before those are read. `authorize` decides after it. An
-        empty resource is not known yet.
+        For requests whose body must be read before `authorize` can decide. An empty resource is not known yet.
         """
         principal = caller.principal
-        if any(self.authorizer.could_allow(AccessRequest(principal, one, resource), rules) for one in actions):
+        if any(self.authorizer.could_allow(AccessRequest(principal, action, resource), rules) for action in actions):
             return
-        who = "anonymous" if principal.is_anonymous else principal.caller_arn
+        name = "anonymous" if principal.is_anonymous else principal.caller_arn
         raise AccessDenied(
-            f"no policy allows it. principal={who} action={' or '.join(actions)} resource={resource or 'any'}"
+            f"no policy allows it. principal={name} action={' or '.join(actions)} resource={resource or 'any'}"
         )
 
     async def authorize_resource(
@@ -190,15 +189,15 @@ class ObjectContext:
         privileges: tuple[int, ...] = (),
         target: AccessTarget | None = None,
     ) -> None:
-        """Ask whether `caller` may do `action` on a resource under these rules. Raises AccessDenied, Unavailable.
+        """Authorize `caller` for `action` on a resource with these rules. Raises AccessDenied, Unavailable.
 
-        `securable` and `privileges` are the same in the words of grants, where there are such words for it; `target`
-        is the same by its names. Not inside a transaction: the answer may come from elsewhere.
+        `securable` and `privileges` describe the same request for grants, if it has such terms; `target` describes it
+        by names. Must not run inside a transaction, because an external decision point may be called.
         """
         principal = caller.principal
         context: ConditionKeys = {}
         if rules.policy is not None or principal.policies or principal.session is not None or self.needs_full_context:
-            # Some document will be evaluated, so its conditions need the facts.
+            # Policies will be evaluated, so their conditions need the full context.
             context = self._condition_keys(caller, rules.owner) | (extra or {})
         await self.authorizer.authorize(
             AccessRequest(principal, action, resource, context, securable, privileges, target, caller.request_id), rules
@@ -206,7 +205,7 @@ class ObjectContext:
 
     @property
     def needs_full_context(self) -> bool:
-        """Whether questions are asked with all that is known of a request."""
+        """Whether the authorizer requires all condition keys of a request."""
         return self.authorizer.needs_full_context
 
     async def filter_visible(
@@ -218,7 +217,7 @@ class ObjectContext:
         extra: ConditionKeys,
         targets: Sequence[AccessTarget],
     ) -> Sequence[AccessTarget]:
-        """Those of `targets` that a list shows to a caller who may see the list. Raises Unavailable."""
+        """The `targets` that a listing shows to a caller with permission to list. Raises Unavailable."""
         context = self._condition_keys(caller, rules.owner) | extra
         request = AccessRequest(caller.principal, action, resource, context, request_id=caller.request_id)
         return await self.authorizer.visible(request, rules, targets)
@@ -226,11 +225,11 @@ class ObjectContext:
     async def authorize_account(
         self, caller: Caller, action: str, resource: str, extra: ConditionKeys | None = None
     ) -> None:
-        """Ask the same of what nobody owns yet: the caller's own account decides. Raises AccessDenied."""
+        """Authorize an action on a resource without owner, under the caller's own account. Raises AccessDenied."""
         await self.authorize_resource(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
 
     def _condition_keys(self, caller: Caller, owner: str) -> ConditionKeys:
-        """What policies may ask of any request."""
+        """The condition keys of every request."""
         return {
             "aws:SourceIp": caller.source_ip,
             "aws:SecureTransport": "true" if caller.secure else "false",
@@ -241,7 +240,7 @@ class ObjectContext:
         }
 
     async def bucket(self, reader: Reader, name: str) -> Bucket:
-        """The bucket of that name. Raises NoSuchBucket."""
+        """The bucket with this name. Raises NoSuchBucket."""
         row = await reader.row(BUCKET_BY_NAME, name)
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={name}")

@@ -1,7 +1,7 @@
-"""Copying objects and parts of objects inside the server.
+"""Copies objects and parts inside the server.
 
-A copy that keeps its encryption moves no bytes: both objects refer to one content. Only a change of encryption, or a
-part made of a range, reads and writes.
+A copy that keeps its encryption moves no bytes: both objects reference one content. Only a change of encryption or of
+checksum algorithm, or a part copy, reads and writes bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .writing import NewObject, ObjectWriter, WrittenObject, check_attributes, f
 
 @dataclass(frozen=True, slots=True)
 class CopySource:
-    """What is copied."""
+    """The source of a copy."""
 
     bucket: str
     key: str
@@ -41,7 +41,7 @@ class CopySource:
 
 @dataclass(frozen=True, slots=True)
 class CopyChanges:
-    """How the copy differs from its source: None keeps what the source has."""
+    """Attributes that differ from the source; None keeps those of the source."""
 
     attributes: ObjectAttributes | None = None
     tags: TagSet | None = None
@@ -50,14 +50,14 @@ class CopyChanges:
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """What a copy made, and of what."""
+    """The written object, and the version of the source."""
 
     written: WrittenObject
     source_version: str | None
 
 
 class _SourceStream:
-    """The bytes of a source, as something to take in."""
+    """The bytes of a source as the body of a write."""
 
     def __init__(self, source: ContentSource, wanted: ByteRange) -> None:
         self.length: int | None = wanted.length
@@ -88,8 +88,8 @@ class ObjectCopier:
         found = await self._source(caller, source)
         original = found.object
         if original.size > MAX_PUT_BYTES:
-            raise TooLarge(f"the source is over the limit of one copy. size={original.size} limit={MAX_PUT_BYTES}")
-        check_attributes(new.attributes)  # even where the source's are kept
+            raise TooLarge(f"source exceeds the limit of one copy. size={original.size} limit={MAX_PUT_BYTES}")
+        check_attributes(new.attributes)  # even if the source's attributes are kept
         attributes = changes.attributes if changes.attributes is not None else original.attributes
         tags = changes.tags if changes.tags is not None else original.attributes.tags
         merged = ObjectAttributes(
@@ -97,7 +97,7 @@ class ObjectCopier:
             headers=_inherited(attributes.headers, new.attributes.headers),
             metadata=attributes.metadata,
             tags=tags,
-            # A lock is never inherited: it is asked for, or comes from the bucket.
+            # A lock is never inherited: it comes from the request or the bucket.
             retention=new.attributes.retention,
             legal_hold=new.attributes.legal_hold,
         )
@@ -106,22 +106,22 @@ class ObjectCopier:
             await self._context.authorize(
                 caller, found.bucket, action, source.key, version_condition_keys(source.version, original)
             )
-        # As it will be written: tags that are carried over need the permission that tags of one's own need.
+        # Inherited tags require the same permission as tags in the request.
         wanted = NewObject(new.key, merged, new.encrypt, new.conditions)
-        bucket, holder = await self._writer.authorize(caller, bucket_name, wanted)
+        bucket, key_owner = await self._writer.authorize(caller, bucket_name, wanted)
         encrypt = self._writer.is_encrypted(bucket, new.encrypt)
         same = source.bucket == bucket_name and source.key == new.key and source.version is None
         if same and changes.attributes is None and new.encrypt is None and REDIRECT not in new.attributes.headers:
-            raise InvalidInput("the copy would change nothing of the object it is made of", argument="copy-to-itself")
+            raise InvalidInput("the copy would not change the object it copies to itself", argument="copy-to-itself")
         kept = original.checksum
-        wants_other = changes.algorithm is not None and (kept is None or kept.algorithm != changes.algorithm)
+        changes_algorithm = changes.algorithm is not None and (kept is None or kept.algorithm != changes.algorithm)
         final = NewObject(new.key, merged, encrypt, new.conditions)
-        if original.attributes.encrypted == encrypt and not wants_other:
-            written = await self._share(caller, source, bucket_name, final, original, holder)
+        if original.attributes.encrypted == encrypt and not changes_algorithm:
+            written = await self._share(caller, source, bucket_name, final, original, key_owner)
         else:
-            ingested = await self._take_in(found.source, original.size, encrypt, changes.algorithm or _algorithm(kept))
+            ingested = await self._ingest(found.source, original.size, encrypt, changes.algorithm or _algorithm(kept))
             written = await self._writer.publish(
-                caller, bucket_name, final, ingested, holder=holder, event="ObjectCreated:Copy"
+                caller, bucket_name, final, ingested, key_owner=key_owner, event="ObjectCreated:Copy"
             )
         version = original.version if found.bucket.keeps_versions else None
         return CopyResult(written, version)
@@ -131,7 +131,7 @@ class ObjectCopier:
         check_copy_source(source.conditions, found.object.etag, found.object.modified_ms)
         return found
 
-    async def _take_in(
+    async def _ingest(
         self, source: ContentSource | None, size: int, encrypt: bool, algorithm: ChecksumAlgorithm
     ) -> Ingested:
         assert source is not None  # noqa: S101  # `get` opens the content
@@ -147,9 +147,9 @@ class ObjectCopier:
         bucket_name: str,
         new: NewObject,
         original: StoredObject,
-        holder: KeyOwner,
+        key_owner: KeyOwner,
     ) -> WrittenObject:
-        """Publish a second object of the same content."""
+        """Publish an object that references the source's content."""
         context = self._context
         now_ms = context.clock.now_ms()
         garbage = NewGarbage(now_ms + context.garbage_grace_ms)
@@ -158,7 +158,7 @@ class ObjectCopier:
             garbage.blobs.clear()
             bucket, current = await load_current(tx, bucket_name, new.key)
             if bucket.holds_tables:
-                await context.table_buckets.check_write(tx, bucket, new.key, holder)
+                await context.table_buckets.check_write(tx, bucket, new.key, key_owner)
             check_write(new.conditions, None if current is None else current.etag)
             if original.content is not None and await tx.run(rows.SHARE_CONTENT, original.content) == 0:
                 raise WriteConflict(f"the source was replaced while it was being copied. key={source.key}")
@@ -191,7 +191,7 @@ class ObjectCopier:
     async def copy_part(
         self, caller: Caller, source: CopySource, wanted: ByteRange | None, upload: StoredUpload, number: int
     ) -> tuple[Ingested, Checksum, str | None]:
-        """Make a part of a source, or of a range of it. Raises InvalidRange when the range is not inside."""
+        """Upload a part from a source or a range of it. Raises InvalidRange if the source does not contain it."""
         found = await self._source(caller, source)
         size = found.object.size
         if wanted is not None and wanted.end > size:
@@ -206,10 +206,10 @@ class ObjectCopier:
         return ingested, checksum, version
 
 
-def _inherited(headers: dict[str, str], asked: dict[str, str]) -> dict[str, str]:
-    """The headers of a copy: the source's or new ones, but for the one that is only ever asked for."""
+def _inherited(headers: dict[str, str], requested: dict[str, str]) -> dict[str, str]:
+    """The headers of a copy. The redirect is never inherited: only the request can set it."""
     kept = {name: value for name, value in headers.items() if name != REDIRECT}
-    return {**kept, REDIRECT: asked[REDIRECT]} if REDIRECT in asked else kept
+    return {**kept, REDIRECT: requested[REDIRECT]} if REDIRECT in requested else kept
 
 
 def _algorithm(kept: Checksum | None) -> ChecksumAlgorithm:

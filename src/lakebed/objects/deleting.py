@@ -1,4 +1,4 @@
-"""Deleting objects and versions, one or many."""
+"""Deletes objects and versions, one or many."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .rows import version_from
 from .writing import load_current
 
 _KEYS_A_COMMIT = 64
-"""Keys of one DeleteObjects that share a transaction: few enough that other requests get their turn in between."""
+"""Keys of one DeleteObjects request per transaction, few enough that other transactions run in between."""
 
 NO_OP = "ObjectRemoved:NoOP"
-"""The kind of the event of a deletion that found nothing."""
+"""The event kind of a deletion that found nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectIdentifier:
-    """A key, or one version of it, to be deleted."""
+    """A key, or one of its versions, to delete."""
 
     key: str
     version: str | None = None
@@ -40,13 +40,13 @@ class ObjectIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class DeletedObject:
-    """What a deletion did."""
+    """The result of a deletion."""
 
     key: str
     version: str | None = None
-    """The version that was removed, as asked for."""
+    """The deleted version, if the request named one."""
     marker: VersionId | None = None
-    """The delete marker that was made or removed."""
+    """The delete marker that was created or deleted."""
     made_marker: bool = False
 
 
@@ -57,7 +57,7 @@ class ObjectDeleter:
         self._context = context
 
     async def delete(self, caller: Caller, bucket_name: str, identifier: ObjectIdentifier) -> DeletedObject:
-        """Delete one. Deleting what is absent is success, unless a condition asks for it."""
+        """Delete one object or version. Deleting an absent one succeeds, unless the request has a condition."""
         bucket = await self._context.bucket(self._context.meta, bucket_name)
         await self._authorize(caller, bucket, identifier)
         outcome = (await self._commit(caller, bucket_name, [identifier]))[0]
@@ -68,7 +68,7 @@ class ObjectDeleter:
     async def delete_many(
         self, caller: Caller, bucket_name: str, identifier: Sequence[ObjectIdentifier]
     ) -> list[DeletedObject | LakebedError]:
-        """Delete many: each succeeds or fails alone, in the order given."""
+        """Delete many: each succeeds or fails independently; results are in the order given."""
         bucket = await self._context.bucket(self._context.meta, bucket_name)
         outcomes: dict[int, DeletedObject | LakebedError] = {}
         allowed: list[int] = []
@@ -111,7 +111,7 @@ class ObjectDeleter:
                 except NoSuchBucket:
                     raise
                 except LakebedError as refused:
-                    # Raised by checks, before the first change for this key: the others go on.
+                    # Checks raise before the first change for this key, so the other keys continue.
                     outcomes.append(refused)
             return outcomes
 
@@ -145,7 +145,7 @@ class ObjectDeleter:
                     self._context.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms
                 )
             else:
-                await self._tell_of_absence(tx, caller, bucket, identifier, now_ms)
+                await self._emit_no_op(tx, caller, bucket, identifier, now_ms)
             return DeletedObject(identifier.key)
         version = bucket.new_version(self._context.clock)
         marker = await add_marker(tx, bucket, current, identifier.key, version, now_ms, garbage)
@@ -164,7 +164,7 @@ class ObjectDeleter:
         now_ms: int,
         garbage: NewGarbage,
     ) -> DeletedObject:
-        assert identifier.version is not None  # noqa: S101  # the caller has checked
+        assert identifier.version is not None  # noqa: S101  # checked by the caller
         if current is not None and current.version == identifier.version:
             found: StoredObject | None = current
         else:
@@ -172,7 +172,7 @@ class ObjectDeleter:
             found = None if row is None else version_from(row)
         if found is None:
             check_delete(identifier.conditions, None, 0, 0)
-            await self._tell_of_absence(tx, caller, bucket, identifier, now_ms)
+            await self._emit_no_op(tx, caller, bucket, identifier, now_ms)
             return DeletedObject(identifier.key, version=identifier.version)
         check_delete(identifier.conditions, found.etag, found.size, found.modified_ms)
         if is_protected(found, now_ms, bypass=caller.bypass_governance):
@@ -188,10 +188,10 @@ class ObjectDeleter:
         marker = found.version if found.is_marker else None
         return DeletedObject(identifier.key, version=identifier.version, marker=marker)
 
-    async def _tell_of_absence(
+    async def _emit_no_op(
         self, tx: Transaction, caller: Caller, bucket: Bucket, identifier: ObjectIdentifier, now_ms: int
     ) -> None:
-        """Nothing was there, and nothing has changed: told to who asked for that."""
+        """Emit the event of a deletion that found nothing, if a rule subscribes to it."""
         if not self._context.read_events.wants(bucket, NO_OP):
             return
         version = VersionId(identifier.version or NULL_VERSION)
@@ -201,7 +201,7 @@ class ObjectDeleter:
 
 
 def is_protected(version: StoredObject, now_ms: int, *, bypass: bool = False) -> bool:
-    """Whether object lock keeps a version from being removed for good."""
-    held = version.attributes
-    hold = LegalHold.ON if held.legal_hold else LegalHold.OFF
-    return not may_delete_version(held.retention, hold, now_ms, bypass_governance=bypass)
+    """Whether object lock protects a version from permanent deletion."""
+    attributes = version.attributes
+    hold = LegalHold.ON if attributes.legal_hold else LegalHold.OFF
+    return not may_delete_version(attributes.retention, hold, now_ms, bypass_governance=bypass)

@@ -1,4 +1,4 @@
-"""What happened to an object or bucket, as the outbox keeps it: one compact record, written with the change itself."""
+"""Events of objects and buckets: one compact outbox record each, written in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .buckets.bucket import Bucket
 from .model import Caller, StoredObject
 
 MAX_HEADER_CHARS: Final = 512
-"""Of what is kept of a request's headers: strangers choose them."""
+"""Limit for stored request headers, which untrusted clients choose."""
 
 
 class ObjectEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -31,14 +31,14 @@ class ObjectEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     request_id: str = ""
     source_ip: str = ""
     delegation: str = ""
-    """The id of the key that the catalog handed out for it, if it was done with one."""
+    """The id of the vended credentials used by the request, if any."""
     user_agent: str = ""
     host: str = ""
-    """Where the request was sent to, as its client says: a name or an address, and a port if it is not the usual."""
+    """The Host header of the request."""
     owner: str = ""
-    """The account that the bucket is of, if it is not that of who did it."""
+    """The account that owns the bucket, if it is not the caller's."""
     remains: bool = False
-    """Of a version that was removed: whether the key has an object all the same."""
+    """For a removed version: whether the key still has a current object."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -48,7 +48,7 @@ decode_event = msgspec.msgpack.Decoder(ObjectEvent).decode
 def object_event(
     name: str, bucket: Bucket, stored: StoredObject, caller: Caller, now_ms: int, *, remains: bool = False
 ) -> OutboxEvent:
-    """What became of one version of an object, or was done with it."""
+    """An event about one version of an object."""
     principal = caller.principal
     event = ObjectEvent(
         bucket=bucket.name,
@@ -82,14 +82,14 @@ async def emit_object_event(
     *,
     remains: bool = False,
 ) -> None:
-    """Record what became of one version of an object."""
+    """Append an event about one version of an object."""
     await outbox.append(tx, object_event(name, bucket, stored, caller, now_ms, remains=remains))
 
 
 async def emit_bucket_event(
     outbox: Outbox, tx: Transaction, name: str, bucket: Bucket, caller: Caller, now_ms: int
 ) -> int:
-    """Record what became of a bucket; the number of the event."""
+    """Append an event about a bucket; its sequence number."""
     principal = caller.principal
     event = ObjectEvent(
         bucket=bucket.name,
@@ -105,7 +105,7 @@ async def emit_bucket_event(
 
 
 def _storable(header: str) -> str:
-    """A header's value, short, and without what is no text: it may hold bytes that were never decoded."""
+    """A header value, truncated and valid UTF-8: headers may contain undecodable bytes."""
     if header.isascii():
         return header[:MAX_HEADER_CHARS]
     return header.encode("utf-8", "replace").decode()[:MAX_HEADER_CHARS]

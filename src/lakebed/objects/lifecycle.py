@@ -1,11 +1,10 @@
-"""Carries out lifecycle rules: expired objects, versions nobody needs, markers that hide nothing, forgotten uploads.
+"""Applies lifecycle rules: expires objects and noncurrent versions, deletes expired markers, aborts incomplete uploads.
 
-A scan finds the keys for which something is due; what it is, is decided again inside the transaction that does it: an
-object that was written anew in between is not the one the scan saw. Rules were authorized when they were put; what they
-do is told in events under the name of the rule.
+A scan finds the keys with due actions. The transaction that executes them evaluates the rules again, because an object
+may have been rewritten since the scan. Rules were authorized when they were put; events name the rule.
 
-In table buckets nothing expires: what a file's age says of its use only the tables know. Uploads that nobody completes
-are aborted there as elsewhere.
+Objects in table buckets do not expire, because only the table metadata knows whether a file is in use. Incomplete
+uploads are aborted there too.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from lakebed.meta.seam import Transaction
 
 from . import rows
 from .buckets.bucket import Bucket, bucket_from
-from .config.expiry import DueAction, DueKind, VersionFacts, due_actions, upload_expires_at
+from .config.expiry import DueAction, DueKind, LifecycleVersion, due_actions, upload_expires_at
 from .config.lifecycle import LifecycleConfiguration
 from .context import ObjectContext
 from .deleting import is_protected
@@ -34,7 +33,7 @@ from .rows import upload_from, version_from
 _BATCH = 500
 _KEYS_A_COMMIT = 64
 _USER_AGENT = "Internal: [ILM-Expiry]"
-"""What events name in place of a client, as other servers do."""
+"""The user agent in events, as in other S3 servers."""
 
 
 @dataclass(slots=True)
@@ -48,14 +47,14 @@ class LifecycleReport:
 
 
 class LifecycleRunner:
-    """Goes over all buckets that have rules."""
+    """Applies the rules of all buckets."""
 
     def __init__(self, context: ObjectContext, *, day_ms: int) -> None:
         self._context = context
         self._day_ms = day_ms
 
     async def run(self) -> LifecycleReport:
-        """One pass. Costs a scan of every bucket with rules."""
+        """Run once. Scans every bucket with rules."""
         report = LifecycleReport()
         after = ""
         while found := await self._context.meta.rows(rows.ALL_BUCKETS, after, _BATCH):
@@ -75,18 +74,18 @@ class LifecycleRunner:
             if self._due(rules, key, versions, now_ms):
                 due.append(key)
             if len(due) >= _KEYS_A_COMMIT:
-                await self._carry_out(bucket, due, report)
+                await self._execute(bucket, due, report)
                 due = []
         if due:
-            await self._carry_out(bucket, due, report)
+            await self._execute(bucket, due, report)
 
     def _due(
         self, rules: LifecycleConfiguration, key: str, versions: Sequence[StoredObject], now_ms: int
     ) -> list[DueAction]:
-        condition_keys = [
-            VersionFacts(v.version, v.modified_ms, v.size, v.attributes.tags, v.is_marker) for v in versions
+        candidates = [
+            LifecycleVersion(v.version, v.modified_ms, v.size, v.attributes.tags, v.is_marker) for v in versions
         ]
-        return due_actions(rules, key, condition_keys, now_ms, day_ms=self._day_ms)
+        return due_actions(rules, key, candidates, now_ms, day_ms=self._day_ms)
 
     async def _keys(self, bucket: Bucket) -> AsyncIterator[tuple[str, Sequence[StoredObject]]]:
         """Every key with all its versions, newest first."""
@@ -96,7 +95,7 @@ class LifecycleRunner:
             versions = [version_from(row) for row in found]
             groups = [(key, list(group)) for key, group in groupby(versions, key=attrgetter("key"))]
             if len(found) == _BATCH:
-                # The last key may go on behind this page: it is read again, whole.
+                # The last key may continue on the next page, so it is read again completely.
                 if len(groups) == 1:
                     key = groups[0][0]
                     whole = await self._context.meta.rows(rows.ALL_VERSIONS_OF, bucket.id, key, bucket.id, key)
@@ -109,14 +108,14 @@ class LifecycleRunner:
             if len(found) < _BATCH:
                 return
 
-    async def _carry_out(self, bucket: Bucket, keys: Sequence[str], report: LifecycleReport) -> None:
+    async def _execute(self, bucket: Bucket, keys: Sequence[str], report: LifecycleReport) -> None:
         context = self._context
         now_ms = context.clock.now_ms()
         garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> list[DueKind]:
             garbage.blobs.clear()
-            # Decided again on what is there now: rules, versioning and the keys themselves may have changed since.
+            # Evaluate again: rules, versioning and keys may have changed since the scan.
             row = await tx.row(rows.BUCKET_BY_NAME, bucket.name)
             now = None if row is None else bucket_from(row)
             if now is None or now.id != bucket.id or now.settings.lifecycle is None or now.holds_tables:
@@ -142,7 +141,7 @@ class LifecycleRunner:
     async def _one(
         self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, garbage: NewGarbage
     ) -> bool:
-        """Do what is due, unless a lock forbids it."""
+        """Execute an action, unless object lock forbids it."""
         context = self._context
         caller = _caller(bucket, action.rule_id)
         current = await current_of(tx, bucket, key)
@@ -177,7 +176,7 @@ class LifecycleRunner:
         context = self._context
         now_ms = context.clock.now_ms()
         key, upload_id = "", ""
-        while found := await context.meta.rows(rows.UPLOADS_BEHIND, bucket.id, key, upload_id, _BATCH):
+        while found := await context.meta.rows(rows.UPLOADS_AFTER, bucket.id, key, upload_id, _BATCH):
             for upload in map(upload_from, found):
                 key, upload_id = upload.key, upload.id
                 due = upload_expires_at(rules, key, upload.started_ms, day_ms=self._day_ms)

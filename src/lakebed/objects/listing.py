@@ -1,7 +1,7 @@
-"""Listing: keys and common prefixes in order of their UTF-8 bytes, a page at a time.
+"""Lists keys and common prefixes in the order of their UTF-8 bytes, a page at a time.
 
-A page costs the same however large the bucket is: pages are ranges of the clustered index, and a common prefix is
-stepped over by seeking past it, not by reading the keys below it.
+The cost of a page does not depend on the size of the bucket: pages are ranges of the clustered index, and a common
+prefix is skipped by a seek, without reading the keys below it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _VERSION_ID: Final = re.compile("null|[0-9a-f]{28}")
 _FIRST_STEP: Final = 64
 _LEAST_STEP: Final = 2
 _MOST_STEP: Final = 1024
-"""Rows read at a time when keys are rolled up: more where keys are many, few where whole folders are stepped over."""
+"""Limits for the rows read at once with a delimiter: more if most are listed, few if large prefixes are skipped."""
 
 
 class ListedObject(NamedTuple):
-    """One key of a listing."""
+    """A key in a listing."""
 
     key: str
     size: int
@@ -41,7 +41,7 @@ class ListedObject(NamedTuple):
 
 
 class ListedVersion(NamedTuple):
-    """One version or delete marker of a listing."""
+    """A version or delete marker in a listing."""
 
     key: str
     rank: int
@@ -59,18 +59,18 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Entry]):
-    """One page."""
+    """A page of a listing."""
 
     bucket: Bucket
     entries: list[Entry]
     prefixes: list[str]
     truncated: bool
     last: Entry | str | None
-    """What the page ended on: an entry, or a common prefix. The next page starts after it."""
+    """The last entry or common prefix of the page. The next page starts after it."""
 
 
 def successor(prefix: str) -> str | None:
-    """The least text greater than every text that starts with `prefix`; None if there is none."""
+    """The smallest text greater than every text that starts with `prefix`; None if there is none."""
     while prefix:
         point = ord(prefix[-1]) + 1
         if point == _FIRST_SURROGATE:
@@ -82,16 +82,16 @@ def successor(prefix: str) -> str | None:
 
 
 class ListingPosition(NamedTuple):
-    """A place in the order of a listing: everything greater is still to come."""
+    """A position in the order of a listing; the page continues with greater entries."""
 
     key: str
     tail: int | str
-    """What orders entries of one key: a version's rank, an upload's id; `first` and `final` stand around them all."""
+    """Orders entries of one key: a version's rank or an upload's id, between the bounds `first` and `final`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """How entries of one key are ordered."""
+    """Bounds for the order of entries of one key."""
 
     first: int | str
     final: int | str
@@ -102,7 +102,7 @@ _BY_RANK: Final = _Order(-(2**62), 2**62)
 _BY_UPLOAD: Final = _Order("", "\U0010ffff")
 
 Fetch = Callable[[ListingPosition, int], Awaitable[list[Row]]]
-"""Gives rows behind a position, in order, the key in their first column."""
+"""Returns rows after a position, in order, with the key in the first column."""
 
 
 class Lister:
@@ -153,14 +153,14 @@ class Lister:
             if marked is not None:
                 start = ListingPosition(key_marker, marked[0])
             elif _VERSION_ID.fullmatch(version_marker):
-                # Deleted since the last page, as by whoever empties a bucket page by page. Its place in the order went
-                # with it, so the key is told from its newest version on: rather some twice than one not at all.
+                # The marker version was deleted since the last page, for example by a client that empties the bucket.
+                # Its rank is unknown, so the key is listed from its newest version: repeated rather than skipped.
                 start = ListingPosition(key_marker, _BY_RANK.first)
             else:
                 raise InvalidInput("no such version to list from", argument="version-id-marker", value=version_marker)
 
         async def fetch(start: ListingPosition, count: int) -> list[Row]:
-            found = await rows.versions_behind(self._context.meta, bucket.id, start.key, int(start.tail), count)
+            found = await rows.listed_versions_after(self._context.meta, bucket.id, start.key, int(start.tail), count)
             listed: list[Row] = []
             previous = None if start.tail == _BY_RANK.first else start.key
             for row in found:
@@ -183,11 +183,11 @@ class Lister:
         upload_marker: str,
         limit: int,
     ) -> Listing[StoredUpload]:
-        """Multipart uploads under way, by key and then by start."""
+        """Incomplete multipart uploads, by key and start."""
         bucket = await self._authorize(caller, bucket_name, "s3:ListBucketMultipartUploads", prefix, delimiter, limit)
 
         async def fetch(start: ListingPosition, count: int) -> list[Row]:
-            found = await self._context.meta.rows(rows.UPLOADS_BEHIND, bucket.id, start.key, start.tail, count)
+            found = await self._context.meta.rows(rows.UPLOADS_AFTER, bucket.id, start.key, start.tail, count)
             return [(upload.key, upload) for upload in map(upload_from, found)]
 
         start = ListingPosition(key_marker, upload_marker if upload_marker and key_marker else _BY_UPLOAD.final)
@@ -209,7 +209,7 @@ class Lister:
 
 
 class _Page:
-    """A page being filled."""
+    """Fills a page."""
 
     def __init__(self, prefix: str, delimiter: str, limit: int, order: _Order) -> None:
         self._prefix = prefix
@@ -222,7 +222,7 @@ class _Page:
         self._last: Row | str | None = None
 
     def listing(self, bucket: Bucket, make: Callable[[Row], Entry]) -> Listing[Entry]:
-        """The page, its rows made into entries."""
+        """The page, with its rows converted to entries."""
         last = self._last
         return Listing(
             bucket,
@@ -233,7 +233,7 @@ class _Page:
         )
 
     async def fill(self, fetch: Fetch, start: ListingPosition, position: Callable[[Row], ListingPosition]) -> None:
-        """Take rows behind `start` until the page is full or there are no more."""
+        """Read rows after `start` until the page is full or there are no more."""
         if self._limit == 0:
             return
         first = self._first(start)
@@ -250,7 +250,7 @@ class _Page:
             if rolled is None or len(batch) < count:
                 return
             gained = len(self._entries) + len(self._prefixes) - known
-            # Small folders are read through; large ones are stepped over, a few rows at a time.
+            # Small common prefixes are read through; large ones are skipped, a few rows at a time.
             step = min(step * 2, _MOST_STEP) if gained * 4 >= count else max(_LEAST_STEP, gained * 2)
             if not rolled:
                 start = position(batch[-1])
@@ -264,18 +264,18 @@ class _Page:
         if start.key < self._prefix:
             return ListingPosition(self._prefix, self._order.first)
         if start.key and rolled_up(start.key, self._prefix, self._delimiter) == start.key:
-            # The last page ended on this common prefix: its keys have been told.
+            # The last page ended with this common prefix, so its keys are skipped.
             beyond = successor(start.key)
             return None if beyond is None else ListingPosition(beyond, self._order.first)
         return start
 
     def _take(self, batch: list[Row]) -> str | None:
-        """Add rows to the page; the common prefix the batch ended in, if any; None if the page is done."""
+        """Add rows to the page; the common prefix of the last row, or an empty string; None if the page is done."""
         prefix, delimiter, limit = self._prefix, self._delimiter, self._limit
         entries, prefixes = self._entries, self._prefixes
         room = limit - len(entries) - len(prefixes)
         if not delimiter and batch and batch[-1][0].startswith(prefix):
-            # Rows are in order and none is before the prefix: if the last has it, all have.
+            # Rows are ordered and none precedes the prefix: if the last row has it, all have it.
             entries += batch[:room]
             self._last = entries[-1]
             self._truncated = len(batch) > room
@@ -304,7 +304,7 @@ class _Page:
 
 
 def rolled_up(key: str, prefix: str, delimiter: str) -> str | None:
-    """The common prefix that `key` is rolled up into, if any."""
+    """The common prefix that contains `key`, if any."""
     if not delimiter:
         return None
     at = key.find(delimiter, len(prefix))

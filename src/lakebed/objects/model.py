@@ -1,4 +1,4 @@
-"""The values of the object store: what a bucket, an object, a version, an upload and a part are."""
+"""Data classes for objects, versions, uploads and parts, and their stored forms."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ MAX_METADATA_BYTES: Final = 2048
 MIN_PART_BYTES: Final = 5 * 1024**2
 MAX_PARTS: Final = 10_000
 REDIRECT: Final = "x-amz-website-redirect-location"
-"""The one of an object's headers that copies do not inherit."""
+"""The only header of an object that copies do not inherit."""
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """A run of an object's bytes: one blob of the byte store, a range of one, or a few bytes kept right here.
+    """A range of an object's bytes: a blob of the object store, a range of a blob, or inline bytes.
 
-    New fields go to the end: rows of old releases lack them.
+    New fields go to the end: rows of older releases lack them.
     """
 
     size: int
     blob: BlobId | None = None
     body: bytes | None = None
     seal: bytes | None = None
-    """The wrapped key of encrypted bytes."""
+    """The wrapped data key of encrypted bytes."""
     part: int = 0
-    """The part it was uploaded as; 0 when the object was put whole."""
+    """The part number of a multipart upload; 0 otherwise."""
     checksum: str = ""
     start: int = 0
-    """Where in the blob it begins, if it is borrowed."""
+    """Offset in the blob, for a range of a base blob."""
     blob_size: int = 0
-    """How many bytes the blob holds of which this is a range; 0 of a piece whose blob is its own, and all of it.
+    """Size of the base blob if this is a range of it; 0 if the extent is a whole blob that its content owns.
 
-    The content that the blob belongs to is named by the row of the content that borrows (`contents.lender`).
+    The column `contents.lender` of a composed content names the base content.
     """
 
 
 class ObjectAttributes(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, kw_only=True):
-    """What clients set on an object besides its bytes. New fields go to the end: rows of old releases lack them."""
+    """What clients set on an object besides its bytes. New fields go to the end: rows of older releases lack them."""
 
     content_type: str = "binary/octet-stream"
     headers: dict[str, str] = {}
-    """Standard headers returned as they were sent: cache-control, content-disposition, …"""
+    """Standard headers that are returned as sent: cache-control, content-disposition, …"""
     metadata: dict[str, str] = {}
     tags: TagSet = NO_TAGS
     part_count: int = 0
     encrypted: bool = False
     retention: Retention | None = None
     legal_hold: bool | None = None
-    """None if it was never said whether there is one."""
+    """None if it was never set."""
 
 
 class UploadAttributes(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, kw_only=True):
-    """What was said when a multipart upload began."""
+    """The attributes of CreateMultipartUpload."""
 
     object: ObjectAttributes = ObjectAttributes()
     checksum_algorithm: str = ""
@@ -72,7 +72,7 @@ class UploadAttributes(msgspec.Struct, frozen=True, array_like=True, omit_defaul
 
 
 class CompletedUpload(msgspec.Struct, frozen=True, array_like=True):
-    """What a completed upload made, kept so that a repeated Complete gets the same answer."""
+    """The result of a completed upload, stored to repeat the response to a repeated CompleteMultipartUpload."""
 
     etag: str
     version: str
@@ -82,7 +82,7 @@ class CompletedUpload(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Content(NamedTuple):
-    """Where an object's bytes are."""
+    """The location of an object's bytes: in the row, or a list of extents."""
 
     body: bytes | None
     seal: bytes | None
@@ -90,7 +90,7 @@ class Content(NamedTuple):
 
 
 class StoredObject(NamedTuple):
-    """One version of an object, as its row has it."""
+    """A row of `objects` or `versions`."""
 
     key: str
     rank: int
@@ -105,12 +105,12 @@ class StoredObject(NamedTuple):
 
     @property
     def checksum(self) -> Checksum | None:
-        """The checksum kept with the object."""
+        """The stored checksum."""
         return unpack_checksum(self.checksum_text)
 
 
 class StoredUpload(NamedTuple):
-    """A multipart upload, as its row has it."""
+    """A row of `uploads`."""
 
     id: UploadId
     bucket: BucketId
@@ -122,7 +122,7 @@ class StoredUpload(NamedTuple):
 
 
 class StoredPart(NamedTuple):
-    """An uploaded part, as its row has it."""
+    """A row of `parts`."""
 
     number: int
     size: int
@@ -133,49 +133,49 @@ class StoredPart(NamedTuple):
 
     @property
     def checksum(self) -> Checksum | None:
-        """The checksum of the part alone."""
+        """The checksum of the part."""
         return unpack_checksum(self.checksum_text)
 
 
 class Caller(NamedTuple):
-    """Who asks, and the facts about the request that policies and events speak of."""
+    """The principal, and the properties of the request for policies and events."""
 
     principal: Principal
     request_id: str = ""
     source_ip: str = ""
     secure: bool = False
     conditions: Callable[[], Mapping[str, str | tuple[str, ...]]] = dict
-    """Makes the condition keys that the edge takes from the request: `s3:x-amz-acl`, `aws:UserAgent`, …"""
+    """Returns the condition keys of the HTTP request: `s3:x-amz-acl`, `aws:UserAgent`, …"""
 
     bypass_governance: bool = False
-    """The caller asks to pass governance-mode retention, which needs a permission of its own."""
+    """The request bypasses governance-mode retention, which requires a permission."""
 
     user_agent: str = ""
     host: str = ""
-    """What the request says of its client, and of where it was sent to: for events."""
+    """Headers of the request, for events."""
 
     connection: object = None
-    """What an edge remembers of the connection, where what was said there before counts."""
+    """State of the connection, for wire protocols that authenticate connections."""
 
 
 _attributes_decoder = msgspec.msgpack.Decoder(ObjectAttributes)
 _upload_decoder = msgspec.msgpack.Decoder(UploadAttributes)
 _result_decoder = msgspec.msgpack.Decoder(CompletedUpload)
-_piece_decoder = msgspec.msgpack.Decoder(Extent)
+_extent_decoder = msgspec.msgpack.Decoder(Extent)
 _layout_decoder = msgspec.msgpack.Decoder(list[Extent])
 _encoder = msgspec.msgpack.Encoder()
 
 pack = _encoder.encode
-"""Values of this module as they are stored."""
+"""Encodes values of this module for storage."""
 
 unpack_upload = _upload_decoder.decode
 unpack_result = _result_decoder.decode
-unpack_extent = _piece_decoder.decode
+unpack_extent = _extent_decoder.decode
 unpack_layout = _layout_decoder.decode
 
 DEFAULT_ATTRIBUTES: Final = ObjectAttributes()
 
-_MAX_REMEMBERED_BYTES: Final = 512
+_MAX_CACHED_BYTES: Final = 512
 
 
 def _unpack_attributes(packed: bytes) -> ObjectAttributes:
@@ -183,21 +183,21 @@ def _unpack_attributes(packed: bytes) -> ObjectAttributes:
     return DEFAULT_ATTRIBUTES if attributes == DEFAULT_ATTRIBUTES else attributes
 
 
-_remembered_attributes: Final = lru_cache(maxsize=1024)(_unpack_attributes)
+_cached_attributes: Final = lru_cache(maxsize=1024)(_unpack_attributes)
 
 
 def unpack_attributes(packed: bytes) -> ObjectAttributes:
-    """Stored attributes. Most objects say as little as others, and the same: they share what was once decoded."""
-    return _remembered_attributes(packed) if len(packed) <= _MAX_REMEMBERED_BYTES else _unpack_attributes(packed)
+    """Decode stored attributes, with a cache: most objects have the same few."""
+    return _cached_attributes(packed) if len(packed) <= _MAX_CACHED_BYTES else _unpack_attributes(packed)
 
 
 def pack_checksum(checksum: Checksum | None) -> str:
-    """A checksum as it is stored beside its row: `CRC32 FULL_OBJECT base64`. Listings read it without decoding."""
+    """A checksum in stored form, `CRC32 FULL_OBJECT base64`, which listings read without decoding."""
     return "" if checksum is None else f"{checksum.algorithm} {checksum.type} {checksum.text}"
 
 
 def unpack_checksum(text: str) -> Checksum | None:
-    """Read the stored form; empty means none."""
+    """Parse the stored form; empty means none."""
     if not text:
         return None
     algorithm, kind, value = text.split(" ", 2)

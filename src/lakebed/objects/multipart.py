@@ -1,7 +1,7 @@
 """Multipart uploads: parts arrive in any order, and become an object in one transaction.
 
-Complete moves no bytes: the object's layout names the parts' blobs. It is idempotent: a finished upload keeps its
-result for a while, and the same list of parts gets the same answer.
+CompleteMultipartUpload moves no bytes: the object's layout references the parts' blobs. It is idempotent: the result is
+stored for a while, and the same list of parts gets the same response.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ RESULT_KEPT_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """A part as the client lists it at completion."""
+    """A part in a client's CompleteMultipartUpload."""
 
     number: int
     etag: str
@@ -74,7 +74,7 @@ class ListedPart:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a client says at completion."""
+    """The content of a CompleteMultipartUpload request."""
 
     parts: Sequence[ListedPart]
     conditions: WriteConditions = NO_WRITE_CONDITIONS
@@ -85,7 +85,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class CompletedObject:
-    """What a completion made."""
+    """The result of a CompleteMultipartUpload."""
 
     bucket: Bucket
     key: str
@@ -96,7 +96,7 @@ class CompletedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPartView:
+class PartsPage:
     """An upload and a page of its parts."""
 
     bucket: Bucket
@@ -106,7 +106,7 @@ class StoredPartView:
 
 
 class MultipartUploads:
-    """Begins, fills, completes and aborts uploads."""
+    """Creates, completes and aborts uploads, and stores parts."""
 
     def __init__(self, context: ObjectContext, writer: ObjectWriter) -> None:
         self._context = context
@@ -121,7 +121,7 @@ class MultipartUploads:
         algorithm: ChecksumAlgorithm | None,
         checksum_type: ChecksumType | None,
     ) -> tuple[Bucket, StoredUpload]:
-        """Begin an upload; nothing is visible of it but in the list of uploads."""
+        """Create an upload. Only listings of uploads show it."""
         context = self._context
         bucket, _ = await self._writer.authorize(caller, bucket_name, new, creates=False)
         encrypted = self._writer.is_encrypted(bucket, new.encrypt)
@@ -145,14 +145,16 @@ class MultipartUploads:
     async def authorize_part(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, number: int
     ) -> tuple[Bucket, StoredUpload]:
-        """Check, before any byte is read, that the part may be uploaded."""
+        """Authorize a part before its body is read."""
         if not 1 <= number <= MAX_PARTS:
-            raise InvalidInput(f"a part number is between 1 and {MAX_PARTS}", argument="partNumber", value=str(number))
+            raise InvalidInput(
+                f"part number must be between 1 and {MAX_PARTS}", argument="partNumber", value=str(number)
+            )
         bucket = await self.authorize(caller, bucket_name, key)
         return bucket, await self._open_upload(self._context.meta, bucket, key, upload_id)
 
     async def authorize(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
-        """Check that the caller may upload to this key at all."""
+        """Authorize the caller for uploads to this key."""
         bucket = await self._context.bucket(self._context.meta, bucket_name)
         await self._context.authorize(caller, bucket, "s3:PutObject", key, creation_condition_keys(creates=False))
         if bucket.holds_tables:
@@ -166,7 +168,7 @@ class MultipartUploads:
         stream: BodyStream,
         expected: ExpectedDigests,
     ) -> tuple[Ingested, Checksum]:
-        """Store a part; sending a number again replaces it, and the request that finishes last wins."""
+        """Store a part. Uploading a part number again replaces it; the request that finishes last wins."""
         context = self._context
         ingested = await context.ingester.ingest(
             stream, expected, encrypt=upload.attributes.object.encrypted, limit=MAX_PUT_BYTES, inline=False
@@ -185,7 +187,7 @@ class MultipartUploads:
             garbage.blobs.clear()
             row = await tx.row(rows.UPLOAD, upload.id)
             if row is None or upload_from(row).finished_ms is not None:
-                raise NoSuchUpload(f"the upload was completed or aborted. upload={upload.id}")
+                raise NoSuchUpload(f"upload was completed or aborted. upload={upload.id}")
             old = await tx.row(rows.PART, upload.id, number)
             if old is not None:
                 await drop_blob(tx, part_from(old).extent, garbage)
@@ -197,7 +199,7 @@ class MultipartUploads:
                 ingested.size,
                 ingested.etag,
                 now_ms,
-                # What the client knows it by; the piece keeps the one that the object's is made of.
+                # The checksum that clients see; the extent keeps the one for the checksum of the object.
                 pack_checksum(ingested.declared or ingested.checksum),
                 pack(extent),
             )
@@ -205,7 +207,7 @@ class MultipartUploads:
         try:
             await context.meta.transact(work)
         except Exception as error:
-            # An undecided commit may have happened: its blob must stay until the sweeper knows.
+            # The outcome of the commit is unknown: the blob stays, and the orphan sweep deletes it if unreferenced.
             if not getattr(error, "undecided", False):
                 await context.ingester.discard(ingested)
             raise
@@ -216,14 +218,14 @@ class MultipartUploads:
     async def complete(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, completion: Completion
     ) -> CompletedObject:
-        """Make the object of the listed parts; parts that are not listed are dropped."""
+        """Create the object from the listed parts; unlisted parts are dropped."""
         context = self._context
         bucket = await context.bucket(context.meta, bucket_name)
         condition_keys = creation_condition_keys(creates=True) | match_condition_keys(completion.conditions)
         await context.authorize(caller, bucket, "s3:PutObject", key, condition_keys)
         if completion.conditions.if_match is not None:
             await context.authorize(caller, bucket, "s3:GetObject", key)
-        holder = (
+        key_owner = (
             await context.table_buckets.authorize(caller, bucket, "s3:PutObject", key) if bucket.holds_tables else ""
         )
         now_ms = context.clock.now_ms()
@@ -233,7 +235,7 @@ class MultipartUploads:
             garbage.blobs.clear()
             bucket, current = await load_current(tx, bucket_name, key)
             if bucket.holds_tables:
-                await context.table_buckets.check_write(tx, bucket, key, holder)
+                await context.table_buckets.check_write(tx, bucket, key, key_owner)
             upload = await self._find_upload(tx, bucket, key, upload_id)
             if upload.result is not None:
                 return _repeated(bucket, upload, upload.result, completion)
@@ -283,9 +285,9 @@ class MultipartUploads:
     async def abort(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, *, started_ms: int | None = None
     ) -> None:
-        """Forget an upload and free its parts. Raises NoSuchUpload.
+        """Delete an upload and its parts. Raises NoSuchUpload.
 
-        With `started_ms`, only if it began in that second: PreconditionFailed otherwise.
+        With `started_ms`, only if it was created in that second; PreconditionFailed otherwise.
         """
         context = self._context
         bucket = await context.bucket(context.meta, bucket_name)
@@ -298,7 +300,9 @@ class MultipartUploads:
             garbage.blobs.clear()
             upload = await self._open_upload(tx, await context.bucket(tx, bucket_name), key, upload_id)
             if started_ms is not None and started_ms // 1000 != upload.started_ms // 1000:
-                raise PreconditionFailed("the upload began at another time", condition="x-amz-if-match-initiated-time")
+                raise PreconditionFailed(
+                    "the upload was initiated at another time", condition="x-amz-if-match-initiated-time"
+                )
             await delete_upload(tx, upload.id, garbage)
 
         await context.meta.transact(work)
@@ -307,8 +311,8 @@ class MultipartUploads:
 
     async def parts(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, *, after: int, limit: int
-    ) -> StoredPartView:
-        """A page of an upload's parts, ascending."""
+    ) -> PartsPage:
+        """A page of an upload's parts, in ascending order."""
         context = self._context
         bucket = await context.bucket(context.meta, bucket_name)
         await context.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
@@ -316,9 +320,7 @@ class MultipartUploads:
             await context.table_buckets.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
         upload = await self._open_upload(context.meta, bucket, key, upload_id)
         found = [part_from(row) for row in await context.meta.rows(rows.PARTS_AFTER, upload.id, after, limit + 1)]
-        return StoredPartView(bucket, upload, found[:limit], len(found) > limit)
-
-    # -- steps ----------------------------------------------------------------------------------------------------
+        return PartsPage(bucket, upload, found[:limit], len(found) > limit)
 
     async def _find_upload(self, reader: Reader, bucket: Bucket, key: str, upload_id: str) -> StoredUpload:
         row = await reader.row(rows.UPLOAD, upload_id)
@@ -330,13 +332,13 @@ class MultipartUploads:
     async def _open_upload(self, reader: Reader, bucket: Bucket, key: str, upload_id: str) -> StoredUpload:
         upload = await self._find_upload(reader, bucket, key, upload_id)
         if upload.finished_ms is not None:
-            raise NoSuchUpload(f"the upload was completed. upload={upload_id}")
+            raise NoSuchUpload(f"upload was completed. upload={upload_id}")
         return upload
 
     async def _chosen_parts(self, tx: Transaction, upload: StoredUpload, completion: Completion) -> list[StoredPart]:
         numbers = [part.number for part in completion.parts]
         if any(later <= earlier for earlier, later in pairwise(numbers)):
-            raise InvalidPartOrder("the list of parts is not ascending")
+            raise InvalidPartOrder("the list of parts is not in ascending order")
         stored = {
             part.number: part for part in map(part_from, await tx.rows(rows.PARTS_AFTER, upload.id, 0, MAX_PARTS))
         }
@@ -344,7 +346,7 @@ class MultipartUploads:
         for listed in completion.parts:
             part = stored.get(listed.number)
             if part is None or part.etag != listed.etag.strip('"'):
-                raise InvalidPart(f"no such part, or another etag. part={listed.number}")
+                raise InvalidPart(f"no such part, or its ETag does not match. part={listed.number}")
             if listed.checksum is not None:
                 kept = part.checksum
                 if kept is None or kept.algorithm != listed.checksum.algorithm:
@@ -354,22 +356,23 @@ class MultipartUploads:
                         part=listed.number,
                     )
                 if kept.digest != listed.checksum.digest:
-                    raise InvalidPart(f"the part has another checksum. part={listed.number}")
+                    raise InvalidPart(f"part checksum does not match. part={listed.number}")
             elif upload.attributes.checksum_algorithm and upload.attributes.checksum_kind == ChecksumType.COMPOSITE:
-                # AWS asks for them; SDKs always send them.
+                # AWS requires them; SDKs always send them.
                 raise InvalidInput(
-                    f"the upload was begun with a checksum, so each part is listed with its own. part={listed.number}",
+                    f"the upload has a composite checksum, so each part must be listed with its checksum."
+                    f" part={listed.number}",
                     argument="Checksum" + upload.attributes.checksum_algorithm,
                     value=str(listed.number),
                 )
             chosen.append(part)
         for part in chosen[:-1]:
             if part.size < MIN_PART_BYTES:
-                raise PartTooSmall(f"a part is too small. part={part.number} size={part.size} minimum={MIN_PART_BYTES}")
+                raise PartTooSmall(f"part is too small. part={part.number} size={part.size} minimum={MIN_PART_BYTES}")
         size = sum(part.size for part in chosen)
         if completion.object_size is not None and completion.object_size != size:
             raise InvalidInput(
-                f"the parts do not make the size that was announced. size={size} announced={completion.object_size}",
+                f"total size of parts does not match the declared size. size={size} declared={completion.object_size}",
                 argument="x-amz-mp-object-size",
                 value=str(size),
             )
@@ -386,7 +389,7 @@ class MultipartUploads:
 
 
 async def delete_upload(tx: Transaction, upload: UploadId, garbage: NewGarbage) -> None:
-    """Remove an upload that will not be completed, with its parts."""
+    """Delete an upload and its parts."""
     for row in await tx.rows(rows.PARTS_AFTER, upload, 0, MAX_PARTS):
         await drop_blob(tx, part_from(row).extent, garbage)
     await tx.run(rows.DELETE_PARTS, upload)
@@ -394,12 +397,12 @@ async def delete_upload(tx: Transaction, upload: UploadId, garbage: NewGarbage) 
 
 
 def _whole_checksum(attributes: UploadAttributes, parts: list[StoredPart], completion: Completion) -> Checksum | None:
-    """The object's checksum, from its parts'. Raises IntegrityMismatch when the client says otherwise."""
+    """The object's checksum, from those of its parts. Raises IntegrityMismatch if the client declared another."""
     algorithm = ChecksumAlgorithm(attributes.checksum_algorithm or DEFAULT_ALGORITHM)
     kind = ChecksumType(attributes.checksum_kind or ChecksumType.FULL_OBJECT)
     if completion.checksum_type is not None and attributes.checksum_algorithm and completion.checksum_type != kind:
         raise InvalidInput(
-            f"the upload was begun with another checksum type. type={kind}",
+            f"the upload was created with another checksum type. type={kind}",
             argument="x-amz-checksum-type",
             value=kind,
         )
@@ -407,22 +410,22 @@ def _whole_checksum(attributes: UploadAttributes, parts: list[StoredPart], compl
     for part in parts:
         checksum = unpack_checksum(part.extent.checksum)
         if checksum is None or checksum.algorithm != algorithm:
-            # Of an earlier release, which kept no other than the sender's.
+            # Stored by an earlier release, which kept only the sender's checksum.
             return None
         digests.append(PartDigest(checksum.digest, part.size))
     whole = multipart_checksum(algorithm, kind, digests)
     claim = completion.checksum
-    # An upload that was begun without a checksum has one for our own use, of which the client can say nothing.
+    # Without a requested algorithm, the checksum is internal and cannot be compared with the client's.
     if claim is not None and claim.algorithm == algorithm and attributes.checksum_algorithm:
         claim.check(whole)
     return whole
 
 
 def _repeated(bucket: Bucket, upload: StoredUpload, result: CompletedUpload, completion: Completion) -> CompletedObject:
-    """The answer to a Complete that has already happened. Raises NoSuchUpload if it lists other parts."""
+    """The response to a repeated CompleteMultipartUpload. Raises NoSuchUpload if it lists other parts."""
     listed = [(part.number, part.etag.strip('"')) for part in completion.parts]
     if listed != result.parts:
-        raise NoSuchUpload(f"the upload was completed with other parts. upload={upload.id}")
+        raise NoSuchUpload(f"upload was completed with other parts. upload={upload.id}")
     return _completed(bucket, upload.key, result)
 
 

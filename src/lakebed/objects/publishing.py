@@ -1,10 +1,10 @@
-"""Makes a version current, or removes one: the steps of the transactions that change what a key holds.
+"""Makes a version current, or removes one: steps of the transactions that change a key.
 
-Invariant: `objects` has a row for a key exactly when the newest version of the key is not a delete marker; then that
-row is the newest version. Everything else, delete markers included, is in `versions`, where a lower rank is newer.
+Invariant: `objects` has a row for a key exactly if the newest version of the key is not a delete marker; that row is
+the newest version. All other versions, and delete markers, are in `versions`, where a lower rank is newer.
 
-Invariant: `contents.refs` is how many versions are of the content, and how many contents borrow from it. So a blob is
-there as long as anything reads of it, whatever becomes of the object that brought it.
+Invariant: `contents.refs` counts the versions with the content, and the composed contents that reference it. So a blob
+exists as long as any object references its bytes, even if the object it was uploaded for is deleted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .rows import object_from, version_from
 
 @dataclass(slots=True)
 class NewGarbage:
-    """Blobs that a transaction made garbage, for the reaper to hear of after the commit."""
+    """Blobs that a transaction made garbage, for the garbage collector after the commit."""
 
     due_ms: int
     blobs: list[BlobId] = field(default_factory=list)
 
 
 async def insert_content(tx: Transaction, extents: list[Extent]) -> int:
-    """Store where an object's bytes are; the content's id."""
+    """Insert the extents of an object; the content's id."""
     if len(extents) == 1 and extents[0].blob is None:
         row = await tx.row(rows.INSERT_CONTENT, extents[0].body, extents[0].seal, None)
     else:
@@ -41,25 +41,25 @@ async def insert_content(tx: Transaction, extents: list[Extent]) -> int:
 
 
 async def insert_composed_content(tx: Transaction, extents: list[Extent], base: int) -> int:
-    """Store where the bytes are of an object that borrows some of another content's; the content's id.
+    """Insert the extents of a composed object; the content's id.
 
-    Raises WriteConflict if the lender is gone by now.
+    Raises WriteConflict if the base content was deleted.
     """
     if await tx.run(rows.SHARE_CONTENT, base) == 0:
-        raise WriteConflict(f"the bytes that were to be borrowed are gone. content={base}")
-    row = await tx.row(rows.INSERT_BORROWING_CONTENT, pack(extents), base)
+        raise WriteConflict(f"the base content was deleted. content={base}")
+    row = await tx.row(rows.INSERT_COMPOSED_CONTENT, pack(extents), base)
     assert row is not None  # noqa: S101  # RETURNING of an insert
     return int(row[0])
 
 
 async def insert_blob(tx: Transaction, extent: Extent) -> None:
-    """Note that something refers to the piece's blob from now on."""
+    """Record a reference to the extent's blob, if any."""
     if extent.blob is not None:
         await tx.run(rows.INSERT_BLOB, extent.blob)
 
 
 async def drop_content(tx: Transaction, content: int | None, garbage: NewGarbage) -> None:
-    """One reference to the content is gone; with the last one its blobs become garbage, and its loan is given back."""
+    """Drop one reference to a content. The last one makes its blobs garbage and drops its reference to the base."""
     while content is not None:
         row = await tx.row(rows.DROP_CONTENT, content)
         if row is None:
@@ -72,7 +72,7 @@ async def drop_content(tx: Transaction, content: int | None, garbage: NewGarbage
 
 
 async def drop_blob(tx: Transaction, extent: Extent, garbage: NewGarbage) -> None:
-    """Nothing refers to the piece's blob any more."""
+    """Make the extent's blob garbage, if it has one."""
     if extent.blob is not None:
         await tx.run(rows.DELETE_BLOB, extent.blob)
         await tx.run(rows.INSERT_GARBAGE, extent.blob, garbage.due_ms, _stored_size(extent))
@@ -80,19 +80,19 @@ async def drop_blob(tx: Transaction, extent: Extent, garbage: NewGarbage) -> Non
 
 
 def _stored_size(extent: Extent) -> int:
-    """The bytes of a piece's own blob in the object store."""
+    """The size of the extent's blob in the object store."""
     return extent.size if extent.seal is None else sealed_size(extent.size)
 
 
 async def make_current(
     tx: Transaction, bucket: Bucket, current: StoredObject | None, new: StoredObject, garbage: NewGarbage
 ) -> StoredObject:
-    """Put `new` in front of what the key has; it comes back with its rank.
+    """Make `new` the current version; the stored version with its rank.
 
-    Its version id follows the bucket's versioning. A bucket that is not versioned replaces; an enabled one keeps what
-    was current; a suspended one keeps it too unless it is the null version, of which there is only ever one.
+    An unversioned bucket replaces the current version; a versioning-enabled one keeps it; a suspended one keeps it too,
+    unless it is the null version, of which a key has only one.
     """
-    rank = await _step_aside(tx, bucket, current, new.version, new.key, garbage)
+    rank = await _displace(tx, bucket, current, new.version, new.key, garbage)
     stored = new._replace(rank=rank)
     await tx.run(
         rows.UPSERT_OBJECT,
@@ -110,7 +110,7 @@ async def make_current(
     return stored
 
 
-async def _step_aside(
+async def _displace(
     tx: Transaction,
     bucket: Bucket,
     current: StoredObject | None,
@@ -118,7 +118,7 @@ async def _step_aside(
     key: str,
     garbage: NewGarbage,
 ) -> int:
-    """Make room for a version with id `incoming`; its rank."""
+    """Archive or drop the versions that a version with id `incoming` replaces; the rank of the new one."""
     if not bucket.keeps_versions:
         if current is not None:
             await drop_content(tx, current.content, garbage)
@@ -152,8 +152,8 @@ async def add_marker(
     now_ms: int,
     garbage: NewGarbage,
 ) -> StoredObject:
-    """Hide the key behind a delete marker."""
-    rank = await _step_aside(tx, bucket, current, version, key, garbage)
+    """Add a delete marker to the key."""
+    rank = await _displace(tx, bucket, current, version, key, garbage)
     if current is not None:
         await tx.run(rows.DELETE_OBJECT, bucket.id, key)
     marker = StoredObject(key, rank, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
@@ -162,7 +162,7 @@ async def add_marker(
 
 
 async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject, garbage: NewGarbage) -> None:
-    """Remove the current version for good; the next newest takes its place unless it is a marker."""
+    """Delete the current version permanently; the next newest becomes current unless it is a delete marker."""
     await drop_content(tx, current.content, garbage)
     await tx.run(rows.DELETE_OBJECT, bucket.id, current.key)
     if bucket.keeps_versions:
@@ -172,7 +172,7 @@ async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject,
 async def remove_version(
     tx: Transaction, bucket: Bucket, old: StoredObject, *, has_current: bool, garbage: NewGarbage
 ) -> None:
-    """Remove a version that is not current, or a delete marker; a marker that hid the key uncovers what it hid."""
+    """Delete a noncurrent version or a delete marker; if the key has no current version, the newest one becomes it."""
     await drop_content(tx, old.content, garbage)
     await tx.run(rows.DELETE_VERSION, bucket.id, old.key, old.rank)
     if not has_current:

@@ -1,4 +1,4 @@
-"""Reading objects: GET, HEAD and GetObjectAttributes."""
+"""Reads objects: GET, HEAD and GetObjectAttributes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CONTENT_AT = BUCKET_COLUMNS + OBJECT_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class RangeRequest:
-    """A byte range as HTTP has it: `first` alone is open-ended, `suffix` counts from the end."""
+    """A byte range as in HTTP: `first` alone is open-ended, `suffix` counts from the end."""
 
     first: int | None = None
     last: int | None = None
     suffix: int | None = None
 
     def resolve(self, size: int) -> ByteRange:
-        """The bytes of an object of this size. Raises InvalidRange when there are none."""
+        """The range in an object of this size. Raises InvalidRange if it is empty."""
         if self.suffix is not None:
             if self.suffix == 0:
                 raise InvalidRange("the range is not satisfiable", size=size)
@@ -40,18 +40,18 @@ class RangeRequest:
 
 
 class FoundObject(NamedTuple):
-    """An object that was found, and may be read."""
+    """An object that the caller may read."""
 
     bucket: Bucket
     object: StoredObject
     source: ContentSource | None = None
     part_count: int | None = None
     wanted: ByteRange | None = None
-    """The bytes asked for; None for the whole object."""
+    """The requested range; None for the whole object."""
 
 
 class ObjectReader:
-    """Finds objects and opens their contents."""
+    """Finds objects and opens their content."""
 
     def __init__(self, context: ObjectContext) -> None:
         self._context = context
@@ -67,7 +67,7 @@ class ObjectReader:
         wanted: RangeRequest | None = None,
         part: int | None = None,
     ) -> FoundObject:
-        """What is known of an object. Raises NoSuchBucket, NoSuchKey, NoSuchVersion, and what its conditions raise."""
+        """Metadata of an object. Raises NoSuchBucket, NoSuchKey, NoSuchVersion; NotModified, PreconditionFailed."""
         if version is None and part is None:
             row = await self._context.meta.row(rows.HEAD, key, bucket_name)
             bucket, found = await self._checked(caller, row, bucket_name, key, "s3:GetObject", _match(conditions))
@@ -90,13 +90,13 @@ class ObjectReader:
         part: int | None = None,
         action: str | None = None,
     ) -> FoundObject:
-        """An object and where its bytes are. Raises as `head`; InvalidRange, InvalidPart."""
+        """An object with its content source. Raises as `head`; InvalidRange, InvalidPart."""
         context = self._context
         condition_keys = _match(conditions)
         if version is None:
             row = await context.meta.row(rows.GET, key, bucket_name)
             bucket, found = await self._checked(caller, row, bucket_name, key, action or "s3:GetObject", condition_keys)
-            assert row is not None  # noqa: S101  # `_checked` has raised otherwise
+            assert row is not None  # noqa: S101  # `_checked` raises otherwise
             content = Content(*row[_CONTENT_AT:])
         else:
             bucket, found = await self._find_version(
@@ -113,12 +113,12 @@ class ObjectReader:
         return FoundObject(bucket, found, source, count if part is not None else None, chosen)
 
     async def content_of(self, found: StoredObject) -> Content:
-        """Where the bytes of a version are."""
+        """The location of a version's bytes."""
         if found.content is None:
             return Content(None, None, None)
         row = await self._context.meta.row(rows.CONTENT, found.content)
         if row is None:
-            # Replaced since its row was read: the caller starts over or reports the version as gone.
+            # Replaced since its row was read: the caller retries or reports the version as deleted.
             raise NoSuchVersion("the version was removed while it was being read")
         return Content(*row)
 
@@ -132,7 +132,7 @@ class ObjectReader:
         version_action: str,
         condition_keys: ConditionKeys | None = None,
     ) -> tuple[Bucket, StoredObject]:
-        """The version, or the current one, if the caller may do `action`; policies also see `condition_keys`."""
+        """The given or current version, if the caller may do `action`; policies also see `condition_keys`."""
         if version is None:
             row = await self._context.meta.row(rows.HEAD, key, bucket_name)
             return await self._checked(caller, row, bucket_name, key, action, condition_keys)
@@ -163,11 +163,11 @@ class ObjectReader:
     async def _raise_absent(
         self, caller: Caller, bucket: Bucket, key: str, action: str, condition_keys: ConditionKeys | None
     ) -> None:
-        """A key without a current version: who may not list the bucket does not learn that it is absent."""
+        """Raise for a key without current version: NoSuchKey, or AccessDenied for callers who may not list it."""
         await self._context.authorize(caller, bucket, action, key, condition_keys)
         if bucket.holds_tables:
             await self._context.table_buckets.authorize(caller, bucket, action, key)
-        # As a listing of this very key: who may list its directory, if not the bucket, learns no more than from that.
+        # Authorized like a listing of this key, which a caller with a permission for its prefix could do too.
         await self._context.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": key})
         marker = None
         if bucket.keeps_versions:
@@ -211,13 +211,13 @@ def _match(conditions: ReadConditions) -> ConditionKeys | None:
 
 
 def part_range(extents: list[Extent], found: StoredObject, part: int) -> ByteRange:
-    """The bytes that were uploaded as one part. Raises InvalidPart. An object put whole is its own part 1."""
+    """The byte range of a part. Raises InvalidPart. An object that is not multipart has one part, number 1."""
     if not found.attributes.part_count:
         if part != 1:
             raise InvalidPart(f"the object has no such part. part={part}", part=part, count=1)
         return ByteRange(0, found.size)
     offset = 0
-    # Parts may have been numbered with gaps: the k-th in order answers to k, as S3 counts them.
+    # Part numbers may have gaps: as in S3, number k is the k-th part in order.
     for number, extent in enumerate(extents, 1):
         if number == part:
             return ByteRange(offset, offset + extent.size)

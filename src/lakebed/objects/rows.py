@@ -1,4 +1,4 @@
-"""The object store's statements, and how rows become values. The only module of this package that knows columns."""
+"""SQL statements for buckets, objects and uploads, and the conversion of rows. Only this module knows the columns."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ _BUCKET: Final = "b.id, b.name, b.owner, b.region, b.created_ms, b.versioning, b
 BUCKET_COLUMNS: Final = 7
 OBJECT_COLUMNS: Final = 9
 
-# -- buckets ------------------------------------------------------------------------------------------------------
-
 BUCKET_BY_NAME: Final = f"SELECT {_BUCKET} FROM buckets b WHERE b.name = ?"  # noqa: S608  # constants only, here and below
 INSERT_BUCKET: Final = (
     "INSERT INTO buckets (name, owner, region, created_ms, versioning, settings) VALUES (?, ?, ?, ?, ?, ?)"
@@ -41,8 +39,6 @@ ALL_BUCKETS: Final = f"SELECT {_BUCKET} FROM buckets b WHERE b.name > ? ORDER BY
 BUCKET_HAS_OBJECTS: Final = "SELECT 1 FROM objects WHERE bucket = ? LIMIT 1"
 BUCKET_HAS_VERSIONS: Final = "SELECT 1 FROM versions WHERE bucket = ? LIMIT 1"
 BUCKET_UPLOADS: Final = "SELECT id FROM uploads WHERE bucket = ?"
-
-# -- objects ------------------------------------------------------------------------------------------------------
 
 HEAD: Final = (
     f"SELECT {_BUCKET}, {_O} FROM buckets b"  # noqa: S608
@@ -69,11 +65,9 @@ DELETE_VERSION: Final = "DELETE FROM versions WHERE bucket = ? AND key = ? AND r
 UPDATE_OBJECT_ATTRIBUTES: Final = "UPDATE objects SET attributes = ? WHERE bucket = ? AND key = ?"
 UPDATE_VERSION_ATTRIBUTES: Final = "UPDATE versions SET attributes = ? WHERE bucket = ? AND key = ? AND rank = ?"
 
-# -- contents -----------------------------------------------------------------------------------------------------
-
 INSERT_CONTENT: Final = "INSERT INTO contents (refs, body, seal, layout) VALUES (1, ?, ?, ?) RETURNING id"
-INSERT_BORROWING_CONTENT: Final = "INSERT INTO contents (refs, layout, lender) VALUES (1, ?, ?) RETURNING id"
-LENDER: Final = "SELECT lender FROM contents WHERE id = ?"
+INSERT_COMPOSED_CONTENT: Final = "INSERT INTO contents (refs, layout, lender) VALUES (1, ?, ?) RETURNING id"
+BASE_OF_CONTENT: Final = "SELECT lender FROM contents WHERE id = ?"
 SHARE_CONTENT: Final = "UPDATE contents SET refs = refs + 1 WHERE id = ?"
 DROP_CONTENT: Final = "DELETE FROM contents WHERE id = ? AND refs = 1 RETURNING layout, lender"
 UNSHARE_CONTENT: Final = "UPDATE contents SET refs = refs - 1 WHERE id = ?"
@@ -85,8 +79,6 @@ DELETE_GARBAGE: Final = "DELETE FROM garbage WHERE id = ?"
 NEWEST_BLOBS: Final = "SELECT id FROM blobs WHERE id > '' ORDER BY id DESC LIMIT ?"
 BLOB_IS_REFERRED_TO: Final = "SELECT 1 FROM blobs WHERE id = ?"
 BLOB_IS_LIVE: Final = "SELECT 1 FROM blobs WHERE id = ? UNION ALL SELECT 1 FROM garbage WHERE id = ?"
-
-# -- listing ------------------------------------------------------------------------------------------------------
 
 LIST_PAGE: Final = (
     "SELECT key, size, etag, modified_ms, checksum FROM objects WHERE bucket = ? AND key > ? ORDER BY key LIMIT ?"
@@ -104,27 +96,27 @@ LIST_PAGE_FROM_WITHIN: Final = (
 )
 
 _LISTED: Final = "key, rank, version, size, etag, modified_ms, checksum"
-_CURRENT_BEHIND: Final = f"SELECT {_LISTED}, 0 AS is_marker FROM objects WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
-_OTHERS_BEHIND: Final = f"SELECT {_LISTED}, is_marker FROM versions WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
+_LIST_CURRENT: Final = f"SELECT {_LISTED}, 0 AS is_marker FROM objects WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
+_LIST_OTHERS: Final = f"SELECT {_LISTED}, is_marker FROM versions WHERE bucket = ? AND (key, rank) > (?, ?)"  # noqa: S608
 _CURRENT_AFTER: Final = f"SELECT {_OBJECT}, 0 AS is_marker FROM objects WHERE bucket = ? AND key > ?"  # noqa: S608
 _OTHERS_AFTER: Final = f"SELECT {_OBJECT}, is_marker FROM versions WHERE bucket = ? AND key > ?"  # noqa: S608
 
 
 def _merged(current: str, others: str) -> str:
-    """Both tables in one order: SQLite walks their indexes side by side."""
+    """Merge both tables in order: SQLite reads their indexes side by side."""
     return f"{current} UNION ALL {others} ORDER BY key, rank LIMIT ?"
 
 
 def _merged_pages(current: str, others: str) -> str:
-    """The same for PostgreSQL, which would read and sort all of both: a page of each is enough. Three limits."""
+    """The same for PostgreSQL, which would read and sort both tables: merges a page of each. Takes three limits."""
     return (
         f"SELECT * FROM ({current} ORDER BY key LIMIT ?) o"  # noqa: S608
         f" UNION ALL SELECT * FROM ({others} ORDER BY key, rank LIMIT ?) v ORDER BY key, rank LIMIT ?"
     )
 
 
-VERSIONS_BEHIND: Final = _merged(_CURRENT_BEHIND, _OTHERS_BEHIND)
-POSTGRES_VERSIONS_BEHIND: Final = _merged_pages(_CURRENT_BEHIND, _OTHERS_BEHIND)
+LISTED_VERSIONS_AFTER: Final = _merged(_LIST_CURRENT, _LIST_OTHERS)
+POSTGRES_LISTED_VERSIONS_AFTER: Final = _merged_pages(_LIST_CURRENT, _LIST_OTHERS)
 ALL_VERSIONS_AFTER: Final = _merged(_CURRENT_AFTER, _OTHERS_AFTER)
 POSTGRES_ALL_VERSIONS_AFTER: Final = _merged_pages(_CURRENT_AFTER, _OTHERS_AFTER)
 ALL_VERSIONS_OF: Final = (
@@ -137,8 +129,6 @@ RANK_OF_VERSION: Final = (
     " UNION ALL SELECT rank FROM versions WHERE bucket = ? AND key = ? AND version = ?"
 )
 
-# -- multipart ----------------------------------------------------------------------------------------------------
-
 _UPLOAD: Final = "id, bucket, key, started_ms, attributes, finished_ms, result"
 _PART: Final = "number, size, etag, modified_ms, checksum, piece"
 INSERT_UPLOAD: Final = "INSERT INTO uploads (id, bucket, key, started_ms, attributes) VALUES (?, ?, ?, ?, ?)"
@@ -146,7 +136,7 @@ UPLOAD: Final = f"SELECT {_UPLOAD} FROM uploads WHERE id = ?"  # noqa: S608
 DELETE_UPLOAD: Final = "DELETE FROM uploads WHERE id = ?"
 FINISH_UPLOAD: Final = "UPDATE uploads SET finished_ms = ?, result = ? WHERE id = ?"
 FINISHED_UPLOADS: Final = "SELECT id FROM uploads WHERE finished_ms IS NOT NULL AND finished_ms < ? LIMIT ?"
-UPLOADS_BEHIND: Final = (
+UPLOADS_AFTER: Final = (
     f"SELECT {_UPLOAD} FROM uploads"  # noqa: S608
     " WHERE bucket = ? AND finished_ms IS NULL AND (key, id) > (?, ?) ORDER BY key, id LIMIT ?"
 )
@@ -161,37 +151,37 @@ DELETE_PARTS: Final = "DELETE FROM parts WHERE upload = ?"
 
 
 def object_from(row: Row) -> StoredObject:
-    """The current version, from columns as in `CURRENT`."""
+    """The current version, from the columns of `CURRENT`."""
     return StoredObject(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], unpack_attributes(row[8]))
 
 
 def version_from(row: Row) -> StoredObject:
-    """Any version, from columns as in `VERSION`."""
+    """Any version, from the columns of `VERSION`."""
     return object_from(row)._replace(is_marker=bool(row[9]))
 
 
 def upload_from(row: Row) -> StoredUpload:
-    """A multipart upload, from columns as in `UPLOAD`."""
+    """A multipart upload, from the columns of `UPLOAD`."""
     result = unpack_result(row[6]) if row[6] is not None else None
     return StoredUpload(row[0], BucketId(row[1]), row[2], row[3], unpack_upload(row[4]), row[5], result)
 
 
 def part_from(row: Row) -> StoredPart:
-    """A part, from columns as in `PART`."""
+    """A part, from the columns of `PART`."""
     return StoredPart(row[0], row[1], row[2], row[3], row[4], unpack_extent(row[5]))
 
 
-async def versions_behind(meta: MetaStore, bucket: BucketId, key: str, rank: int, limit: int) -> list[Row]:
-    """A page of versions and markers behind a place in their order, for listings. Snapshot of one moment."""
-    place = (bucket, key, rank)
+async def listed_versions_after(meta: MetaStore, bucket: BucketId, key: str, rank: int, limit: int) -> list[Row]:
+    """A page of versions and delete markers after a position, for listings. One statement, so one snapshot."""
+    position = (bucket, key, rank)
     if meta.dialect == "postgres":
-        return await meta.rows(POSTGRES_VERSIONS_BEHIND, *place, limit, *place, limit, limit)
-    return await meta.rows(VERSIONS_BEHIND, *place, *place, limit)
+        return await meta.rows(POSTGRES_LISTED_VERSIONS_AFTER, *position, limit, *position, limit, limit)
+    return await meta.rows(LISTED_VERSIONS_AFTER, *position, *position, limit)
 
 
 async def all_versions_after(meta: MetaStore, bucket: BucketId, key: str, limit: int) -> list[Row]:
-    """A page of versions and markers of the keys after one, with columns as in `VERSION`. Snapshot of one moment."""
-    place = (bucket, key)
+    """A page of versions and delete markers of the keys after `key`, with the columns of `VERSION`. One snapshot."""
+    position = (bucket, key)
     if meta.dialect == "postgres":
-        return await meta.rows(POSTGRES_ALL_VERSIONS_AFTER, *place, limit, *place, limit, limit)
-    return await meta.rows(ALL_VERSIONS_AFTER, *place, *place, limit)
+        return await meta.rows(POSTGRES_ALL_VERSIONS_AFTER, *position, limit, *position, limit, limit)
+    return await meta.rows(ALL_VERSIONS_AFTER, *position, *position, limit)

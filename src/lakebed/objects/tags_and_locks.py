@@ -1,4 +1,4 @@
-"""What can be changed on an object after it was written: tags, retention, legal hold."""
+"""Reads and changes tags, retention and legal hold of stored objects."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .writing import load_current
 
 
 class TagsAndLocks:
-    """Reads and changes attributes of one version."""
+    """Reads and changes these attributes of one version."""
 
     def __init__(self, context: ObjectContext, reader: ObjectReader) -> None:
         self._context = context
         self._reader = reader
 
     async def tags(self, caller: Caller, bucket: str, key: str, version: str | None) -> tuple[Bucket, StoredObject]:
-        """The version, for its tags."""
+        """The version with its tags."""
         return await self._reader.find(
             caller, bucket, key, version, "s3:GetObjectTagging", "s3:GetObjectVersionTagging"
         )
@@ -45,7 +45,7 @@ class TagsAndLocks:
     async def set_tags(
         self, caller: Caller, bucket: str, key: str, version: str | None, tags: TagSet
     ) -> tuple[Bucket, StoredObject]:
-        """Replace the tags; an empty set removes them."""
+        """Replace the tags; an empty set deletes them."""
         verb = "Put" if tags.tags else "Delete"
         return await self._change(
             caller,
@@ -59,7 +59,7 @@ class TagsAndLocks:
         )
 
     async def retention(self, caller: Caller, bucket: str, key: str, version: str | None) -> Retention:
-        """Until when the version is kept. Raises NoSuchConfiguration."""
+        """The retention of a version. Raises NoSuchConfiguration."""
         found_bucket, found = await self._reader.find(
             caller, bucket, key, version, "s3:GetObjectRetention", "s3:GetObjectRetention"
         )
@@ -72,7 +72,7 @@ class TagsAndLocks:
     async def set_retention(
         self, caller: Caller, bucket: str, key: str, version: str | None, retention: Retention | None
     ) -> None:
-        """Set, lengthen or, with the permission to bypass, shorten or clear the retention."""
+        """Set or extend the retention; with the permission to bypass, shorten or clear it."""
         context = self._context
 
         def change(found_bucket: Bucket, attributes: ObjectAttributes) -> ObjectAttributes:
@@ -94,7 +94,7 @@ class TagsAndLocks:
         )
 
     async def legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None) -> bool:
-        """Whether the version is on legal hold. Raises NoSuchConfiguration if it was never said."""
+        """Whether the version is on legal hold. Raises NoSuchConfiguration if it was never set."""
         found_bucket, found = await self._reader.find(
             caller, bucket, key, version, "s3:GetObjectLegalHold", "s3:GetObjectLegalHold"
         )
@@ -105,7 +105,7 @@ class TagsAndLocks:
         return found.attributes.legal_hold
 
     async def set_legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None, on: bool) -> None:
-        """Put the version on legal hold, or take it off."""
+        """Set or clear the legal hold."""
 
         def change(found_bucket: Bucket, attributes: ObjectAttributes) -> ObjectAttributes:
             _need_lock(found_bucket)

@@ -1,4 +1,4 @@
-"""Writing whole objects: PUT and POST."""
+"""Writes whole objects: PUT and POST."""
 
 from __future__ import annotations
 
@@ -30,43 +30,42 @@ from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from
 
 @dataclass(frozen=True, slots=True)
 class WrittenObject:
-    """What a write made."""
+    """The result of a write."""
 
     bucket: Bucket
     object: StoredObject
 
     @property
     def version(self) -> VersionId | None:
-        """The version's id, where the write made a version: none is named while versioning is suspended."""
+        """The version's id; None if the bucket's versioning is not enabled."""
         return self.object.version if self.object.version != NULL_VERSION else None
 
     @property
     def checksum(self) -> Checksum | None:
-        """The checksum kept with the object."""
+        """The stored checksum."""
         return self.object.checksum
 
 
 class AuthorizedWrite(NamedTuple):
-    """A write that may begin."""
+    """An authorized write."""
 
     bucket: Bucket
-    holder: KeyOwner
-    """What the key belongs to."""
+    key_owner: KeyOwner
 
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """An object about to be written: everything but its bytes."""
+    """The key, attributes and conditions of an object to write."""
 
     key: str
     attributes: ObjectAttributes
     encrypt: bool | None = None
-    """True or False as the caller said; None for the bucket's default."""
+    """As requested; None for the bucket's default."""
     conditions: WriteConditions = NO_WRITE_CONDITIONS
 
 
 def check_attributes(attributes: ObjectAttributes) -> None:
-    """Raise TooLarge when the user metadata is over its limit."""
+    """Raise TooLarge if the user metadata exceeds its limit."""
     if attributes.metadata:
         size = sum(
             len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace"))
@@ -74,7 +73,7 @@ def check_attributes(attributes: ObjectAttributes) -> None:
         )
         if size > MAX_METADATA_BYTES:
             raise TooLarge(
-                f"the user metadata is over its limit. size={size} limit={MAX_METADATA_BYTES}", argument="metadata"
+                f"user metadata exceeds its limit. size={size} limit={MAX_METADATA_BYTES}", argument="metadata"
             )
 
 
@@ -94,40 +93,47 @@ class ObjectWriter:
         *,
         event: str = "ObjectCreated:Put",
     ) -> WrittenObject:
-        """Store the bytes, then publish them. Raises what `ingest` and conditions raise; nothing is visible then."""
-        admitted = await self.authorize(caller, bucket_name, new)
+        """Store the bytes, then publish them. Raises as `ingest` and `publish`; the object is not visible then."""
+        write = await self.authorize(caller, bucket_name, new)
         context = self._context
         ingested = await context.ingester.ingest(
-            stream, expected, encrypt=self.is_encrypted(admitted.bucket, new.encrypt), limit=MAX_PUT_BYTES
+            stream, expected, encrypt=self.is_encrypted(write.bucket, new.encrypt), limit=MAX_PUT_BYTES
         )
-        return await self.publish(caller, bucket_name, new, ingested, holder=admitted.holder, event=event)
+        return await self.publish(caller, bucket_name, new, ingested, key_owner=write.key_owner, event=event)
 
     async def authorize(
         self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True
     ) -> AuthorizedWrite:
-        """Check, before any byte is read, that the caller may write this object, or begin to."""
+        """Authorize, before the body is read, writing the object or creating an upload for it."""
         bucket = await self._context.bucket(self._context.meta, bucket_name)
         check_key(new.key)
         self._context.reserved_names.check_key(bucket.name, new.key)
         check_attributes(new.attributes)
         await authorize_write(self._context, caller, bucket, new, creates=creates)
-        holder = ""
+        key_owner = ""
         if bucket.holds_tables:
-            holder = await self._context.table_buckets.authorize(caller, bucket, "s3:PutObject", new.key)
-        return AuthorizedWrite(bucket, holder)
+            key_owner = await self._context.table_buckets.authorize(caller, bucket, "s3:PutObject", new.key)
+        return AuthorizedWrite(bucket, key_owner)
 
-    def is_encrypted(self, bucket: Bucket, wish: bool | None) -> bool:
-        """Whether a new object's bytes are encrypted: as asked, else as the bucket says, else as the settings say."""
-        if wish is not None:
-            return wish
+    def is_encrypted(self, bucket: Bucket, requested: bool | None) -> bool:
+        """Whether a new object is encrypted: as requested, else by the bucket's setting or the server's."""
+        if requested is not None:
+            return requested
         return self._context.default_encryption or bucket.encrypts
 
     async def publish(
-        self, caller: Caller, bucket_name: str, new: NewObject, ingested: Ingested, *, holder: KeyOwner, event: str
+        self,
+        caller: Caller,
+        bucket_name: str,
+        new: NewObject,
+        ingested: Ingested,
+        *,
+        key_owner: KeyOwner,
+        event: str,
     ) -> WrittenObject:
-        """Make ingested bytes the key's current version. If that fails, the bytes are removed again.
+        """Make ingested bytes the key's current version. If that fails, the bytes are removed.
 
-        Raises WriteConflict if the key came to belong to something else than it did when the caller was admitted.
+        Raises WriteConflict if the key belongs to another owner than when the write was authorized.
         """
         context = self._context
         now_ms = context.clock.now_ms()
@@ -137,13 +143,13 @@ class ObjectWriter:
             garbage.blobs.clear()
             written = await self.publish_in(tx, caller, bucket_name, new, ingested, now_ms, garbage, event=event)
             if written.bucket.holds_tables:
-                await context.table_buckets.check_write(tx, written.bucket, new.key, holder)
+                await context.table_buckets.check_write(tx, written.bucket, new.key, key_owner)
             return written
 
         try:
             written = await context.meta.transact(work)
         except Exception as error:
-            # An undecided commit may have happened: its blob must stay until the sweeper knows.
+            # The outcome of the commit is unknown: the blob stays, and the orphan sweep deletes it if unreferenced.
             if not getattr(error, "undecided", False):
                 await context.ingester.discard(ingested)
             raise
@@ -157,35 +163,35 @@ class ObjectWriter:
         caller: Caller,
         bucket_name: str,
         new: NewObject,
-        taken: Ingested | ComposedObject,
+        body: Ingested | ComposedObject,
         now_ms: int,
         garbage: NewGarbage,
         *,
         event: str,
     ) -> WrittenObject:
-        """The step of a transaction that makes ingested or composed bytes the key's current version, and tells of it.
+        """Inside a transaction, make ingested or composed bytes the key's current version, and append the event.
 
-        Whoever runs the transaction discards the bytes if it fails, and wakes the reaper if it commits. Raises
-        WriteConflict if what was to be borrowed is gone.
+        The caller discards the bytes if the transaction fails, and wakes the garbage collector if it commits. Raises
+        WriteConflict if the base content was deleted.
         """
         context = self._context
-        # The server's own writes have not been admitted: metadata files go where a table's location says.
+        # The server's own writes are not authorized before: metadata files go to the location in the table metadata.
         context.reserved_names.check_key(bucket_name, new.key)
         bucket, current = await load_current(tx, bucket_name, new.key)
         check_write(new.conditions, None if current is None else current.etag)
-        if isinstance(taken, ComposedObject):
-            content, encrypted = await insert_composed_content(tx, taken.extents, taken.base), taken.encrypted
+        if isinstance(body, ComposedObject):
+            content, encrypted = await insert_composed_content(tx, body.extents, body.base), body.encrypted
         else:
-            content, encrypted = await insert_content(tx, [taken.extent]), taken.extent.seal is not None
-            await insert_blob(tx, taken.extent)
+            content, encrypted = await insert_content(tx, [body.extent]), body.extent.seal is not None
+            await insert_blob(tx, body.extent)
         stored = StoredObject(
             new.key,
             0,
             bucket.new_version(context.clock),
-            taken.size,
-            taken.etag,
+            body.size,
+            body.etag,
             now_ms,
-            pack_checksum(taken.checksum),
+            pack_checksum(body.checksum),
             content,
             finish_attributes(bucket, new.attributes, now_ms, encrypted=encrypted),
         )
@@ -197,7 +203,7 @@ class ObjectWriter:
 async def authorize_write(
     context: ObjectContext, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True
 ) -> None:
-    """Ask for every permission that this write needs."""
+    """Require every permission for this write."""
     attributes = new.attributes
     condition_keys = creation_condition_keys(creates=creates)
     if new.conditions:
@@ -221,7 +227,7 @@ async def authorize_write(
 
 
 async def load_current(tx: Transaction, bucket_name: str, key: str) -> tuple[Bucket, StoredObject | None]:
-    """The bucket and the key's current version, as they are inside the transaction. Raises NoSuchBucket."""
+    """The bucket and the key's current version inside the transaction. Raises NoSuchBucket."""
     row = await tx.row(rows.HEAD, key, bucket_name)
     if row is None:
         raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
@@ -234,7 +240,7 @@ async def load_current(tx: Transaction, bucket_name: str, key: str) -> tuple[Buc
 def finish_attributes(
     bucket: Bucket, attributes: ObjectAttributes, now_ms: int, *, encrypted: bool, part_count: int = 0
 ) -> ObjectAttributes:
-    """What the bucket adds to what the caller said: default retention, encryption, parts."""
+    """The caller's attributes, with default retention, encryption and part count."""
     lock = bucket.settings.object_lock
     retention = attributes.retention
     if retention is None and lock is not None:

@@ -125,7 +125,7 @@ async def test_failure_in_the_background_is_told_and_left_for_the_sweep(
         running = asyncio.create_task(store.garbage_collector.run())
         await _make_garbage(store, 1)
         await until(lambda: bool(caplog.records))
-        assert [record.getMessage() for record in caplog.records] == ["garbage could not be removed"]
+        assert [record.getMessage() for record in caplog.records] == ["garbage deletion failed"]
         assert await _garbage(store) == 1
         # It goes on: the next garbage is removed as it comes.
         await store.put("bucket", "again", BIG)

@@ -279,7 +279,7 @@ async def test_what_stream_servers_leave_at_their_start_is_no_stream_table(site:
 async def test_attaching_repeats_the_id_that_is_replaced(site: Site, other: Site) -> None:
     await site.attachment.confirm_at_start()
     for wrong in (None, THEIRS):
-        with pytest.raises(StateConflict, match="to be replaced"):
+        with pytest.raises(StateConflict, match="than the one to replace"):
             await other.attachment.attach(replacing=wrong, accept_loss=False)
     assert await read_marker(site.storage) == DeploymentMarker(await establish_deployment_id(site.meta))
 

@@ -9,7 +9,7 @@ from lakebed.objects.config.expiry import (
     DueAction,
     DueKind,
     Expiry,
-    VersionFacts,
+    LifecycleVersion,
     due_actions,
     expires_at,
     upload_expires_at,
@@ -95,13 +95,13 @@ def test_uploads_end_by_the_abort_rules() -> None:
     assert upload_expires_at(config(expiring(1)), "p/k", NOON) is None
 
 
-def due(rules: LifecycleConfiguration, versions: list[VersionFacts], days_later: int) -> list[tuple[str, str]]:
+def due(rules: LifecycleConfiguration, versions: list[LifecycleVersion], days_later: int) -> list[tuple[str, str]]:
     actions = due_actions(rules, "k", versions, NOON + days_later * DAY_MS)
     return [(action.kind.name, action.version_id) for action in actions]
 
 
-def version(name: str, age_days: int = 0, *, marker: bool = False, tags: TagSet = NO_TAGS) -> VersionFacts:
-    return VersionFacts(name, NOON - age_days * DAY_MS, 1, tags, marker)
+def version(name: str, age_days: int = 0, *, marker: bool = False, tags: TagSet = NO_TAGS) -> LifecycleVersion:
+    return LifecycleVersion(name, NOON - age_days * DAY_MS, 1, tags, marker)
 
 
 def test_current_object_is_expired_when_its_time_has_come() -> None:

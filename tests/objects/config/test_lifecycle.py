@@ -34,7 +34,7 @@ def test_all_conditions_of_a_filter_must_hold() -> None:
 def test_filter_without_conditions_is_about_everything() -> None:
     for conditions in (LifecycleFilter(), LifecycleFilter("")):
         assert conditions.matches("any", 0, NO_TAGS)
-        assert not conditions.looks_inside
+        assert not conditions.has_object_conditions
 
 
 def test_conditions_are_counted() -> None:

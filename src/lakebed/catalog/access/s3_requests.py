@@ -146,19 +146,19 @@ class TableFileAuthorizer:
             f"restricted copy no longer matches the caller's restrictions; plan the scan again. key={key}"
         )
 
-    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
+    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, key_owner: KeyOwner | None = None) -> None:
         """Check that the key is not the current metadata of a table or view. Raises AccessDenied.
 
         The file of a registered table may be outside the table's directories. Raises WriteConflict if the key's owner
         changed since the upload began: the permission to write into the new owner's table was not checked.
         """
-        if holder is not None:
+        if key_owner is not None:
             found = await locate_entry(tx, bucket, key)
             now = "" if found is None else found.entry.id
             if found is None:
                 reserved = await reservation_at(tx, bucket, key, self._clock.now_ms())
                 now = "" if reserved is None else reserved.holder
-            if now not in ("", holder):
+            if now not in ("", key_owner):
                 raise WriteConflict(f"a table was created at the key during the upload; upload it again. key={key}")
         if await tx.row(rows.IS_CURRENT_METADATA, *(f"{scheme}{bucket.name}/{key}" for scheme in SCHEMES)) is not None:
             raise AccessDenied(f"file is the current metadata of a table or view; only commits replace it. key={key}")

@@ -199,7 +199,7 @@ class TableFiles:
         document = unpack_metadata(data)
         if document is not data or not source.extents:
             return document, None
-        lender = await self._f.meta.row(object_rows.LENDER, content)
+        lender = await self._f.meta.row(object_rows.BASE_OF_CONTENT, content)
         return document, DocumentSource(content, None if lender is None else lender[0], source.extents)
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:

@@ -18,7 +18,7 @@ from lakebed.meta.tasks import TaskLease, TaskQueue
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.model import Caller
-from lakebed.objects.rows import versions_behind
+from lakebed.objects.rows import listed_versions_after
 
 from .. import rows
 from .drops import PURGE_KIND, PurgePayload, decode_purge
@@ -92,7 +92,7 @@ class PurgeWorker:
         key, rank = prefix, _BEFORE_ALL_VERSIONS
         while True:
             # Every version by its id: in a versioned bucket a simple delete would only hide the files.
-            page = await versions_behind(self._f.meta, BucketId(purge.bucket), key, rank, _PAGE_KEYS)
+            page = await listed_versions_after(self._f.meta, BucketId(purge.bucket), key, rank, _PAGE_KEYS)
             doomed = [ObjectIdentifier(row[0], row[2]) for row in page if row[0].startswith(prefix)]
             if not doomed:
                 return removed, kept

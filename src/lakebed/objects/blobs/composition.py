@@ -1,10 +1,10 @@
-"""Objects that borrow bytes: some of their own, and ranges of a blob that another object brought.
+"""Composed objects: stored bytes combined with ranges of the blob of another object's content, the base.
 
-A large object that is written again and again with little changed is stored whole now and then, and in between as what
-is new beside ranges of that. To readers it is an object as any other. What lends is a content, not a key: the object
-that the blob came with may be written over or deleted, its bytes stay for as long as anything borrows them.
+A large object that is rewritten often with few changes is stored in full only now and then. In between, only its new
+bytes are stored, together with references to ranges of the base. Readers see no difference. The base is a content, not
+a key: its object may be overwritten or deleted, but its bytes stay as long as a composed object references them.
 
-A lender is one blob of its own: nothing is ever borrowed of what is borrowed, and a read looks in two places at most.
+A base is always one complete blob, never itself composed, so a read follows at most one reference.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .encryption import KeyRing, seal_whole
 
 @dataclass(frozen=True, slots=True)
 class BaseContent:
-    """A content that lends ranges of its one blob."""
+    """A content whose single blob composed objects may reference."""
 
     content: int
     extent: Extent
 
     @property
     def encrypted(self) -> bool:
-        """Whether the blob is sealed, and with it what borrows."""
+        """Whether the blob is encrypted, and so every object composed from it."""
         return self.extent.seal is not None
 
 
 class BaseRange(NamedTuple):
-    """A range of a lender's bytes, and its checksum by the default algorithm."""
+    """A range of a base content's bytes, with its checksum by the default algorithm."""
 
     start: int
     size: int
@@ -43,7 +43,7 @@ class BaseRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComposedObject:
-    """An object that borrows, to which nothing refers yet. Nothing of it is stored: its own bytes are in its row."""
+    """A composed object before it is published. Its new bytes are stored in its row, so no blob is written."""
 
     size: int
     etag: str
@@ -54,22 +54,22 @@ class ComposedObject:
 
 
 def digest_of(data: bytes) -> bytes:
-    """The checksum of bytes that are to be borrowed."""
+    """The default checksum of the bytes of a base range."""
     hasher = new_hasher(DEFAULT_ALGORITHM)
     hasher.update(data)
     return hasher.digest()
 
 
 def own_size(parts: Sequence[bytes | BaseRange]) -> int:
-    """How many bytes an object of these parts has of its own."""
+    """The number of new bytes of an object composed of these parts."""
     return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
 def compose(keys: KeyRing, base: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
-    """An object of these parts. The cost is that of its own bytes, however many it borrows.
+    """Compose an object of new bytes and base ranges. The cost depends on the new bytes only.
 
-    Its ETag has the form of those of multipart uploads, which clients take for no MD5: nobody reads what is borrowed.
-    Its checksum is that of all its bytes all the same.
+    The ETag has the multipart form, which clients do not compare with an MD5: base bytes are not read. The checksum
+    covers all bytes.
     """
     extents: list[Extent] = []
     digests: list[PartDigest] = []
@@ -80,7 +80,7 @@ def compose(keys: KeyRing, base: BaseContent, parts: Sequence[bytes | BaseRange]
             digests.append(PartDigest(part.digest, part.size))
             name = f"{base.extent.blob} {part.start} {part.size}".encode()
         else:
-            extents.append(_own_piece(keys, part, encrypt=base.encrypted))
+            extents.append(_new_piece(keys, part, encrypt=base.encrypted))
             digests.append(PartDigest(digest_of(part), len(part)))
             name = part
         named.update(hashlib.md5(name, usedforsecurity=False).digest())
@@ -94,13 +94,13 @@ def compose(keys: KeyRing, base: BaseContent, parts: Sequence[bytes | BaseRange]
     )
 
 
-def _range_of(lent: Extent, part: BaseRange) -> Extent:
-    if not 0 <= part.start <= part.start + part.size <= lent.size:
-        raise ValueError(f"borrowed past the end. start={part.start} size={part.size} of={lent.size}")
-    return Extent(part.size, blob=lent.blob, seal=lent.seal, start=part.start, blob_size=lent.size)
+def _range_of(base: Extent, part: BaseRange) -> Extent:
+    if not 0 <= part.start <= part.start + part.size <= base.size:
+        raise ValueError(f"range exceeds the base blob. start={part.start} size={part.size} base_size={base.size}")
+    return Extent(part.size, blob=base.blob, seal=base.seal, start=part.start, blob_size=base.size)
 
 
-def _own_piece(keys: KeyRing, body: bytes, *, encrypt: bool) -> Extent:
+def _new_piece(keys: KeyRing, body: bytes, *, encrypt: bool) -> Extent:
     if not encrypt or not body:
         return Extent(len(body), body=body)
     key, seal = keys.new_data_key()

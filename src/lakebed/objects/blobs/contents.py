@@ -1,6 +1,6 @@
-"""Gives an object's bytes out: from its row, from files that the kernel can send, or as a stream.
+"""Serves an object's bytes: from its row, from files for `sendfile`, or as a stream.
 
-A piece may be a range of a blob; where in the blob it begins matters only here.
+Only this module knows that an extent may be a range of a blob.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .ingest import blob_key
 from .store_failures import reading_from_store
 
 _BATCH_FRAMES = 4
-"""Encrypted frames opened in one visit to a thread: 256 KiB."""
+"""Encrypted frames decrypted per thread call: 256 KiB."""
 
 
 ExplainMissing = Callable[[BlobId], Awaitable[LakebedError]]
-"""Gives the error to raise for a blob that the object store does not have (`missing_blobs`)."""
+"""Returns the error to raise for a blob that is missing from the object store (see `MissingBlobs`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSlice:
-    """A run of bytes of an open file. Whoever takes it closes the descriptor."""
+    """A range of an open file. The caller closes the descriptor."""
 
     descriptor: int
     offset: int
@@ -41,19 +41,19 @@ class OpenSlice:
 
 
 class ByteRange(NamedTuple):
-    """Bytes from `start` up to, not including, `end`."""
+    """Bytes from `start` to `end`, exclusive."""
 
     start: int
     end: int
 
     @property
     def length(self) -> int:
-        """How many."""
+        """Number of bytes."""
         return self.end - self.start
 
 
 class Contents:
-    """Where bytes are kept and how they are opened: what every source of one object store shares."""
+    """The storage, keys and error reporting that all content sources of one object store share."""
 
     __slots__ = ("explain_missing", "files", "keys", "storage")
 
@@ -61,12 +61,12 @@ class Contents:
         self.storage = storage
         self.keys = keys
         self.explain_missing = explain_missing
-        # Asked once: a look at a protocol's methods costs microseconds, and this is asked on every GET.
+        # Cached, because a runtime protocol check costs microseconds on every GET.
         self.files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
 
 
 class ContentSource:
-    """The bytes of one version of an object, wherever they are."""
+    """The bytes of one object version, in its row or in blobs."""
 
     __slots__ = ("_body", "_explain_missing", "_files", "_keys", "_pieces", "_storage", "size")
 
@@ -89,19 +89,20 @@ class ContentSource:
 
     @property
     def extents(self) -> list[Extent]:
-        """The pieces of an object that is not in its row."""
+        """The extents of an object that is not stored in its row."""
         return self._pieces
 
     def inline(self, wanted: ByteRange) -> bytes | None:
-        """The bytes, if they are at hand."""
+        """The bytes, if they are stored in the row."""
         if self._body is None:
             return None
         return self._body if wanted.length == self.size else self._body[wanted.start : wanted.end]
 
     async def open_files(self, wanted: ByteRange) -> list[OpenSlice | bytes] | None:
-        """Open files that hold just these bytes, if that is how they are stored, and what is between them in the row.
+        """Open the files that contain the range; None if the content is remote or encrypted.
 
-        Raises NoSuchKey if one was replaced meanwhile, BlobMissing if one is lost, Unavailable.
+        Bytes stored in the row appear between the file slices. Raises NoSuchKey if the object was replaced meanwhile,
+        BlobMissing if a blob is lost, Unavailable.
         """
         if self._files is None or any(extent.seal is not None for extent in self._pieces):
             return None
@@ -125,13 +126,13 @@ class ContentSource:
         return slices
 
     async def open_stream(self, wanted: ByteRange) -> AsyncIterator[bytes]:
-        """As `stream`, with the first bytes of the object store read already: one that is away is noticed here.
+        """Like `stream`, but read the first bytes from the object store, so that an unavailable store fails here.
 
         Raises Unavailable, and as `stream`.
         """
         chunks = self.stream(wanted)
-        # What the row has comes without a look at the store: read on to the first byte behind it.
-        needed = min(self._leading_at_hand(wanted) + 1, wanted.length)
+        # Bytes from the row do not reach the store: read up to the first byte after them.
+        needed = min(self._leading_row_bytes(wanted) + 1, wanted.length)
         first = bytearray()
         try:
             while len(first) < needed and (chunk := await anext(chunks, None)) is not None:
@@ -139,10 +140,10 @@ class ContentSource:
         except BaseException:
             await chunks.aclose()
             raise
-        return _BegunStream(bytes(first), chunks)
+        return _PrefetchedStream(bytes(first), chunks)
 
-    def _leading_at_hand(self, wanted: ByteRange) -> int:
-        """How many of the first bytes are in the row, before the first that is in the object store."""
+    def _leading_row_bytes(self, wanted: ByteRange) -> int:
+        """The number of bytes stored in the row before the first byte from a blob."""
         count = 0
         for extent, part in _overlapping(self._pieces, wanted):
             if extent.blob is not None:
@@ -153,8 +154,8 @@ class ContentSource:
     async def stream(self, wanted: ByteRange) -> AsyncGenerator[bytes, None]:
         """The bytes in order, a few hundred KiB at a time.
 
-        Raises NoSuchKey if they were replaced meanwhile, BlobMissing if they are lost, Corrupted where they are not
-        what was written, Unavailable where the object store is away or refuses this server.
+        Raises NoSuchKey if the object was replaced meanwhile, BlobMissing if a blob is lost, Corrupted if stored bytes
+        do not verify, Unavailable if the object store is unavailable or rejects this server.
         """
         if self._body is not None:
             yield self._body[wanted.start : wanted.end]
@@ -199,7 +200,7 @@ class ContentSource:
             yield plain[:left]
 
     async def _read(self, blob: BlobId, start: int, end: int) -> AsyncIterator[bytes]:
-        """Stored bytes, all that were asked for: a store cuts a range at the blob's end without a word."""
+        """The stored bytes of a range. A store silently truncates a range at the blob's end, so they are counted."""
         missing = end - start
         try:
             with reading_from_store():
@@ -207,15 +208,15 @@ class ContentSource:
                     missing -= len(chunk)
                     yield chunk
         except InvalidRange as error:
-            raise Corrupted(f"a stored blob is too short. blob={blob} wanted={start}-{end}") from error
+            raise Corrupted(f"stored blob is too short. blob={blob} requested={start}-{end}") from error
         except NotFound as error:
             raise await self._explain_missing(blob) from error
         if missing:
-            raise Corrupted(f"a stored blob is too short. blob={blob} missing={missing}")
+            raise Corrupted(f"stored blob is too short. blob={blob} missing={missing}")
 
 
-class _BegunStream:
-    """A stream of which the first bytes were read. Closing it closes the stream, read on or not."""
+class _PrefetchedStream:
+    """A stream whose first bytes are already read. Closing it closes the underlying stream."""
 
     __slots__ = ("_first", "_rest")
 
@@ -233,7 +234,7 @@ class _BegunStream:
         return await anext(self._rest)
 
     async def aclose(self) -> None:
-        """Release what the stream holds."""
+        """Close the underlying stream."""
         await self._rest.aclose()
 
 
@@ -242,7 +243,7 @@ def _open_batch(opener: Opener, first: int, sealed: bytes) -> bytes:
 
 
 def _overlapping(extents: list[Extent], wanted: ByteRange) -> list[tuple[Extent, ByteRange]]:
-    """The pieces that hold some of the range, each with the range inside it."""
+    """The extents that overlap the range, each with the overlap relative to its start."""
     found = []
     offset = 0
     for extent in extents:
@@ -262,19 +263,19 @@ _NOT_COUNTED: Final[Callable[[], None]] = lambda: None  # noqa: E731
 
 
 class MissingBlobs:
-    """Explains blobs that were not found."""
+    """Reports blobs that are missing from the object store."""
 
     def __init__(self, meta: MetaStore, count: Callable[[], None] = _NOT_COUNTED) -> None:
-        """`count` is called for each read of a blob that is missing."""
+        """`count` is called for each read of a missing blob."""
         self._meta = meta
         self._count = count
 
     async def explain(self, blob: BlobId) -> LakebedError:
-        """The error to raise for a blob that the object store does not have: BlobMissing, or NoSuchKey."""
+        """The error for a blob that the object store does not have: BlobMissing, or NoSuchKey if it was replaced."""
         if await self._meta.row(rows.BLOB_IS_REFERRED_TO, blob) is None:
-            return NoSuchKey("the object was replaced or deleted while it was being read")
+            return NoSuchKey("object was replaced or deleted while it was being read")
         self._count()
         log.error("stored bytes are missing from the object store", extra={"key": blob_key(blob)})
         return BlobMissing(
-            f"stored bytes are missing; see that the object store is mounted and is the right one. key={blob_key(blob)}"
+            f"stored bytes are missing; check that the right object store is mounted. key={blob_key(blob)}"
         )

@@ -1,4 +1,4 @@
-"""What bytes add up to, against what their sender said of them."""
+"""Digests of a body, and their comparison with the digests that the sender declared."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Chunk: TypeAlias = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class ExpectedDigests:
-    """What the sender said its bytes would be."""
+    """The digests that the sender declared, and the checksum to calculate."""
 
     md5: bytes | None = None
     sha256: str | None = None
-    """Hexadecimal, of a signed payload."""
+    """Hexadecimal, from a signed payload."""
     algorithm: ChecksumAlgorithm = DEFAULT_ALGORITHM
-    """The checksum to calculate and keep, whether or not its value was given."""
+    """The checksum to calculate and store, whether or not the sender declared its value."""
     checksum: Checksum | None = None
-    """The value, when it was sent ahead of the bytes."""
+    """The declared value, if it was sent before the body."""
     trailing_checksum: Callable[[], Checksum] | None = None
-    """Asks for the value that came behind the bytes; raises when it did not come."""
+    """Returns the declared value from the trailer; raises if it is missing."""
     declared_algorithm: ChecksumAlgorithm | None = None
-    """The algorithm of the value, where it is another than the one to keep."""
+    """The algorithm of the declared value, if it differs from the stored one."""
 
 
 class Digests:
     """The running hashes of one body.
 
-    Bytes are added by `update`; or by `begin`, which starts their MD5 and does not block, then `add`, then `wait`.
+    `update` adds bytes. Alternatively, `begin` starts their MD5 without blocking; then call `add`, then `wait`.
     """
 
     __slots__ = ("_checksum", "_declared", "_md5", "_sha256", "declared", "size")
@@ -48,7 +48,7 @@ class Digests:
         self._declared = None if expected.declared_algorithm is None else new_hasher(expected.declared_algorithm)
         self.size = 0
         self.declared: Checksum | None = None
-        """Once verified: the checksum by the sender's algorithm, where another one is kept."""
+        """After `verify`: the checksum by the sender's algorithm, if another one is stored."""
 
     def update(self, data: Chunk) -> None:
         """Add bytes."""
@@ -57,11 +57,11 @@ class Digests:
         self.wait(number)
 
     def begin(self, chunks: Sequence[Chunk]) -> int:
-        """Start the MD5 of these, which must stay as they are until `wait` has returned for this number."""
+        """Start the MD5 of these chunks. They must not change until `wait` returns for the returned number."""
         return self._md5.begin(chunks)
 
     def add(self, data: Chunk) -> None:
-        """Calculate everything else. May run in a thread."""
+        """Update all other digests. May run in a thread."""
         self.size += len(data)
         if self._sha256 is not None:
             self._sha256.update(data)
@@ -70,22 +70,22 @@ class Digests:
             self._declared.update(data)
 
     def wait(self, number: int) -> None:
-        """Return once the MD5 is done with what was begun up to this number. Blocks."""
+        """Block until the MD5 includes everything up to this number."""
         self._md5.wait(number)
 
     def verify(self, expected: ExpectedDigests) -> tuple[bytes, Checksum]:
-        """The MD5 and the checksum. Raises IntegrityMismatch when the sender said otherwise."""
+        """The MD5 and the checksum. Raises IntegrityMismatch if they differ from the declared digests."""
         md5 = self._md5.digest()
         if self._sha256 is not None and not hmac.compare_digest(self._sha256.hexdigest(), expected.sha256 or ""):
             raise IntegrityMismatch(
-                "the payload is not the one that was signed",
+                "payload SHA-256 does not match the signed value",
                 digest="sha256-payload",
                 claimed=expected.sha256,
                 calculated=self._sha256.hexdigest(),
             )
         if expected.md5 is not None and expected.md5 != md5:
             raise IntegrityMismatch(
-                "the bytes do not match their Content-MD5",
+                "body does not match its Content-MD5",
                 digest="md5",
                 claimed=expected.md5.hex(),
                 calculated=md5.hex(),

@@ -1,4 +1,4 @@
-"""Removes blobs that nothing refers to any more: soon after the commit that dropped them, and again after a crash."""
+"""Deletes blobs that no row references: soon after the commit that dropped them, or in a sweep after a crash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GATHER_SECONDS = 0.05
 
 
 class BlobGarbageCollector:
-    """Works off the garbage. One a process; the rows make sure that nothing is forgotten when a process dies."""
+    """Deletes garbage blobs. One per process; the rows in `garbage` survive a crash."""
 
     def __init__(
         self, meta: MetaStore, storage: ObjectStorage, ownership: Ownership, clock: Clock, *, grace_ms: int
@@ -34,35 +34,35 @@ class BlobGarbageCollector:
         self._files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
         self._clock = clock
         self._grace_ms = grace_ms
-        self._news = asyncio.Event()
+        self._new_garbage = asyncio.Event()
         self._fresh: list[BlobId] = []
 
     def wake(self, blobs: Iterable[BlobId]) -> None:
-        """These have just become garbage."""
+        """Schedule the deletion of blobs that just became garbage."""
         if self._grace_ms == 0:
             self._fresh.extend(blobs)
-            self._news.set()
+            self._new_garbage.set()
 
     async def run(self) -> None:
-        """Remove fresh garbage as it comes, until cancelled."""
+        """Delete new garbage as it arrives, until cancelled."""
         while True:
-            await self._news.wait()
-            # Those that come together go together.
+            await self._new_garbage.wait()
+            # Gather blobs that arrive together into one batch.
             await asyncio.sleep(_GATHER_SECONDS)
-            self._news.clear()
+            self._new_garbage.clear()
             batch, self._fresh = self._fresh[:_BATCH], self._fresh[_BATCH:]
             if self._fresh:
-                self._news.set()
+                self._new_garbage.set()
             try:
                 await self._remove(batch)
             except LakebedError as error:
-                # The rows are still there: the next sweep tries again.
-                log.warning("garbage could not be removed", extra={"blobs": len(batch)}, exc_info=error)
+                # The rows remain, so the next sweep retries.
+                log.warning("garbage deletion failed", extra={"blobs": len(batch)}, exc_info=error)
             except Exception:
-                log.exception("removing garbage crashed", extra={"blobs": len(batch)})
+                log.exception("garbage deletion crashed", extra={"blobs": len(batch)})
 
     async def sweep(self) -> int:
-        """Remove everything that is due; how many blobs that was."""
+        """Delete all garbage that is due; the number of blobs."""
         removed = 0
         while True:
             found = await self._meta.rows(rows.DUE_GARBAGE, self._clock.now_ms(), _BATCH)
@@ -81,7 +81,7 @@ class BlobGarbageCollector:
             )
 
     async def _remove(self, blobs: list[BlobId]) -> None:
-        # Bytes first: a crash in between leaves a row whose blob is gone, and deleting what is gone is success.
+        # Bytes first: after a crash in between, the row is deleted later, and deleting an absent blob succeeds.
         keys = [blob_key(blob) for blob in blobs]
         await self._ownership.confirm()
         if self._files is not None:

@@ -1,7 +1,7 @@
-"""Takes an object's bytes in: hashed as they come, small ones kept in memory, large ones written to the byte store.
+"""Receives an object's bytes and hashes them; small bodies stay in memory, large ones go to the object store.
 
-The bytes are on stable storage when `ingest` returns, and nothing refers to them yet: publishing is a transaction of
-its own. If anything fails the blob is removed; if the process dies, the sweeper finds it.
+When `ingest` returns, the bytes are on stable storage and nothing references them; publishing is a separate
+transaction. If ingest fails, the blob is removed; if the process dies, the orphan sweep finds it.
 """
 
 from __future__ import annotations
@@ -28,52 +28,52 @@ from .threads import UploadThreads
 from .writing import BlobSink, BlobWriting, FileSink, RemoteSink, check_length
 
 BLOBS_PREFIX: Final = "blobs/"
-"""Where blobs are in the object store, and nothing else."""
+"""The prefix of blobs in the object store; it contains nothing else."""
 
 OpenWriter = Callable[[Key], BufferedMultipartWriter]
 
 
 class BodyStream(Protocol):
-    """Bytes on their way in."""
+    """An incoming body."""
 
     @property
     def length(self) -> int | None:
-        """How many there will be, if that is known."""
+        """Its size, if known."""
         ...
 
     async def next_chunk(self) -> bytes | memoryview | None:
-        """The next bytes, or None at the end; the caller owns them. Raises Incomplete when the sender stops early."""
+        """The next bytes, or None at the end; the caller owns them. Raises Incomplete if the sender stops early."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """Bytes that were taken in, hashed and stored, to which nothing refers yet."""
+    """Bytes that were received, hashed and stored; nothing references them yet."""
 
     size: int
     md5: bytes
     checksum: Checksum
     extent: Extent
-    """Where they are: inline, or in a blob."""
+    """Where the bytes are: inline, or in a blob."""
     declared: Checksum | None = None
-    """By the sender's algorithm, where `checksum` is by another."""
+    """The checksum by the sender's algorithm, if `checksum` uses another."""
 
     @property
     def etag(self) -> str:
-        """The ETag of an object put whole."""
+        """The ETag of an object that is not multipart."""
         return self.md5.hex()
 
 
 class CapacityCheck(Protocol):
-    """Knows whether the metadata may grow."""
+    """Checks whether the metadata store may grow."""
 
     async def check(self, size: int) -> None:
-        """Raise StorageFull unless so many more bytes may be kept."""
+        """Raise StorageFull unless `size` more bytes fit."""
         ...
 
 
 class Ingester:
-    """Takes bodies in, for one byte store."""
+    """Receives bodies for one object store."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Ingester:
         open_writer: OpenWriter | None = None,
         capacity: CapacityCheck | None = None,
     ) -> None:
-        """`open_writer` makes the writer of a large body, where the store is not a local folder.
+        """`open_writer` creates the writer of a large body, unless the store is a local folder.
 
-        `capacity` is asked before a small body is kept in the metadata.
+        `capacity` is checked before a small body is stored in the metadata store.
         """
-        self._room = capacity
+        self._capacity = capacity
         self._open_writer = open_writer or (lambda key: BufferedMultipartWriter(storage, key))
         self._storage = storage
         self._keys = keys
@@ -102,17 +102,17 @@ class Ingester:
     async def ingest(
         self, stream: BodyStream, expected: ExpectedDigests, *, encrypt: bool, limit: int, inline: bool = True
     ) -> Ingested:
-        """Store all of `stream`, in memory if it is small and may be `inline`.
+        """Store all of `stream`: in memory if it is small and may be `inline`.
 
-        Raises TooLarge, Incomplete, IntegrityMismatch, StorageFull, Unavailable; then nothing is left behind.
+        Raises TooLarge, Incomplete, IntegrityMismatch, StorageFull, Unavailable; then nothing remains.
         """
         length = stream.length
         if length is not None and length > limit:
-            raise TooLarge(f"the body is over the limit of one upload. size={length} limit={limit}")
-        # Before the sender is asked for what could not be kept.
+            raise TooLarge(f"body exceeds the limit of one upload. size={length} limit={limit}")
+        # Check capacity before the body is read.
         if inline and (length or 0) <= self._inline_max:
-            if self._room is not None:
-                await self._room.check(length or 0)
+            if self._capacity is not None:
+                await self._capacity.check(length or 0)
         elif self._files is not None:
             self._files.check_capacity(length or 0)
         head: list[Chunk] = []
@@ -131,9 +131,9 @@ class Ingester:
         return await self._write_blob(head, stream, expected, encrypt=encrypt, limit=limit)
 
     async def compose(self, base: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
-        """Make an object of bytes at hand and of ranges of a lender. Nothing is written. Raises StorageFull."""
-        if self._room is not None:
-            await self._room.check(own_size(parts))
+        """Compose an object of new bytes and base ranges. Writes nothing. Raises StorageFull."""
+        if self._capacity is not None:
+            await self._capacity.check(own_size(parts))
         return compose(self._keys, base, parts)
 
     def _keep_inline(self, body: bytes, expected: ExpectedDigests, length: int | None, *, encrypt: bool) -> Ingested:
@@ -172,17 +172,17 @@ class Ingester:
                 received += len(chunk)
                 with writing_to_store():
                     await writing.put(chunk)
-            # Not around the whole: what the sender is refused is its own.
+            # Only the writes: an error of the sender's stream must not be mapped to a store failure.
             while received <= limit and (more := await stream.next_chunk()) is not None:
                 received += len(more)
                 with writing_to_store():
                     await writing.put(more)
             if received > limit:
-                raise TooLarge(f"the body is over the limit of one upload. limit={limit}")
+                raise TooLarge(f"body exceeds the limit of one upload. limit={limit}")
             with writing_to_store():
                 md5, checksum = await writing.finish()
         except BaseException:
-            # Shielded: a client that goes away cancels us, and the bytes must not stay behind.
+            # Shielded: the cancellation of a disconnected client must not leave the bytes behind.
             await asyncio.shield(self._abandon(writing, blob))
             raise
         return Ingested(received, md5, checksum, Extent(received, blob=blob, seal=seal), digests.declared)
@@ -200,17 +200,17 @@ class Ingester:
         return RemoteSink(self._threads, self._open_writer(key), digests, expected, sealer, length)
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         self._threads.close()
         self._make_md5 = None
 
     async def discard(self, ingested: Ingested) -> None:
-        """Remove bytes that will not be published after all."""
+        """Remove bytes that will not be published."""
         if ingested.extent.blob is not None:
             with writing_to_store():
                 await self._storage.delete(blob_key(ingested.extent.blob))
 
 
 def blob_key(blob: BlobId) -> Key:
-    """Where a blob is: spread over 256 folders by its random end, because its start is the time."""
+    """The key of a blob. Its random suffix spreads blobs over 256 folders; an id starts with the time."""
     return Key(f"{BLOBS_PREFIX}{blob[-2:]}/{blob}")

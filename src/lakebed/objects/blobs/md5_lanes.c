@@ -1,14 +1,13 @@
-/* MD5 (RFC 1321) of several bodies at once: one lane of a vector each.
+/* MD5 (RFC 1321) of several bodies at once: one vector lane for each.
  *
- * A step of MD5 waits for the step before it, so one body leaves most of a core idle. Up to eight that are hashed at
- * the same time fill it: four cost little more than one. No intrinsics: compilers turn vectors of this kind into
- * whatever the machine has.
+ * Each step of MD5 depends on the previous one, so one body leaves most of a core idle. Up to eight concurrent bodies
+ * use it: four cost little more than one. No intrinsics: compilers turn vectors of this kind into whatever the machine
+ * has.
  *
- * One thread hashes for everybody. It works a slice at a time on all bodies that have bytes for it: newcomers join
- * between slices, and those whose bytes are done leave. Who asks does not have to be running to be served, which is
- * what fills the lanes when all cores are busy.
+ * One thread hashes for all callers. It processes all bodies with pending bytes one slice at a time: bodies join and
+ * leave between slices. A caller need not run while its bytes are hashed, so lanes fill up even if all cores are busy.
  *
- * Bytes that were given with `begin` are looked at until `wait` has returned for them. More may be given meanwhile.
+ * Bytes passed to `begin` are read until `wait` returns for them. More may be passed meanwhile.
  */
 #include <pthread.h>
 #include <stddef.h>
@@ -17,7 +16,7 @@
 #include <string.h>
 
 #define BLOCK_BYTES 64
-#define SLICE_BLOCKS 1024 /* 64 KiB: a newcomer waits for a tenth of a millisecond */
+#define SLICE_BLOCKS 1024 /* 64 KiB: a joining body waits for a tenth of a millisecond */
 #define MOST_LANES 8
 
 struct piece {
@@ -25,7 +24,7 @@ struct piece {
     size_t count;
 };
 
-/* What was given at once. */
+/* The pieces of one `begin` call. */
 struct batch {
     struct batch *next;
     size_t count;
@@ -37,16 +36,16 @@ struct body {
     struct lanes *lanes;
     uint32_t state[4];
     uint64_t total;
-    uint8_t kept[2 * BLOCK_BYTES]; /* the start of a block whose end has not come; padding needs a second block */
-    size_t kept_count;
-    /* What is being hashed: a run of whole blocks, in a piece or in `kept`, and what comes behind it. */
+    uint8_t buffered[2 * BLOCK_BYTES]; /* an incomplete block; padding needs a second block */
+    size_t buffered_count;
+    /* The run of whole blocks that is being hashed, in a piece or in `buffered`, and the rest behind it. */
     const uint8_t *run;
     size_t run_blocks;
     struct piece rest;
     size_t next_piece;
-    /* The following are guarded by the lanes' `turn`. */
+    /* Guarded by the lanes' `turn`. */
     struct batch *first_batch, **last_batch;
-    uint64_t begun, done; /* how many batches ever */
+    uint64_t begun, done; /* number of batches */
     pthread_cond_t is_done;
     struct body *next;
 };
@@ -61,8 +60,8 @@ static inline uint32_t word(const uint8_t *bytes)
     return value;
 }
 
-/* The four auxiliary functions, added to `a`. What the step before has just calculated is `b`: it comes in last. G's
- * two halves never have a bit in common, so they may be added one after the other. */
+/* The four auxiliary functions, added to `a`. `b`, the result of the previous step, is used last. G's two halves have
+ * no bit in common, so they can be added one after the other. */
 #define ADD_F(a, b, c, d) a += (d) ^ ((b) & ((c) ^ (d)))
 #define ADD_G(a, b, c, d) a += (c) & ~(d); a += (b) & (d)
 #define ADD_H(a, b, c, d) a += (b) ^ ((c) ^ (d))
@@ -104,7 +103,7 @@ typedef uint32_t words_8 __attribute__((vector_size(32)));
 #define GATHER_4(k) (words_4){AT(0, k), AT(1, k), AT(2, k), AT(3, k)}
 #define GATHER_8(k) (words_8){AT(0, k), AT(1, k), AT(2, k), AT(3, k), AT(4, k), AT(5, k), AT(6, k), AT(7, k)}
 
-/* Advances `width` lanes by as many blocks each. */
+/* Advances `width` lanes by `blocks` blocks each. */
 #define DEFINE_ADVANCE(width) \
     static void advance_##width(struct body *const lanes[], size_t blocks) \
     { \
@@ -139,10 +138,10 @@ DEFINE_ADVANCE(1)
 DEFINE_ADVANCE(4)
 DEFINE_ADVANCE(8)
 
-/* Advances the first runs of one to eight bodies by as many blocks each. */
+/* Advances the current runs of one to eight bodies by `blocks` blocks each. */
 static void advance(struct body *const bodies[], int count, size_t blocks)
 {
-    struct body idle = *bodies[0]; /* reads what is there, and its result is not looked at */
+    struct body idle = *bodies[0]; /* fills unused lanes; its result is ignored */
     struct body *lanes[MOST_LANES];
     for (int i = 0; i < MOST_LANES; i++)
         lanes[i] = i < count ? bodies[i] : &idle;
@@ -158,7 +157,7 @@ static void advance(struct body *const bodies[], int count, size_t blocks)
     }
 }
 
-/* Finds the next run of whole blocks in the first batch, of which there is none when all its pieces are used up. */
+/* Finds the next run of whole blocks in the first batch; none if all its pieces are consumed. */
 static int find_run(struct body *body, const struct batch *batch)
 {
     while (body->run_blocks == 0) {
@@ -168,18 +167,18 @@ static int find_run(struct body *body, const struct batch *batch)
                 return 0;
             *rest = batch->pieces[body->next_piece++];
             body->total += rest->count;
-        } else if (body->kept_count > 0 || rest->count < BLOCK_BYTES) {
-            size_t taken = BLOCK_BYTES - body->kept_count;
+        } else if (body->buffered_count > 0 || rest->count < BLOCK_BYTES) {
+            size_t taken = BLOCK_BYTES - body->buffered_count;
             if (taken > rest->count)
                 taken = rest->count;
-            memcpy(body->kept + body->kept_count, rest->bytes, taken);
-            body->kept_count += taken;
+            memcpy(body->buffered + body->buffered_count, rest->bytes, taken);
+            body->buffered_count += taken;
             rest->bytes += taken;
             rest->count -= taken;
-            if (body->kept_count == BLOCK_BYTES) {
-                body->run = body->kept;
+            if (body->buffered_count == BLOCK_BYTES) {
+                body->run = body->buffered;
                 body->run_blocks = 1;
-                body->kept_count = 0;
+                body->buffered_count = 0;
             }
         } else {
             body->run = rest->bytes;
@@ -193,22 +192,22 @@ static int find_run(struct body *body, const struct batch *batch)
 
 struct lanes {
     pthread_t thread;
-    pthread_mutex_t turn; /* guards what follows */
-    pthread_cond_t has_come;
-    struct body *first, **last; /* who has come and is in no lane yet */
+    pthread_mutex_t turn; /* guards the following */
+    pthread_cond_t has_work;
+    struct body *first, **last; /* bodies waiting for a lane */
     int is_closing;
 };
 
-/* Puts a body that has something to hash in line. */
-static void stand_in_line(struct lanes *lanes, struct body *body)
+/* Queues a body with pending bytes. */
+static void enqueue(struct lanes *lanes, struct body *body)
 {
     body->next = NULL;
     *lanes->last = body;
     lanes->last = &body->next;
-    pthread_cond_signal(&lanes->has_come);
+    pthread_cond_signal(&lanes->has_work);
 }
 
-/* Takes a batch that is done off a body; whether there is another. */
+/* Removes a finished batch from a body; whether another one is pending. */
 static int finish_batch(struct body *body)
 {
     struct batch *batch = body->first_batch;
@@ -238,7 +237,7 @@ static void *hash_for_everybody(void *argument)
         if (count == 0) {
             if (lanes->is_closing)
                 break;
-            pthread_cond_wait(&lanes->has_come, &lanes->turn);
+            pthread_cond_wait(&lanes->has_work, &lanes->turn);
             continue;
         }
         const struct batch *batches[MOST_LANES];
@@ -246,7 +245,7 @@ static void *hash_for_everybody(void *argument)
             batches[i] = served[i]->first_batch;
         pthread_mutex_unlock(&lanes->turn);
         struct body *done[MOST_LANES];
-        int kept = 0, done_count = 0;
+        int buffered = 0, done_count = 0;
         size_t blocks = SLICE_BLOCKS;
         for (int i = 0; i < count; i++) {
             struct body *body = served[i];
@@ -254,23 +253,23 @@ static void *hash_for_everybody(void *argument)
                 done[done_count++] = body;
                 continue;
             }
-            served[kept++] = body;
+            served[buffered++] = body;
             if (body->run_blocks < blocks)
                 blocks = body->run_blocks;
         }
-        count = kept;
+        count = buffered;
         if (count > 0 && done_count == 0)
             advance(served, count, blocks);
         pthread_mutex_lock(&lanes->turn);
         for (int i = 0; i < done_count; i++)
             if (finish_batch(done[i]))
-                stand_in_line(lanes, done[i]); /* behind those who have waited for a lane */
+                enqueue(lanes, done[i]); /* behind the bodies that wait for a lane */
     }
     pthread_mutex_unlock(&lanes->turn);
     return NULL;
 }
 
-/* Starts a hashing thread. NULL if there cannot be one. */
+/* Starts a hashing thread. NULL on failure. */
 struct lanes *lakebed_md5_open(void)
 {
     struct lanes *lanes = calloc(1, sizeof *lanes);
@@ -278,7 +277,7 @@ struct lanes *lakebed_md5_open(void)
         return NULL;
     lanes->last = &lanes->first;
     pthread_mutex_init(&lanes->turn, NULL);
-    pthread_cond_init(&lanes->has_come, NULL);
+    pthread_cond_init(&lanes->has_work, NULL);
     if (pthread_create(&lanes->thread, NULL, hash_for_everybody, lanes) != 0) {
         free(lanes);
         return NULL;
@@ -286,20 +285,20 @@ struct lanes *lakebed_md5_open(void)
     return lanes;
 }
 
-/* Ends the thread once all that was begun is done. No body may be left. */
+/* Ends the thread after all pending work. All bodies must have been freed. */
 void lakebed_md5_close(struct lanes *lanes)
 {
     pthread_mutex_lock(&lanes->turn);
     lanes->is_closing = 1;
-    pthread_cond_signal(&lanes->has_come);
+    pthread_cond_signal(&lanes->has_work);
     pthread_mutex_unlock(&lanes->turn);
     pthread_join(lanes->thread, NULL);
-    pthread_cond_destroy(&lanes->has_come);
+    pthread_cond_destroy(&lanes->has_work);
     pthread_mutex_destroy(&lanes->turn);
     free(lanes);
 }
 
-/* A body without any bytes yet. NULL if there is no memory. */
+/* Creates a body without bytes. NULL if out of memory. */
 struct body *lakebed_md5_new(struct lanes *lanes)
 {
     static const uint32_t start[4] = {0x67452301u, 0xefcdab89u, 0x98badcfeu, 0x10325476u};
@@ -313,7 +312,7 @@ struct body *lakebed_md5_new(struct lanes *lanes)
     return body;
 }
 
-/* Has pieces hashed behind those given before; the number to wait for, or 0 if there is no memory. */
+/* Queues pieces for hashing; the number to wait for, or 0 if out of memory. */
 uint64_t lakebed_md5_begin(struct body *body, const struct piece *pieces, size_t count)
 {
     struct lanes *lanes = body->lanes;
@@ -325,7 +324,7 @@ uint64_t lakebed_md5_begin(struct body *body, const struct piece *pieces, size_t
     memcpy(batch->pieces, pieces, count * sizeof *pieces);
     pthread_mutex_lock(&lanes->turn);
     if (body->first_batch == NULL)
-        stand_in_line(lanes, body);
+        enqueue(lanes, body);
     *body->last_batch = batch;
     body->last_batch = &batch->next;
     uint64_t number = ++body->begun;
@@ -333,7 +332,7 @@ uint64_t lakebed_md5_begin(struct body *body, const struct piece *pieces, size_t
     return number;
 }
 
-/* Returns once the batches up to a number are hashed. */
+/* Returns once all batches up to a number are hashed. */
 void lakebed_md5_wait(struct body *body, uint64_t number)
 {
     pthread_mutex_lock(&body->lanes->turn);
@@ -342,7 +341,7 @@ void lakebed_md5_wait(struct body *body, uint64_t number)
     pthread_mutex_unlock(&body->lanes->turn);
 }
 
-/* Forgets a body, once nothing of it is looked at. */
+/* Frees a body once its bytes are no longer read. */
 void lakebed_md5_free(struct body *body)
 {
     lakebed_md5_wait(body, body->begun);
@@ -350,17 +349,17 @@ void lakebed_md5_free(struct body *body)
     free(body);
 }
 
-/* The digest of all that was given, once it was waited for (RFC 1321 §3.4, §3.5). More may follow. */
+/* The digest of all bytes so far, after `wait` (RFC 1321 §3.4, §3.5). More may follow. */
 void lakebed_md5_digest(const struct body *body, uint8_t digest[16])
 {
     struct body end = *body;
     struct body *lane = &end;
-    size_t size = end.kept_count + 9 <= BLOCK_BYTES ? BLOCK_BYTES : 2 * BLOCK_BYTES;
-    memset(end.kept + end.kept_count, 0, size - end.kept_count);
-    end.kept[end.kept_count] = 0x80;
+    size_t size = end.buffered_count + 9 <= BLOCK_BYTES ? BLOCK_BYTES : 2 * BLOCK_BYTES;
+    memset(end.buffered + end.buffered_count, 0, size - end.buffered_count);
+    end.buffered[end.buffered_count] = 0x80;
     for (int i = 0; i < 8; i++)
-        end.kept[size - 8 + i] = (uint8_t)(end.total * 8 >> 8 * i);
-    end.run = end.kept;
+        end.buffered[size - 8 + i] = (uint8_t)(end.total * 8 >> 8 * i);
+    end.run = end.buffered;
     advance_1(&lane, size / BLOCK_BYTES);
     for (int i = 0; i < 16; i++)
         digest[i] = (uint8_t)(end.state[i / 4] >> 8 * (i % 4));

@@ -1,10 +1,10 @@
-"""Finds what crashes leave behind: orphan blobs, abandoned uploads to the object store, old results of uploads.
+"""Deletes leftovers of crashes: orphan blobs, abandoned uploads to the object store, expired results of uploads.
 
-A blob is written before the transaction that refers to it, so a blob without a row may be on its way: only one whose
-bytes were complete for the safety window is an orphan. How long its upload took before that does not count.
+A blob is written before the transaction that references it, so a blob without a row may belong to a running request.
+It is an orphan only after its bytes have been complete for the safety window, regardless of its upload's duration.
 
-To a server with other metadata every blob has no row. So each batch is deleted only after store and metadata were
-found to belong together, and objects from before the store was attached are never orphans.
+A server with the wrong metadata store would see only orphans. So each batch is deleted only after the ownership check,
+and objects from before the store was attached are never orphans.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BLOB_NAME = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What one sweep removed."""
+    """What one sweep deleted."""
 
     garbage: int = 0
     orphans: int = 0
@@ -43,7 +43,7 @@ class SweepReport:
 
 
 class OrphanSweep:
-    """Cleans up behind crashes."""
+    """Deletes leftovers of crashes."""
 
     def __init__(
         self,
@@ -58,15 +58,15 @@ class OrphanSweep:
         self._meta = meta
         self._storage = storage
         self._ownership = ownership
-        self._reaper = garbage_collector
+        self._garbage_collector = garbage_collector
         self._clock = clock
         self._window_ms = window_ms
 
     async def sweep(self) -> SweepReport:
-        """One pass over everything. Raises StoreMismatch, before anything is deleted, if the store is another's."""
+        """Sweep once. Raises StoreMismatch, before any deletion, if the store belongs to another deployment."""
         owned = await self._ownership.confirm()
         return SweepReport(
-            garbage=await self._reaper.sweep(),
+            garbage=await self._garbage_collector.sweep(),
             orphans=await self._orphans(owned),
             stale_uploads=await self._stale_uploads(),
             old_results=await self._old_results(),
@@ -80,7 +80,7 @@ class OrphanSweep:
             if not _BLOB_NAME.fullmatch(name) or self._is_young(BlobId(name), head):
                 continue
             if not owned.may_delete(head) or blob_created_ms(BlobId(name)) < owned.since_ms:
-                # By its name too: a copy of the store may have lost the times of its objects.
+                # The blob id is checked too: copying a store may reset modification times.
                 continue
             if await self._meta.row(rows.BLOB_IS_LIVE, name, name) is None:
                 batch.append(head)
@@ -103,7 +103,7 @@ class OrphanSweep:
         return min(blob_age_ms(blob, self._clock), complete_for_ms) < self._window_ms
 
     async def _stale_uploads(self) -> int:
-        """Multipart uploads to the object store itself, whose writer died."""
+        """Abort multipart uploads to the object store whose writer died."""
         aborted: list[str] = []
         async for upload in self._storage.list_uploads(BLOBS_PREFIX):
             is_stale = self._clock.now_ms() - upload.started_ms >= self._window_ms
@@ -115,7 +115,7 @@ class OrphanSweep:
         return len(aborted)
 
     async def _old_results(self) -> int:
-        """Completed uploads whose answer need not be repeated any more."""
+        """Delete results of completed uploads after `RESULT_KEPT_MS`."""
         before_ms = self._clock.now_ms() - RESULT_KEPT_MS
 
         async def work(tx: Transaction) -> int:

@@ -1,7 +1,7 @@
-"""Decides at start whether the object store belongs to the metadata store, and attaches one to the other (ADR 40).
+"""Checks at start that the object store belongs to the metadata store, and attaches one to the other (ADR 40).
 
-The rule: both carry the same deployment id, or neither holds anything that could be somebody else's. What cannot be
-proved is refused, with both ids and the ways out, and nothing is changed.
+The rule: both carry the same deployment id, or neither contains data of another deployment. If that cannot be proved,
+the server refuses to start, reports both ids and the remedies, and changes nothing.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ __all__ = [
 
 STREAMS_PREFIX: Final = "streams/"
 STREAM_SERVERS_PREFIX: Final = f"{STREAMS_PREFIX}servers/"
-"""Objects that stream servers leave at their start, and that belong to no table."""
+"""Objects that stream servers write at start and that belong to no table."""
 
 _SAMPLES: Final = 16
 
 SampleKeys = Callable[[int], Awaitable[Sequence[Key]]]
-"""Keys in the object store that the metadata refers to, at most so many."""
+"""Returns up to N keys in the object store that the metadata references."""
 
 
 class ReferenceSample(Enum):
-    """What a sample of the metadata's references to the object store shows."""
+    """The result of checking a sample of the metadata's references to the object store."""
 
     NONE = "none"
-    """The metadata refers to no object."""
+    """The metadata references no object."""
     FOUND = "found"
-    """The store has one that the metadata refers to: random ids are not the same by chance."""
+    """The store has a referenced object: random ids do not match by chance."""
     MISSING = "missing"
-    """The metadata refers to objects, and the store has none of those that were looked for."""
+    """The metadata references objects, and the store has none of the sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,19 @@ class StoreEvidence:
 
 
 class StoreVerdict(Enum):
-    """What follows from the evidence."""
+    """The conclusion from the evidence."""
 
     BELONGS = "belongs"
     CLAIM = "claim"
     """First start: both are empty, and the store gets the id."""
     ADOPT = "adopt"
-    """The store was written before stores carried ids, and is proved to be this deployment's."""
+    """The store was written before stores carried ids, and its objects prove that it is this deployment's."""
     FOREIGN = "foreign"
     """The store carries another id."""
     UNKNOWN_OBJECTS = "unknown objects"
-    """The store has no id and holds objects, of which the metadata knows none."""
+    """The store has no id, and holds objects that the metadata does not reference."""
     OBJECTS_MISSING = "objects missing"
-    """The store is empty, and the metadata refers to objects."""
+    """The store is empty, and the metadata references objects."""
 
 
 def decide(evidence: StoreEvidence) -> StoreVerdict:
@@ -90,14 +90,14 @@ def decide(evidence: StoreEvidence) -> StoreVerdict:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """The evidence, and what was decided of it."""
+    """The evidence and the verdict."""
 
     evidence: StoreEvidence
     decision: StoreVerdict
 
 
 class StoreAttachment:
-    """An object store and the metadata store that it is to belong to."""
+    """Attaches an object store to a metadata store."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class StoreAttachment:
         sample_streams: SampleKeys | None = None,
         before_attaching: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`place` names the object store in errors; `sample_streams` finds keys of stream tables.
+        """`place` names the object store in errors; `sample_streams` returns keys of stream tables.
 
-        `before_attaching` drops what the metadata says of servers on the former store.
+        `before_attaching` deletes metadata about servers on the former store.
         """
         self._before_attaching = before_attaching
         self._meta = meta
@@ -119,9 +119,9 @@ class StoreAttachment:
         self._sample_streams = sample_streams
 
     async def confirm_at_start(self) -> StoreOwnership:
-        """Check that the stores belong together; at the first start, make them. Raises StoreMismatch, Unavailable.
+        """Check that the stores belong together; claim an empty store at the first start.
 
-        One read of the object store, unless it has no id.
+        Costs one read of the object store, unless it has no id. Raises StoreMismatch, Unavailable.
         """
         own, marker = await establish_deployment_id(self._meta), await read_marker(self._storage)
         if marker is not None:
@@ -144,22 +144,22 @@ class StoreAttachment:
         return StoreOwnership(self._storage, lambda: find_deployment_id(self._meta), self._place)
 
     async def inspect(self) -> StoreState:
-        """What the stores say of each other. The metadata store gets an id if it has none; nothing else is written."""
+        """Compare the stores. The metadata store gets an id if it has none; nothing else is written."""
         own = await establish_deployment_id(self._meta)
-        evidence = await self._look(own)
+        evidence = await self._collect_evidence(own)
         if evidence.store_deployment is None and not evidence.store_is_empty:
-            # Another server may have written id and objects between the two looks.
+            # Another server may have written id and objects between the two reads.
             marker = await read_marker(self._storage)
             if marker is not None:
                 evidence = StoreEvidence(own, marker.deployment, store_is_empty=False, references=evidence.references)
         return StoreState(evidence, decide(evidence))
 
     async def attach(self, *, replacing: DeploymentId | None, accept_loss: bool) -> StoreState:
-        """Make the store this deployment's by order of an operator; the state before.
+        """Attach the store to this deployment on an operator's request; the state before.
 
-        `replacing` repeats the id that the store carries. `accept_loss` confirms that objects the metadata refers to
-        are not in the store. Objects that are in the store and unknown to the metadata are kept for good.
-        Raises StateConflict if the order does not fit what is found.
+        `replacing` repeats the id that the store carries. `accept_loss` confirms that objects the metadata references
+        are missing from the store. Objects in the store that the metadata does not reference are kept forever.
+        Raises StateConflict if the request does not match the state.
         """
         state = await self.inspect()
         evidence = state.evidence
@@ -167,7 +167,7 @@ class StoreAttachment:
             return state
         if evidence.store_deployment != replacing:
             raise StateConflict(
-                "the object store does not carry the id that is to be replaced."
+                "the object store carries another deployment id than the one to replace."
                 f" store={self._place} expected={replacing} found={evidence.store_deployment}"
             )
         if evidence.references is ReferenceSample.MISSING and not accept_loss:
@@ -176,7 +176,7 @@ class StoreAttachment:
                 f" store={self._place} metadata_deployment={evidence.metadata_deployment}"
             )
         if evidence.references is not ReferenceSample.FOUND and await self._has_stream_tables():
-            # Logs are found by the names of their tables: those of another deployment would be taken for our own.
+            # Logs are found by the names of their tables, so another deployment's would be taken for this one's.
             raise StateConflict(
                 "the store holds stream tables of another deployment; move them away, or use another prefix."
                 f" store={self._place} prefix={STREAMS_PREFIX}"
@@ -187,13 +187,13 @@ class StoreAttachment:
         await claim_marker(self._storage, marker, replacing=True)
         return state
 
-    async def _look(self, own: DeploymentId) -> StoreEvidence:
+    async def _collect_evidence(self, own: DeploymentId) -> StoreEvidence:
         marker = await read_marker(self._storage)
         is_empty = not (await self._has_any(BLOBS_PREFIX) or await self._has_stream_tables())
         return StoreEvidence(own, None if marker is None else marker.deployment, is_empty, await self._references())
 
     async def _has_any(self, prefix: str, *, but: str | None = None) -> bool:
-        """Whether the store has an object below `prefix`, and not below `but`."""
+        """Whether the store has an object below `prefix`, but not below `but`."""
         async for head in self._storage.list_prefix(prefix):
             if but is None or not head.key.startswith(but):
                 return True
@@ -220,13 +220,13 @@ class StoreAttachment:
             return StoreMismatch(
                 f"the object store belongs to another deployment; nothing was changed. {ids}."
                 " Use the metadata that belongs to it (server.data, meta.url), or another bucket or prefix"
-                " (storage.s3.bucket, storage.s3.prefix). If the other deployment is gone for good:"
+                " (storage.s3.bucket, storage.s3.prefix). If the other deployment no longer exists:"
                 f" lakebed storage attach --replace {other}"
             )
         if decision is StoreVerdict.OBJECTS_MISSING:
             return StoreMismatch(
-                f"the object store is empty, but the metadata refers to objects in it; nothing was changed. {ids}."
-                " See that the disk is mounted and that bucket and prefix are right (storage.*). If the objects are"
+                f"the object store is empty, but the metadata references objects in it; nothing was changed. {ids}."
+                " Check that the disk is mounted and that bucket and prefix are right (storage.*). If the objects are"
                 " lost: lakebed storage attach --accept-loss"
             )
         return StoreMismatch(

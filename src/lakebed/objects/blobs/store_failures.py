@@ -1,8 +1,7 @@
-"""Keeps the object store's refusals of this server apart from refusals of a client.
+"""Separates the object store's rejections of this server from rejections of a client.
 
-Revoked keys of the server, a policy on its bucket, or a bucket that was deleted are errors of the same classes as those
-that a client gets for its own requests. Passed on, `ExpiredToken` or `NoSuchBucket` would send the client looking for
-its own fault, and engines would take data for deleted.
+Both raise the same error classes: the server's own keys may be revoked, or its bucket deleted. If `ExpiredToken` or
+`NoSuchBucket` reached the client, it would check its own configuration, and engines would consider the data deleted.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ __all__ = ["reading_from_store", "writing_to_store"]
 
 @contextmanager
 def reading_from_store() -> Iterator[None]:
-    """Raise Unavailable where the object store refuses this server. NotFound passes: it may be a replaced object."""
+    """Raise Unavailable if the object store refuses this server. NotFound passes: the object may have been replaced."""
     try:
         yield
     except (Unauthenticated, AccessDenied, InvalidSetting) as error:
-        raise _refused(error) from error
+        raise _rejected(error) from error
 
 
 @contextmanager
 def writing_to_store() -> Iterator[None]:
-    """As `reading_from_store`; nor can a new blob be absent, so NotFound is the bucket or its upload."""
+    """Like `reading_from_store`, but NotFound is a failure too: the store's bucket or upload is missing."""
     try:
         yield
     except (Unauthenticated, AccessDenied, InvalidSetting, NotFound) as error:
-        raise _refused(error) from error
+        raise _rejected(error) from error
 
 
-def _refused(error: Exception) -> Unavailable:
+def _rejected(error: Exception) -> Unavailable:
     return Unavailable(f"the object store refuses this server; see `lakebed check storage`. reason={error}")

@@ -1,7 +1,7 @@
-"""Threads for the blocking steps of uploads: hashing, sealing, writing, syncing.
+"""Threads for the blocking steps of uploads: hashing, encrypting, writing, syncing.
 
-Cheaper than an executor: one queue, one wake-up each way, and no second future with its lock and condition. That
-matters because hashing and writing a megabyte takes only a few milliseconds.
+Cheaper than an executor: one queue, one wake-up each way, no second future with lock and condition. It matters because
+hashing and writing a megabyte takes only a few milliseconds.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 _COUNT: Final = 16
-"""More than cores: most of the waiting is for the disk."""
+"""More than cores: threads mostly wait for the disk."""
 
 
 class UploadThreads:
-    """A few threads, started when they are first needed and kept for the life of the process."""
+    """A few threads, started on demand and kept until the process ends."""
 
     def __init__(self, count: int = _COUNT) -> None:
-        # Any: each call has its own result, which goes to its own future.
+        # Any: each call has its own result type, which its own future carries.
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
         self._count = count
         self._started = 0
         self._busy = 0
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Make a blocking call. Cancelling the caller does not stop it."""
+        """Run a blocking call. Cancelling the caller does not stop it."""
         return await self.start(call)
 
     def start(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Begin a blocking call; the future is of the running loop."""
+        """Start a blocking call; the future belongs to the running loop."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._busy >= self._started < self._count:
             self._started += 1
-            # Daemons: a process that ends does not wait for a disk that hangs.
+            # Daemon threads: a hanging disk must not keep the process alive.
             threading.Thread(target=self._serve, name=f"lakebed-upload-{self._started}", daemon=True).start()
         self._busy += 1
         future.add_done_callback(self._count_down)
@@ -45,7 +45,7 @@ class UploadThreads:
         return future
 
     def close(self) -> None:
-        """End the threads once the calls made so far are done."""
+        """End the threads after the queued calls."""
         for _ in range(self._started):
             self._calls.put(None)
         self._started = self._count
@@ -54,21 +54,21 @@ class UploadThreads:
         self._busy -= 1
 
     def _serve(self) -> None:
-        while (asked := self._calls.get()) is not None:
-            call, future = asked
+        while (queued := self._calls.get()) is not None:
+            call, future = queued
             result: Any = None
             failure: BaseException | None = None
             try:
                 result = call()
-            except BaseException as error:  # it belongs to whoever asked, and is raised there
+            except BaseException as error:  # raised to the caller through its future
                 failure = error
             loop = future.get_loop()
             try:
                 loop.call_soon_threadsafe(_settle, future, result, failure)
-            except RuntimeError:  # the loop was closed: nobody is left to hear
+            except RuntimeError:  # the loop is closed, so no caller waits
                 return
-            # Nothing of the last call is kept alive while waiting for the next.
-            del asked, call, future, result, failure, loop
+            # Do not keep the last call alive while waiting for the next.
+            del queued, call, future, result, failure, loop
 
 
 def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:  # Any: as above

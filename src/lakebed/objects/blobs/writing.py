@@ -1,7 +1,7 @@
-"""Writes a large body into a blob: hashed, sealed and stored a batch at a time, while the next batch arrives.
+"""Writes a large body to a blob: hashed, encrypted and stored in batches, each while the next one arrives.
 
-A body of up to a batch is one visit to a thread, file made, written, synced and named; a longer one is a visit a batch.
-Nothing refers to the blob yet, so all that a failure has to do is to remove it.
+A body of up to one batch takes one thread call that creates, writes, syncs and renames the file; a larger body takes
+one call per batch. Nothing references the blob yet, so a failure only has to remove it.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from .encryption import Sealer
 from .threads import UploadThreads
 
 BATCH_BYTES: Final = 1024 * 1024
-"""How much is gathered before a thread is asked to work on it."""
+"""Size of a batch, for one thread call."""
 
 HASH_BYTES: Final = 256 * 1024
-"""How much is gathered before its hash is begun, which is ahead of the rest."""
+"""Size at which hashing starts, ahead of the batch."""
 
 
 class BlobSink(Protocol):
-    """Where batches go. Every chunk is begun before it is written; of the other methods, one call at a time."""
+    """Stores batches. Every chunk is begun before it is written; calls of the other methods do not overlap."""
 
     def begin(self, chunks: list[Chunk]) -> None:
-        """Start hashing what will be written next. Does not block."""
+        """Start hashing the chunks of the next write. Does not block."""
         ...
 
     async def write(self, chunks: list[Chunk]) -> None:
-        """Hash, seal and store these."""
+        """Hash, encrypt and store the chunks."""
         ...
 
     async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
-        """The last ones: then verify what was promised of the whole, and put it on stable storage."""
+        """Store the last chunks, verify the declared digests, and sync to stable storage."""
         ...
 
     async def discard(self) -> None:
@@ -46,8 +46,8 @@ class BlobSink(Protocol):
         ...
 
 
-class _Intake:
-    """The part of a sink that does not depend on where bytes go: what they add up to."""
+class _BodyProcessor:
+    """The part of a sink that does not depend on the target: hashing, encryption, verification."""
 
     def __init__(self, digests: Digests, expected: ExpectedDigests, sealer: Sealer | None, length: int | None) -> None:
         self._digests = digests
@@ -55,33 +55,33 @@ class _Intake:
         self._sealer = sealer
         self._length = length
         self.begun = 0
-        """What to wait for when all that came so far is taken."""
+        """The number for `wait` that covers all chunks so far."""
 
     def begin(self, chunks: list[Chunk]) -> None:
-        """Start what another thread does before these are taken, or while they are."""
+        """Start the MD5 of chunks in its thread."""
         self.begun = self._digests.begin(chunks)
 
-    def take(self, chunk: Chunk) -> Chunk:
-        """Count and hash a chunk; as it is to be stored."""
+    def process(self, chunk: Chunk) -> Chunk:
+        """Count and hash a chunk; the bytes to store."""
         self._digests.add(chunk)
         return chunk if self._sealer is None else self._sealer.update(chunk)
 
     def wait(self, begun: int) -> None:
-        """Return once nobody looks any more at what was begun so far."""
+        """Block until the MD5 thread no longer reads the chunks up to this number."""
         self._digests.wait(begun)
 
     def verify(self) -> tuple[bytes, Checksum]:
-        """Check the whole. Raises Incomplete, IntegrityMismatch."""
+        """Check size and digests. Raises Incomplete, IntegrityMismatch."""
         check_length(self._digests.size, self._length)
         return self._digests.verify(self._expected)
 
     def rest(self) -> bytes:
-        """What is left to store behind the last chunk."""
+        """The bytes to store after the last chunk."""
         return b"" if self._sealer is None else self._sealer.finish()
 
 
 class FileSink:
-    """A file of a local byte store: everything happens in the thread that hashes."""
+    """Writes to a file of a local object store, in the thread that hashes."""
 
     def __init__(
         self,
@@ -97,20 +97,20 @@ class FileSink:
         self._files = files
         self._key = key
         self._length = length
-        self._intake = _Intake(digests, expected, sealer, length)
+        self._body = _BodyProcessor(digests, expected, sealer, length)
         self._file: FileWriter | None = None
 
     def begin(self, chunks: list[Chunk]) -> None:
-        """Start hashing what will be written next."""
-        self._intake.begin(chunks)
+        """Start hashing the chunks of the next write."""
+        self._body.begin(chunks)
 
     async def write(self, chunks: list[Chunk]) -> None:
-        """Hash, seal and store these."""
-        await self._threads.run(partial(self._write, chunks, self._intake.begun))
+        """Hash, encrypt and store the chunks."""
+        await self._threads.run(partial(self._write, chunks, self._body.begun))
 
     async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
-        """Store the last ones, verify the whole, put it on stable storage."""
-        return await self._threads.run(partial(self._finish, chunks, self._intake.begun))
+        """Store the last chunks, verify the body, and sync to stable storage."""
+        return await self._threads.run(partial(self._finish, chunks, self._body.begun))
 
     async def discard(self) -> None:
         """Remove what was written."""
@@ -122,21 +122,21 @@ class FileSink:
             if self._file is None:
                 self._file = self._files.create_file(self._key, self._length)
             for chunk in chunks:
-                self._file.write(self._intake.take(chunk))
+                self._file.write(self._body.process(chunk))
         finally:
-            self._intake.wait(begun)
+            self._body.wait(begun)
         return self._file
 
     def _finish(self, chunks: list[Chunk], begun: int) -> tuple[bytes, Checksum]:
         file = self._write(chunks, begun)
-        verified = self._intake.verify()
-        file.write(self._intake.rest())
+        verified = self._body.verify()
+        file.write(self._body.rest())
         file.commit()
         return verified
 
 
 class RemoteSink:
-    """A byte store elsewhere: hashed in a thread, sent from the loop through the buffered writer."""
+    """Writes to a remote object store: hashed in a thread, sent from the event loop through the buffered writer."""
 
     def __init__(
         self,
@@ -149,22 +149,22 @@ class RemoteSink:
     ) -> None:
         self._threads = threads
         self._writer = writer
-        self._intake = _Intake(digests, expected, sealer, length)
+        self._body = _BodyProcessor(digests, expected, sealer, length)
 
     def begin(self, chunks: list[Chunk]) -> None:
-        """Start hashing what will be written next."""
-        self._intake.begin(chunks)
+        """Start hashing the chunks of the next write."""
+        self._body.begin(chunks)
 
     async def write(self, chunks: list[Chunk]) -> None:
-        """Hash, seal and store these."""
-        for data in await self._threads.run(partial(self._take, chunks, self._intake.begun)):
+        """Hash, encrypt and store the chunks."""
+        for data in await self._threads.run(partial(self._process, chunks, self._body.begun)):
             await self._writer.write(data)
 
     async def finish(self, chunks: list[Chunk]) -> tuple[bytes, Checksum]:
-        """Store the last ones, verify the whole, put it on stable storage."""
+        """Store the last chunks, verify the body, and sync to stable storage."""
         await self.write(chunks)
-        verified = self._intake.verify()
-        await self._writer.write(self._intake.rest())
+        verified = self._body.verify()
+        await self._writer.write(self._body.rest())
         await self._writer.finish()
         return verified
 
@@ -172,15 +172,15 @@ class RemoteSink:
         """Remove what was written."""
         await self._writer.abort()
 
-    def _take(self, chunks: list[Chunk], begun: int) -> list[Chunk]:
+    def _process(self, chunks: list[Chunk], begun: int) -> list[Chunk]:
         try:
-            return [self._intake.take(chunk) for chunk in chunks]
+            return [self._body.process(chunk) for chunk in chunks]
         finally:
-            self._intake.wait(begun)
+            self._body.wait(begun)
 
 
 class BlobWriting:
-    """One body on its way into a sink: one batch is being stored while the next gathers."""
+    """Feeds one body to a sink: one batch is stored while the next is gathered."""
 
     __slots__ = ("_finishing", "_gathered", "_gathered_bytes", "_sink", "_storing", "_to_hash", "_to_hash_bytes")
 
@@ -194,7 +194,7 @@ class BlobWriting:
         self._finishing: asyncio.Task[tuple[bytes, Checksum]] | None = None
 
     async def put(self, chunk: Chunk) -> None:
-        """Take a chunk; waits when a whole batch has gathered and the one before it is still being stored."""
+        """Add a chunk; waits if a batch is complete while the previous one is still being stored."""
         self._gathered.append(chunk)
         self._gathered_bytes += len(chunk)
         self._to_hash.append(chunk)
@@ -206,22 +206,22 @@ class BlobWriting:
             self._storing = asyncio.get_running_loop().create_task(self._sink.write(self._take_gathered()))
 
     async def finish(self) -> tuple[bytes, Checksum]:
-        """Store the rest and verify the whole; its MD5 and checksum."""
+        """Store the rest and verify the body; its MD5 and checksum."""
         await self._stored()
-        # Shielded: a thread that is told to commit cannot be called back, and `abandon` waits for what it does.
+        # Shielded: a commit in a thread cannot be cancelled; `abandon` waits for it.
         self._finishing = asyncio.get_running_loop().create_task(self._sink.finish(self._take_gathered()))
         return await asyncio.shield(self._finishing)
 
     async def abandon(self) -> bool:
-        """Remove what was written, once the thread has let go of it: its descriptor may soon be another file's.
+        """Remove what was written, once the thread has finished: its descriptor may be reused for another file.
 
-        True if the whole was stored all the same, because we were stopped too late: then the blob is to be deleted.
+        True if the cancellation came too late and the blob was stored: the caller then deletes it.
         """
         is_stored = False
         for task in (self._storing, self._finishing):
             if task is not None:
                 await asyncio.wait([task])
-                # A failure is looked at and not of interest: what stopped us comes first.
+                # Retrieve a failure without raising it: the original error is reported.
                 is_stored = not task.cancelled() and task.exception() is None and task is self._finishing
         await self._sink.discard()
         return is_stored
@@ -245,6 +245,6 @@ class BlobWriting:
 
 
 def check_length(size: int, length: int | None) -> None:
-    """Raise Incomplete unless all came that was promised."""
+    """Raise Incomplete unless the size matches the declared length."""
     if length is not None and size != length:
-        raise Incomplete(f"the body ended early. received={size} expected={length}")
+        raise Incomplete(f"body ended early. received={size} expected={length}")

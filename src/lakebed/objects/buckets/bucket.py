@@ -1,4 +1,4 @@
-"""A bucket and what is set on it."""
+"""A bucket and its settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..config.versioning import Versioning
 
 
 class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Everything that can be set on a bucket, besides its versioning. Stored as one value, changed in a transaction."""
+    """All settings of a bucket except its versioning. Stored as one value, changed in a transaction."""
 
     policy: bytes | None = None
     lifecycle: LifecycleConfiguration | None = None
@@ -34,11 +34,11 @@ class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     public_access_block: PublicAccessBlock | None = None
     ownership: ObjectOwnership | None = None
     tables: bool = False
-    """Whether the bucket is a table bucket, whose keys have further rules (see `context.Guard`)."""
+    """Whether the bucket is a table bucket, with further rules for its keys (see `context.TableBucketAuthorizer`)."""
     event_mask: int = 0
-    """The events that its notification configuration names, a bit for each (`lakebed.events.names`).
+    """The events in its notification configuration, a bit for each (`lakebed.events.names`).
 
-    The rules themselves are elsewhere (`notification_versions`): every request reads what is here.
+    Every request reads these settings, so the rules are stored elsewhere (`notification_versions`).
     """
 
 
@@ -48,12 +48,12 @@ _decoder = msgspec.msgpack.Decoder(BucketSettings)
 
 @lru_cache(maxsize=4096)
 def decode_settings(packed: bytes) -> BucketSettings:
-    """Read stored settings; the same bytes are decoded once."""
+    """Decode stored settings, with a cache."""
     return _decoder.decode(packed)
 
 
 def encode_settings(settings: BucketSettings) -> bytes:
-    """Settings as they are stored."""
+    """Encode settings for storage."""
     return _encode(settings)
 
 
@@ -67,7 +67,7 @@ def _rules(owner: str, packed: bytes) -> ResourceRules:
 
 
 class Bucket(NamedTuple):
-    """A bucket, as its row has it."""
+    """A row of `buckets`."""
 
     id: BucketId
     name: str
@@ -79,36 +79,36 @@ class Bucket(NamedTuple):
 
     @property
     def settings(self) -> BucketSettings:
-        """What is set on it."""
+        """Its decoded settings."""
         return decode_settings(self.packed_settings)
 
     @property
     def access_rules(self) -> ResourceRules:
-        """What it says of access."""
+        """Owner, bucket policy and public access block, for authorization."""
         return _rules(self.owner, self.packed_settings)
 
     @property
     def keeps_versions(self) -> bool:
-        """Whether it is or was versioned, so that a key may have more than one version."""
+        """Whether versioning is or was enabled, so that a key may have more than one version."""
         return self.versioning != Versioning.UNVERSIONED
 
     @property
     def holds_tables(self) -> bool:
-        """Whether a guard is asked about its keys."""
+        """Whether this is a table bucket."""
         return self.settings.tables
 
     @property
     def table_arn(self) -> str:
-        """What policies call it as a table bucket."""
+        """Its ARN as a table bucket, for policies."""
         return f"arn:aws:s3tables:{self.region}:{self.owner}:bucket/{self.name}"
 
     @property
     def encrypts(self) -> bool:
-        """Whether new objects are encrypted unless they say otherwise."""
+        """Whether new objects are encrypted by default."""
         return self.settings.encryption is not None
 
     def new_version(self, clock: Clock) -> VersionId:
-        """The id of a version written now."""
+        """The version id of an object written now."""
         return new_version_id(clock) if self.versioning == Versioning.ENABLED else NULL_VERSION
 
 

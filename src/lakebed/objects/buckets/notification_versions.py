@@ -1,8 +1,8 @@
-"""What a bucket's notification configuration said when: versions by the number of the event from which on each holds.
+"""Versions of a bucket's notification configuration, each valid from an event number on.
 
-A version holds for the events after its number, up to the number of the next one of the same bucket. It is kept under
-the bucket's name, which is what events have: a bucket that is removed ends its rules with a version that has none, so
-that another of the same name begins without. `lakebed.events.rules` reads them.
+A version applies to the events after its number, until the bucket's next version. Versions are stored by bucket name,
+which is what events contain: deleting a bucket adds an empty version, so that a new bucket of the same name starts
+without rules. Read by `lakebed.events.rules`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _LATEST: Final = "SELECT document FROM notification_versions WHERE bucket = ? OR
 
 
 async def latest_version(reader: Reader, bucket: str) -> bytes | None:
-    """The configuration of a bucket now."""
+    """The current configuration of a bucket."""
     row = await reader.row(_LATEST, bucket)
     return None if row is None else row[0]
 
 
 async def record_version(tx: Transaction, bucket: str, since_seq: int, document: bytes | None) -> None:
-    """From that event on a bucket has this configuration, or none."""
+    """Record the configuration of a bucket, or None, for the events after `since_seq`."""
     await tx.run(_INSERT, bucket, since_seq, document)

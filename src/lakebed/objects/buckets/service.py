@@ -1,4 +1,4 @@
-"""Buckets: made, listed, removed, and what is set on them."""
+"""Creates, lists and deletes buckets, and changes their settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BucketPage:
 
 
 class BucketService:
-    """The use cases of buckets."""
+    """Operations on buckets."""
 
     def __init__(self, context: ObjectContext) -> None:
         self._context = context
@@ -57,9 +57,9 @@ class BucketService:
         tags: TagSet | None = None,
         location: str | None = None,
     ) -> Bucket:
-        """Make a bucket. Raises InvalidName, BucketAlreadyOwned, BucketAlreadyExists.
+        """Create a bucket. Raises InvalidName, BucketAlreadyOwned, BucketAlreadyExists.
 
-        `location` is what the caller says of it. It is for policies only: a bucket is where the server is.
+        `location` is the requested location constraint. Only policies use it: all buckets are in the server's region.
         """
         context = self._context
         check_bucket_name(name)
@@ -87,26 +87,27 @@ class BucketService:
                 encode_settings(settings),
             )
             found = await tx.row(rows.BUCKET_BY_NAME, name)
-            assert found is not None  # noqa: S101  # it was there or is now
+            assert found is not None  # noqa: S101  # it existed or was just inserted
             bucket = bucket_from(found)
             if made is None:
                 if bucket.owner == caller.principal.account:
-                    raise BucketAlreadyOwned(f"you own this bucket already. bucket={name}")
-                raise BucketAlreadyExists(f"this bucket name is taken. bucket={name}")
+                    raise BucketAlreadyOwned(f"you already own this bucket. bucket={name}")
+                raise BucketAlreadyExists(f"bucket name is taken. bucket={name}")
             await emit_bucket_event(context.outbox, tx, "BucketCreated", bucket, caller, now_ms)
             return bucket
 
         return await context.meta.transact(work)
 
     def precheck_creation(self, caller: Caller, name: str) -> None:
-        """Refuse, before a request is read whole, a caller that may make no such bucket. Raises AccessDenied."""
+        """Reject a caller without permission to create the bucket, before the request is read. Raises AccessDenied."""
         rules = ResourceRules(owner=caller.principal.account)
         self._context.precheck(caller, rules, ("s3:CreateBucket",), f"arn:aws:s3:::{name}")
 
     async def precheck(self, caller: Caller, name: str, *actions: str, key: str | None = None) -> None:
-        """Refuse, before a request is read whole, a caller that may do none of the actions to anything in the bucket.
+        """Reject a caller without permission for any of the actions in the bucket, before the request body is read.
 
-        With a key: to this one, or to the bucket itself if it is empty. Raises NoSuchBucket, AccessDenied.
+        With a key, the permission must be on that key, or on the bucket if the key is empty. Raises NoSuchBucket,
+        AccessDenied.
         """
         bucket = await self._context.bucket(self._context.meta, name)
         resource = "" if key is None else f"arn:aws:s3:::{name}/{key}" if key else f"arn:aws:s3:::{name}"
@@ -128,7 +129,7 @@ class BucketService:
         return BucketPage(buckets[:limit], len(buckets) > limit)
 
     async def delete(self, caller: Caller, name: str) -> None:
-        """Remove an empty bucket; uploads under way are aborted. Raises BucketNotEmpty, BucketHasTables."""
+        """Delete an empty bucket and abort its uploads. Raises BucketNotEmpty, BucketHasTables."""
         context = self._context
         bucket = await context.bucket(context.meta, name)
         await context.authorize(caller, bucket, "s3:DeleteBucket")
@@ -154,7 +155,7 @@ class BucketService:
             context.garbage_collector.wake(garbage.blobs)
 
     async def read(self, caller: Caller, name: str, action: str) -> Bucket:
-        """The bucket, if the caller may do `action`: for reading what is set on it."""
+        """The bucket, if the caller may do `action`: for reading its settings."""
         bucket = await self._context.bucket(self._context.meta, name)
         await self._context.authorize(caller, bucket, action)
         return bucket
@@ -164,13 +165,13 @@ class BucketService:
         await self._context.authorize_account(caller, action, "arn:aws:s3:::*")
 
     async def find(self, name: str) -> Bucket:
-        """The bucket, whoever asks: for what is checked before permissions. Raises NoSuchBucket."""
+        """The bucket without a permission check, for checks that precede authorization. Raises NoSuchBucket."""
         return await self._context.bucket(self._context.meta, name)
 
     async def cors(self, name: str) -> CorsConfiguration | None:
-        """The bucket's cross-origin rules; None if it has none or does not exist.
+        """The bucket's CORS rules; None if it has none or does not exist.
 
-        Nobody is asked for permission: browsers ask before they sign, and rules are no secret. One row read.
+        Requires no permission: browsers send preflights unsigned, and rules are not secret. One row read.
         """
         row = await self._context.meta.row(rows.BUCKET_BY_NAME, name)
         return None if row is None else bucket_from(row).settings.cors
@@ -182,7 +183,7 @@ class BucketService:
         action: str,
         change: Callable[[Bucket], BucketSettings],
     ) -> Bucket:
-        """Change what is set: `change` sees the bucket inside the transaction, and may refuse by raising."""
+        """Change settings: `change` runs inside the transaction, and may raise to reject the change."""
         context = self._context
         await self.read(caller, name, action)
         now_ms = context.clock.now_ms()
@@ -203,7 +204,7 @@ class BucketService:
         )
 
     async def set_versioning(self, caller: Caller, name: str, status: Versioning) -> None:
-        """Enable or suspend versioning. Raises InvalidBucketState when object lock needs it."""
+        """Enable or suspend versioning. Raises InvalidBucketState if object lock requires it."""
         context = self._context
         await self.read(caller, name, "s3:PutBucketVersioning")
         now_ms = context.clock.now_ms()

@@ -1,6 +1,5 @@
-"""Settings of buckets and objects: frozen values that are valid once they exist, and the decisions they lead to.
+"""Settings of buckets and objects: immutable values that are validated on construction, and pure functions on them.
 
-Nothing here reads, writes or knows the time by itself. Every value can be kept as JSON or MessagePack by msgspec. An
-`InvalidInput` that names its `argument` is about that one value; one that names none is about values that do not go
-together.
+Values can be stored as JSON or MessagePack by msgspec. An `InvalidInput` with an `argument` is about that one value;
+without one, it is about a combination of values.
 """

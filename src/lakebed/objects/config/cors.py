@@ -1,4 +1,4 @@
-"""Cross-origin rules of a bucket, and which of them a browser's request falls under."""
+"""CORS rules of a bucket, and the rule that applies to a browser's request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARY: Final = ("Vary", "Origin, Access-Control-Request-Headers, Access-Control-
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Whether a text is of a pattern in which `*`, at most once, stands for anything."""
+    """Whether a text matches a pattern with at most one wildcard `*`."""
     before, star, after = pattern.partition("*")
     if not star:
         return pattern == text
@@ -27,13 +27,13 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def is_header_name(text: str) -> bool:
-    """Whether a text can be the name of a header, or a pattern for some (RFC 9110 §5.1)."""
+    """Whether a text is a valid header name or header pattern (RFC 9110 §5.1)."""
     return _HEADER_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CorsRule:
-    """Who may ask for what, from where, and what of the answer a page may see."""
+    """Allowed origins, methods and headers, and the response headers that a page may read."""
 
     origins: tuple[str, ...]
     methods: tuple[str, ...]
@@ -53,7 +53,7 @@ class CorsRule:
                 raise InvalidInput(f"cors pattern has more than one wildcard. pattern={pattern}")
         for header in (*self.headers, *self.exposed_headers):
             if not is_header_name(header):
-                raise InvalidInput(f"not the name of a header. header={header}")
+                raise InvalidInput(f"invalid header name. header={header}")
         for header in self.exposed_headers:
             if "*" in header:
                 raise InvalidInput(f"exposed header has a wildcard. header={header}")
@@ -61,20 +61,20 @@ class CorsRule:
             raise InvalidInput(f"rule id may have {_MAX_ID} characters. length={len(self.id)}", argument="ID")
 
     def origin_for(self, origin: str) -> str | None:
-        """What to answer as the allowed origin: `*` if anybody is, the asker if it is by name, None if it is not."""
+        """The value for the allowed origin: `*` or the origin itself; None if it is not allowed."""
         for pattern in self.origins:
             if _matches(pattern, origin):
                 return "*" if pattern == "*" else origin
         return None
 
     def allows_header(self, name: str) -> bool:
-        """Whether a page may send this header. Names of headers have no case."""
+        """Whether a page may send this header. Header names are case-insensitive."""
         return any(_matches(pattern.lower(), name.lower()) for pattern in self.headers)
 
 
 @dataclass(frozen=True, slots=True)
 class CorsConfiguration:
-    """A bucket's rules, 1 to 100; the first that matches counts."""
+    """A bucket's 1 to 100 rules; the first match applies."""
 
     rules: tuple[CorsRule, ...]
 
@@ -85,61 +85,61 @@ class CorsConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class CorsGrant:
-    """A request that a rule allows, with what the browser is told."""
+    """A request that a rule allows, with the values for the browser."""
 
     allowed_origin: str
     methods: tuple[str, ...]
     headers: tuple[str, ...]
-    """The headers that were asked for: all are allowed."""
+    """The requested headers: all are allowed."""
 
     exposed_headers: tuple[str, ...]
     max_age_seconds: int | None
 
     def response_headers(self) -> list[tuple[str, str]]:
-        """The headers of the answer."""
-        told = [
+        """The CORS headers of the response."""
+        result = [
             ("Access-Control-Allow-Origin", self.allowed_origin),
             ("Access-Control-Allow-Methods", ", ".join(self.methods)),
         ]
         if self.headers:
-            told.append(("Access-Control-Allow-Headers", ", ".join(self.headers)))
+            result.append(("Access-Control-Allow-Headers", ", ".join(self.headers)))
         if self.exposed_headers:
-            told.append(("Access-Control-Expose-Headers", ", ".join(self.exposed_headers)))
+            result.append(("Access-Control-Expose-Headers", ", ".join(self.exposed_headers)))
         if self.max_age_seconds is not None:
-            told.append(("Access-Control-Max-Age", str(self.max_age_seconds)))
+            result.append(("Access-Control-Max-Age", str(self.max_age_seconds)))
         if self.allowed_origin != "*":
-            told.append(("Access-Control-Allow-Credentials", "true"))
-        told.append(_VARY)
-        return told
+            result.append(("Access-Control-Allow-Credentials", "true"))
+        result.append(_VARY)
+        return result
 
 
 def grant(
     config: CorsConfiguration | None, origin: str | None, method: str, headers: Iterable[str] = ()
 ) -> CorsGrant | None:
-    """What the first matching rule allows a page of this origin; None if no rule does, or nothing was asked."""
+    """The first matching rule for a request of this origin; None if no rule matches or there is no origin."""
     if config is None or not origin:
         return None
-    asked = tuple(headers)
+    requested = tuple(headers)
     for rule in config.rules:
         if method not in rule.methods:
             continue
         allowed = rule.origin_for(origin)
-        if allowed is not None and all(rule.allows_header(name) for name in asked):
-            return CorsGrant(allowed, rule.methods, asked, rule.exposed_headers, rule.max_age_seconds)
+        if allowed is not None and all(rule.allows_header(name) for name in requested):
+            return CorsGrant(allowed, rule.methods, requested, rule.exposed_headers, rule.max_age_seconds)
     return None
 
 
 def preflight(
     config: CorsConfiguration | None, origin: str | None, method: str | None, headers: str | None
 ) -> CorsGrant | None:
-    """The answer to a browser that asks first; None is a refusal.
+    """The response to a preflight request; None rejects it.
 
-    `method` and `headers` are the values of `Access-Control-Request-Method` and `-Headers`. Raises InvalidInput if the
-    question lacks its origin or method.
+    `method` and `headers` are the values of `Access-Control-Request-Method` and `-Headers`. Raises InvalidInput if
+    origin or method are missing.
     """
     if not origin:
         raise InvalidInput("preflight needs an origin", argument="Origin")
     if not method:
         raise InvalidInput("preflight needs a method", argument="Access-Control-Request-Method")
-    asked = (name.strip() for name in (headers or "").split(","))
-    return grant(config, origin, method, [name for name in asked if name])
+    requested = (name.strip() for name in (headers or "").split(","))
+    return grant(config, origin, method, [name for name in requested if name])

@@ -1,4 +1,4 @@
-"""Default encryption of a bucket: with keys that the server holds, which is the only kind in this build."""
+"""Default encryption of a bucket: SSE-S3 only, with the server's master keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.core.errors import InvalidEncryption, NotSupported
 
 __all__ = ["BucketEncryption", "EncryptionAlgorithm", "parse_encryption_algorithm"]
 
-_WITH_KEY_SERVICE: Final = frozenset({"aws:kms", "aws:kms:dsse", "aws:fsx", "aws:backup"})
+_KMS_ALGORITHMS: Final = frozenset({"aws:kms", "aws:kms:dsse", "aws:fsx", "aws:backup"})
 
 
 class EncryptionAlgorithm(StrEnum):
@@ -21,18 +21,18 @@ class EncryptionAlgorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BucketEncryption:
-    """What new objects get when their request asks for nothing."""
+    """Encryption of new objects whose request does not specify it."""
 
     algorithm: EncryptionAlgorithm = EncryptionAlgorithm.AES256
     bucket_key_enabled: bool = False
-    """Kept and shown. It saves calls to a key service, and there are none."""
+    """Stored and returned only: it reduces calls to a KMS, and there is none."""
 
 
 def parse_encryption_algorithm(name: str) -> EncryptionAlgorithm:
-    """Read an algorithm's name. Raises NotSupported for keys of a key service, InvalidEncryption for the rest."""
+    """Parse an algorithm's name. Raises NotSupported for KMS algorithms, InvalidEncryption for others."""
     try:
         return EncryptionAlgorithm(name)
     except ValueError:
-        if name in _WITH_KEY_SERVICE:
-            raise NotSupported(f"encryption with a key service is not supported. algorithm={name}") from None
+        if name in _KMS_ALGORITHMS:
+            raise NotSupported(f"encryption with a KMS is not supported. algorithm={name}") from None
         raise InvalidEncryption(f"unknown encryption algorithm. expected=AES256 value={name[:100]!r}") from None

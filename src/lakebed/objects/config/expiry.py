@@ -1,7 +1,7 @@
-"""What lifecycle rules mean for a key at a moment: when it ends, and what is due now.
+"""Evaluates lifecycle rules for a key at a time: when it expires, and which actions are due.
 
 S3 counts whole days: an action is due at the first midnight (UTC) after its days have passed. `day_ms` shortens the day
-for tests, midnights included. A version that object lock protects may be found due here; deleting it is refused there.
+for tests. A version protected by object lock may be due here; its deletion is then refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
     "DueAction",
     "DueKind",
     "Expiry",
-    "VersionFacts",
+    "LifecycleVersion",
     "due_actions",
     "expires_at",
     "upload_expires_at",
@@ -27,20 +27,20 @@ __all__ = [
 
 DAY_MS: Final = 86_400_000
 _END_OF_TIME_MS: Final = 253_402_214_400_000
-"""The last midnight of the year 9999: as far as dates can be written."""
+"""The last midnight of the year 9999, the latest date that can be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """When something ends, and by which rule."""
+    """When an object or upload expires, and by which rule."""
 
     at_ms: int
     rule_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class VersionFacts:
-    """What of one version of a key the rules look at."""
+class LifecycleVersion:
+    """The properties of an object version that lifecycle rules use."""
 
     version_id: str
     modified_ms: int
@@ -50,21 +50,21 @@ class VersionFacts:
 
 
 class DueKind(StrEnum):
-    """What is to be done."""
+    """The kind of a due action."""
 
     EXPIRE_CURRENT = "expire current"
-    """Delete the key as a client would: where versions are kept, this adds a delete marker."""
+    """Delete the key as a client would: in a versioned bucket, this adds a delete marker."""
 
     DELETE_NONCURRENT = "delete noncurrent"
-    """Delete this version for good."""
+    """Delete this version permanently."""
 
     DELETE_MARKER = "delete marker"
-    """Remove a delete marker that hides nothing any more."""
+    """Delete an expired object delete marker, which hides no versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueAction:
-    """One thing to be done now."""
+    """An action that is due."""
 
     kind: DueKind
     version_id: str
@@ -83,7 +83,7 @@ def _earliest(candidates: Iterable[Expiry]) -> Expiry | None:
 def expires_at(
     config: LifecycleConfiguration, key: str, size: int, tags: TagSet, modified_ms: int, *, day_ms: int = DAY_MS
 ) -> Expiry | None:
-    """When a current object ends, by the rule that ends it first; None if none does."""
+    """When a current object expires, by the earliest rule; None if no rule applies."""
 
     def candidates() -> Iterable[Expiry]:
         for rule in config.enabled_rules:
@@ -101,7 +101,7 @@ def expires_at(
 def upload_expires_at(
     config: LifecycleConfiguration, key: str, started_ms: int, *, day_ms: int = DAY_MS
 ) -> Expiry | None:
-    """When an unfinished multipart upload is aborted; None if no rule does."""
+    """When an incomplete multipart upload is aborted; None if no rule applies."""
     return _earliest(
         Expiry(_days_after(started_ms, rule.abort_uploads_after_days, day_ms), rule.id)
         for rule in config.enabled_rules
@@ -112,14 +112,14 @@ def upload_expires_at(
 def due_actions(
     config: LifecycleConfiguration,
     key: str,
-    versions: Sequence[VersionFacts],
+    versions: Sequence[LifecycleVersion],
     now_ms: int,
     *,
     day_ms: int = DAY_MS,
 ) -> list[DueAction]:
-    """What is to be done now with all the versions of a key, given newest first.
+    """The actions that are due now for all versions of a key, given newest first.
 
-    A marker whose last other version is found due is left for the next time, when nothing is behind it any more.
+    A delete marker whose last noncurrent version is due is left for the next run, when it hides nothing any more.
     """
     if not versions:
         return []
@@ -144,7 +144,7 @@ def due_actions(
 
 def _marker_is_due(rule: LifecycleRule, key: str, modified_ms: int, now_ms: int, day_ms: int) -> bool:
     expiration = rule.expiration
-    if expiration is None or rule.filter.looks_inside or not rule.filter.matches_key(key):
+    if expiration is None or rule.filter.has_object_conditions or not rule.filter.matches_key(key):
         return False
     if expiration.days is not None:
         return _days_after(modified_ms, expiration.days, day_ms) <= now_ms
@@ -154,14 +154,14 @@ def _marker_is_due(rule: LifecycleRule, key: str, modified_ms: int, now_ms: int,
 
 
 def _noncurrent_is_due(
-    rule: LifecycleRule, key: str, version: VersionFacts, newer: int, since_ms: int, now_ms: int, day_ms: int
+    rule: LifecycleRule, key: str, version: LifecycleVersion, newer: int, since_ms: int, now_ms: int, day_ms: int
 ) -> bool:
-    """Whether a version ends that `newer` noncurrent ones came after, and that was replaced at `since_ms`."""
+    """Whether a version expires that has `newer` newer noncurrent versions and became noncurrent at `since_ms`."""
     noncurrent = rule.noncurrent
     if noncurrent is None or (noncurrent.keep_newest is not None and newer < noncurrent.keep_newest):
         return False
     if version.is_delete_marker:
-        if rule.filter.looks_inside or not rule.filter.matches_key(key):
+        if rule.filter.has_object_conditions or not rule.filter.matches_key(key):
             return False
     elif not rule.filter.matches(key, version.size, version.tags):
         return False

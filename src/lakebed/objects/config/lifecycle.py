@@ -1,7 +1,4 @@
-"""Lifecycle rules of a bucket: which objects they are about, and what becomes of those.
-
-What the rules mean for an object at a moment is decided in `expiry`.
-"""
+"""Lifecycle rules of a bucket: filters and actions. `expiry` evaluates them."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def _check_days(argument: str, days: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleFilter:
-    """Which objects a rule is about: all that is given must hold; nothing given means every object."""
+    """Selects the objects of a rule: all given conditions must match; an empty filter selects every object."""
 
     prefix: str | None = None
     tags: tuple[Tag, ...] = ()
@@ -37,23 +34,25 @@ class LifecycleFilter:
     smaller_than_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        TagSet(self.tags)  # its rules hold here too: no key twice
+        TagSet(self.tags)  # checks for repeated keys
         larger, smaller = self.larger_than_bytes, self.smaller_than_bytes
         if larger is not None and larger < 0:
             raise InvalidInput("size must not be negative", argument="ObjectSizeGreaterThan", value=str(larger))
         if smaller is not None and smaller < 1:
             raise InvalidInput("size must be positive", argument="ObjectSizeLessThan", value=str(smaller))
         if larger is not None and smaller is not None and larger >= smaller:
-            raise InvalidInput(f"no size is both. larger_than={larger} smaller_than={smaller}")
+            raise InvalidInput(
+                f"ObjectSizeGreaterThan must be less than ObjectSizeLessThan. greater={larger} less={smaller}"
+            )
 
     @property
-    def looks_inside(self) -> bool:
-        """Whether it asks for tags or sizes, which delete markers and unfinished uploads do not have."""
+    def has_object_conditions(self) -> bool:
+        """Whether it has conditions on tags or size, which delete markers and incomplete uploads do not have."""
         return bool(self.tags) or self.larger_than_bytes is not None or self.smaller_than_bytes is not None
 
     @property
     def conditions(self) -> int:
-        """How many things it asks for."""
+        """The number of conditions."""
         return (
             (self.prefix is not None)
             + len(self.tags)
@@ -62,11 +61,11 @@ class LifecycleFilter:
         )
 
     def matches_key(self, key: str) -> bool:
-        """Whether the prefix fits."""
+        """Whether the prefix matches."""
         return not self.prefix or key.startswith(self.prefix)
 
     def matches(self, key: str, size: int, tags: TagSet) -> bool:
-        """Whether it is about this object."""
+        """Whether the filter selects this object."""
         return (
             self.matches_key(key)
             and (self.larger_than_bytes is None or size > self.larger_than_bytes)
@@ -77,7 +76,7 @@ class LifecycleFilter:
 
 @dataclass(frozen=True, slots=True)
 class Expiration:
-    """When current objects end. One of: after days, at a date, and (delete markers that hide nothing) at once."""
+    """Expires current objects. Exactly one of: days, date, expired object delete marker."""
 
     days: int | None = None
     at_ms: int | None = None
@@ -94,7 +93,7 @@ class Expiration:
 
 @dataclass(frozen=True, slots=True)
 class NoncurrentExpiration:
-    """When versions that were replaced end, and how many of the newest of them stay regardless."""
+    """Expires noncurrent versions, except a number of the newest ones."""
 
     days: int
     keep_newest: int | None = None
@@ -111,7 +110,7 @@ class NoncurrentExpiration:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRule:
-    """One rule. At least one action."""
+    """A lifecycle rule with at least one action."""
 
     id: str
     enabled: bool
@@ -120,7 +119,7 @@ class LifecycleRule:
     noncurrent: NoncurrentExpiration | None = None
     abort_uploads_after_days: int | None = None
     has_legacy_prefix: bool = False
-    """Whether the prefix was given outside a filter, as in the first version of the schema, and is shown so."""
+    """Whether the prefix was given outside a filter, as in the first schema version, and is returned there."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.id) <= _MAX_ID:
@@ -129,15 +128,19 @@ class LifecycleRule:
             raise InvalidInput(f"rule needs at least one action. id={self.id}")
         if self.abort_uploads_after_days is not None:
             _check_days("DaysAfterInitiation", self.abort_uploads_after_days)
-            if self.filter.looks_inside:
-                raise InvalidInput(f"uploads have neither tags nor size to filter by. id={self.id}")
-        if self.expiration is not None and self.expiration.delete_markers is not None and self.filter.looks_inside:
-            raise InvalidInput(f"delete markers have neither tags nor size to filter by. id={self.id}")
+            if self.filter.has_object_conditions:
+                raise InvalidInput(f"uploads cannot be filtered by tags or size. id={self.id}")
+        if (
+            self.expiration is not None
+            and self.expiration.delete_markers is not None
+            and self.filter.has_object_conditions
+        ):
+            raise InvalidInput(f"delete markers cannot be filtered by tags or size. id={self.id}")
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleConfiguration:
-    """A bucket's rules: 1 to 1,000, no id twice."""
+    """A bucket's 1 to 1,000 rules with unique ids."""
 
     rules: tuple[LifecycleRule, ...]
 
@@ -152,10 +155,10 @@ class LifecycleConfiguration:
 
     @property
     def enabled_rules(self) -> Iterable[LifecycleRule]:
-        """The rules that are in force."""
+        """The enabled rules."""
         return (rule for rule in self.rules if rule.enabled)
 
     @property
     def expires_objects(self) -> bool:
-        """Whether some rule, in force or not, removes objects or versions, rather than unfinished uploads alone."""
+        """Whether any rule, enabled or not, expires objects or versions rather than only incomplete uploads."""
         return any(rule.expiration is not None or rule.noncurrent is not None for rule in self.rules)

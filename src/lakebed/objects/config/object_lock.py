@@ -1,4 +1,4 @@
-"""Object lock: versions that may not be deleted before a date, or while a hold is on them."""
+"""Object lock: protects versions from deletion until a date, or during a legal hold."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _MAX_YEARS: Final = 100
 
 
 class RetentionMode(StrEnum):
-    """How hard a retention is."""
+    """S3's retention modes."""
 
     GOVERNANCE = "GOVERNANCE"
-    """Who has the permission to bypass it may."""
+    """A caller with the permission s3:BypassGovernanceRetention may shorten or ignore it."""
 
     COMPLIANCE = "COMPLIANCE"
-    """Nobody may, not even root; it can only be made longer."""
+    """No caller can shorten or ignore it, not even root."""
 
 
 class LegalHold(StrEnum):
-    """A hold without an end, until it is taken off."""
+    """Protection without an end date, until it is removed."""
 
     ON = "ON"
     OFF = "OFF"
@@ -45,19 +45,19 @@ class LegalHold(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """One version is kept until a moment."""
+    """Protects a version until a time."""
 
     mode: RetentionMode
     until_ms: int
 
     def is_active(self, now_ms: int) -> bool:
-        """Whether the moment is still to come."""
+        """Whether the retention has not ended."""
         return now_ms < self.until_ms
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultRetention:
-    """How long new versions of a bucket are kept: days or years, not both. Raises InvalidRetention."""
+    """Retention of new versions in a bucket: days or years, not both. Raises InvalidRetention."""
 
     mode: RetentionMode
     days: int | None = None
@@ -80,13 +80,13 @@ class DefaultRetention:
 
 @dataclass(frozen=True, slots=True)
 class ObjectLockConfiguration:
-    """A bucket with object lock; whether new versions are locked is up to the default rule."""
+    """Object lock of a bucket, with an optional default retention."""
 
     default: DefaultRetention | None = None
 
 
 def default_retention(config: ObjectLockConfiguration, now_ms: int) -> Retention | None:
-    """The retention of a version written now without one of its own."""
+    """The retention of a version written now without an explicit one."""
     rule = config.default
     if rule is None:
         return None
@@ -95,7 +95,7 @@ def default_retention(config: ObjectLockConfiguration, now_ms: int) -> Retention
 
 
 def check_retention_date(retention: Retention, now_ms: int) -> None:
-    """Raise InvalidInput if a retention that is being set is over already."""
+    """Raise InvalidInput if a new retention has already ended."""
     if not retention.is_active(now_ms):
         raise InvalidInput("retain until date must be in the future", argument="RetainUntilDate")
 
@@ -103,7 +103,7 @@ def check_retention_date(retention: Retention, now_ms: int) -> None:
 def may_delete_version(
     retention: Retention | None, hold: LegalHold | None, now_ms: int, *, bypass_governance: bool = False
 ) -> bool:
-    """Whether a version may be deleted for good. Bypass counts only if the caller was found to have the permission."""
+    """Whether a version may be deleted permanently. Bypass requires that the caller's permission was checked."""
     if hold is LegalHold.ON:
         return False
     if retention is None or not retention.is_active(now_ms):
@@ -114,9 +114,9 @@ def may_delete_version(
 def may_change_retention(
     current: Retention | None, new: Retention | None, now_ms: int, *, bypass_governance: bool = False
 ) -> bool:
-    """Whether a version's retention may become `new` (None takes it off).
+    """Whether a version's retention may become `new` (None removes it).
 
-    Longer in the same mode is always allowed; shorter, weaker or another mode only under governance with bypass.
+    Extending it in the same mode is always allowed; shortening it or changing the mode requires governance and bypass.
     """
     if current is None or not current.is_active(now_ms):
         return True

@@ -1,4 +1,4 @@
-"""Who owns what is written into a bucket, and who pays: its owner, in both cases."""
+"""Object ownership and request payer of a bucket: always the bucket owner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ObjectOwnership", "Payer", "check_ownership", "check_payer"]
 
 
 class ObjectOwnership(StrEnum):
-    """S3's three kinds. Only the first is served: access is decided by policies, never by ACLs."""
+    """S3's three settings. Only the first is supported: access is decided by policies, never by ACLs."""
 
     BUCKET_OWNER_ENFORCED = "BucketOwnerEnforced"
     BUCKET_OWNER_PREFERRED = "BucketOwnerPreferred"
@@ -18,19 +18,19 @@ class ObjectOwnership(StrEnum):
 
 
 class Payer(StrEnum):
-    """Who pays for requests."""
+    """The payer of requests."""
 
     BUCKET_OWNER = "BucketOwner"
     REQUESTER = "Requester"
 
 
 def check_ownership(ownership: ObjectOwnership) -> None:
-    """Raise NotSupported for ownership that would bring ACLs into force."""
+    """Raise NotSupported for settings that would enable ACLs."""
     if ownership is not ObjectOwnership.BUCKET_OWNER_ENFORCED:
         raise NotSupported(f"object ownership is always BucketOwnerEnforced. requested={ownership}")
 
 
 def check_payer(payer: Payer) -> None:
-    """Raise NotSupported if requesters were to pay."""
+    """Raise NotSupported for requester pays."""
     if payer is not Payer.BUCKET_OWNER:
         raise NotSupported(f"requests are always paid by the bucket's owner. requested={payer}")

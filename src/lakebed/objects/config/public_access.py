@@ -1,4 +1,4 @@
-"""Public access block: switches that take public grants out of force, whatever policies and ACLs say."""
+"""Public access block: switches that disable public grants, regardless of policies and ACLs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class PublicAccessBlock:
     """The four switches of a bucket."""
 
     block_public_acls: bool = False
-    """Refuse requests that would set a public ACL."""
+    """Reject requests that set a public ACL."""
 
     ignore_public_acls: bool = False
-    """Act as if public ACLs were not there."""
+    """Ignore public ACLs."""
 
     block_public_policy: bool = False
-    """Refuse bucket policies that are public."""
+    """Reject public bucket policies."""
 
     restrict_public_buckets: bool = False
     """A public policy grants nothing to anonymous callers or other accounts."""

@@ -1,4 +1,4 @@
-"""Tags of buckets and objects: small sets of keys and values, under rules of count, length and characters."""
+"""Tags of buckets and objects, with S3's limits on number, length and characters."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _PUNCTUATION: Final = frozenset("_.:/=+-@")
 
 
 def _is_allowed(text: str) -> bool:
-    """Letters, numbers and spaces of any script, and a few signs: what S3 allows."""
+    """Letters, numbers and spaces of any script, and some punctuation, as in S3."""
     return all(c in _PUNCTUATION or unicodedata.category(c)[0] in "LNZ" for c in text)
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """One key and its value. Raises InvalidTag."""
+    """A key and a value. Raises InvalidTag."""
 
     key: str
     value: str
@@ -72,7 +72,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class TagSet:
-    """Tags in the order they were given, no key twice. Raises InvalidTag."""
+    """Tags in the order given, with unique keys. Raises InvalidTag."""
 
     tags: tuple[Tag, ...] = ()
 
@@ -92,7 +92,7 @@ class TagSet:
         return len(self.tags)
 
     def has_all(self, wanted: Iterable[Tag]) -> bool:
-        """Whether every wanted tag is here with the same value."""
+        """Whether every wanted tag is present with the same value."""
         return all(tag in self.tags for tag in wanted)
 
 
@@ -113,9 +113,9 @@ def object_tags(tags: Iterable[Tag]) -> TagSet:
 
 
 def parse_tag_query(text: str) -> TagSet:
-    """An object's tags from the form of a query string, `a=1&b=2`, as in the header `x-amz-tagging`.
+    """Parse tags in query string form, `a=1&b=2`, as in the header `x-amz-tagging`.
 
-    Raises InvalidInput if it is not of that form, InvalidTag if the tags break their rules.
+    Raises InvalidInput for another form, InvalidTag for invalid tags.
     """
     tags = []
     if _BROKEN_ESCAPE.search(text):
@@ -145,5 +145,5 @@ def _malformed_query(text: str) -> InvalidInput:
 
 
 def format_tag_query(tags: TagSet) -> str:
-    """Tags in the form of a query string."""
+    """Tags in query string form."""
     return "&".join(f"{quote(tag.key, safe='')}={quote(tag.value, safe='')}" for tag in tags)

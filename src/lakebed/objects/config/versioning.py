@@ -1,4 +1,4 @@
-"""Whether a bucket keeps the versions of its objects."""
+"""Versioning of a bucket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Versioning", "check_versioning_change"]
 
 
 class Versioning(StrEnum):
-    """A bucket's versioning. It begins unversioned and never goes back there."""
+    """A bucket's versioning state. It starts unversioned and never returns to that."""
 
     UNVERSIONED = ""
     ENABLED = "Enabled"
@@ -18,11 +18,11 @@ class Versioning(StrEnum):
 
     @property
     def keeps_versions(self) -> bool:
-        """Whether a new write leaves what was there under its own version id."""
+        """Whether a new write keeps the previous version."""
         return self is Versioning.ENABLED
 
 
 def check_versioning_change(to: Versioning, *, locked: bool) -> None:
-    """Raise InvalidBucketState if a bucket with object lock would stop keeping versions."""
+    """Raise InvalidBucketState if versioning would be suspended on a bucket with object lock."""
     if locked and to is not Versioning.ENABLED:
         raise InvalidBucketState("object lock is enabled on the bucket, so versioning cannot be suspended")

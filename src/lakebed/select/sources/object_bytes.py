@@ -100,7 +100,7 @@ def _pread(piece: OpenSlice, start: int, count: int) -> bytes:
     while count > 0:
         part = os.pread(piece.descriptor, count, piece.offset + start)
         if not part:
-            raise Corrupted(f"a stored blob is too short. missing={count}")
+            raise Corrupted(f"stored blob is too short. missing={count}")
         parts.append(part)
         start, count = start + len(part), count - len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
