@@ -89,7 +89,7 @@ def test_honest_histories_pass(data: st.DataObject, version: int) -> None:
         base = writer.commit([], set(), 1, "append")
         lake.files.remove(lost.file.file_path)
         asyncio.run(CommitValidator(lake.files).check(base, lake.table))
-        with pytest.raises(InvalidInput, match="not there"):
+        with pytest.raises(InvalidInput, match="file does not exist"):
             asyncio.run(CommitValidator(lake.files, level=ValidationLevel.STRICT).check(base, lake.table))
 
 

@@ -140,7 +140,7 @@ def test_policies_that_can_be_attached_are_listed(admin: Admin) -> None:
         (("key", "rotate", "LKBDNONE"), "lakebed: no such access key. access_key_id=LKBDNONE"),
         (("user", "create", "root"), "lakebed: the name is reserved. name=root"),
         (("user", "create", "ann", "--policy", "nothing"), "lakebed: no such canned policy. policy=nothing"),
-        (("policy", "put", "ann", "own", "absent.json"), "lakebed: cannot read the policy. path=absent.json"),
+        (("policy", "put", "ann", "own", "absent.json"), "lakebed: policy file cannot be read. path=absent.json"),
         (("policy", "show", "ann", "own"), "lakebed: no such user. name=ann"),
     ],
 )
@@ -154,7 +154,7 @@ def test_what_cannot_be_done_is_one_line(admin: Admin, words: tuple[str, ...], s
 
 def test_a_policy_that_a_user_has_not_is_named(admin: Admin) -> None:
     admin("user", "create", "ann")
-    assert admin("policy", "show", "ann", "own").err.startswith("lakebed: no such policy of that user")
+    assert admin("policy", "show", "ann", "own").err.startswith("lakebed: user has no such policy")
 
 
 def test_people_read_lines_instead_of_json(lakebed: Lakebed, data: Path) -> None:

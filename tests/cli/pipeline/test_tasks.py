@@ -71,7 +71,7 @@ def test_a_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
     assert any(f"{table.warehouse}.ns.t" in line and "a doubt" in line for line in lines)
     assert len(say("tasks", "--limit", "0").splitlines()) == 1
     shown = say("tasks", str(made["id"]))
-    assert "why           a doubt" in shown
+    assert "reason        a doubt" in shown
     assert "requested by  root" in shown
 
 

@@ -204,13 +204,13 @@ def test_a_table_is_asked_as_it_was(lake: CatalogLake, say: Lakebed) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("ns.absent", "SELECT * FROM S3Object"), "no such table"),
+        (("ns.absent", "SELECT * FROM S3Object"), "table not found"),
         (("ns.t", "SELECT * FROM S3Object", "--snapshot", "1"), "no such state"),
         (("ns.t", "SELECT * FROM S3Object", "--ref", "none"), "no such state"),
         (("ns.t", "SELECT * FROM S3Object", "--as-of", "2001-01-01"), "no such state"),
         (("ns.t", "SELECT * FROM S3Object", "--as-of", "yesterday"), "a time is expected"),
         (("ns.t", "SELECT s.absent FROM S3Object s"), "no such column"),
-        (("t", "SELECT * FROM S3Object"), "namespace.table"),
+        (("t", "SELECT * FROM S3Object"), "NAMESPACE.TABLE"),
         (("ns.t", "SELECT * FROM S3Object", "--range", "0-1"), "means nothing"),
         (("ns.t", "SELECT * FROM S3Object", "--quote", ""), "means nothing"),
         (("s3://data/people.csv", "SELECT * FROM S3Object", "--ref", "main"), "of tables"),
