@@ -113,7 +113,7 @@ def test_a_target_is_looked_after(say: Lakebed, ask: Lakebed, tmp_path: Path) ->
     assert say("target", "arns").out.split() == ["arn:lakebed:sqs:us-east-1:r:webhook"]
     shown = say("target", "show", "r:webhook", "--json").document
     assert shown["settings"] == {"endpoint": "http://127.0.0.1:9/x", "auth_token": "***", "skip_tls_verify": True}
-    assert ask("target", "test", "r:webhook").err.startswith("lakebed: r:webhook would not take an event: no response")
+    assert ask("target", "test", "r:webhook").err.startswith("lakebed: r:webhook is not ready: no response")
     say("target", "pause", "r:webhook")
     assert say("target", "list").out.splitlines()[1].split()[:2] == ["r:webhook", "paused"]
     say("target", "resume", "r:webhook")
@@ -125,7 +125,7 @@ def test_a_target_is_looked_after(say: Lakebed, ask: Lakebed, tmp_path: Path) ->
 
 def test_a_secret_that_is_made_is_shown_once(say: Lakebed) -> None:
     made = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
-    assert "made now, shown this once" in made
+    assert "(generated, shown only once)" in made
     assert "what bucket rules ask for" in made
     again = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
     assert "whsec_" not in again

@@ -121,11 +121,11 @@ def test_protection_is_switched_on_and_off(admin: Admin, data: Path) -> None:
         (("enable-bucket", "none"), "lakebed: no such bucket. bucket=none"),
         (("bucket", "none"), "lakebed: no such catalog or table bucket"),
         (("list-dropped", "none"), "lakebed: no such catalog or table bucket"),
-        (("restore", "lake", "ns.none"), "lakebed: nothing of that name was dropped"),
+        (("restore", "lake", "ns.none"), "lakebed: no dropped table or view has this name"),
         (("restore", "lake", "none"), "lakebed: expected NAMESPACE.NAME. found="),
         (("protect", "lake", "ns.none"), "lakebed: Table does not exist: ns.none"),
         (("bucket", "lake", "--undrop-window", "soon"), "lakebed: expected a duration"),
-        (("bucket", "lake", "--undrop-window", "9999d"), "lakebed: undrop-window-seconds is a whole number"),
+        (("bucket", "lake", "--undrop-window", "9999d"), "lakebed: undrop-window-seconds must be a whole number"),
         (("bucket", "lake", "--property", "novalue"), "lakebed: --property: expected NAME=VALUE"),
     ],
 )

@@ -61,7 +61,7 @@ _BY_STATUS: Final[Mapping[int, Callable[[str], e.LakebedError]]] = {
 
 _ADVICE: Final[Mapping[int, str]] = {
     401: "check that the access key and secret belong to this server",
-    403: "grant the permission to this principal, or use other credentials",
+    403: "use an access key of this server with the permission, and its secret",
 }
 """Advice added to the server's message."""
 
