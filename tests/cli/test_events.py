@@ -126,7 +126,7 @@ def test_a_target_is_looked_after(say: Lakebed, ask: Lakebed, tmp_path: Path) ->
 def test_a_secret_that_is_made_is_shown_once(say: Lakebed) -> None:
     made = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
     assert "(generated, shown only once)" in made
-    assert "what bucket rules ask for" in made
+    assert "events of bucket rules only" in made
     again = say("target", "put", "s:webhook", "--option", "endpoint=https://receiver.example/").out
     assert "whsec_" not in again
     say("target", "delete", "s:webhook")
