@@ -96,7 +96,7 @@ def test_all_tests_were_found_and_every_expectation_is_of_one(run: KitRun) -> No
 
 def test_files_that_nobody_wrote_are_what_commits_are_refused_for(run: KitRun) -> None:
     told = {outcome.name: outcome.told for outcome in run.outcomes if outcome.name in FILES_NOBODY_WROTE}
-    wrong = ("file lies outside the table's directories", "size of the file differs from its manifest")
+    wrong = ("is outside the table's directories", "size of the file differs from its manifest")
     refused = {name for name, text in told.items() if text and any(why in text for why in wrong)}
     assert refused == (set() if run.places_files else set(FILES_NOBODY_WROTE))
 

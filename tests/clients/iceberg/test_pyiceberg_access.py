@@ -61,7 +61,7 @@ def test_warehouse_is_named_in_several_ways(lake: Lake, namespace: str, warehous
 
 
 def test_strangers_and_what_is_not_there_are_told_apart(lake: Lake) -> None:
-    with pytest.raises(RESTError, match="NoSuchCatalog"), Lake(lake.server, "no-such-bucket").catalog():
+    with pytest.raises(RESTError, match="NoSuchWarehouse"), Lake(lake.server, "no-such-bucket").catalog():
         pass
     root = root_keys(lake.server)
     for keys in (Keys("AKIANOBODYKNOWSTHIS0", "secret"), Keys(root.access_key, "not the secret")):

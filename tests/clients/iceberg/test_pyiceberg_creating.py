@@ -119,7 +119,7 @@ def test_location_is_where_the_client_wants_it(lake: Lake, catalog: RestCatalog,
     for taken in (location, f"{location}/data", f"s3://{lake.warehouse}/chosen/{namespace}"):
         with pytest.raises(BadRequestError, match="overlaps"):
             catalog.create_table((namespace, "other"), SCHEMA, location=taken)
-    with pytest.raises(BadRequestError, match="outside the table bucket"):
+    with pytest.raises(BadRequestError, match="outside the catalog's bucket"):
         catalog.create_table((namespace, "other"), SCHEMA, location="s3://another-bucket/t")
     catalog.create_table((namespace, "other"), SCHEMA, location=f"s3://{lake.warehouse}/chosen/{namespace}/t2")
 
