@@ -135,7 +135,7 @@ def test_the_demo_goes_on_without_java_and_says_what_to_install(tmp_path: Path) 
     folder = tmp_path / "demo"
     played = play(folder, "-c", WITHOUT_JAVA, PATH=str(tmp_path), JAVA_HOME="", LAKEBED_PIPELINE__EMBEDDED_WORKER="off")
     assert played.returncode == 0, played.stdout + played.stderr
-    assert "skipped: Spark needs Java 17 or 21: install one" in played.stdout
+    assert "skipped: Spark needs Java 17 or 21: install it" in played.stdout
     assert "The files wait for a worker with Spark." in played.stdout
     assert "The records wait for a worker with Spark." in played.stdout
     assert f"lakebed:TaskPlanned × {7 if sys.version_info < (3, 13) else 6}" in played.stdout
