@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.fixtures.minio import find_or_build_minio
+
 import lakebed as package
 from benchmarks import processes
-from benchmarks.cache import CACHE
 from benchmarks.endpoint import Endpoint
 from benchmarks.signing import Credentials
 
@@ -66,7 +67,7 @@ def lakebed(workers: int = WORKERS) -> Recipe:
 
 def minio(cores: int = WORKERS) -> Recipe:
     """The peer, with its defaults, on as many cores as we have workers."""
-    program = minio_program()
+    program = find_or_build_minio()
     return Recipe(
         name="MinIO",
         version=_minio_version(program),
@@ -85,17 +86,6 @@ def minio(cores: int = WORKERS) -> Recipe:
         },
         ready_path="/minio/health/cluster",
     )
-
-
-def minio_program() -> Path:
-    """The MinIO server of the tests, built with Go where it is not in the cache yet."""
-    program = CACHE / "bin" / "minio"
-    if not program.exists():
-        # Only now: it is a test fixture, and tests would be skipped where we have already failed for want of Go.
-        from tests.fixtures.minio import find_or_build_minio
-
-        program = find_or_build_minio()
-    return program
 
 
 @dataclass(slots=True)
