@@ -103,7 +103,7 @@ async def test_an_expired_access_key_is_told_to_whom_has_its_secret(streams: Str
         return str(raised.value)
 
     assert "the access key has expired" in await refusal(made["secret_key"])
-    assert "the user or its secret is wrong" in await refusal("wrong")
+    assert "wrong user name or secret" in await refusal("wrong")
 
 
 async def test_a_user_without_rights_sees_nothing(streams: StreamServer, connection: Any, table_path: Any) -> None:

@@ -168,10 +168,10 @@ def test_of_the_lake_is_told_what_is_known(told: Told) -> None:
 def test_calls_are_told_and_counted_anew(told: Told) -> None:
     count = CallCount()
     for _ in range(2):
-        count.received_bytes, count.sent_bytes, count.under_way = 10, 20, 3
+        count.received_bytes, count.sent_bytes, count.in_flight = 10, 20, 3
         count.handled_seconds, count.waited_seconds = 1.5, 0.25
         told.streams.report_calls([("LOOKUP", count)])
-    assert (count.received_bytes, count.handled_seconds, count.under_way) == (0, 0.0, 3)
+    assert (count.received_bytes, count.handled_seconds, count.in_flight) == (0, 0.0, 3)
     lines = told.lines()
     for name, value in {
         "received_bytes_total": "20",

@@ -1,4 +1,4 @@
-"""The world of streams, for calls on it."""
+"""Fixtures of streams, for calls on them."""
 
 from __future__ import annotations
 

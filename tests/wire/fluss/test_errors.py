@@ -1,4 +1,4 @@
-"""Every reason has a number, and clients try again by it exactly where it makes sense."""
+"""Error codes: each error has a code, and the code decides whether clients retry."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.wire.fluss.errors import UNKNOWN, error_code, failure_message
 
 RETRIED = {1, 3, 9, 10, 11, 12, 14, 21, 25, 26, 28, 29, 44, 70, 72, 73}
-"""The numbers on which the Java client tries again."""
+"""The codes on which the Java client retries."""
 
 
-@pytest.mark.parametrize("reason", ErrorCode)
-def test_every_reason_has_a_number_of_the_right_kind(reason: ErrorCode) -> None:
-    failure = FlussError(reason)
+@pytest.mark.parametrize("code", ErrorCode)
+def test_java_client_retries_exactly_the_retriable_codes(code: ErrorCode) -> None:
+    failure = FlussError(code)
     assert (error_code(failure) in RETRIED) == failure.is_retriable
 
 
-def test_no_two_reasons_have_one_number() -> None:
-    assert len({error_code(FlussError(reason)) for reason in ErrorCode}) == len(ErrorCode)
+def test_codes_are_unique() -> None:
+    assert len({error_code(FlussError(code)) for code in ErrorCode}) == len(ErrorCode)
 
 
 @pytest.mark.parametrize(("error", "code"), [(AccessDenied("no"), 48), (Unavailable("later"), 26), (Fenced("old"), 12)])
-def test_what_other_parts_raise(error: LakebedError, code: int) -> None:
+def test_errors_of_other_packages_have_codes(error: LakebedError, code: int) -> None:
     assert error_code(error) == code
     assert failure_message(error).error_message == str(error)
 
 
-def test_what_nobody_foresaw_is_not_told() -> None:
+def test_internal_errors_are_not_described() -> None:
     message = failure_message(LakebedError("a secret detail"))
     assert (message.error_code, message.error_message) == (UNKNOWN, "internal error")

@@ -1,4 +1,4 @@
-"""Fetches that wait: for records, for their time to be over, and for a bucket that is closed meanwhile."""
+"""Fetches that wait: for records, for their deadline, or until a bucket is closed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LONGER_THAN_A_TEST_MS = 60_000
 
 
 class WatchedLog(MemoryLog):
-    """A log that says when a fetch waits for it."""
+    """A log that records when a fetch waits for it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_watched = asyncio.Event()
 
-    def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, offset: int, changed: Callable[[], None]) -> Callable[[], None]:
         self.is_watched.set()
-        return super().watch(offset, told)
+        return super().watch(offset, changed)
 
 
 class LogsInMemory:
@@ -56,32 +56,32 @@ class Rig:
     """The calls on logs in memory."""
 
     def __init__(self, world: StreamWorld) -> None:
-        async def pass_(*_: object) -> None:
-            """There is room."""
+        async def never_wait(*_: object) -> None:
+            """Backpressure that never waits."""
 
         self.store = LogsInMemory()
         self.buckets = OpenBuckets(self.store, world.tables, world.partitions)
         self._world = world
-        self._room: Any = SimpleNamespace(acquire_large=pass_, wait_until_read=pass_)
+        self._backpressure: Any = SimpleNamespace(acquire_large=never_wait, wait_until_read=never_wait)
         unused: Any = None
         self._calls = LogCalls(world.tables, world.partitions, self.buckets, world.authorizer, unused, world.clock)
 
     async def fetch(self, table: StreamTable, *buckets: tuple[int | None, int], wait_ms: int) -> list[pb.FetchedBucket]:
-        """Fetch from these buckets, by partition id and number; what is answered of each."""
+        """Fetch from buckets, given by partition id and bucket id."""
         request = pb.FetchLogRequest(follower_server_id=-1, max_bytes=1 << 20, min_bytes=1, max_wait_ms=wait_ms)
-        asked = request.tables.add(table_id=table.id, projection_pushdown_enabled=False)
+        fetched = request.tables.add(table_id=table.id, projection_pushdown_enabled=False)
         for partition_id, number in buckets:
-            bucket = asked.buckets.add(bucket_id=number, fetch_offset=0, max_fetch_bytes=1 << 20)
+            bucket = fetched.buckets.add(bucket_id=number, fetch_offset=0, max_fetch_bytes=1 << 20)
             if partition_id is not None:
                 bucket.partition_id = partition_id
         caller: Any = SimpleNamespace(principal=self._world.root.principal, request_id="r", connection=None)
-        answer: Any = await self._calls.fetch(caller, memoryview(request.SerializeToString()), 0, self._room)
-        return list(pb.FetchLogResponse.FromString(b"".join(answer)).tables[0].buckets)
+        response: Any = await self._calls.fetch(caller, memoryview(request.SerializeToString()), 0, self._backpressure)
+        return list(pb.FetchLogResponse.FromString(b"".join(response)).tables[0].buckets)
 
     async def waiting(
         self, table: StreamTable, *buckets: tuple[int | None, int]
     ) -> asyncio.Task[list[pb.FetchedBucket]]:
-        """A fetch that waits for these buckets."""
+        """A fetch that waits for the buckets."""
         for partition_id, number in buckets:
             await self.buckets.get(table, partition_id, number)
         fetching = asyncio.create_task(self.fetch(table, *buckets, wait_ms=LONGER_THAN_A_TEST_MS))
@@ -95,16 +95,14 @@ def rig(light_world: StreamWorld) -> Rig:
     return Rig(light_world)
 
 
-async def test_a_fetch_whose_bucket_is_closed_is_answered_not_leader_at_once(
-    light_world: StreamWorld, rig: Rig
-) -> None:
+async def test_closed_bucket_ends_a_waiting_fetch_with_not_leader(light_world: StreamWorld, rig: Rig) -> None:
     fetching = await rig.waiting(await light_world.table(), (None, 0))
     await rig.buckets.close()
     (bucket,) = await asyncio.wait_for(fetching, 30)
     assert bucket.error_code == NOT_LEADER
 
 
-async def test_records_of_other_buckets_come_with_the_failure_of_a_closed_one(
+async def test_fetch_returns_records_of_open_buckets_with_the_error_of_a_closed_one(
     light_world: StreamWorld, rig: Rig
 ) -> None:
     table = await light_world.table(bucket_count=2)
@@ -117,7 +115,7 @@ async def test_records_of_other_buckets_come_with_the_failure_of_a_closed_one(
     assert second.records
 
 
-async def test_a_fetch_of_a_partition_that_is_dropped_while_it_waits_is_answered_21_at_once(
+async def test_dropped_partition_ends_a_waiting_fetch_with_unknown_table_or_bucket(
     light_world: StreamWorld, rig: Rig
 ) -> None:
     table = await light_world.table(partition_key=["name"])
@@ -131,7 +129,7 @@ async def test_a_fetch_of_a_partition_that_is_dropped_while_it_waits_is_answered
     assert (other.partition_id, other.error_code) == (us, 0)
 
 
-async def test_a_fetch_of_a_table_that_is_dropped_while_it_waits_is_answered_21_at_once(
+async def test_dropped_table_ends_a_waiting_fetch_with_unknown_table_or_bucket(
     light_world: StreamWorld, rig: Rig
 ) -> None:
     table = await light_world.table()
@@ -141,16 +139,16 @@ async def test_a_fetch_of_a_table_that_is_dropped_while_it_waits_is_answered_21_
     assert bucket.error_code == UNKNOWN_TABLE_OR_BUCKET
 
 
-async def test_a_fetch_of_a_partition_that_was_dropped_before_waits_with_its_failure(
+async def test_error_of_a_fetch_of_a_dropped_partition_waits_for_the_deadline(
     light_world: StreamWorld, rig: Rig
 ) -> None:
-    """Released clients send it again without a pause."""
+    """Released clients retry without a pause."""
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
     partition = await light_world.partitions.by_name(table, "EU")
     await light_world.partitions.remove(light_world.root, table, "EU")
     loop = asyncio.get_running_loop()
-    began = loop.time()
+    started = loop.time()
     (bucket,) = await rig.fetch(table, (partition.id, 0), wait_ms=50)
     assert bucket.error_code == UNKNOWN_TABLE_OR_BUCKET
-    assert loop.time() - began >= 0.05
+    assert loop.time() - started >= 0.05

@@ -1,4 +1,4 @@
-"""One call for metadata names so much and no more."""
+"""A metadata call names a limited number of tables and partitions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def call(light_world: StreamWorld) -> Call[Any]:
     async def node(host: str) -> LeaderNode:
         return LeaderNode(HostPort("127.0.0.1", 9123), 3, 0)
 
-    (made,) = metadata_calls(light_world.tables, light_world.partitions, cast(Any, SimpleNamespace(node=node)))
-    assert isinstance(made, Call)
-    return made
+    (call,) = metadata_calls(light_world.tables, light_world.partitions, cast(Any, SimpleNamespace(node=node)))
+    assert isinstance(call, Call)
+    return call
 
 
-async def test_as_many_tables_as_may_be_named_are_told_of(light_world: StreamWorld, call: Call[Any]) -> None:
+async def test_metadata_of_the_most_tables_is_returned(light_world: StreamWorld, call: Call[Any]) -> None:
     await light_world.table()
-    answer = await call.answer(light_world.root, pb.GetMetadataRequest(table_path=[ORDERS] * MAX_TABLES))
-    assert len(cast(pb.GetMetadataResponse, answer).table_metadata) == MAX_TABLES
+    response = await call.handle(light_world.root, pb.GetMetadataRequest(table_path=[ORDERS] * MAX_TABLES))
+    assert len(cast(pb.GetMetadataResponse, response).table_metadata) == MAX_TABLES
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "message",
     [
         pb.GetMetadataRequest(table_path=[ORDERS] * (MAX_TABLES + 1)),
         pb.GetMetadataRequest(partitions_path=[PARTITION] * (MAX_PARTITIONS + 1)),
@@ -45,11 +45,11 @@ async def test_as_many_tables_as_may_be_named_are_told_of(light_world: StreamWor
     ],
     ids=["tables", "partitions", "ids", "both"],
 )
-async def test_more_are_refused_so_that_nobody_asks_again(
-    light_world: StreamWorld, call: Call[Any], asked: pb.GetMetadataRequest
+async def test_more_tables_or_partitions_fail_without_retry(
+    light_world: StreamWorld, call: Call[Any], message: pb.GetMetadataRequest
 ) -> None:
     await light_world.table()
     with pytest.raises(FlussError, match="limit=") as raised:
-        await call.answer(light_world.root, asked)
+        await call.handle(light_world.root, message)
     assert raised.value.code is ErrorCode.RECORD_TOO_LARGE
     assert not raised.value.is_retriable

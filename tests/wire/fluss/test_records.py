@@ -1,4 +1,4 @@
-"""What is read and written by hand is what the generated classes read and write."""
+"""The hand-written protobuf code reads and writes the same bytes as the generated classes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lakebed.streams.seam import RemoteSegment
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.encoding import MAX_FIELDS, MAX_MESSAGE_BYTES, fields, read_message, signed_64, varint
 from lakebed.wire.fluss.records import (
+    BucketRecords,
     FetchedBucket,
-    RecordsFor,
-    fetch_answer,
-    limit_scan_answer,
-    looked_up,
+    fetch_response,
+    limit_scan_response,
+    lookup_response,
     read_produce,
     read_put,
-    scan_answer,
+    scan_response,
 )
 
 ids = st.integers(0, 2**63 - 1)
@@ -28,19 +28,19 @@ buckets = st.integers(0, 2**31 - 1)
 parts = st.lists(st.tuples(st.none() | ids, buckets, st.binary(max_size=300)), max_size=5)
 
 
-def records_of(found: list[RecordsFor]) -> list[tuple[int | None, int, bytes]]:
+def records_of(found: list[BucketRecords]) -> list[tuple[int | None, int, bytes]]:
     return [(partition, bucket, bytes(records)) for partition, bucket, records in found]
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_numbers_of_every_size(number: int) -> None:
+def test_varints_of_every_size(number: int) -> None:
     (found,) = fields(memoryview(b"\x08" + varint(number)))
     assert found[0] == 1
     assert signed_64(found[1]) == number
 
 
 @given(st.sampled_from([0, 1, -1]), ids, parts)
-def test_a_produce_request(acks: int, table_id: int, written: list[tuple[int | None, int, bytes]]) -> None:
+def test_produce_request(acks: int, table_id: int, written: list[tuple[int | None, int, bytes]]) -> None:
     message = pb.ProduceLogRequest(acks=acks, table_id=table_id, timeout_ms=30_000)
     for partition, bucket, records in written:
         message.buckets.add(partition_id=partition, bucket_id=bucket, records=records)
@@ -50,7 +50,7 @@ def test_a_produce_request(acks: int, table_id: int, written: list[tuple[int | N
 
 
 @given(ids, st.lists(st.integers(0, 2**31 - 1), max_size=20), st.sampled_from([0, 1]), parts)
-def test_a_put_request(
+def test_put_request(
     table_id: int, columns: list[int], mode: int, written: list[tuple[int | None, int, bytes]]
 ) -> None:
     message = pb.PutKvRequest(acks=-1, table_id=table_id, timeout_ms=1, target_columns=columns, agg_mode=mode)
@@ -62,7 +62,7 @@ def test_a_put_request(
 
 
 @given(st.binary(max_size=60))
-def test_noise_is_refused_or_read_as_something(noise: bytes) -> None:
+def test_random_bytes_raise_only_decode_errors(noise: bytes) -> None:
     for read in (read_produce, read_put):
         try:
             read(memoryview(noise))
@@ -71,7 +71,7 @@ def test_noise_is_refused_or_read_as_something(noise: bytes) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 30))
-def test_a_request_that_ends_early_is_refused(cut: int) -> None:
+def test_truncated_request_is_refused(cut: int) -> None:
     message = pb.ProduceLogRequest(acks=-1, table_id=5, timeout_ms=1)
     message.buckets.add(bucket_id=3, records=b"r" * 40)
     whole = message.SerializeToString()
@@ -85,11 +85,11 @@ fetched = st.tuples(st.none() | ids, buckets, ids, ids, st.binary(max_size=500))
 
 
 @given(st.lists(st.tuples(ids, st.lists(fetched, max_size=4)), max_size=4))
-def test_an_answer_to_a_fetch(found: list[tuple[int, list[FetchedBucket]]]) -> None:
-    answer = pb.FetchLogResponse.FromString(b"".join(fetch_answer(found)))
-    assert [table.table_id for table in answer.tables] == [table_id for table_id, _ in found]
-    for table, (_, wanted) in zip(answer.tables, found, strict=True):
-        for bucket, each in zip(table.buckets, wanted, strict=True):
+def test_fetch_response(found: list[tuple[int, list[FetchedBucket]]]) -> None:
+    response = pb.FetchLogResponse.FromString(b"".join(fetch_response(found)))
+    assert [table.table_id for table in response.tables] == [table_id for table_id, _ in found]
+    for table, (_, expected) in zip(response.tables, found, strict=True):
+        for bucket, each in zip(table.buckets, expected, strict=True):
             assert bucket.HasField("partition_id") == (each.partition_id is not None)
             assert bucket.partition_id == (each.partition_id or 0)
             assert (bucket.bucket_id, bucket.records) == (each.bucket, each.records)
@@ -97,27 +97,24 @@ def test_an_answer_to_a_fetch(found: list[tuple[int, list[FetchedBucket]]]) -> N
             assert not bucket.HasField("error_code")
 
 
-def test_an_answer_to_a_fetch_with_a_failure_and_remote_segments() -> None:
+def test_fetch_response_with_an_error_and_remote_segments() -> None:
     failed = FetchedBucket(None, 0, error_code=19, error_message="no such offset")
     segment = RemoteSegment("abc", 0, 100, 4096, 17)
     remote = FetchedBucket(
         8, 1, high_watermark=200, remote=[segment], remote_start=12, remote_folder="/r", partition_name="EU"
     )
-    answer = pb.FetchLogResponse.FromString(b"".join(fetch_answer([(7, [failed, remote])])))
-    first, second = answer.tables[0].buckets
+    response = pb.FetchLogResponse.FromString(b"".join(fetch_response([(7, [failed, remote])])))
+    first, second = response.tables[0].buckets
     assert (first.error_code, first.error_message, first.HasField("records")) == (19, "no such offset", False)
-    told = second.remote_log_fetch_info
-    assert (told.tablet_dir, told.partition_name, told.first_start_pos) == ("/r", "EU", 12)
-    assert (told.segments[0].segment_id, told.segments[0].end_offset, told.segments[0].size_in_bytes) == (
-        "abc",
-        100,
-        4096,
-    )
+    info = second.remote_log_fetch_info
+    assert (info.tablet_dir, info.partition_name, info.first_start_pos) == ("/r", "EU", 12)
+    (only,) = info.segments
+    assert (only.segment_id, only.end_offset, only.size_in_bytes) == ("abc", 100, 4096)
 
 
 @given(st.none() | ids, buckets, st.lists(st.none() | st.binary(max_size=400), max_size=10))
-def test_an_answer_to_a_lookup(partition: int | None, bucket: int, values: list[bytes | None]) -> None:
-    (found,) = pb.LookupResponse.FromString(looked_up(partition, bucket, values)).buckets
+def test_lookup_response(partition: int | None, bucket: int, values: list[bytes | None]) -> None:
+    (found,) = pb.LookupResponse.FromString(lookup_response(partition, bucket, values)).buckets
     assert (found.bucket_id, found.partition_id) == (bucket, partition or 0)
     assert [value.values if value.HasField("values") else None for value in found.values] == values
 
@@ -126,9 +123,9 @@ pieces = st.lists(st.binary(max_size=200), max_size=3)
 
 
 @given(pieces, st.booleans())
-def test_an_answer_to_a_scan_with_a_limit(records: list[bytes], is_log: bool) -> None:
-    answer = pb.LimitScanResponse.FromString(b"".join(limit_scan_answer(records, is_log=is_log)))
-    assert answer == pb.LimitScanResponse(is_log_table=is_log, records=b"".join(records))
+def test_limit_scan_response(records: list[bytes], is_log: bool) -> None:
+    response = pb.LimitScanResponse.FromString(b"".join(limit_scan_response(records, is_log=is_log)))
+    assert response == pb.LimitScanResponse(is_log_table=is_log, records=b"".join(records))
 
 
 @given(
@@ -140,15 +137,15 @@ def test_an_answer_to_a_scan_with_a_limit(records: list[bytes], is_log: bool) ->
         st.none() | st.integers(0, 2**62),
     )
 )
-def test_an_answer_to_a_scan(page: KvScanPage) -> None:
-    answer = pb.ScanKvResponse.FromString(b"".join(scan_answer(page)))
+def test_scan_response(page: KvScanPage) -> None:
+    response = pb.ScanKvResponse.FromString(b"".join(scan_response(page)))
     records = None if page.records is None else b"".join(page.records)
-    assert answer == pb.ScanKvResponse(
+    assert response == pb.ScanKvResponse(
         scanner_id=page.scanner_id, has_more_results=page.has_more, records=records, log_offset=page.log_offset
     )
 
 
-# -- bounds: each of these messages would hold the event loop for as long as its fields are many ------------------
+# -- limits: decoding blocks the event loop at a cost per field ---------------------------------------------------
 
 
 def produced(bucket: bytes) -> bytes:
@@ -169,7 +166,7 @@ def test_messages_with_too_many_fields_are_refused(body: bytes) -> None:
         read_produce(memoryview(body))
 
 
-def test_as_many_buckets_as_may_be_written_to_are_read() -> None:
+def test_requests_with_the_most_buckets_are_read() -> None:
     bucket = b"\x10\x00\x1a\x00"
     body = b"\x10\x01" + (b"\x22" + varint(len(bucket)) + bucket) * (MAX_FIELDS - 1)
     assert len(read_produce(memoryview(body)).buckets) == MAX_FIELDS - 1
@@ -181,7 +178,7 @@ def columns(count: int) -> bytes:
     return b"\x22" + varint(count) + b"\x01" * count
 
 
-def test_puts_name_a_limited_number_of_columns() -> None:
+def test_puts_with_too_many_target_columns_are_refused() -> None:
     table = b"\x10\x01"
     assert len(read_put(memoryview(table + columns(MAX_FIELDS))).target_columns) == MAX_FIELDS
     for body in (columns(MAX_FIELDS + 1), columns(MAX_FIELDS) + columns(1), columns(MAX_FIELDS) + b"\x20\x01"):
@@ -189,8 +186,8 @@ def test_puts_name_a_limited_number_of_columns() -> None:
             read_put(memoryview(table + body))
 
 
-def test_messages_without_records_are_refused_by_their_length_before_they_are_parsed() -> None:
-    # Not even a message: it would be refused as corrupt, had it been parsed.
+def test_long_messages_without_records_are_refused_before_they_are_parsed() -> None:
+    # The bytes are not a message: parsing them would raise DecodeError.
     for kind, most in ((pb.GetMetadataRequest, MAX_MESSAGE_BYTES), (pb.LookupRequest, 10)):
         with pytest.raises(FlussError, match=f"limit={most}") as refused:
             read_message(kind, memoryview(b"\xff" * (most + 1)), max_bytes=most)

@@ -1,4 +1,4 @@
-"""Readers of keys begin where they find all of them, or are told that they would not."""
+"""Readers of KV tables start at a snapshot or at the start of the log, or get an error if both are impossible."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.fixtures.memory_log import MemoryLog
 from tests.streams.world import StreamWorld
 
 
-class Shelf:
-    """Where buckets are, with logs that begin where it is said."""
+class LogsFromOffset:
+    """A bucket store with logs that start at the offset `start`."""
 
     start = 0
 
@@ -39,30 +39,30 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def logs() -> LogsFromOffset:
+    return LogsFromOffset()
 
 
 @pytest.fixture
-def calls(light_world: StreamWorld, shelf: Shelf) -> Callable[[str | None], SnapshotCalls]:
-    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions)
+def calls(light_world: StreamWorld, logs: LogsFromOffset) -> Callable[[str | None], SnapshotCalls]:
+    buckets = OpenBuckets(logs, light_world.tables, light_world.partitions)
     snapshots = KvSnapshots(light_world.store, light_world.clock)
 
-    def made(address: str | None) -> SnapshotCalls:
-        place = None if address is None else FileLocation(address, "lake", "streams", "us-east-1", None, False)
-        files = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, place)
+    def make(address: str | None) -> SnapshotCalls:
+        location = None if address is None else FileLocation(address, "lake", "streams", "us-east-1", None, False)
+        files = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, location)
         return SnapshotCalls(
             light_world.authorizer, light_world.tables, light_world.partitions, buckets, snapshots, files
         )
 
-    return made
+    return make
 
 
 async def fence(tx: Transaction) -> None:
-    """Nobody else is the home."""
+    """Never fenced."""
 
 
-async def take(world: StreamWorld, table: StreamTable, bucket: int) -> None:
+async def add_snapshot(world: StreamWorld, table: StreamTable, bucket: int) -> None:
     files = (SnapshotFile("CURRENT", f"streams/kv/{table.id}/{bucket}/snap-1/CURRENT", 16),)
     snapshot = KvSnapshot(TableBucket(table.id, None, bucket), 1, 40, 7, "line", files)
     await KvSnapshots(world.store, world.clock).add(snapshot, fence)
@@ -73,17 +73,17 @@ def latest(table: StreamTable) -> pb.GetLatestKvSnapshotsRequest:
     return pb.GetLatestKvSnapshotsRequest(table_path=path)
 
 
-async def test_who_reaches_the_byte_store_begins_with_snapshots(
+async def test_client_with_file_access_starts_at_the_latest_snapshot(
     light_world: StreamWorld, calls: Callable[[str | None], SnapshotCalls]
 ) -> None:
     table = await light_world.table(key=["id"], bucket_count=2)
-    await take(light_world, table, 1)
-    answer = await calls("s3://lake").latest(light_world.root, latest(table))
-    first, second = answer.latest_snapshots
+    await add_snapshot(light_world, table, 1)
+    response = await calls("s3://lake").latest(light_world.root, latest(table))
+    first, second = response.latest_snapshots
     assert (first.bucket_id, first.HasField("snapshot_id"), first.HasField("log_offset")) == (0, False, False)
     assert (second.bucket_id, second.snapshot_id, second.log_offset) == (1, 1, 40)
-    asked = pb.GetKvSnapshotMetadataRequest(table_id=table.id, bucket_id=1, snapshot_id=1)
-    found = await calls("s3://lake").metadata(light_world.root, asked)
+    request = pb.GetKvSnapshotMetadataRequest(table_id=table.id, bucket_id=1, snapshot_id=1)
+    found = await calls("s3://lake").metadata(light_world.root, request)
     (file,) = found.snapshot_files
     assert (file.remote_path, file.local_file_name) == (
         f"s3://lake/streams/kv/{table.id}/1/snap-1/CURRENT",
@@ -91,25 +91,25 @@ async def test_who_reaches_the_byte_store_begins_with_snapshots(
     )
 
 
-async def test_who_does_not_begins_at_the_start_of_the_log(
+async def test_client_without_file_access_starts_at_the_start_of_the_log(
     light_world: StreamWorld, calls: Callable[[str | None], SnapshotCalls]
 ) -> None:
     table = await light_world.table(key=["id"], bucket_count=1)
-    await take(light_world, table, 0)
+    await add_snapshot(light_world, table, 0)
     (only,) = (await calls(None).latest(light_world.root, latest(table))).latest_snapshots
     assert (only.bucket_id, only.HasField("snapshot_id")) == (0, False)
 
 
-async def test_nobody_is_sent_to_a_log_that_has_lost_its_start(
-    light_world: StreamWorld, shelf: Shelf, calls: Callable[[str | None], SnapshotCalls]
+async def test_truncated_log_without_a_readable_snapshot_is_an_error(
+    light_world: StreamWorld, logs: LogsFromOffset, calls: Callable[[str | None], SnapshotCalls]
 ) -> None:
     table = await light_world.table(key=["id"], bucket_count=2)
-    shelf.start = 30
-    await take(light_world, table, 0)
+    logs.start = 30
+    await add_snapshot(light_world, table, 0)
     for address in (None, "s3://lake"):
         with pytest.raises(FlussError) as raised:
             await calls(address).latest(light_world.root, latest(table))
         assert raised.value.code is ErrorCode.KV_SNAPSHOT_NOT_EXIST
         assert "server-scan" in str(raised.value)
-    await take(light_world, table, 1)
+    await add_snapshot(light_world, table, 1)
     assert len((await calls("s3://lake").latest(light_world.root, latest(table))).latest_snapshots) == 2

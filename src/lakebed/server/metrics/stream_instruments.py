@@ -209,7 +209,7 @@ class _Calls:
         self._sent.of(call).add(count.sent_bytes)
         self._handled.of(call).add(count.handled_seconds)
         self._waited.of(call).add(count.waited_seconds)
-        self._in_progress.of(call).set(count.under_way)
+        self._in_progress.of(call).set(count.in_flight)
         count.received_bytes = count.sent_bytes = 0
         count.handled_seconds = count.waited_seconds = 0.0
 

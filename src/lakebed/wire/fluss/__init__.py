@@ -1,1 +1,1 @@
-"""The edge that clients of Apache Fluss speak to: frames of protobuf messages over TCP."""
+"""The Apache Fluss protocol: framed protobuf messages over TCP."""

@@ -1,7 +1,4 @@
-"""The table of calls: which key means what, in which versions, and who answers it.
-
-What is not in the table a connection was given is not offered to its client.
-"""
+"""The table of calls: API key, versions, and handler. Clients are offered only the calls in the table."""
 
 from __future__ import annotations
 
@@ -13,63 +10,63 @@ from google.protobuf.message import Message
 
 from lakebed.objects.model import Caller
 
-__all__ = ["API_VERSIONS", "AUTHENTICATE", "Answer", "Call", "Chunks", "RawCall", "call_table"]
+__all__ = ["API_VERSIONS", "AUTHENTICATE", "Call", "CallResponse", "Chunks", "RawCall", "call_table"]
 
 API_VERSIONS: Final = 1000
 AUTHENTICATE: Final = 1038
 
 Chunks: TypeAlias = Sequence[bytes | bytearray | memoryview]
-"""An encoded message in pieces, so that what is large in it is not copied."""
+"""An encoded message in pieces, so that records in it are not copied."""
 
-Answer: TypeAlias = Message | Chunks
+CallResponse: TypeAlias = Message | Chunks
 
 RequestT = TypeVar("RequestT", bound=Message)
 
 
 class Backpressure(Protocol):
-    """What a handler of large responses needs of its connection: to wait until the client has read the last one."""
+    """Lets a handler wait until the client has read earlier responses."""
 
     async def wait_until_read(self) -> None:
-        """Wait until the client reads what was written to it. For responses that are many rather than large."""
+        """Wait until the client reads its responses. For frequent small responses."""
         ...
 
     async def acquire_large(self) -> None:
-        """Wait until no other large response is being sent. Released when the response was given to the socket."""
+        """Wait until no other large response is being sent. Released when the response is written to the socket."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[RequestT]):
-    """One call, answered with a message for a message."""
+    """A call with a message as request and response."""
 
     key: int
     name: str
     request: type[RequestT]
-    answer: Callable[[Caller, RequestT], Awaitable[Message]]
+    handle: Callable[[Caller, RequestT], Awaitable[Message]]
     max_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RawCall:
-    """One call whose handler reads and writes the encoding itself, because records in it are not to be copied."""
+    """A call whose handler decodes and encodes the messages itself, so that records are not copied."""
 
     key: int
     name: str
-    answer: Callable[[Caller, memoryview, int, Backpressure], Awaitable[Answer]]
-    """Called with the body, the version of the call, and the backpressure on its responses."""
+    handle: Callable[[Caller, memoryview, int, Backpressure], Awaitable[CallResponse]]
+    """Called with the caller, the body, the API version, and the backpressure on responses."""
 
     max_version: int = 0
 
 
 AnyCall: TypeAlias = Call[Any] | RawCall
-"""Any: each handler takes the message of its own call."""
+"""Any: each handler takes the message of its call."""
 
 
 def call_table(calls: Iterable[AnyCall]) -> Mapping[int, AnyCall]:
-    """The calls by key. Raises ValueError if two have the same."""
+    """The calls by key. Raises ValueError for a duplicate key."""
     table: dict[int, AnyCall] = {}
     for call in calls:
         if call.key in table:
-            raise ValueError(f"two calls have one key. key={call.key} names={table[call.key].name}, {call.name}")
+            raise ValueError(f"duplicate API key. key={call.key} names={table[call.key].name}, {call.name}")
         table[call.key] = call
     return table

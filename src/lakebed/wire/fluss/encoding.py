@@ -1,9 +1,9 @@
-"""Protobuf's encoding, for the few messages that carry records: these are read and written where they lie.
+"""Decodes and encodes the protobuf messages that carry records, without copying the records.
 
-A generated class copies a field of bytes twice on its way in and twice on its way out. Everything else is generated.
+Generated classes copy a bytes field twice in each direction, so they are used only for the other messages.
 
-A message says which table it is about, so it is read before the caller is authorized. Parsing holds the event loop and
-costs by the field: messages without records are bounded in bytes, others in fields.
+A message is decoded before the caller is authorized, because it names the table. Decoding blocks the event loop, at a
+cost per field: messages without records are bounded in bytes, others in fields.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ _FIXED_32: Final = 5
 _MAX_SHIFT: Final = 63
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
-"""Longest message without records: the offsets of some 30,000 buckets."""
+"""Longest message without records: room for the offsets of about 30,000 buckets."""
 
 MAX_FIELDS: Final = 20_000
-"""Fields of a message that is read by hand: one for each bucket that is written to."""
+"""Most fields of a message with records, which has one per bucket."""
 
 
 def read_message(kind: type[M], body: memoryview, *, max_bytes: int = MAX_MESSAGE_BYTES) -> M:
-    """The message, by its generated class. Raises DecodeError also for one that lacks what must be there.
+    """Decode a message with its generated class. Raises DecodeError, also for a missing required field.
 
-    Raises FlussError for a message that is too long, before it is parsed.
+    Raises FlussError for a message that is too long, before decoding it.
     """
     if len(body) > max_bytes:
         raise FlussError(
-            ErrorCode.RECORD_TOO_LARGE, f"the message is too long: ask in several. bytes={len(body)} limit={max_bytes}"
+            ErrorCode.RECORD_TOO_LARGE, f"message too long: split the request. bytes={len(body)} limit={max_bytes}"
         )
     message = kind()
-    message.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer
+    message.ParseFromString(body)  # type: ignore[arg-type]  # accepts buffers
     if not message.IsInitialized():
         raise DecodeError("a required field is missing")
     return message
 
 
 def fields(data: memoryview, most: int = MAX_FIELDS) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a message in their order: numbers as they are, texts, bytes and messages as views.
+    """The fields of a message in order: varints as numbers; strings, bytes and messages as views.
 
-    Raises DecodeError for what is no message, or has more than `most` fields. Fields of fixed width are passed over:
-    nobody here has one.
+    Raises DecodeError for an invalid message, or one with more than `most` fields. Skips fields of fixed width: no
+    message with records has one.
     """
     at, end = 0, len(data)
     while at < end:
@@ -75,7 +75,7 @@ def fields(data: memoryview, most: int = MAX_FIELDS) -> Iterator[tuple[int, int 
             tag, at = _long(data, at - 1, end)
         kind = tag & 7
         if kind > _FIXED_32:
-            raise DecodeError("an unknown kind of field")
+            raise DecodeError("unknown wire type")
         if kind in (VARINT, BYTES):
             if at >= end:
                 raise DecodeError("a message ends within a field")
@@ -96,7 +96,7 @@ def fields(data: memoryview, most: int = MAX_FIELDS) -> Iterator[tuple[int, int 
             if at > end:
                 raise DecodeError("a message ends within a field")
         else:
-            raise DecodeError("groups are not in use")
+            raise DecodeError("groups are not supported")
 
 
 def _long(data: memoryview, at: int, end: int) -> tuple[int, int]:
@@ -109,12 +109,12 @@ def _long(data: memoryview, at: int, end: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > _MAX_SHIFT:
-            raise DecodeError("a number is too long")
-    raise DecodeError("a message ends within a number")
+            raise DecodeError("a varint is too long")
+    raise DecodeError("a message ends within a varint")
 
 
 def varint(value: int) -> bytes:
-    """A number as it is encoded; negative ones as those of 64 bits are."""
+    """An encoded varint; negative numbers as 64 bits."""
     if 0 <= value < 0x80:
         return _SHORT[value]
     if value < 0:
@@ -128,17 +128,17 @@ def varint(value: int) -> bytes:
 
 
 def signed_32(value: int | memoryview) -> int:
-    """A number that was read, as an int32. Raises DecodeError for what was no number."""
+    """A decoded varint as an int32. Raises DecodeError for other fields."""
     if not isinstance(value, int):
-        raise DecodeError("a field is not a number")
+        raise DecodeError("a field is not a varint")
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
 def signed_64(value: int | memoryview) -> int:
-    """The same as an int64."""
+    """A decoded varint as an int64. Raises DecodeError for other fields."""
     if not isinstance(value, int):
-        raise DecodeError("a field is not a number")
+        raise DecodeError("a field is not a varint")
     value &= 0xFFFFFFFFFFFFFFFF
     return value - (1 << 64) if value >> 63 else value
 

@@ -1,4 +1,4 @@
-"""The numbers that the protocol has for what can go wrong. Clients read from them whether to try again."""
+"""Maps errors to error codes of the protocol. Clients decide by the code whether to retry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["UNKNOWN", "error_code", "failure_message"]
 
 UNKNOWN: Final = -1
 
-_KINDS: Final[tuple[tuple[type[LakebedError], ErrorCode], ...]] = (
+_CODES: Final[tuple[tuple[type[LakebedError], ErrorCode], ...]] = (
     (errors.AccessDenied, ErrorCode.AUTHORIZATION),
     (errors.Unauthenticated, ErrorCode.AUTHENTICATE),
     (errors.Fenced, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -22,20 +22,20 @@ _KINDS: Final[tuple[tuple[type[LakebedError], ErrorCode], ...]] = (
     (errors.WriteConflict, ErrorCode.STORAGE),
     (errors.StorageFull, ErrorCode.STORAGE),
 )
-"""What other parts of the server raise. The first that fits is meant."""
+"""Codes for errors that are not FlussError; the first match counts."""
 
 
 def error_code(error: LakebedError) -> int:
-    """The protocol's number for it; `UNKNOWN` for what clients are told nothing of."""
+    """The protocol's number of the error; `UNKNOWN` for internal errors, which are not described to clients."""
     if isinstance(error, FlussError):
         return error.code.number
-    for kind, code in _KINDS:
+    for kind, code in _CODES:
         if isinstance(error, kind):
             return code.number
     return UNKNOWN
 
 
 def failure_message(error: LakebedError) -> pb.Failure:
-    """The answer to a call that failed as a whole."""
+    """The error response of a call."""
     code = error_code(error)
     return pb.Failure(error_code=code, error_message="internal error" if code == UNKNOWN else str(error))

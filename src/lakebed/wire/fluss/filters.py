@@ -1,4 +1,4 @@
-"""What a reader wants of a log, as a message says it."""
+"""Decodes filter predicates of fetch requests."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _VALUES: Final[Mapping[int, Callable[[pb.FilterLiteral], Any]]] = {
     12: lambda literal: literal.timestamp_millis * _NANOS_PER_MILLI + literal.timestamp_nanos,
     13: lambda literal: literal.timestamp_millis * _NANOS_PER_MILLI + literal.timestamp_nanos,
 }
-"""By the protocol's number of the type. What is of another is not compared here."""
+"""By the protocol's number of the type. Literals of other types are not compared."""
 
 
 def read_predicate(message: pb.FilterPredicate, schema: Schema) -> Predicate:
-    """The predicate on columns of this schema. Raises CORRUPT_MESSAGE for one that is none."""
+    """The predicate on columns of the schema. Raises CORRUPT_MESSAGE."""
     if message.kind == _LEAF and message.HasField("leaf"):
         leaf = message.leaf
         try:
             function = LeafFunction(leaf.function)
         except ValueError:
-            raise _unknown(f"function={leaf.function}") from None
+            raise _invalid(f"function={leaf.function}") from None
         scale = next((column.type.scale for column in schema.columns if column.id == leaf.column_id), None) or 0
         return LeafPredicate(function, leaf.column_id, tuple(_value(literal, scale) for literal in leaf.literals))
     if message.kind == _COMPOUND and message.HasField("compound") and message.compound.function in (_AND, _OR):
         parts = tuple(read_predicate(child, schema) for child in message.compound.children)
         return CompoundPredicate(message.compound.function == _AND, parts)
-    raise _unknown(f"kind={message.kind}")
+    raise _invalid(f"kind={message.kind}")
 
 
 def _value(literal: pb.FilterLiteral, scale: int) -> Any:
@@ -60,9 +60,9 @@ def _value(literal: pb.FilterLiteral, scale: int) -> Any:
         if literal.HasField("decimal_value"):
             return Decimal(literal.decimal_value).scaleb(-scale)
         return Decimal(int.from_bytes(literal.decimal_bytes, "big", signed=True)).scaleb(-scale)
-    found = _VALUES.get(literal.type)
-    return None if found is None else found(literal)
+    read = _VALUES.get(literal.type)
+    return None if read is None else read(literal)
 
 
-def _unknown(what: str) -> FlussError:
-    return FlussError(ErrorCode.CORRUPT_MESSAGE, f"the filter cannot be read. {what}")
+def _invalid(detail: str) -> FlussError:
+    return FlussError(ErrorCode.CORRUPT_MESSAGE, f"invalid filter predicate. {detail}")

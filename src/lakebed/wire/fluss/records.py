@@ -1,4 +1,4 @@
-"""The messages that carry records, read and written without copying these (see `encoding`)."""
+"""The messages that carry records, decoded and encoded without copying the records (see `encoding`)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .calls import Chunks
 from .encoding import MAX_FIELDS, fields, signed_32, signed_64, varint
 
 __all__ = [
+    "BucketRecords",
     "FetchedBucket",
-    "RecordsFor",
     "WriteRequest",
-    "fetch_answer",
-    "limit_scan_answer",
-    "looked_up",
+    "fetch_response",
+    "limit_scan_response",
+    "lookup_response",
     "read_produce",
     "read_put",
-    "scan_answer",
+    "scan_response",
 ]
 
 
-class RecordsFor(NamedTuple):
-    """Records for one bucket, where they lie in the frame."""
+class BucketRecords(NamedTuple):
+    """Records for one bucket, as a view of the frame."""
 
     partition_id: int | None
     bucket: int
@@ -38,12 +38,12 @@ class RecordsFor(NamedTuple):
 
 @dataclass(slots=True)
 class WriteRequest:
-    """What ProduceLog and PutKv have in common, and what PutKv says besides."""
+    """A ProduceLog or PutKv request; the last two fields are only in PutKv."""
 
     acks: int = 0
     table_id: int = -1
     timeout_ms: int = 0
-    buckets: list[RecordsFor] = field(default_factory=list)
+    buckets: list[BucketRecords] = field(default_factory=list)
     target_columns: list[int] = field(default_factory=list)
     merge_mode: int = 0
 
@@ -52,22 +52,22 @@ _ACKS, _TABLE, _TIMEOUT = 1, 2, 3
 _PRODUCE_BUCKETS = 4
 _PUT_COLUMNS, _PUT_BUCKETS, _PUT_MODE = 4, 5, 6
 _MAX_BUCKET_FIELDS: Final = 16
-"""Of the records for one bucket: three, and those of later versions."""
+"""Fields per bucket: three, with some room for later versions."""
 
 
 def read_produce(body: memoryview) -> WriteRequest:
-    """A ProduceLogRequest. Raises DecodeError."""
+    """Decode a ProduceLogRequest. Raises DecodeError."""
     request = WriteRequest()
     for number, value in fields(body):
         if number == _PRODUCE_BUCKETS:
             request.buckets.append(_records(value))
         else:
-            _take_common(request, number, value)
-    return _whole(request)
+            _set_common_field(request, number, value)
+    return _check_complete(request)
 
 
 def read_put(body: memoryview) -> WriteRequest:
-    """A PutKvRequest. Raises DecodeError."""
+    """Decode a PutKvRequest. Raises DecodeError."""
     request = WriteRequest()
     for number, value in fields(body):
         if number == _PUT_BUCKETS:
@@ -79,11 +79,11 @@ def read_put(body: memoryview) -> WriteRequest:
         elif number == _PUT_MODE:
             request.merge_mode = signed_32(value)
         else:
-            _take_common(request, number, value)
-    return _whole(request)
+            _set_common_field(request, number, value)
+    return _check_complete(request)
 
 
-def _take_common(request: WriteRequest, number: int, value: int | memoryview) -> None:
+def _set_common_field(request: WriteRequest, number: int, value: int | memoryview) -> None:
     if number == _ACKS:
         request.acks = signed_32(value)
     elif number == _TABLE:
@@ -92,13 +92,13 @@ def _take_common(request: WriteRequest, number: int, value: int | memoryview) ->
         request.timeout_ms = signed_32(value)
 
 
-def _whole(request: WriteRequest) -> WriteRequest:
+def _check_complete(request: WriteRequest) -> WriteRequest:
     if request.table_id < 0:
         raise DecodeError("a required field is missing")
     return request
 
 
-def _records(message: int | memoryview) -> RecordsFor:
+def _records(message: int | memoryview) -> BucketRecords:
     if isinstance(message, int):
         raise DecodeError("a field is not a message")
     partition_id: int | None = None
@@ -113,11 +113,11 @@ def _records(message: int | memoryview) -> RecordsFor:
             records = value
     if bucket < 0 or records is None:
         raise DecodeError("a required field is missing")
-    return RecordsFor(partition_id, bucket, records)
+    return BucketRecords(partition_id, bucket, records)
 
 
 def _packed(value: int | memoryview) -> list[int]:
-    """Numbers that may have been written together or one by one."""
+    """Repeated numbers, packed or as separate fields."""
     if isinstance(value, int):
         return [signed_32(value)]
     numbers: list[int] = []
@@ -128,7 +128,7 @@ def _packed(value: int | memoryview) -> list[int]:
         number = shift = 0
         while True:
             if at >= len(value):
-                raise DecodeError("a message ends within a number")
+                raise DecodeError("a message ends within a varint")
             byte = value[at]
             at += 1
             number |= (byte & 0x7F) << shift
@@ -140,7 +140,7 @@ def _packed(value: int | memoryview) -> list[int]:
 
 
 class FetchedBucket(NamedTuple):
-    """What a fetch found in one bucket."""
+    """The result of a fetch for one bucket."""
 
     partition_id: int | None
     bucket: int
@@ -154,12 +154,12 @@ class FetchedBucket(NamedTuple):
     remote_folder: str = ""
     partition_name: str = ""
     filtered_end: int = -1
-    """How far it looked, where it left out batches that a reader does not want."""
+    """The offset up to which batches were filtered; -1 without a filter."""
 
 
-def fetch_answer(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> Chunks:
-    """A FetchLogResponse in pieces, the records among them as they are."""
-    answer: list[bytes | bytearray | memoryview] = []
+def fetch_response(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> Chunks:
+    """A FetchLogResponse in pieces; the records are not copied."""
+    response: list[bytes | bytearray | memoryview] = []
     for table_id, buckets in tables:
         pieces: list[bytes | bytearray | memoryview] = [b"\x08" + varint(table_id)]
         size = len(pieces[0])
@@ -168,13 +168,13 @@ def fetch_answer(tables: Sequence[tuple[int, Sequence[FetchedBucket]]]) -> Chunk
             lead = b"\x12" + varint(len(head) + len(records)) + head
             pieces += (lead, records) if records else (lead,)
             size += len(lead) + len(records)
-        answer.append(b"\x0a" + varint(size))
-        answer += pieces
-    return answer
+        response.append(b"\x0a" + varint(size))
+        response += pieces
+    return response
 
 
 def _head(bucket: FetchedBucket) -> bytes:
-    """The fields before the records, and the records' own head. A failure and remote segments come without records."""
+    """The fields before the records, and the tag and length of the records. Errors and remote segments have none."""
     head = bytearray()
     if bucket.partition_id is not None:
         head += b"\x08" + varint(bucket.partition_id)
@@ -192,8 +192,7 @@ def _head(bucket: FetchedBucket) -> bytes:
     else:
         if bucket.filtered_end >= 0:
             head += b"\x48" + varint(bucket.filtered_end)
-        # Also where there are none: the Java client takes a field that is not there for a broken answer, and says
-        # nothing of it.
+        # Also without records: the Java client silently treats a missing field as a broken response.
         head += b"\x42" + varint(len(bucket.records))
     return bytes(head)
 
@@ -215,12 +214,12 @@ def _remote(bucket: FetchedBucket) -> pb.RemoteLogFetch:
 
 _SMALL: Final = 120
 _VALUE_HEADS: Final = tuple(bytes((0x2A, length + 2, 0x0A, length)) for length in range(_SMALL))
-"""The head of a value so short that each length is a byte: that of its message, and its own."""
+"""The header of a value by its length, if both the message and the value have a length of one byte."""
 
 _NO_VALUE: Final = b"\x2a\x00"
 
 
-def looked_up(
+def lookup_response(
     partition_id: int | None, bucket: int, values: Sequence[bytes | None], original_partition: str = ""
 ) -> bytes:
     """One bucket of a LookupResponse."""
@@ -244,18 +243,18 @@ def looked_up(
     return b"\x0a" + varint(len(body)) + body
 
 
-def limit_scan_answer(records: Chunks, *, is_log: bool) -> Chunks:
+def limit_scan_response(records: Chunks, *, is_log: bool) -> Chunks:
     """A LimitScanResponse."""
     return _with_records(pb.LimitScanResponse(is_log_table=is_log), 0x22, records)
 
 
-def scan_answer(page: KvScanPage) -> Chunks:
+def scan_response(page: KvScanPage) -> Chunks:
     """A ScanKvResponse."""
-    answer = pb.ScanKvResponse(scanner_id=page.scanner_id, has_more_results=page.has_more, log_offset=page.log_offset)
-    return _with_records(answer, 0x2A, page.records)
+    message = pb.ScanKvResponse(scanner_id=page.scanner_id, has_more_results=page.has_more, log_offset=page.log_offset)
+    return _with_records(message, 0x2A, page.records)
 
 
 def _with_records(message: Message, tag: int, records: Chunks | None) -> Chunks:
-    """A message with one more field, behind all others."""
+    """A message followed by a field with the records."""
     head = message.SerializeToString()
     return (head,) if records is None else (head + bytes((tag,)) + varint(sum(map(len, records))), *records)

@@ -1,1 +1,1 @@
-"""The calls by what they are about: each turns a message into a use case, and what came of it into a message."""
+"""Handlers of calls, by topic: they decode the request, call a service, and encode the result."""

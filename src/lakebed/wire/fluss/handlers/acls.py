@@ -1,4 +1,4 @@
-"""Calls about ACLs. Each of those in a call is answered for itself."""
+"""Calls on ACLs. Each ACL of a call has its own result."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ __all__ = ["acl_calls"]
 
 
 def acl_calls(acls: Acls) -> tuple[AnyCall, ...]:
-    """The calls on these use cases."""
+    """The calls on ACLs."""
 
     async def create(caller: Caller, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
         await acls.authorize(caller, to_change=True)
-        answer = pb.CreateAclsResponse()
-        for said in request.acls:
-            answered = answer.acls.add(acl=said)
+        response = pb.CreateAclsResponse()
+        for message in request.acls:
+            result = response.acls.add(acl=message)
             try:
-                await acls.create(caller, _acl(said))
+                await acls.create(caller, _acl(message))
             except LakebedError as error:
-                failure = failure_message(_told(error))
-                answered.error_code, answered.error_message = failure.error_code, failure.error_message
-        return answer
+                failure = failure_message(_with_code(error))
+                result.error_code, result.error_message = failure.error_code, failure.error_message
+        return response
 
     async def list_all(caller: Caller, request: pb.ListAclsRequest) -> pb.ListAclsResponse:
         await acls.authorize(caller, to_change=False)
         found = await acls.matching(_filter(request.acl_filter))
-        return pb.ListAclsResponse(acls=[_message(each) for each in found])
+        return pb.ListAclsResponse(acls=[_acl_message(each) for each in found])
 
     async def drop(caller: Caller, request: pb.DropAclsRequest) -> pb.DropAclsResponse:
         await acls.authorize(caller, to_change=True)
-        answer = pb.DropAclsResponse()
-        for said in request.acl_filters:
-            result = answer.filter_results.add()
+        response = pb.DropAclsResponse()
+        for message in request.acl_filters:
+            result = response.filter_results.add()
             try:
-                for each in await acls.drop(caller, _filter(said)):
-                    result.matching_acls.add(acl=_message(each))
+                for each in await acls.drop(caller, _filter(message)):
+                    result.matching_acls.add(acl=_acl_message(each))
             except LakebedError as error:
-                failure = failure_message(_told(error))
+                failure = failure_message(_with_code(error))
                 result.error_code, result.error_message = failure.error_code, failure.error_message
-        return answer
+        return response
 
     return (
         Call(1039, "CREATE_ACLS", pb.CreateAclsRequest, create),
@@ -54,38 +54,38 @@ def acl_calls(acls: Acls) -> tuple[AnyCall, ...]:
     )
 
 
-def _told(error: LakebedError) -> LakebedError:
-    """The protocol has no number for somebody who is not there."""
+def _with_code(error: LakebedError) -> LakebedError:
+    """The error, with a code for an unknown principal: the protocol has none."""
     return FlussError(ErrorCode.INVALID_CONFIG, str(error)) if isinstance(error, NoSuchPrincipal) else error
 
 
-def _acl(said: pb.Acl) -> Acl:
+def _acl(message: pb.Acl) -> Acl:
     return Acl(
-        said.resource_name,
-        said.resource_type,
-        said.principal_name,
-        said.principal_type,
-        said.host,
-        said.operation,
-        said.permission,
+        message.resource_name,
+        message.resource_type,
+        message.principal_name,
+        message.principal_type,
+        message.host,
+        message.operation,
+        message.permission,
     )
 
 
-def _message(acl: Acl) -> pb.Acl:
+def _acl_message(acl: Acl) -> pb.Acl:
     return pb.Acl(**acl._asdict())
 
 
-def _filter(said: pb.AclFilter) -> AclFilter:
+def _filter(message: pb.AclFilter) -> AclFilter:
     def given(name: str) -> str | None:
-        # Clients say any by leaving a name out, and some by an empty one.
-        return getattr(said, name) or None if said.HasField(name) else None
+        # A missing name matches any; some clients send an empty one.
+        return getattr(message, name) or None if message.HasField(name) else None
 
     return AclFilter(
         given("resource_name"),
-        said.resource_type,
+        message.resource_type,
         given("principal_name"),
         given("principal_type"),
         given("host"),
-        said.operation,
-        said.permission,
+        message.operation,
+        message.permission,
     )

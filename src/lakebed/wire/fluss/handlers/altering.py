@@ -1,4 +1,4 @@
-"""Calls that change databases and tables that exist."""
+"""Calls that alter tables and databases."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ __all__ = ["altering_calls", "option_changes"]
 
 
 def altering_calls(altering: TableAlterations) -> tuple[AnyCall, ...]:
-    """The calls on these use cases."""
+    """The calls that alter tables and databases."""
 
     async def table(caller: Caller, request: pb.AlterTableRequest) -> pb.AlterTableResponse:
         if request.drop_columns or request.rename_columns or request.modify_columns:
-            raise FlussError(ErrorCode.INVALID_ALTER_TABLE, "columns are added, and stay as they are")
+            raise FlussError(
+                ErrorCode.INVALID_ALTER_TABLE, "columns can only be added, not dropped, renamed or modified"
+            )
         path = request.table_path
         await altering.authorize(caller, path.database_name, path.table_name)
         await altering.table(
@@ -52,19 +54,19 @@ def altering_calls(altering: TableAlterations) -> tuple[AnyCall, ...]:
     )
 
 
-def option_changes(said: Iterable[pb.ConfigChange]) -> list[OptionChange]:
-    """Changes of options, or of configs."""
-    return [OptionChange(each.key, each.operation, each.value if each.HasField("value") else None) for each in said]
+def option_changes(changes: Iterable[pb.ConfigChange]) -> list[OptionChange]:
+    """Changes of table options or cluster configs."""
+    return [OptionChange(each.key, each.operation, each.value if each.HasField("value") else None) for each in changes]
 
 
-def _column(said: pb.AddColumn) -> AddColumn:
+def _column(message: pb.AddColumn) -> AddColumn:
     try:
-        type_ = parse_type(read_json(said.data_type_json, ErrorCode.INVALID_ALTER_TABLE, "the type of a column"))
+        type_ = parse_type(read_json(message.data_type_json, ErrorCode.INVALID_ALTER_TABLE, "the type of a column"))
         aggregation = None
-        if said.HasField("aggregation"):
-            parameters = {pair.key: pair.value for pair in said.aggregation_parameters}
-            aggregation = Aggregation.parse({"type": said.aggregation, "parameters": parameters})
+        if message.HasField("aggregation"):
+            parameters = {pair.key: pair.value for pair in message.aggregation_parameters}
+            aggregation = Aggregation.parse({"type": message.aggregation, "parameters": parameters})
     except FlussError as failure:
-        raise FlussError(ErrorCode.INVALID_ALTER_TABLE, f"{failure}. column={said.column_name}") from failure
-    comment = said.comment if said.HasField("comment") else None
-    return AddColumn(said.column_name, type_, said.position, comment, aggregation)
+        raise FlussError(ErrorCode.INVALID_ALTER_TABLE, f"{failure}. column={message.column_name}") from failure
+    comment = message.comment if message.HasField("comment") else None
+    return AddColumn(message.column_name, type_, message.position, comment, aggregation)

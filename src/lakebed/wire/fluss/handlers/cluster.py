@@ -1,4 +1,4 @@
-"""Calls about all of streams: configs, servers, plans, health, and how much there is."""
+"""Calls on the cluster: configs, server tags, rebalancing, health, and table statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["config_calls", "server_calls", "stats_calls"]
 
 
 def config_calls(configs: ClusterConfigs) -> tuple[AnyCall, ...]:
-    """The calls on configs."""
+    """The calls on cluster configs."""
 
     async def describe(caller: Caller, request: pb.DescribeClusterConfigsRequest) -> pb.DescribeClusterConfigsResponse:
         found = await configs.describe(caller)
@@ -35,7 +35,7 @@ def config_calls(configs: ClusterConfigs) -> tuple[AnyCall, ...]:
 
 
 def server_calls(servers: ClusterAdmin) -> tuple[AnyCall, ...]:
-    """The calls on tags of servers, and on plans."""
+    """The calls on server tags and rebalancing."""
 
     async def tag(caller: Caller, request: pb.AddServerTagRequest) -> pb.AddServerTagResponse:
         await servers.tag(caller, request.server_ids, request.server_tag)
@@ -68,15 +68,15 @@ def server_calls(servers: ClusterAdmin) -> tuple[AnyCall, ...]:
 
 
 def stats_calls(stats: TableStats) -> tuple[AnyCall, ...]:
-    """The calls on rows and health."""
+    """The calls on table statistics and cluster health."""
 
     async def table(caller: Caller, request: pb.GetTableStatsRequest) -> pb.GetTableStatsResponse:
-        wanted = [
+        buckets = [
             (each.partition_id if each.HasField("partition_id") else None, each.bucket_id) for each in request.buckets
         ]
-        answer = pb.GetTableStatsResponse()
-        for found in await stats.table(caller, request.table_id, wanted):
-            added = answer.buckets.add(bucket_id=found.bucket)
+        response = pb.GetTableStatsResponse()
+        for found in await stats.table(caller, request.table_id, buckets):
+            added = response.buckets.add(bucket_id=found.bucket)
             if found.partition_id is not None:
                 added.partition_id = found.partition_id
             if found.failure is not None:
@@ -84,7 +84,7 @@ def stats_calls(stats: TableStats) -> tuple[AnyCall, ...]:
                 added.error_code, added.error_message = failure.error_code, failure.error_message
             elif found.rows is not None:
                 added.row_count = found.rows
-        return answer
+        return response
 
     async def health(caller: Caller, request: pb.GetClusterHealthRequest) -> pb.GetClusterHealthResponse:
         found = await stats.health(caller)

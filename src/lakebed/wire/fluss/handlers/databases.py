@@ -1,4 +1,4 @@
-"""Calls about databases."""
+"""Calls on databases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["database_calls"]
 
 
 def database_calls(databases: StreamDatabases) -> tuple[AnyCall, ...]:
-    """The calls on these use cases."""
+    """The calls on databases."""
 
     async def create(caller: Caller, request: pb.CreateDatabaseRequest) -> pb.CreateDatabaseResponse:
         await databases.create(
@@ -31,13 +31,13 @@ def database_calls(databases: StreamDatabases) -> tuple[AnyCall, ...]:
 
     async def list_all(caller: Caller, request: pb.ListDatabasesRequest) -> pb.ListDatabasesResponse:
         found = await databases.list(caller)
-        answer = pb.ListDatabasesResponse(database_name=[each.name for each in found])
+        response = pb.ListDatabasesResponse(database_name=[each.name for each in found])
         if request.include_summary:
             for each in found:
-                answer.database_summary.add(
+                response.database_summary.add(
                     database_name=each.name, created_time=each.created_ms, table_count=each.table_count
                 )
-        return answer
+        return response
 
     async def exists(caller: Caller, request: pb.DatabaseExistsRequest) -> pb.DatabaseExistsResponse:
         return pb.DatabaseExistsResponse(exists=await databases.exists(caller, request.database_name))

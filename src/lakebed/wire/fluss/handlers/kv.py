@@ -1,4 +1,4 @@
-"""Calls about keys: put, look up, scan."""
+"""Calls on KV tables: put, lookup, prefix lookup and scan. A limit scan also reads log tables."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Backpressure, Chunks, RawCall
+from ..calls import AnyCall, Backpressure, CallResponse, Chunks, RawCall
 from ..encoding import read_message
 from ..errors import error_code
-from ..records import RecordsFor, limit_scan_answer, looked_up, read_put, scan_answer
+from ..records import BucketRecords, limit_scan_response, lookup_response, read_put, scan_response
 from ..transport.deadlines import CallTimeout
 
 __all__ = ["KvCalls"]
 
 MAX_KEYS_BYTES: Final = 8 * 1024 * 1024
-"""Longest message with keys to look up."""
+"""Longest lookup request."""
 
 MAX_ROWS_BYTES: Final = 64 * 1024 * 1024
-"""Of rows in one answer: to a scan with a limit, which has fewer then; to prefixes, which are refused."""
+"""Bytes of rows in a response. A limit scan returns fewer rows beyond it; a prefix lookup fails."""
 
-MANY_KEYS: Final = 1024
-"""Looked up at once for one connection. Clients ask for 128."""
+LARGE_LOOKUP_KEYS: Final = 1024
+"""Lookups of more keys wait for earlier large responses. Clients send 128 keys per request."""
 
 _PUT: Final = "PUT_KV"
 _LOOKUP: Final = "LOOKUP"
@@ -50,7 +50,7 @@ _MODES: Final = {each.value: each for each in MergeMode}
 
 
 class KvCalls:
-    """The calls, on these use cases."""
+    """The calls on KV tables."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class KvCalls:
         self._traffic = Traffic() if traffic is None else traffic
 
     def calls(self) -> tuple[AnyCall, ...]:
-        """All of them."""
+        """The table entries of the calls."""
         return (
             RawCall(1016, _PUT, self.put, max_version=2),
             RawCall(1017, _LOOKUP, self.lookup, max_version=1),
@@ -82,54 +82,56 @@ class KvCalls:
         return table
 
     @asynccontextmanager
-    async def _keys(self, table: StreamTable, partition_id: int | None, number: int) -> AsyncIterator[BucketKv]:
+    async def _kv(self, table: StreamTable, partition_id: int | None, number: int) -> AsyncIterator[BucketKv]:
         async with self._buckets.using(table, partition_id, number) as opened:
-            yield _keys_of(table, opened)
+            yield _require_kv(table, opened)
 
-    # -- putting --------------------------------------------------------------------------------------------------
+    # -- put ------------------------------------------------------------------------------------------------------
 
     async def put(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
-        """Merge records into buckets of one table."""
+        """Merge records into buckets of a table."""
         request = read_put(body)
         acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
         if acks is None:
-            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1. acks={request.acks}")
         if mode is None:
-            raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"no such way of merging. mode={request.merge_mode}")
+            raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"unknown merge mode. mode={request.merge_mode}")
         try:
             table = await self._table(caller, request.table_id, StreamOperation.WRITE)
         except LakebedError as error:
-            # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
+            # An error per bucket: some clients treat a failed call as a temporary failure.
             self._traffic.record_failure(None, _PUT, len(request.buckets))
             return pb.PutKvResponse(buckets=[_refused(part, error) for part in request.buckets])
 
-        async def one(part: RecordsFor) -> pb.PutBucket:
+        async def one(part: BucketRecords) -> pb.PutBucket:
             put = KvPut(part.records, request.target_columns, mode)
             return await self._put(table, part, put, acks, request.timeout_ms)
 
-        # As tasks even where there is one: what begins at once would overtake what an earlier call is about to begin.
+        # As tasks even for one bucket: without, this put would overtake the tasks of an earlier call.
         return pb.PutKvResponse(buckets=await asyncio.gather(*map(one, request.buckets)))
 
-    async def _put(self, table: StreamTable, part: RecordsFor, put: KvPut, acks: Acks, timeout_ms: int) -> pb.PutBucket:
-        done = pb.PutBucket(bucket_id=part.bucket)
+    async def _put(
+        self, table: StreamTable, part: BucketRecords, put: KvPut, acks: Acks, timeout_ms: int
+    ) -> pb.PutBucket:
+        result = pb.PutBucket(bucket_id=part.bucket)
         if part.partition_id is not None:
-            done.partition_id = part.partition_id
+            result.partition_id = part.partition_id
         try:
-            async with CallTimeout(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
-                done.log_end_offset = await keys.put(put, acks)
+            async with CallTimeout(timeout_ms), self._kv(table, part.partition_id, part.bucket) as kv:
+                result.log_end_offset = await kv.put(put, acks)
             self._traffic.record_write(table.id, _PUT, len(part.records), declared_count(part.records))
         except LakebedError as error:
             self._traffic.record_failure(table.id, _PUT)
-            done.error_code, done.error_message = error_code(error), str(error)
-        return done
+            result.error_code, result.error_message = error_code(error), str(error)
+        return result
 
-    # -- looking up -----------------------------------------------------------------------------------------------
+    # -- lookup ---------------------------------------------------------------------------------------------------
 
-    async def lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
-        """The values of keys."""
+    async def lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> CallResponse:
+        """The rows of keys."""
         request = read_message(pb.LookupRequest, body, max_bytes=MAX_KEYS_BYTES)
-        # Keys are short and rows need not be: a few frames of keys can ask for more than there is memory.
-        if sum(len(part.keys) for part in request.buckets) > MANY_KEYS:
+        # Rows can be much longer than their keys: a few frames of keys could fill the memory with rows.
+        if sum(len(part.keys) for part in request.buckets) > LARGE_LOOKUP_KEYS:
             await backpressure.acquire_large()
         else:
             await backpressure.wait_until_read()
@@ -137,23 +139,23 @@ class KvCalls:
         table = await self._table(caller, request.table_id, StreamOperation.READ)
         if inserts:
             await self._authorizer.authorize(caller, StreamOperation.WRITE, *table.path)
-        answer = []
+        response: list[bytes] = []
         for part in request.buckets:
             partition_id = part.partition_id if part.HasField("partition_id") else None
             try:
-                async with self._keys(table, partition_id, part.bucket_id) as keys:
+                async with self._kv(table, partition_id, part.bucket_id) as kv:
                     if inserts:
                         if request.HasField("acks") and request.acks not in _ACKS:
                             raise FlussError(
-                                ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}"
+                                ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1. acks={request.acks}"
                             )
-                        # Whatever acks it asks for: a row is told when it is there.
+                        # The response is sent after the insert, for all values of acks.
                         async with CallTimeout(request.timeout_ms):
-                            values = await keys.lookup_or_insert(list(part.keys))
+                            values = await kv.lookup_or_insert(list(part.keys))
                     else:
-                        values = await keys.lookup(list(part.keys))
-                found = looked_up(partition_id, part.bucket_id, values, part.original_partition_name)
-                answer.append(found)
+                        values = await kv.lookup(list(part.keys))
+                found = lookup_response(partition_id, part.bucket_id, values, part.original_partition_name)
+                response.append(found)
                 self._traffic.record_read(table.id, _LOOKUP, len(found))
             except LakebedError as error:
                 self._traffic.record_failure(table.id, _LOOKUP)
@@ -162,37 +164,41 @@ class KvCalls:
                 )
                 if partition_id is not None:
                     failed.partition_id = partition_id
-                answer.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
-        return answer
+                response.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
+        return response
 
-    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
-        """The values of all keys that begin so."""
+    async def prefix_lookup(
+        self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure
+    ) -> CallResponse:
+        """The rows of all keys with one of the prefixes."""
         request = read_message(pb.PrefixLookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         table = await self._table(caller, request.table_id, StreamOperation.READ)
         await backpressure.acquire_large()
-        answer = pb.PrefixLookupResponse()
+        response = pb.PrefixLookupResponse()
         left = MAX_ROWS_BYTES
         for part in request.buckets:
-            found = answer.buckets.add(bucket_id=part.bucket_id)
+            found = response.buckets.add(bucket_id=part.bucket_id)
             partition_id = None
             if part.HasField("partition_id"):
                 partition_id = found.partition_id = part.partition_id
             try:
                 before = left
-                async with self._keys(table, partition_id, part.bucket_id) as keys:
-                    for values in await keys.lookup_prefixes(list(part.keys), left):
+                async with self._kv(table, partition_id, part.bucket_id) as kv:
+                    for values in await kv.lookup_prefixes(list(part.keys), left):
                         found.value_lists.add(values=values)
                         left -= sum(map(len, values))
                 self._traffic.record_read(table.id, _PREFIX_LOOKUP, before - left)
             except LakebedError as error:
                 self._traffic.record_failure(table.id, _PREFIX_LOOKUP)
                 found.error_code, found.error_message = error_code(error), str(error)
-        return answer
+        return response
 
-    # -- scanning -------------------------------------------------------------------------------------------------
+    # -- scan -----------------------------------------------------------------------------------------------------
 
-    async def limit_scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
-        """Some rows of a bucket: of keys the first, of a log the last."""
+    async def limit_scan(
+        self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure
+    ) -> CallResponse:
+        """Some rows of a bucket: the first by key of a KV table, the last of a log table."""
         request = read_message(pb.LimitScanRequest, body)
         table: StreamTable | None = None
         try:
@@ -200,60 +206,60 @@ class KvCalls:
             partition_id = request.partition_id if request.HasField("partition_id") else None
             async with self._buckets.using(table, partition_id, request.bucket_id) as opened:
                 await backpressure.acquire_large()
-                records = await _some(opened, max(request.limit, 0))
+                records = await _sample(opened, max(request.limit, 0))
             self._traffic.record_read(table.id, _LIMIT_SCAN, sum(map(len, records)))
         except LakebedError as error:
             self._traffic.record_failure(None if table is None else table.id, _LIMIT_SCAN)
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
-        return limit_scan_answer(records, is_log=opened.keys is None)
+        return limit_scan_response(records, is_log=opened.keys is None)
 
-    async def scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
-        """Open a scan of a bucket, go on with one, or close it."""
+    async def scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> CallResponse:
+        """Open, continue or close a scan of a bucket."""
         request = read_message(pb.ScanKvRequest, body)
 
         async def find(bucket: TableBucket) -> BucketKv:
             table = await self._table(caller, bucket.table_id, StreamOperation.READ)
-            return _keys_of(table, await self._buckets.get(table, bucket.partition_id, bucket.bucket))
+            return _require_kv(table, await self._buckets.get(table, bucket.partition_id, bucket.bucket))
 
         await backpressure.acquire_large()
-        call = _scan_call(request)
+        call = _scan_request(request)
         try:
             try:
                 page = await self._scanners.call(call, find)
             except FlussError as failure:
-                # Of a scan that is open the client hears that it expired, as it does when the leader moves.
+                # For an open scan the client gets an expired scanner instead, as when the leader moves.
                 if call.bucket is not None and (dropped := await self._buckets.why_dropped(call.bucket)) is not None:
                     raise dropped from failure
                 raise
-            # Of no table: whoever goes on with a scan does not say which it is of.
+            # Without a table: a request that continues a scan does not name it.
             self._traffic.record_read(None, _SCAN, sum(map(len, page.records or ())))
         except LakebedError as error:
             self._traffic.record_failure(None, _SCAN)
             return pb.ScanKvResponse(error_code=error_code(error), error_message=str(error))
-        return scan_answer(page)
+        return scan_response(page)
 
 
-def _keys_of(table: StreamTable, opened: OpenBucket) -> BucketKv:
+def _require_kv(table: StreamTable, opened: OpenBucket) -> BucketKv:
     if opened.keys is None:
         raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
     return opened.keys
 
 
-def _refused(part: RecordsFor, error: LakebedError) -> pb.PutBucket:
-    done = pb.PutBucket(bucket_id=part.bucket, error_code=error_code(error), error_message=str(error))
+def _refused(part: BucketRecords, error: LakebedError) -> pb.PutBucket:
+    result = pb.PutBucket(bucket_id=part.bucket, error_code=error_code(error), error_message=str(error))
     if part.partition_id is not None:
-        done.partition_id = part.partition_id
-    return done
+        result.partition_id = part.partition_id
+    return result
 
 
-def _scan_call(request: pb.ScanKvRequest) -> KvScanRequest:
+def _scan_request(request: pb.ScanKvRequest) -> KvScanRequest:
     bucket: TableBucket | None = None
     limit: int | None = None
     if request.HasField("bucket_scan_req"):
-        asked = request.bucket_scan_req
-        partition_id = asked.partition_id if asked.HasField("partition_id") else None
-        bucket = TableBucket(asked.table_id, partition_id, asked.bucket_id)
-        limit = asked.limit if asked.HasField("limit") else None
+        scan = request.bucket_scan_req
+        partition_id = scan.partition_id if scan.HasField("partition_id") else None
+        bucket = TableBucket(scan.table_id, partition_id, scan.bucket_id)
+        limit = scan.limit if scan.HasField("limit") else None
     return KvScanRequest(
         scanner_id=request.scanner_id if request.HasField("scanner_id") else None,
         bucket=bucket,
@@ -264,15 +270,15 @@ def _scan_call(request: pb.ScanKvRequest) -> KvScanRequest:
     )
 
 
-async def _some(opened: OpenBucket, limit: int) -> Chunks:
-    """Up to `limit` rows of a bucket, in the batches that they are read in."""
+async def _sample(opened: OpenBucket, limit: int) -> Chunks:
+    """Up to `limit` rows of a bucket, in batches."""
     if opened.keys is not None:
         return await asyncio.to_thread(_first, opened.keys, limit) if limit else ()
     return tuple(await last_batches(opened.log, limit, MAX_ROWS_BYTES))
 
 
-def _first(keys: BucketKv, limit: int) -> list[bytes]:
-    scan = keys.scan(limit)
+def _first(kv: BucketKv, limit: int) -> list[bytes]:
+    scan = kv.scan(limit)
     try:
         return scan.next(MAX_ROWS_BYTES)[0]
     finally:

@@ -1,4 +1,4 @@
-"""Calls about what is in the lake, and of those who take it there."""
+"""Calls on lake tiering: tiered offsets of tables, and the coordination of tiering jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["lake_calls"]
 
 
 def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall, ...]:
-    """The calls on these use cases."""
+    """The calls on lake tiering."""
 
     async def snapshot(caller: Caller, request: pb.GetLakeSnapshotRequest) -> pb.GetLakeSnapshotResponse:
         table, found = await lake.snapshot(
@@ -29,22 +29,22 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
             readable=request.readable,
         )
         names = {each.id: each.name for each in await partitions.of(table)} if table.is_partitioned else {}
-        answer = pb.GetLakeSnapshotResponse(table_id=table.id, snapshot_id=found.snapshot_id)
+        response = pb.GetLakeSnapshotResponse(table_id=table.id, snapshot_id=found.snapshot_id)
         for (partition_id, bucket), offset in found.offsets.items():
-            added = answer.bucket_snapshots.add(bucket_id=bucket, log_offset=offset)
+            added = response.bucket_snapshots.add(bucket_id=bucket, log_offset=offset)
             if partition_id is not None:
                 added.partition_id = partition_id
                 if partition_id in names:
                     added.partition_name = names[partition_id]
-        return answer
+        return response
 
     async def prepare(
         caller: Caller, request: pb.PrepareLakeTableSnapshotRequest
     ) -> pb.PrepareLakeTableSnapshotResponse:
         await lake.admit(caller)
-        answer = pb.PrepareLakeTableSnapshotResponse()
+        response = pb.PrepareLakeTableSnapshotResponse()
         for table in request.tables:
-            added = answer.tables.add(table_id=table.table_id)
+            added = response.tables.add(table_id=table.table_id)
             try:
                 added.lake_table_offsets_path = await lake.prepare(
                     caller,
@@ -55,14 +55,14 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
             except LakebedError as error:
                 failure = failure_message(error)
                 added.error_code, added.error_message = failure.error_code, failure.error_message
-        return answer
+        return response
 
     async def commit(caller: Caller, request: pb.CommitLakeTableSnapshotRequest) -> pb.CommitLakeTableSnapshotResponse:
         await lake.admit(caller)
-        answer = pb.CommitLakeTableSnapshotResponse()
-        said = {each.table_id for each in request.snapshots}
+        response = pb.CommitLakeTableSnapshotResponse()
+        committed = {each.table_id for each in request.snapshots}
         for each in request.snapshots:
-            added = answer.tables.add(table_id=each.table_id)
+            added = response.tables.add(table_id=each.table_id)
             try:
                 await lake.commit(
                     caller,
@@ -76,38 +76,38 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
                 failure = failure_message(error)
                 added.error_code, added.error_message = failure.error_code, failure.error_message
         for old in request.tables:
-            # What jobs of before said instead, and those of now say besides.
-            if old.table_id in said:
+            # The fields of older jobs; newer jobs send both.
+            if old.table_id in committed:
                 continue
-            added = answer.tables.add(table_id=old.table_id)
+            added = response.tables.add(table_id=old.table_id)
             try:
                 name = await lake.prepare(caller, old.table_id, _offsets(old.buckets))
                 await lake.commit(caller, old.table_id, old.snapshot_id, name, name)
             except LakebedError as error:
                 failure = failure_message(error)
                 added.error_code, added.error_message = failure.error_code, failure.error_message
-        return answer
+        return response
 
     async def heartbeat(caller: Caller, request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse:
-        at_work, finished, failed = await lake.report(
+        tiering, finished, failed = await lake.report(
             caller,
-            _ended(request.tiering_tables),
-            _ended(request.finished_tables),
-            _ended(request.failed_tables),
+            _reports(request.tiering_tables),
+            _reports(request.finished_tables),
+            _reports(request.failed_tables),
             request.force_finished_tables,
         )
-        given = await lake.next_table(caller) if request.request_table else None
-        answer = pb.LakeTieringHeartbeatResponse(
+        assigned = await lake.next_table(caller) if request.request_table else None
+        response = pb.LakeTieringHeartbeatResponse(
             coordinator_epoch=lake.coordinator_epoch,
-            tiering_tables=_heard(at_work),
-            finished_tables=_heard(finished),
-            failed_tables=_heard(failed),
+            tiering_tables=_report_results(tiering),
+            finished_tables=_report_results(finished),
+            failed_tables=_report_results(failed),
         )
-        if given is not None:
-            table, epoch = given
+        if assigned is not None:
+            table, epoch = assigned
             path = pb.TablePath(database_name=table.path.database, table_name=table.path.name)
-            answer.tiering_table.CopyFrom(pb.TableToTier(table_id=table.id, table_path=path, tiering_epoch=epoch))
-        return answer
+            response.tiering_table.CopyFrom(pb.TableToTier(table_id=table.id, table_path=path, tiering_epoch=epoch))
+        return response
 
     return (
         Call(1030, "COMMIT_LAKE_TABLE_SNAPSHOT", pb.CommitLakeTableSnapshotRequest, commit),
@@ -117,15 +117,15 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
     )
 
 
-def _offsets(said: Iterable[pb.BucketOffset | pb.CommittedOffset]) -> dict[tuple[int | None, int], int]:
+def _offsets(messages: Iterable[pb.BucketOffset | pb.CommittedOffset]) -> dict[tuple[int | None, int], int]:
     return {
         (each.partition_id if each.HasField("partition_id") else None, each.bucket_id): each.log_end_offset
-        for each in said
+        for each in messages
         if each.HasField("log_end_offset")
     }
 
 
-def _ended(said: Iterable[pb.TieredTable]) -> list[TieringReport]:
+def _reports(messages: Iterable[pb.TieredTable]) -> list[TieringReport]:
     return [
         TieringReport(
             each.table_id,
@@ -136,12 +136,12 @@ def _ended(said: Iterable[pb.TieredTable]) -> list[TieringReport]:
                 each.stats.record_count if each.stats.HasField("record_count") else None,
             ),
         )
-        for each in said
+        for each in messages
     ]
 
 
-def _heard(answers: Iterable[ReportResult]) -> list[pb.HeardTable]:
+def _report_results(results: Iterable[ReportResult]) -> list[pb.HeardTable]:
     return [
         pb.HeardTable(table_id=table_id, error=None if failure is None else failure_message(failure))
-        for table_id, failure in answers
+        for table_id, failure in results
     ]

@@ -1,9 +1,9 @@
-"""Calls about logs: append, fetch, offsets, the last records, ids for writers.
+"""Calls on logs: produce, fetch, list offsets, and writer ids.
 
-A fetch that finds nothing waits without a thread or a task for a bucket: one future, which the logs it looks at settle.
-Its failures wait as well, until its time is over: some clients ask again at once. A bucket that is closed while a fetch
-waits for it ends the wait: the client learns at once that the partition was dropped, or that the leader moved. If it
-asks for that bucket again, the failure waits.
+A fetch without data waits on one future that the logs resolve, without a thread or task per bucket. Its errors wait as
+well, until its time is over, because some clients retry at once. A bucket that is closed during the fetch ends the
+wait: the client learns at once that the partition was dropped or the leader moved. If it fetches that bucket again, the
+error waits.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Backpressure, Call, RawCall
+from ..calls import AnyCall, Backpressure, Call, CallResponse, RawCall
 from ..encoding import read_message
 from ..errors import error_code
 from ..filters import read_predicate
-from ..records import FetchedBucket, RecordsFor, fetch_answer, read_produce
+from ..records import BucketRecords, FetchedBucket, fetch_response, read_produce
 from ..transport.clients import ConnectionClient, client_of
 from ..transport.deadlines import CallTimeout
 
 __all__ = ["LogCalls"]
 
 MAX_FETCH_BYTES: Final = 64 * 1024 * 1024
-"""Largest answer to a fetch, whatever was asked for; the first batch of it may be larger."""
+"""Largest response to a fetch; its first batch may be larger."""
 
 MAX_WAIT_MS: Final = 60_000
 FROM_START: Final = -2
-"""As an offset: the first that there is."""
+"""A fetch offset that means the start of the log."""
 
 _PRODUCE: Final = "PRODUCE_LOG"
 _FETCH: Final = "FETCH_LOG"
@@ -54,7 +54,7 @@ _ACKS: Final = {each.value: each for each in Acks}
 
 
 @dataclass(slots=True)
-class _Asked:
+class _BucketFetch:
     """One bucket of a fetch."""
 
     table: StreamTable | None
@@ -65,9 +65,9 @@ class _Asked:
     opened: OpenBucket | None = None
     offset: int = 0
     next_offset: int = 0
-    """Where the reader goes on, if it was given records here."""
+    """The offset after the fetched records."""
 
-    answer: FetchedBucket | None = None
+    result: FetchedBucket | None = None
     was_closed: bool = False
     """The bucket was closed during the fetch."""
 
@@ -76,14 +76,14 @@ class _Asked:
         return self.request.partition_id if self.request.HasField("partition_id") else None
 
     def fail(self, error: LakebedError) -> None:
-        """Answer with what is wrong."""
-        self.answer = FetchedBucket(
+        """Set an error as the result."""
+        self.result = FetchedBucket(
             self.partition_id, self.request.bucket_id, error_code=error_code(error), error_message=str(error)
         )
 
 
 class LogCalls:
-    """The calls, on these use cases."""
+    """The calls on logs."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class LogCalls:
         self._traffic = Traffic() if traffic is None else traffic
 
     def calls(self) -> tuple[AnyCall, ...]:
-        """All of them."""
+        """The table entries of the calls."""
         return (
             RawCall(1014, _PRODUCE, self.produce),
             RawCall(1015, _FETCH, self.fetch),
@@ -112,39 +112,41 @@ class LogCalls:
             Call(1026, "INIT_WRITER", pb.InitWriterRequest, self.init_writer),
         )
 
-    # -- appending ------------------------------------------------------------------------------------------------
+    # -- produce --------------------------------------------------------------------------------------------------
 
     async def produce(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
-        """Append to buckets of one table."""
+        """Append to buckets of a table."""
         request = read_produce(body)
         acks = _ACKS.get(request.acks)
         if acks is None:
-            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1. acks={request.acks}")
         try:
             table = await self._writable(caller, request.table_id)
         except LakebedError as error:
-            # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
+            # An error per bucket: some clients treat a failed call as a temporary failure.
             self._traffic.record_failure(None, _PRODUCE, len(request.buckets))
             return pb.ProduceLogResponse(buckets=[_refused(part, error) for part in request.buckets])
-        # Begun in their order, and awaited together: they share a sync. As tasks even where there is one: what begins
-        # at once would overtake what an earlier call is about to begin, and be refused for its number.
-        time = request.timeout_ms
-        produced = await asyncio.gather(*(self._append(table, part, acks, time) for part in request.buckets))
+        # Started in order and awaited together, so that they share a sync. As tasks even for one bucket: without, this
+        # append would overtake the tasks of an earlier call, and its batch sequence would be out of order.
+        timeout_ms = request.timeout_ms
+        produced = await asyncio.gather(*(self._append(table, part, acks, timeout_ms) for part in request.buckets))
         return pb.ProduceLogResponse(buckets=produced)
 
     async def _writable(self, caller: Caller, table_id: int) -> StreamTable:
         table = self._tables.known(table_id) or await self._tables.by_id(table_id)
         await self._authorizer.authorize(caller, StreamOperation.WRITE, *table.path)
         if table.has_primary_key:
-            raise FlussError(ErrorCode.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
+            raise FlussError(
+                ErrorCode.INVALID_TABLE, f"the table has a primary key: use PUT_KV, not PRODUCE_LOG. table={table.path}"
+            )
         return table
 
-    async def _append(self, table: StreamTable, part: RecordsFor, acks: Acks, timeout_ms: int) -> pb.ProducedBucket:
+    async def _append(self, table: StreamTable, part: BucketRecords, acks: Acks, timeout_ms: int) -> pb.ProducedBucket:
         produced = pb.ProducedBucket(bucket_id=part.bucket)
         if part.partition_id is not None:
             produced.partition_id = part.partition_id
         try:
-            # Without a wait in between once the bucket is open: so batches are in the order in which they came.
+            # No await between opening the bucket and the append: batches keep the order of their arrival.
             async with CallTimeout(timeout_ms), self._buckets.using(table, part.partition_id, part.bucket) as opened:
                 appended = await opened.log.append(part.records, acks)
         except LakebedError as error:
@@ -157,46 +159,46 @@ class LogCalls:
         return produced
 
     async def init_writer(self, caller: Caller, request: pb.InitWriterRequest) -> pb.InitWriterResponse:
-        """An id for a writer to these tables."""
+        """A new writer id, for writes to the given tables."""
         for path in request.table_path:
             await self._authorizer.authorize(caller, StreamOperation.WRITE, path.database_name, path.table_name)
         return pb.InitWriterResponse(writer_id=await self._writers.next())
 
-    # -- fetching -------------------------------------------------------------------------------------------------
+    # -- fetch ----------------------------------------------------------------------------------------------------
 
-    async def fetch(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
-        """Batches of many buckets, once there are some or the time is over."""
+    async def fetch(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> CallResponse:
+        """Batches of many buckets, as soon as there are enough or the time is over."""
         request = read_message(pb.FetchLogRequest, body)
         wait_ms = min(max(request.max_wait_ms, 0), MAX_WAIT_MS)
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
-        least = max(request.min_bytes, 1)
-        asked = [(table.table_id, await self._resolve(caller, table)) for table in request.tables]
-        parts = [part for _, some in asked for part in some]
-        while not _has_news(parts) and await self._wait(parts, deadline):
+        min_bytes = max(request.min_bytes, 1)
+        tables = [(table.table_id, await self._resolve(caller, table)) for table in request.tables]
+        parts = [part for _, buckets in tables for part in buckets]
+        while not _has_data(parts) and await self._wait(parts, deadline):
             pass
         await backpressure.acquire_large()
-        while await self._read(parts, min(request.max_bytes, MAX_FETCH_BYTES)) < least:
+        while await self._read(parts, min(request.max_bytes, MAX_FETCH_BYTES)) < min_bytes:
             if not await self._wait(parts, deadline):
                 break
-        return fetch_answer([(table_id, [self._answered(part) for part in some]) for table_id, some in asked])
+        return fetch_response([(table_id, [self._result(part) for part in buckets]) for table_id, buckets in tables])
 
-    def _answered(self, part: _Asked) -> FetchedBucket:
-        """The answer of one bucket, which is counted."""
-        answer = part.answer
-        if answer is None:
-            raise RuntimeError("a bucket of a fetch was not answered")
+    def _result(self, part: _BucketFetch) -> FetchedBucket:
+        """The result of one bucket, recorded as traffic."""
+        result = part.result
+        if result is None:
+            raise RuntimeError("a bucket of a fetch has no result")
         table_id = None if part.table is None else part.table.id
-        if answer.error_code:
+        if result.error_code:
             self._traffic.record_failure(table_id, _FETCH)
         else:
-            self._traffic.record_read(table_id, _FETCH, len(answer.records), max(part.next_offset - part.offset, 0))
-        return answer
+            self._traffic.record_read(table_id, _FETCH, len(result.records), max(part.next_offset - part.offset, 0))
+        return result
 
-    async def _resolve(self, caller: Caller, request: pb.FetchTable) -> list[_Asked]:
-        """The buckets of one table of a fetch, open; or with what is wrong with them."""
+    async def _resolve(self, caller: Caller, request: pb.FetchTable) -> list[_BucketFetch]:
+        """The buckets of one table of a fetch: open, or with an error as the result."""
         columns = list(request.projected_fields) if request.projection_pushdown_enabled else None
         client = client_of(caller)
-        parts = [_Asked(None, bucket, columns, client) for bucket in request.buckets]
+        parts = [_BucketFetch(None, bucket, columns, client) for bucket in request.buckets]
         try:
             table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
             await self._authorizer.authorize(caller, StreamOperation.READ, *table.path)
@@ -226,46 +228,44 @@ class LogCalls:
         return parts
 
     async def _filter(self, table: StreamTable, request: pb.FetchTable) -> BatchFilter | None:
-        """What the reader wants, if the table has columns by which batches are left out.
-
-        Error codes: CORRUPT_MESSAGE.
-        """
+        """The filter of a fetch, if the table has statistics columns. Error codes: CORRUPT_MESSAGE."""
         columns = filtered_columns(table)
         if not columns:
             return None
         schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
         return BatchFilter(read_predicate(request.filter_predicate, table.schema), columns, schemas)
 
-    async def _read(self, parts: Sequence[_Asked], most: int) -> int:
-        """Read what can be read of all, up to `most` bytes together; how many bytes there are."""
+    async def _read(self, parts: Sequence[_BucketFetch], max_bytes: int) -> int:
+        """Read all buckets, up to `max_bytes` in total. Returns the number of bytes, plus 1 per other progress."""
         total = 0
         await self._fail_closed(parts)
         for part in parts:
             if part.opened is None:
                 continue
             log = part.opened.log
-            is_readable = part.offset < log.stable_offset and (total < most or not total)
+            is_readable = part.offset < log.stable_offset and (total < max_bytes or not total)
             try:
-                part.answer = await self._read_one(
-                    part, log, min(part.request.max_fetch_bytes, most - total), is_readable
+                result = await self._read_one(
+                    part, log, min(part.request.max_fetch_bytes, max_bytes - total), is_readable
                 )
             except LakebedError as error:
                 await self._fail(part, error)
                 continue
-            # Of nothing but batches that are left out the reader hears at once, too: it goes on behind them.
-            total += len(part.answer.records) or bool(part.answer.remote) or part.answer.filtered_end > part.offset
+            part.result = result
+            # Filtered batches count as progress too: the reader continues after them.
+            total += len(result.records) or bool(result.remote) or result.filtered_end > part.offset
         return total
 
-    async def _read_one(self, part: _Asked, log: BucketLog, most: int, is_readable: bool) -> FetchedBucket:
+    async def _read_one(self, part: _BucketFetch, log: BucketLog, max_bytes: int, is_readable: bool) -> FetchedBucket:
         bucket = part.request.bucket_id
         part.next_offset = part.offset
         if not is_readable:
             return FetchedBucket(
                 part.partition_id, bucket, high_watermark=log.stable_offset, start_offset=log.start_offset
             )
-        found = await self._located(part, log)
+        found = await self._remote_segments(part, log)
         if found is None:
-            found = await log.read(part.offset, most, part.columns if part.filter is None else None)
+            found = await log.read(part.offset, max_bytes, part.columns if part.filter is None else None)
         part.next_offset = found.next_offset
         records, filtered_end = found.records, -1
         if part.filter is not None and part.table is not None and not found.remote:
@@ -291,8 +291,8 @@ class LogCalls:
             filtered_end=filtered_end,
         )
 
-    async def _located(self, part: _Asked, log: BucketLog) -> Fetched | None:
-        """Where the reader finds the records itself, if it can."""
+    async def _remote_segments(self, part: _BucketFetch, log: BucketLog) -> Fetched | None:
+        """The remote log segments at the offset, if the client can read them itself."""
         if part.table is None or not part.client.may_read_files:
             return None
         found = await log.locate(part.offset, part.columns)
@@ -300,23 +300,23 @@ class LogCalls:
             return None
         return found
 
-    async def _wait(self, parts: Sequence[_Asked], deadline: float) -> bool:
-        """Wait until one of the logs has more than it had; False if there is nothing to wait for."""
+    async def _wait(self, parts: Sequence[_BucketFetch], deadline: float) -> bool:
+        """Wait for new data in one of the logs; False if the time is over or a bucket was closed."""
         await self._fail_closed(parts)
         if any(part.was_closed for part in parts):
             return False
         return await _wait(parts, deadline)
 
-    async def _fail_closed(self, parts: Sequence[_Asked]) -> None:
-        """Answer for the buckets that were closed during the fetch."""
+    async def _fail_closed(self, parts: Sequence[_BucketFetch]) -> None:
+        """Set an error for the buckets that were closed during the fetch."""
         for part in parts:
             if part.opened is not None and part.opened.log.is_closed:
                 await self._fail(
                     part, FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the bucket was closed during the fetch")
                 )
 
-    async def _fail(self, part: _Asked, error: LakebedError) -> None:
-        """Answer with the error of a bucket: UNKNOWN_TABLE_OR_BUCKET if it was dropped during the fetch."""
+    async def _fail(self, part: _BucketFetch, error: LakebedError) -> None:
+        """Set the error of a bucket: UNKNOWN_TABLE_OR_BUCKET if it was dropped during the fetch."""
         if part.opened is not None and part.opened.log.is_closed:
             part.was_closed = True
             error = await self._buckets.why_dropped(part.opened.bucket) or error
@@ -326,19 +326,19 @@ class LogCalls:
     # -- offsets --------------------------------------------------------------------------------------------------
 
     async def list_offsets(self, caller: Caller, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
-        """Where buckets begin or end, or were at a time."""
+        """The earliest or latest offset of buckets, or the offset at a timestamp."""
         table = await self._tables.by_id(request.table_id)
         await self._authorizer.authorize(caller, StreamOperation.DESCRIBE, *table.path)
         partition_id = request.partition_id if request.HasField("partition_id") else None
-        answer = pb.ListOffsetsResponse()
+        response = pb.ListOffsetsResponse()
         for number in request.bucket_id:
-            listed = answer.buckets.add(bucket_id=number)
+            listed = response.buckets.add(bucket_id=number)
             try:
                 async with self._buckets.using(table, partition_id, number) as opened:
                     listed.offset = await self._offset(opened.log, request)
             except LakebedError as error:
                 _set_error(listed, error)
-        return answer
+        return response
 
     async def _offset(self, log: BucketLog, request: pb.ListOffsetsRequest) -> int:
         if request.offset_type == _EARLIEST:
@@ -348,46 +348,46 @@ class LogCalls:
         if request.offset_type == _WRITTEN:
             return log.end_offset
         if request.offset_type != _TIME or not request.HasField("start_timestamp"):
-            raise FlussError(ErrorCode.CORRUPT_MESSAGE, f"no such kind of offset. offset_type={request.offset_type}")
+            raise FlussError(ErrorCode.CORRUPT_MESSAGE, f"unknown offset type. offset_type={request.offset_type}")
         if request.start_timestamp > self._clock.now_ms():
             raise FlussError(
-                ErrorCode.INVALID_TIMESTAMP, f"the time is yet to come. timestamp={request.start_timestamp}"
+                ErrorCode.INVALID_TIMESTAMP, f"timestamp is in the future. timestamp={request.start_timestamp}"
             )
         return await log.find_time(request.start_timestamp)
 
 
-def _has_news(parts: Sequence[_Asked]) -> bool:
-    """Whether something can be answered at once that is no failure, or nothing is asked for at all."""
+def _has_data(parts: Sequence[_BucketFetch]) -> bool:
+    """Whether a bucket has records to read. True for an empty fetch."""
     return not parts or any(part.opened is not None and part.offset < part.opened.log.stable_offset for part in parts)
 
 
-async def _wait(parts: Sequence[_Asked], deadline: float) -> bool:
-    """Wait until one of the logs has more than it had, or is closed; False if the time was over first."""
+async def _wait(parts: Sequence[_BucketFetch], deadline: float) -> bool:
+    """Wait until one of the logs has new stable records, or is closed; False if the time is over first."""
     loop = asyncio.get_running_loop()
     left = deadline - loop.time()
     if left <= 0:
         return False
-    news: asyncio.Future[bool] = loop.create_future()
+    changed: asyncio.Future[bool] = loop.create_future()
 
-    def tell(is_news: bool) -> None:
-        if not news.done():
-            news.set_result(is_news)
+    def resolve(is_changed: bool) -> None:
+        if not changed.done():
+            changed.set_result(is_changed)
 
-    watched = [
-        part.opened.log.watch(max(part.offset, part.opened.log.stable_offset), lambda: tell(True))
+    unwatch = [
+        part.opened.log.watch(max(part.offset, part.opened.log.stable_offset), lambda: resolve(True))
         for part in parts
         if part.opened is not None
     ]
-    timer = loop.call_later(left, tell, False)
+    timer = loop.call_later(left, resolve, False)
     try:
-        return await news
+        return await changed
     finally:
         timer.cancel()
-        for leave in watched:
-            leave()
+        for stop in unwatch:
+            stop()
 
 
-def _refused(part: RecordsFor, error: LakebedError) -> pb.ProducedBucket:
+def _refused(part: BucketRecords, error: LakebedError) -> pb.ProducedBucket:
     produced = pb.ProducedBucket(bucket_id=part.bucket)
     if part.partition_id is not None:
         produced.partition_id = part.partition_id

@@ -1,4 +1,4 @@
-"""Where what is: the call that clients find servers, tables and buckets by."""
+"""The metadata call: clients find servers, tables and bucket leaders with it."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from ..calls import AnyCall, Call
 __all__ = ["metadata_calls"]
 
 MAX_TABLES: Final = 1000
-"""Named by one call. Its answer has the whole definition of each."""
+"""Tables per call. The response has the whole definition of each."""
 
 MAX_PARTITIONS: Final = 10_000
-"""The same of partitions, of which it has the buckets."""
+"""Partitions per call. The response has only the buckets of each."""
 
-_NO_PARTITION_PAUSE_SECONDS: Final = 0.1
+_NO_PARTITION_DELAY_SECONDS: Final = 0.1
 
 
 def metadata_calls(tables: StreamTables, partitions: StreamPartitions, leadership: Leadership) -> tuple[AnyCall, ...]:
-    """The call, on these use cases."""
+    """The metadata call."""
 
     async def metadata(caller: Caller, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
         _check_count("tables", len(request.table_path), MAX_TABLES)
         _check_count("partitions", len(request.partitions_path) + len(request.partitions_id), MAX_PARTITIONS)
         node = await leadership.node(caller.host)
-        answer = pb.GetMetadataResponse()
-        # The home is both, and there is no other.
-        answer.coordinator_server.CopyFrom(_node(node))
-        answer.tablet_servers.append(_node(node))
+        response = pb.GetMetadataResponse()
+        # The leader is coordinator and the only tablet server.
+        response.coordinator_server.CopyFrom(_node(node))
+        response.tablet_servers.append(_node(node))
         for path in request.table_path:
-            _add_table(answer, await tables.get(caller, path.database_name, path.table_name), node)
-        for asked in request.partitions_path:
-            table = await tables.get(caller, asked.database_name, asked.table_name)
+            _add_table(response, await tables.get(caller, path.database_name, path.table_name), node)
+        for partition_path in request.partitions_path:
+            table = await tables.get(caller, partition_path.database_name, partition_path.table_name)
             try:
-                partition = await partitions.by_name(table, asked.partition_name)
+                partition = await partitions.by_name(table, partition_path.partition_name)
             except FlussError:
-                # Writers of some clients ask again at once, until somebody has made the partition.
-                await asyncio.sleep(_NO_PARTITION_PAUSE_SECONDS)
+                # Some clients retry without a pause until the partition exists.
+                await asyncio.sleep(_NO_PARTITION_DELAY_SECONDS)
                 raise
-            _add_partition(answer, table, partition, node)
+            _add_partition(response, table, partition, node)
         for partition_id in request.partitions_id:
             table, partition = await _by_id(tables, partitions, partition_id)
-            await tables.get(caller, *table.path)  # whether the caller may see it
-            _add_partition(answer, table, partition, node)
-        return answer
+            await tables.get(caller, *table.path)  # authorizes the caller
+            _add_partition(response, table, partition, node)
+        return response
 
     return (Call(1012, "GET_METADATA", pb.GetMetadataRequest, metadata),)
 
@@ -63,8 +63,8 @@ async def _by_id(
 ) -> tuple[StreamTable, StreamPartition]:
     """A partition and its table. Error codes: PARTITION_NOT_EXISTS.
 
-    Not UNKNOWN_TABLE_OR_BUCKET, as for other calls by id: here clients take that for a server that is away, and ask no
-    more of it. PARTITION_NOT_EXISTS they ignore while they scan, and go on with other partitions.
+    Other calls by id raise UNKNOWN_TABLE_OR_BUCKET. In this call clients treat that as an unavailable server and stop
+    using it. Scanners ignore PARTITION_NOT_EXISTS and continue with other partitions.
     """
     try:
         partition = await partitions.by_id(partition_id)
@@ -78,18 +78,16 @@ async def _by_id(
 
 def _check_count(what: str, count: int, most: int) -> None:
     if count > most:
-        # Of the numbers that there are, this is one that clients do not ask again after.
-        raise FlussError(
-            ErrorCode.RECORD_TOO_LARGE, f"one call names too many {what}: ask in several. count={count} limit={most}"
-        )
+        # Clients do not retry after this code.
+        raise FlussError(ErrorCode.RECORD_TOO_LARGE, f"too many {what}: split the request. count={count} limit={most}")
 
 
 def _node(node: LeaderNode) -> pb.ServerNode:
     return pb.ServerNode(node_id=node.number, host=node.address.host, port=node.address.port)
 
 
-def _add_table(answer: pb.GetMetadataResponse, table: StreamTable, node: LeaderNode) -> None:
-    added = answer.table_metadata.add(
+def _add_table(response: pb.GetMetadataResponse, table: StreamTable, node: LeaderNode) -> None:
+    added = response.table_metadata.add(
         table_path=pb.TablePath(database_name=table.path.database, table_name=table.path.name),
         table_id=table.id,
         schema_id=table.schema_id,
@@ -102,9 +100,9 @@ def _add_table(answer: pb.GetMetadataResponse, table: StreamTable, node: LeaderN
 
 
 def _add_partition(
-    answer: pb.GetMetadataResponse, table: StreamTable, partition: StreamPartition, node: LeaderNode
+    response: pb.GetMetadataResponse, table: StreamTable, partition: StreamPartition, node: LeaderNode
 ) -> None:
-    added = answer.partition_metadata.add(table_id=table.id, partition_name=partition.name, partition_id=partition.id)
+    added = response.partition_metadata.add(table_id=table.id, partition_name=partition.name, partition_id=partition.id)
     _add_buckets(added.buckets.add, table, node)
 
 

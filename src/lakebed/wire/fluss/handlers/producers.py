@@ -1,4 +1,4 @@
-"""Calls about where the writes of jobs end."""
+"""Calls on producer offsets: where the writes of a job ended, for its recovery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Result(IntEnum):
 
 
 def producer_calls(producers: ProducerOffsets) -> tuple[AnyCall, ...]:
-    """The calls on these use cases."""
+    """The calls on producer offsets."""
 
     async def register(
         caller: Caller, request: pb.RegisterProducerOffsetsRequest
@@ -43,16 +43,16 @@ def producer_calls(producers: ProducerOffsets) -> tuple[AnyCall, ...]:
         found = await producers.get(caller, request.producer_id)
         if found is None:
             return pb.GetProducerOffsetsResponse()
-        answer = pb.GetProducerOffsetsResponse(producer_id=request.producer_id, expiration_time=found.expires_ms)
+        response = pb.GetProducerOffsetsResponse(producer_id=request.producer_id, expiration_time=found.expires_ms)
         tables: dict[int, pb.ProducerTable] = {}
         for end in found.offsets:
             bucket = end.bucket
             if bucket.table_id not in tables:
-                tables[bucket.table_id] = answer.table_offsets.add(table_id=bucket.table_id)
+                tables[bucket.table_id] = response.table_offsets.add(table_id=bucket.table_id)
             added = tables[bucket.table_id].bucket_offsets.add(bucket_id=bucket.bucket, log_end_offset=end.offset)
             if bucket.partition_id is not None:
                 added.partition_id = bucket.partition_id
-        return answer
+        return response
 
     async def delete(caller: Caller, request: pb.DeleteProducerOffsetsRequest) -> pb.DeleteProducerOffsetsResponse:
         await producers.delete(caller, request.producer_id)

@@ -1,4 +1,4 @@
-"""Calls about remote storage: file credentials for clients, and the manifests of remote logs (ADR 39)."""
+"""Calls on remote storage: file credentials for clients, and the manifests of remote logs (ADR 39)."""
 
 from __future__ import annotations
 
@@ -22,39 +22,42 @@ __all__ = ["file_calls", "remote_log_calls"]
 
 
 def file_calls(access: FileAccess, clock: Clock) -> tuple[AnyCall, ...]:
-    """What this answers."""
+    """The call for file credentials."""
 
     async def token(
         caller: Caller, request: pb.GetFileSystemSecurityTokenRequest
     ) -> pb.GetFileSystemSecurityTokenResponse:
-        """Keys, or none: then the home reads for this client, or it has its own. Error codes: SECURITY_TOKEN."""
+        """Credentials, or none: then the server reads for the client, or the client has its own.
+
+        Error codes: SECURITY_TOKEN.
+        """
         client = client_of(caller)
-        with client.asking():
+        with client.requesting_grant():
             grant = await access.grant(caller, takes_tokens=client.takes_session_tokens)
             if grant is not None:
-                client.take(grant, clock.now_ms())
-        # Without keys there is nothing of which clients would have to know how to use it.
-        answer = pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
+                client.add_grant(grant, clock.now_ms())
+        # Without credentials, a scheme that needs no support by the client.
+        response = pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
         if grant is not None and grant.is_temporary:
-            answer.expiration_time = grant.until_ms
+            response.expiration_time = grant.until_ms
         if grant is not None and grant.keys is not None and access.location is not None:
-            answer.schema = "s3"
-            answer.token = _document(grant.keys)
-            answer.addition_info.extend(pb.Pair(key=key, value=value) for key, value in _addition(access.location))
-        return answer
+            response.schema = "s3"
+            response.token = _token(grant.keys)
+            response.addition_info.extend(pb.Pair(key=key, value=value) for key, value in _s3_settings(access.location))
+        return response
 
     return (Call(1025, "GET_FILESYSTEM_SECURITY_TOKEN", pb.GetFileSystemSecurityTokenRequest, token),)
 
 
-def _document(keys: Credentials) -> bytes:
-    document = {"access_key_id": keys.access_key_id, "access_key_secret": keys.secret_access_key.reveal()}
-    if keys.session_token is not None:
-        document["security_token"] = keys.session_token.reveal()
+def _token(credentials: Credentials) -> bytes:
+    document = {"access_key_id": credentials.access_key_id, "access_key_secret": credentials.secret_access_key.reveal()}
+    if credentials.session_token is not None:
+        document["security_token"] = credentials.session_token.reveal()
     return msgspec.json.encode(document)
 
 
-def _addition(location: FileLocation) -> Iterator[tuple[str, str]]:
-    """How the byte store is spoken to, in the words of Hadoop, which all clients know."""
+def _s3_settings(location: FileLocation) -> Iterator[tuple[str, str]]:
+    """The connection settings of the object store, by their Hadoop names, which all clients know."""
     if location.endpoint is not None:
         yield "fs.s3a.endpoint", location.endpoint
     yield "fs.s3a.endpoint.region", location.region
@@ -62,22 +65,21 @@ def _addition(location: FileLocation) -> Iterator[tuple[str, str]]:
 
 
 def remote_log_calls(authorizer: StreamAuthorizer, tables: StreamTables, remotes: RemoteLogs) -> tuple[AnyCall, ...]:
-    """What this answers."""
+    """The call for remote log manifests."""
 
     async def listed(caller: Caller, request: pb.ListRemoteLogManifestsRequest) -> pb.ListRemoteLogManifestsResponse:
-        """Of each bucket of a table or a partition, where its segments are listed.
-
-        Error codes: UNKNOWN_TABLE_OR_BUCKET.
-        """
+        """The manifests of the buckets of a table or partition. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
         table = await tables.by_id(request.table_id)
         await authorizer.authorize(caller, StreamOperation.DESCRIBE, *table.path)
         partition_id = request.partition_id if request.HasField("partition_id") else None
-        answer = pb.ListRemoteLogManifestsResponse()
+        response = pb.ListRemoteLogManifestsResponse()
         for bucket, manifest, end in await remotes.ends(table.id, partition_id):
-            named = pb.TableBucket(table_id=table.id, bucket_id=bucket.bucket)
+            table_bucket = pb.TableBucket(table_id=table.id, bucket_id=bucket.bucket)
             if partition_id is not None:
-                named.partition_id = partition_id
-            answer.manifests.add(table_bucket=named, manifest_path=remotes.address_of(manifest), end_offset=end)
-        return answer
+                table_bucket.partition_id = partition_id
+            response.manifests.add(
+                table_bucket=table_bucket, manifest_path=remotes.address_of(manifest), end_offset=end
+            )
+        return response
 
     return (Call(1063, "LIST_REMOTE_LOG_MANIFESTS", pb.ListRemoteLogManifestsRequest, listed),)

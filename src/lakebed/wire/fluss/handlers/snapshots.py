@@ -1,7 +1,7 @@
-"""Calls about snapshots of keys, and the leases that keep them.
+"""Calls on KV snapshots, and on the leases that keep them.
 
-Readers are sent to the newest of a bucket where they reach the byte store: it is a folder that any RocksDB opens. Where
-they do not, they are told of none, and read the log from its start; but only where it still has its start (ADR 37).
+Clients that can read the object store get the latest snapshot of each bucket: a folder that any RocksDB opens. Other
+clients get none and read the log from its start, which fails if the log no longer has its first records (ADR 37).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["SnapshotCalls"]
 
 
 class SnapshotCalls:
-    """The calls on the snapshots that there are."""
+    """The calls on KV snapshots."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SnapshotCalls:
         self._files = files
 
     def calls(self) -> tuple[AnyCall, ...]:
-        """What this answers."""
+        """The table entries of the calls."""
         return (
             Call(1023, "GET_LATEST_KV_SNAPSHOTS", pb.GetLatestKvSnapshotsRequest, self.latest),
             Call(1024, "GET_KV_SNAPSHOT_METADATA", pb.GetKvSnapshotMetadataRequest, self.metadata),
@@ -55,39 +55,39 @@ class SnapshotCalls:
         )
 
     async def latest(self, caller: Caller, request: pb.GetLatestKvSnapshotsRequest) -> pb.GetLatestKvSnapshotsResponse:
-        """Where readers of each bucket begin: with a snapshot, or at the start of its log.
+        """Where readers of each bucket start: at a snapshot, or at the start of the log.
 
-        Error codes: TABLE_NOT_EXIST, NON_PRIMARY_KEY_TABLE, PARTITION_NOT_EXISTS; KV_SNAPSHOT_NOT_EXIST where neither
-        would give them every key.
+        Error codes: TABLE_NOT_EXIST, NON_PRIMARY_KEY_TABLE, PARTITION_NOT_EXISTS; KV_SNAPSHOT_NOT_EXIST if neither is
+        possible.
         """
         table = await self._tables.get(caller, request.table_path.database_name, request.table_path.table_name)
-        _check_keyed(table)
-        answer = pb.GetLatestKvSnapshotsResponse(table_id=table.id)
+        _require_primary_key(table)
+        response = pb.GetLatestKvSnapshotsResponse(table_id=table.id)
         partition_id = None
         if table.is_partitioned:
-            answer.partition_id = partition_id = (await self._partitions.by_name(table, request.partition_name)).id
+            response.partition_id = partition_id = (await self._partitions.by_name(table, request.partition_name)).id
         tokens = client_of(caller).takes_session_tokens
         is_reached = await self._files.reaches(caller, table.id, takes_tokens=tokens)
         for number in range(table.bucket_count):
             bucket = TableBucket(table.id, partition_id, number)
             found = await self._snapshots.latest(bucket) if is_reached else None
             if found is not None:
-                answer.latest_snapshots.add(bucket_id=number, snapshot_id=found.id, log_offset=found.log_offset)
+                response.latest_snapshots.add(bucket_id=number, snapshot_id=found.id, log_offset=found.log_offset)
                 continue
             if (await self._buckets.get(table, partition_id, number)).log.start_offset > 0:
                 raise FlussError(
                     ErrorCode.KV_SNAPSHOT_NOT_EXIST,
-                    "the log has not its first records any more, and snapshots cannot be read: read by a scan "
-                    f"(client.scanner.kv.batch-strategy=server-scan). table={table.path} bucket={number}",
+                    "the log no longer has its first records and the client cannot read snapshots: use "
+                    f"client.scanner.kv.batch-strategy=server-scan. table={table.path} bucket={number}",
                 )
-            answer.latest_snapshots.add(bucket_id=number)
-        return answer
+            response.latest_snapshots.add(bucket_id=number)
+        return response
 
     async def metadata(
         self, caller: Caller, request: pb.GetKvSnapshotMetadataRequest
     ) -> pb.GetKvSnapshotMetadataResponse:
-        """The files of one. Error codes: UNKNOWN_TABLE_OR_BUCKET, KV_SNAPSHOT_NOT_EXIST."""
-        await self._admit(caller, StreamOperation.DESCRIBE, request.table_id)
+        """The files of a snapshot. Error codes: UNKNOWN_TABLE_OR_BUCKET, KV_SNAPSHOT_NOT_EXIST."""
+        await self._authorized_table(caller, StreamOperation.DESCRIBE, request.table_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         found = await self._snapshots.get(
             TableBucket(request.table_id, partition_id, request.bucket_id), request.snapshot_id
@@ -98,59 +98,62 @@ class SnapshotCalls:
         return pb.GetKvSnapshotMetadataResponse(log_offset=found.log_offset, snapshot_files=files)
 
     async def listed(self, caller: Caller, request: pb.ListKvSnapshotsRequest) -> pb.ListKvSnapshotsResponse:
-        """All that stay, of a table or a partition. Error codes: UNKNOWN_TABLE_OR_BUCKET, NON_PRIMARY_KEY_TABLE."""
-        _check_keyed(await self._admit(caller, StreamOperation.DESCRIBE, request.table_id))
+        """The snapshots of a table or partition. Error codes: UNKNOWN_TABLE_OR_BUCKET, NON_PRIMARY_KEY_TABLE."""
+        _require_primary_key(await self._authorized_table(caller, StreamOperation.DESCRIBE, request.table_id))
         partition_id = request.partition_id if request.HasField("partition_id") else None
-        answer = pb.ListKvSnapshotsResponse(table_id=request.table_id)
+        response = pb.ListKvSnapshotsResponse(table_id=request.table_id)
         if partition_id is not None:
-            answer.partition_id = partition_id
+            response.partition_id = partition_id
         for each in await self._snapshots.listed(request.table_id, partition_id):
-            answer.active_snapshots.add(bucket_id=each.bucket.bucket, snapshot_id=each.id, log_offset=each.log_offset)
-        return answer
+            response.active_snapshots.add(bucket_id=each.bucket.bucket, snapshot_id=each.id, log_offset=each.log_offset)
+        return response
 
     async def acquire(
         self, caller: Caller, request: pb.AcquireKvSnapshotLeaseRequest
     ) -> pb.AcquireKvSnapshotLeaseResponse:
-        """Keep some for a time; which are gone. Error codes: UNKNOWN_TABLE_OR_BUCKET, INVALID_CONFIG."""
-        wanted = []
+        """Lease snapshots; the response has the unavailable ones.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET, INVALID_CONFIG.
+        """
+        requested = []
         for table in request.snapshots_to_lease:
-            await self._admit(caller, StreamOperation.READ, table.table_id)
+            await self._authorized_table(caller, StreamOperation.READ, table.table_id)
             for each in table.bucket_snapshots:
                 partition_id = each.partition_id if each.HasField("partition_id") else None
-                wanted.append((TableBucket(table.table_id, partition_id, each.bucket_id), each.snapshot_id))
-        answer = pb.AcquireKvSnapshotLeaseResponse()
+                requested.append((TableBucket(table.table_id, partition_id, each.bucket_id), each.snapshot_id))
+        response = pb.AcquireKvSnapshotLeaseResponse()
         tables: dict[int, pb.LeasedTable] = {}
-        for bucket, snapshot_id in await self._snapshots.lease(request.lease_id, request.lease_duration_ms, wanted):
+        for bucket, snapshot_id in await self._snapshots.lease(request.lease_id, request.lease_duration_ms, requested):
             if bucket.table_id not in tables:
-                tables[bucket.table_id] = answer.unavailable_snapshots.add(table_id=bucket.table_id)
-            gone = tables[bucket.table_id].bucket_snapshots.add(bucket_id=bucket.bucket, snapshot_id=snapshot_id)
+                tables[bucket.table_id] = response.unavailable_snapshots.add(table_id=bucket.table_id)
+            added = tables[bucket.table_id].bucket_snapshots.add(bucket_id=bucket.bucket, snapshot_id=snapshot_id)
             if bucket.partition_id is not None:
-                gone.partition_id = bucket.partition_id
-        return answer
+                added.partition_id = bucket.partition_id
+        return response
 
     async def release(
         self, caller: Caller, request: pb.ReleaseKvSnapshotLeaseRequest
     ) -> pb.ReleaseKvSnapshotLeaseResponse:
-        """Keep some no longer. Idempotent. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
+        """Release the snapshots of buckets from a lease. Idempotent. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
         buckets = []
         for each in request.buckets_to_release:
-            await self._admit(caller, StreamOperation.READ, each.table_id)
+            await self._authorized_table(caller, StreamOperation.READ, each.table_id)
             partition_id = each.partition_id if each.HasField("partition_id") else None
             buckets.append(TableBucket(each.table_id, partition_id, each.bucket_id))
         await self._snapshots.release(request.lease_id, buckets)
         return pb.ReleaseKvSnapshotLeaseResponse()
 
     async def drop(self, caller: Caller, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
-        """End a lease, for who knows its name. Idempotent."""
+        """End a lease. Idempotent. Needs no permission but the lease id."""
         await self._snapshots.drop_lease(request.lease_id)
         return pb.DropKvSnapshotLeaseResponse()
 
-    async def _admit(self, caller: Caller, operation: StreamOperation, table_id: int) -> StreamTable:
+    async def _authorized_table(self, caller: Caller, operation: StreamOperation, table_id: int) -> StreamTable:
         table = await self._tables.by_id(table_id)
         await self._authorizer.authorize(caller, operation, *table.path)
         return table
 
 
-def _check_keyed(table: StreamTable) -> None:
+def _require_primary_key(table: StreamTable) -> None:
     if not table.has_primary_key:
         raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")

@@ -1,4 +1,4 @@
-"""Calls about tables and their partitions."""
+"""Calls on tables and partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["partition_calls", "table_calls"]
 
 
 def table_calls(tables: StreamTables) -> tuple[AnyCall, ...]:
-    """The calls on the use cases of tables."""
+    """The calls on tables."""
 
     async def create(caller: Caller, request: pb.CreateTableRequest) -> pb.CreateTableResponse:
         path = request.table_path
@@ -61,7 +61,7 @@ def table_calls(tables: StreamTables) -> tuple[AnyCall, ...]:
 
 
 def partition_calls(partitions: StreamPartitions) -> tuple[AnyCall, ...]:
-    """The calls on the use cases of partitions."""
+    """The calls on partitions."""
 
     async def create(caller: Caller, request: pb.CreatePartitionRequest) -> pb.CreatePartitionResponse:
         path = request.table_path
@@ -90,13 +90,13 @@ def partition_calls(partitions: StreamPartitions) -> tuple[AnyCall, ...]:
         table, found = await partitions.list(
             caller, path.database_name, path.table_name, _values(request.partial_partition_spec)
         )
-        answer = pb.ListPartitionInfosResponse()
+        response = pb.ListPartitionInfosResponse()
         for each in found:
-            info = answer.partitions_info.add(partition_id=each.id)
+            info = response.partitions_info.add(partition_id=each.id)
             info.partition_spec.SetInParent()
             for key, value in each.values(table).items():
                 info.partition_spec.values.add(key=key, value=value)
-        return answer
+        return response
 
     return (
         Call(1009, "LIST_PARTITION_INFOS", pb.ListPartitionInfosRequest, list_all),

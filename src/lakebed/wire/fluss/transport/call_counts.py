@@ -1,4 +1,4 @@
-"""Counts calls by name: bytes, seconds and how many are under way. Plain numbers, read at intervals for metrics."""
+"""Counts calls by API: bytes, seconds and calls in flight. Plain numbers that metrics read at intervals."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from google.protobuf.message import Message
 from lakebed.objects.model import Caller
 from lakebed.wire.fluss.calls import Backpressure
 
-from ..calls import Answer, AnyCall, Call, RawCall
+from ..calls import AnyCall, Call, CallResponse, RawCall
 
 
 class CallCount:
-    """Numbers of one call, since they were last read."""
+    """The numbers of one API."""
 
-    __slots__ = ("handled_seconds", "is_used", "received_bytes", "sent_bytes", "under_way", "waited_seconds")
+    __slots__ = ("handled_seconds", "in_flight", "is_used", "received_bytes", "sent_bytes", "waited_seconds")
 
     def __init__(self) -> None:
         self.is_used = False
-        """Whether anybody ever made it."""
-        self.under_way = 0
-        """Now."""
+        """Whether it was ever called."""
+        self.in_flight = 0
+        """Calls being handled now."""
         self.received_bytes = 0
-        """Of its messages, without the heads of their frames."""
+        """Bytes of requests, without frame headers."""
         self.sent_bytes = 0
-        """The same of answers that are no failure."""
+        """Bytes of successful responses, without frame headers."""
         self.handled_seconds = 0.0
-        """From when its handler began until there was an answer."""
+        """Time in handlers."""
         self.waited_seconds = 0.0
-        """Of these, for the turn to make a large answer: until the client had taken the one before."""
+        """The part of `handled_seconds` spent waiting for the client to read an earlier large response."""
 
 
 class CallCounts:
-    """Counts of all calls."""
+    """The counts of all APIs."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now` is in seconds, from any start."""
+        """`now` is a monotonic clock in seconds."""
         self._now = now
         self._counts: dict[str, CallCount] = {}
 
@@ -45,48 +45,48 @@ class CallCounts:
         return ((name, count) for name, count in self._counts.items() if count.is_used)
 
     def counted(self, calls: Iterable[AnyCall]) -> tuple[AnyCall, ...]:
-        """The same calls, each of which is counted when it is made."""
+        """The same calls with counting handlers."""
         return tuple(self._raw(call) if isinstance(call, RawCall) else self._call(call) for call in calls)
 
     def _raw(self, call: RawCall) -> RawCall:
-        count, now, handle = self._counts.setdefault(call.name, CallCount()), self._now, call.answer
+        count, now = self._counts.setdefault(call.name, CallCount()), self._now
 
-        async def answer(caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
+        async def handle(caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> CallResponse:
             count.is_used = True
             count.received_bytes += len(body)
-            count.under_way += 1
-            began = now()
+            count.in_flight += 1
+            started = now()
             try:
-                made = await handle(caller, body, version, _TimedBackpressure(backpressure, count, now))
+                response = await call.handle(caller, body, version, _TimedBackpressure(backpressure, count, now))
             finally:
-                count.under_way -= 1
-                count.handled_seconds += now() - began
-            count.sent_bytes += made.ByteSize() if isinstance(made, Message) else sum(map(len, made))
-            return made
+                count.in_flight -= 1
+                count.handled_seconds += now() - started
+            count.sent_bytes += response.ByteSize() if isinstance(response, Message) else sum(map(len, response))
+            return response
 
-        return replace(call, answer=answer)
+        return replace(call, handle=handle)
 
     def _call(self, call: Call[Message]) -> AnyCall:
-        count, now, handle = self._counts.setdefault(call.name, CallCount()), self._now, call.answer
+        count, now = self._counts.setdefault(call.name, CallCount()), self._now
 
-        async def answer(caller: Caller, request: Message) -> Message:
+        async def handle(caller: Caller, request: Message) -> Message:
             count.is_used = True
             count.received_bytes += request.ByteSize()
-            count.under_way += 1
-            began = now()
+            count.in_flight += 1
+            started = now()
             try:
-                made = await handle(caller, request)
+                response = await call.handle(caller, request)
             finally:
-                count.under_way -= 1
-                count.handled_seconds += now() - began
-            count.sent_bytes += made.ByteSize()
-            return made
+                count.in_flight -= 1
+                count.handled_seconds += now() - started
+            count.sent_bytes += response.ByteSize()
+            return response
 
-        return replace(call, answer=answer)
+        return replace(call, handle=handle)
 
 
 class _TimedBackpressure:
-    """Backpressure that counts the time waited for it. Implements `calls.Backpressure`."""
+    """Backpressure that counts waiting time. Implements `calls.Backpressure`."""
 
     __slots__ = ("_count", "_now", "_timed")
 
@@ -96,11 +96,11 @@ class _TimedBackpressure:
         self._now = now
 
     def wait_until_read(self) -> Coroutine[object, object, None]:
-        """Wait until the client reads its responses. Not timed, because small and frequent calls use it."""
+        """Wait until the client reads its responses. Not timed, because frequent small calls use it."""
         return self._timed.wait_until_read()
 
     async def acquire_large(self) -> None:
         """Wait until no other large response is being sent."""
-        began = self._now()
+        started = self._now()
         await self._timed.acquire_large()
-        self._count.waited_seconds += self._now() - began
+        self._count.waited_seconds += self._now() - started

@@ -1,4 +1,4 @@
-"""What is remembered of a connection from one call to the next: what its client is, and which files it can read."""
+"""State of a connection between calls: the client's software, and the files it can read."""
 
 from __future__ import annotations
 
@@ -13,65 +13,66 @@ from lakebed.streams.file_access import FileGrant
 __all__ = ["ConnectionClient", "client_of"]
 
 _LOSES_TOKENS: Final = "fluss-rust/"
-"""The Rust client, and pyfluss, which is made of it: the session token of keys to S3 is not among what it signs with.
-It names it `security_token`, which its library for S3 does not know (1.0.0)."""
+"""The Rust client, and pyfluss, which uses it: it does not sign S3 requests with the session token. It names the token
+`security_token`, which its S3 library does not know (1.0.0)."""
 
-_PATIENCE_SECONDS: Final = 5.0
+_GRANT_WAIT_SECONDS: Final = 5.0
 _MAX_SOFTWARE_CHARS: Final = 100
 
 
 class ConnectionClient:
-    """One connection's client. It asks for keys on the connection by which it fetches, as it knows one server."""
+    """The client of a connection. It requests file credentials on the connection that it fetches with."""
 
-    __slots__ = ("_asking", "_grants", "_settled", "software")
+    __slots__ = ("_grants", "_no_request", "_requests", "software")
 
     def __init__(self) -> None:
         self.software = ""
-        """What it calls itself, and its version."""
+        """Name and version of the client software."""
         self._grants: list[FileGrant] = []
-        self._asking = 0
-        self._settled = asyncio.Event()
+        self._requests = 0
+        """Credential requests being handled."""
+        self._no_request = asyncio.Event()
 
-    def is_called(self, name: str, version: str) -> None:
-        """It says what it is."""
+    def set_software(self, name: str, version: str) -> None:
+        """Set the client's software."""
         self.software = f"{name}/{version}"[:_MAX_SOFTWARE_CHARS]
 
     @property
     def takes_session_tokens(self) -> bool:
-        """Whether it can use temporary keys."""
+        """Whether the client can use temporary credentials."""
         return not self.software.startswith(_LOSES_TOKENS)
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
-        """It is being given something to read files with."""
-        self._asking += 1
-        self._settled.clear()
+    def requesting_grant(self) -> Iterator[None]:
+        """A context in which a credential request of the client is handled."""
+        self._requests += 1
+        self._no_request.clear()
         try:
             yield
         finally:
-            self._asking -= 1
-            if not self._asking:
-                self._settled.set()
+            self._requests -= 1
+            if not self._requests:
+                self._no_request.set()
 
-    def take(self, grant: FileGrant, now_ms: int) -> None:
-        """It was given that. What it was given before counts until it is over: its scanners each ask for themselves."""
+    def add_grant(self, grant: FileGrant, now_ms: int) -> None:
+        """Add a grant. Earlier grants stay valid until they expire, because each scanner requests its own."""
         self._grants = [each for each in self._current(now_ms) if each != grant]
         self._grants.append(grant)
 
     @property
     def may_read_files(self) -> bool:
-        """Whether it asked for that at all."""
-        return bool(self._grants or self._asking)
+        """Whether the client has requested credentials."""
+        return bool(self._grants or self._requests)
 
     async def reads_files(self, table_id: int, now_ms: int) -> bool:
-        """Whether it can read files of the table now, whichever of its grants it does it with.
+        """Whether every current grant of the client covers the files of the table.
 
-        A scanner asks for keys and for records at once: what it is being given is waited for, not long.
+        A scanner requests credentials and records at the same time, so this waits briefly for a pending request.
         """
-        if self._asking and not self._current(now_ms):
+        if self._requests and not self._current(now_ms):
             with suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    await self._settled.wait()
+                async with asyncio.timeout(_GRANT_WAIT_SECONDS):
+                    await self._no_request.wait()
         current = self._current(now_ms)
         return bool(current) and all(each.opens(table_id) for each in current)
 
@@ -80,5 +81,5 @@ class ConnectionClient:
 
 
 def client_of(caller: Caller) -> ConnectionClient:
-    """Who is on the caller's connection; for who has none, somebody of whom nothing is known."""
+    """The client of the caller's connection; an unknown client without a connection."""
     return caller.connection if isinstance(caller.connection, ConnectionClient) else ConnectionClient()

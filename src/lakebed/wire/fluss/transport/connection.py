@@ -1,8 +1,8 @@
-"""One connection of a stream client: calls run beside each other, answers go out as they are ready.
+"""A connection of a Fluss client: calls run concurrently, and responses are sent as they are ready.
 
-What one connection can hold is bounded: the bytes and the number of its calls under way, its frames (`intake`), the
-answers that are made at a time (`room`). Beyond that the socket is not read; nor is it, for a large frame, when all
-connections together hold too much (`budget`).
+Memory per connection is bounded: bytes and number of calls in flight, frames (`frame_reader`), and responses being
+built (`response_backpressure`). At a limit the socket is not read. Neither is it for a large frame while all
+connections together exceed the `frame_budget`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from lakebed.objects.model import Caller
 from lakebed.wire.http.eager import start_eagerly
 
 from .. import messages_pb2 as pb
-from ..calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
+from ..calls import API_VERSIONS, AUTHENTICATE, AnyCall, Call, CallResponse
 from ..encoding import read_message
 from ..errors import UNKNOWN, error_code, failure_message
 from .clients import ConnectionClient
 from .frame_budget import SMALL_BYTES, FrameBudget
 from .frame_reader import FrameReader
-from .frames import HEAD_BYTES, answer_head, failure_head, read_head
-from .oversized import Oversized
+from .frames import HEAD_BYTES, error_head, read_head, response_head
+from .oversized import OversizedRequest
 from .response_backpressure import PendingResponses, ResponseSlot
 from .sasl import Proof, SaslAuthenticator, read_plain
 
@@ -41,34 +41,32 @@ log = logging.getLogger("lakebed.streams")
 __all__ = ["FlussConnection", "FlussConnectionSet", "Observe"]
 
 MAX_CALLS: Final = 1024
-"""Calls of one connection under way at once."""
+"""Calls in flight per connection."""
 
 MAX_CALL_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of their frames, besides one more frame."""
+"""Bytes of frames of calls in flight per connection, beyond which no further frame is read."""
 
-MAX_STRANGE_FRAME_BYTES: Final = 64 * 1024
+MAX_UNAUTHENTICATED_FRAME_BYTES: Final = 64 * 1024
 """Longest frame of a client that has not authenticated."""
 
 RECHECK_SECONDS: Final = 2.0
 """How long an identity is cached: a revoked key stops working within this time."""
 
-_SMALLER: Final = (
-    "have the client make smaller batches or requests (client.writer.batch-size, client.writer.request-max-size)"
-)
+_REDUCE_SIZE: Final = "reduce the client's client.writer.batch-size or client.writer.request-max-size"
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 _WRITE_HIGH_BYTES: Final = 1024 * 1024
 _OWN_CALLS: Final = {API_VERSIONS: "API_VERSIONS", AUTHENTICATE: "AUTHENTICATE"}
 
 Observe = Callable[[str, str, float], None]
-"""Called with each call's name, its outcome and its seconds."""
+"""Called with the name, outcome and seconds of each call."""
 
 
 class FlussConnectionSet(Protocol):
-    """The listener of the connections, and what they share."""
+    """The listener of connections, with their shared state."""
 
     calls: Mapping[int, AnyCall]
     versions: bytes
-    """The list of calls, encoded."""
+    """The encoded response to API_VERSIONS."""
 
     authenticator: SaslAuthenticator
     request_ids: RequestIds
@@ -77,15 +75,15 @@ class FlussConnectionSet(Protocol):
     observe: Observe
 
     def opened(self, connection: FlussConnection) -> bool:
-        """A connection began; returns whether it is accepted."""
+        """Register a new connection; False refuses it."""
         ...
 
-    def known(self, connection: FlussConnection) -> None:
-        """The client has authenticated."""
+    def authenticated(self, connection: FlussConnection) -> None:
+        """Note that the client has authenticated."""
         ...
 
     def closed(self, connection: FlussConnection) -> None:
-        """A connection ended."""
+        """Remove a closed connection."""
         ...
 
 
@@ -93,53 +91,53 @@ class FlussConnection(FrameReader):
     """The server's side of one connection."""
 
     __slots__ = (
-        "_bytes_under_way",
-        "_calls_under_way",
+        "_bytes_in_flight",
+        "_calls_in_flight",
         "_checked_at",
         "_client",
         "_connections",
         "_eof",
         "_host",
-        "_in_line",
         "_is_last",
-        "_line",
+        "_order",
         "_oversized",
         "_pending",
         "_principal",
         "_proof",
+        "_waiting_calls",
         "_writable",
         "opened_at",
     )
 
     def __init__(self, connections: FlussConnectionSet) -> None:
-        super().__init__(connections.budget, MAX_STRANGE_FRAME_BYTES)
+        super().__init__(connections.budget, MAX_UNAUTHENTICATED_FRAME_BYTES)
         self._connections = connections
         self._host = ""
         self._client = ConnectionClient()
-        self._calls_under_way = 0
-        self._bytes_under_way = 0
+        self._calls_in_flight = 0
+        self._bytes_in_flight = 0
         self._eof = False
         self._is_last = False
-        self._oversized: Oversized | None = None
+        self._oversized: OversizedRequest | None = None
         self._pending = PendingResponses()
         self._writable = self._pending.writable
         self._proof: Proof | None = None
         self._principal: Principal = ANONYMOUS
         self._checked_at = 0.0
-        self._line = asyncio.Lock()
-        self._in_line = 0
+        self._order = asyncio.Lock()
+        self._waiting_calls = 0
         self.opened_at = self.last_activity
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport and note who is on the other side."""
+        """Keep the transport and the addresses of both ends."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else ""
-        ours = transport.get_extra_info("sockname")
-        self._host = ours[0] if isinstance(ours, tuple) else ""
+        local = transport.get_extra_info("sockname")
+        self._host = local[0] if isinstance(local, tuple) else ""
         connection = transport.get_extra_info("socket")
         if connection is not None:
             tune_socket(connection)
@@ -147,122 +145,126 @@ class FlussConnection(FrameReader):
             self.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The other side is gone; whoever waits to write is let go."""
+        """Release everything, including the calls that wait to write."""
         self._is_closing = True
-        self._forget()
+        self._release_frames()
         self._writable.set()
         self._connections.closed(self)
 
     def pause_writing(self) -> None:
-        """The client does not take what it asked for: it is not heard until it does."""
+        """Stop reading until the client reads its responses."""
         self._writable.clear()
-        self._heed_limits()
+        self._apply_limits()
 
     def resume_writing(self) -> None:
-        """It has."""
+        """Read again."""
         self.last_activity = self._now()
         self._writable.set()
-        self._heed_limits()
+        self._apply_limits()
 
     def eof_received(self) -> bool:
-        """The client will send no more; answers under way are still delivered."""
+        """Accept no more frames; responses to calls in flight are still delivered."""
         self._eof = self._is_last = True
-        return self._calls_under_way > 0
+        return self._calls_in_flight > 0
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, frame: memoryview) -> None:
+    def _handle_frame(self, frame: memoryview) -> None:
         if self._is_closing:
-            self._budget.let_go(len(frame))
+            self._budget.release(len(frame))
             return
-        self._calls_under_way += 1
-        self._bytes_under_way += len(frame)
-        start_eagerly(self._answer(frame), self._loop)
-        self._heed_limits()
+        self._calls_in_flight += 1
+        self._bytes_in_flight += len(frame)
+        start_eagerly(self._respond(frame), self._loop)
+        self._apply_limits()
 
     def _refuse_frame(self, head: memoryview, length: int) -> None:
-        """Have words for it: a client that only loses its connection sends the same again, and again."""
-        log.warning("a frame is refused", extra={"peer": self._peer, "bytes": length})
-        key, _, number = read_head(head)
-        hint = _SMALLER if self._proof is not None else "say first who you are"
-        words = f"the request is too large: {hint}. bytes={length} limit={self._max_frame_bytes}"
-        self._oversized = Oversized(key, number, length - HEAD_BYTES, FlussError(ErrorCode.RECORD_TOO_LARGE, words))
+        """Prepare an error: a client whose connection is only closed repeats the same request forever."""
+        log.warning("frame too large, refused", extra={"peer": self._peer, "bytes": length})
+        key, _, request_id = read_head(head)
+        hint = _REDUCE_SIZE if self._proof is not None else "authenticate first"
+        failure = FlussError(
+            ErrorCode.RECORD_TOO_LARGE, f"request too large: {hint}. bytes={length} limit={self._max_frame_bytes}"
+        )
+        self._oversized = OversizedRequest(key, request_id, length - HEAD_BYTES, failure)
 
-    def _let_pass(self, data: memoryview) -> None:
-        passing = self._oversized
-        if passing is None:
+    def _discard(self, data: memoryview) -> None:
+        oversized = self._oversized
+        if oversized is None:
             return
         try:
-            answer = passing.take(data)
-            if answer is None:
+            response = oversized.feed(data)
+            if response is None:
                 return
-            self._send(passing.number, answer)
+            self._send(oversized.request_id, response)
         except FlussError as failure:
-            self._refuse(passing.number, failure)
+            self._send_error(oversized.request_id, failure)
         self._oversized = None
         self._linger()
         self._is_last = True
-        if not self._calls_under_way:
-            self._end()
+        if not self._calls_in_flight:
+            self._finish()
 
-    # -- answering ------------------------------------------------------------------------------------------------
+    # -- calls ----------------------------------------------------------------------------------------------------
 
-    async def _answer(self, frame: memoryview) -> None:
-        """Respond to one frame. Never raises but for cancellation."""
-        key, version, number = read_head(frame)
-        began = time.monotonic()  # finer than the loop's own clock, which stands still between its turns
+    async def _respond(self, frame: memoryview) -> None:
+        """Respond to one frame. Raises only on cancellation."""
+        key, version, request_id = read_head(frame)
+        started = time.monotonic()  # more precise than the clock of the loop
         slot = ResponseSlot(self._pending)
         name, outcome = _OWN_CALLS.get(key, "UNKNOWN"), "ok"
         try:
             call = self._connections.calls.get(key)
             if call is not None:
                 name = call.name
-            self._send(number, await self._asked(key, version, frame[HEAD_BYTES:], call, slot))
+            self._send(request_id, await self._dispatch(key, version, frame[HEAD_BYTES:], call, slot))
         except LakebedError as error:
             outcome = "failed"
-            self._refuse(number, error)
+            self._send_error(request_id, error)
         except DecodeError as error:
             outcome = "failed"
-            self._refuse(number, FlussError(ErrorCode.CORRUPT_MESSAGE, f"the message cannot be read: {error}"))
+            self._send_error(request_id, FlussError(ErrorCode.CORRUPT_MESSAGE, f"cannot decode the message: {error}"))
         except Exception:
             outcome = "crashed"
-            log.exception("a handler failed", extra={"call": name})
-            self._refuse(number, LakebedError("internal error"))
+            log.exception("call crashed", extra={"call": name})
+            self._send_error(request_id, LakebedError("internal error"))
         except BaseException:
             self.abort()
             raise
         finally:
             slot.release()
-            self._calls_under_way -= 1
-            self._bytes_under_way -= len(frame)
-            self._budget.let_go(len(frame))
-            self._connections.observe(name, outcome, time.monotonic() - began)
-        if self._is_last and not self._calls_under_way:
-            self._end()
+            self._calls_in_flight -= 1
+            self._bytes_in_flight -= len(frame)
+            self._budget.release(len(frame))
+            self._connections.observe(name, outcome, time.monotonic() - started)
+        if self._is_last and not self._calls_in_flight:
+            self._finish()
         else:
-            self._heed_limits()
+            self._apply_limits()
 
-    async def _asked(
+    async def _dispatch(
         self, key: int, version: int, body: memoryview, call: AnyCall | None, slot: ResponseSlot
-    ) -> Answer:
+    ) -> CallResponse:
         if key == API_VERSIONS:
-            asked = read_message(pb.ApiVersionsRequest, body)
-            self._client.is_called(asked.client_software_name, asked.client_software_version)
+            request = read_message(pb.ApiVersionsRequest, body)
+            self._client.set_software(request.client_software_name, request.client_software_version)
             return (self._connections.versions,)
         if key == AUTHENTICATE:
             return await self._authenticate(read_message(pb.AuthenticateRequest, body))
         if call is None or not 0 <= version <= call.max_version:
-            raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"no such call here. key={key} version={version}")
+            raise FlussError(
+                ErrorCode.UNSUPPORTED_VERSION, f"unsupported API key or version. key={key} version={version}"
+            )
         proof = self._proof
         if proof is None:
-            raise FlussError(ErrorCode.AUTHENTICATE, "say first who you are (SASL PLAIN)")
+            raise FlussError(ErrorCode.AUTHENTICATE, "authenticate first (SASL PLAIN)")
         if isinstance(call, Call):
             await slot.acquire()
             if self._is_closing:
-                raise Unavailable("the client left before its turn came")
-        # Calls with records are frequent and use the cached identity; all others check it again.
-        if self._in_line or isinstance(call, Call) or self._is_check_due:
-            await self._check_again(proof, is_due=isinstance(call, Call))
+                raise Unavailable("client disconnected before its call was handled")
+        # Calls with records are frequent and use the cached identity; all others refresh it.
+        if self._waiting_calls or isinstance(call, Call) or self._is_check_due:
+            await self._refresh_identity(proof, is_due=isinstance(call, Call))
         caller = Caller(
             self._principal,
             self._connections.request_ids.next(),
@@ -272,22 +274,22 @@ class FlussConnection(FrameReader):
             connection=self._client,
         )
         if isinstance(call, Call):
-            return await call.answer(caller, read_message(call.request, body))
-        return await call.answer(caller, body, version, slot)
+            return await call.handle(caller, read_message(call.request, body))
+        return await call.handle(caller, body, version, slot)
 
-    async def _check_again(self, proof: Proof, *, is_due: bool) -> None:
+    async def _refresh_identity(self, proof: Proof, *, is_due: bool) -> None:
         """Check the identity again if that is due, and keep the order in which calls arrived.
 
-        Writers number their batches. A call that arrives while others wait goes last, even if they could go on already.
+        Batches of a writer have sequence numbers, so a call that arrives while others wait is queued behind them.
         """
-        self._in_line += 1
+        self._waiting_calls += 1
         try:
-            async with self._line:
+            async with self._order:
                 if is_due or self._is_check_due:
                     self._principal = await proof.principal()
                     self._checked_at = self._now()
         finally:
-            self._in_line -= 1
+            self._waiting_calls -= 1
 
     @property
     def _is_check_due(self) -> bool:
@@ -296,7 +298,7 @@ class FlussConnection(FrameReader):
     async def _authenticate(self, request: pb.AuthenticateRequest) -> Message:
         """Authenticate the client. After a wrong secret the connection stays open: the client may try again."""
         if request.protocol.upper() != "PLAIN":
-            raise FlussError(ErrorCode.AUTHENTICATE, f"SASL PLAIN is spoken here. protocol={request.protocol[:40]}")
+            raise FlussError(ErrorCode.AUTHENTICATE, f"only SASL PLAIN is supported. protocol={request.protocol[:40]}")
         user, secret = read_plain(request.token)
         try:
             proof = await self._connections.authenticator.authenticate(user, secret, self._peer)
@@ -304,81 +306,82 @@ class FlussConnection(FrameReader):
         except CredentialsExpired as error:
             raise FlussError(ErrorCode.AUTHENTICATE, str(error)) from None
         except Unauthenticated:
-            # In the same words for an unknown user as for a wrong secret.
-            raise FlussError(ErrorCode.AUTHENTICATE, "the user or its secret is wrong") from None
+            # The same message for an unknown user and for a wrong secret.
+            raise FlussError(ErrorCode.AUTHENTICATE, "wrong user name or secret") from None
         except Throttled as error:
             raise FlussError(ErrorCode.RETRIABLE_AUTHENTICATE, str(error)) from None
         self._proof = proof
         self._max_frame_bytes = self._connections.max_frame_bytes
-        self._connections.known(self)
+        self._connections.authenticated(self)
         self._checked_at = self._now()
         return pb.AuthenticateResponse()
 
-    def _send(self, number: int, answer: Answer) -> None:
+    def _send(self, request_id: int, response: CallResponse) -> None:
         if self._is_closing or self._transport.is_closing():
             return
-        if isinstance(answer, Message):
-            body = answer.SerializeToString()
-            self._transport.write(answer_head(number, len(body)) + body)
+        if isinstance(response, Message):
+            body = response.SerializeToString()
+            self._transport.write(response_head(request_id, len(body)) + body)
             return
-        size = sum(map(len, answer))
-        self._transport.writelines([answer_head(number, size), *answer])
+        size = sum(map(len, response))
+        self._transport.writelines([response_head(request_id, size), *response])
 
-    def _refuse(self, number: int, error: LakebedError) -> None:
+    def _send_error(self, request_id: int, error: LakebedError) -> None:
         if self._is_closing or self._transport.is_closing():
             return
         if error_code(error) == UNKNOWN and not isinstance(error, FlussError):
-            log.warning("a call failed", exc_info=error)
+            log.warning("call failed", exc_info=error)
         body = failure_message(error).SerializeToString()
-        self._transport.write(failure_head(number, len(body)) + body)
+        self._transport.write(error_head(request_id, len(body)) + body)
 
-    # -- flow control and life ------------------------------------------------------------------------------------
+    # -- flow control and shutdown --------------------------------------------------------------------------------
 
-    def _heed_limits(self) -> None:
-        """Read on, or do not."""
+    def _apply_limits(self) -> None:
+        """Pause or resume reading, by the limits of the connection and of the budget."""
         most = SMALL_BYTES if self._budget.is_full else MAX_CALL_BYTES
         is_full = (
-            self._calls_under_way >= MAX_CALLS
-            or self._bytes_under_way >= most
+            self._calls_in_flight >= MAX_CALLS
+            or self._bytes_in_flight >= most
             or not self._writable.is_set()
-            or self._is_starved
+            or self._waits_for_budget
         )
         if is_full != self._is_full:
-            self._hold_back(is_full)
+            self._set_paused(is_full)
 
-    def _end(self) -> None:
-        """Everything is answered, and nothing more is taken."""
+    def _finish(self) -> None:
+        """Close after the last response."""
         if self._is_closing or self._transport.is_closing():
             return
         if self._eof:
             self._transport.close()
         else:
-            # Only this half: to close on who is still sending would take the answer from it before it is read.
+            # Only the sending half: closing while the client sends would reset the connection before it reads the
+            # response.
             self._transport.write_eof()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being answered."""
-        return self._calls_under_way == 0
+        """Whether no call is in flight."""
+        return self._calls_in_flight == 0
 
     @property
     def awaits_client(self) -> bool:
-        """Whether the other side is in the middle of something: of sending a frame, or of taking an answer."""
+        """Whether the client is in the middle of sending a frame or reading a response."""
         return self.is_receiving or not self._writable.is_set()
 
     def close(self) -> None:
-        """End it once what was written is taken."""
+        """Close after the client has read what was written."""
         self._is_closing = True
         self._transport.close()
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close at once."""
         self._is_closing = True
         self._transport.abort()
 
 
 def tune_socket(connection: socket.socket) -> None:
-    """No waiting for more to send, and a look now and then whether the other side is there at all."""
+    """Set TCP_NODELAY and TCP keepalive."""
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEPALIVE:

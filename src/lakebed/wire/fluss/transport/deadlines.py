@@ -1,8 +1,7 @@
-"""How long a write may take: as long as its client said, and then the client is told that nobody knows yet.
+"""Limits a write to the timeout of its request, then answers REQUEST_TIME_OUT: the outcome is unknown.
 
-What has its place in the log by then stays there and becomes stable when it can: only the waiting ends. What has none
-never gets one. Writers that number their batches send them again and are told of the first place, so nothing is there
-twice; those that do not may write twice, as with every answer that is lost.
+Records that have an offset by then stay in the log and become stable later; the others are never appended. A writer
+with a writer id retries without duplicates. Other writers may write twice, as after any lost response.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["CallTimeout"]
 
 
 class CallTimeout:
-    """A context that ends with TIMED_OUT when its time is over. Without a time it lasts as long as it takes."""
+    """A context that raises REQUEST_TIME_OUT after its timeout; 0 is no timeout."""
 
     __slots__ = ("_timeout", "_timeout_ms")
 
@@ -32,8 +31,8 @@ class CallTimeout:
     ) -> None:
         try:
             await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError as over:
+        except TimeoutError as error:
             raise FlussError(
                 ErrorCode.REQUEST_TIME_OUT,
-                f"not on stable storage in time; it may be later. timeout_ms={self._timeout_ms}",
-            ) from over
+                f"write not durable in time; it may still succeed. timeout_ms={self._timeout_ms}",
+            ) from error

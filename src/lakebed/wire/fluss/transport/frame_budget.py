@@ -1,6 +1,6 @@
-"""How much memory the frames of all connections take together: beyond it large ones wait on their sockets.
+"""Limits the memory of the frames of all connections: beyond it, large frames wait in their sockets.
 
-Small calls go on, so that who reads does not wait for who writes while records cannot be stored.
+Small frames do not wait, so reads continue while writes cannot be stored.
 """
 
 from __future__ import annotations
@@ -10,51 +10,51 @@ from typing import Final, Protocol
 __all__ = ["SMALL_BYTES", "FrameBudget"]
 
 SMALL_BYTES: Final = 256 * 1024
-"""Frames of up to this size are taken in any case, and so much of them from one connection."""
+"""Frames up to this size never wait for the budget. A connection may hold this many bytes of them beyond it."""
 
 
-class _Waiting(Protocol):
-    def go_on(self) -> None:
-        """There is room again."""
+class _Waiter(Protocol):
+    def resume(self) -> None:
+        """Called when the budget is no longer full."""
         ...
 
 
 class FrameBudget:
     """Bytes of frames that are being read or answered. For one event loop."""
 
-    __slots__ = ("_held", "_limit", "_waiting")
+    __slots__ = ("_held", "_limit", "_waiters")
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
         self._held = 0
-        self._waiting: dict[_Waiting, None] = {}
+        self._waiters: dict[_Waiter, None] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether only small frames are taken."""
+        """Whether only small frames are accepted."""
         return self._held >= self._limit
 
     @property
     def held_bytes(self) -> int:
-        """How much there is."""
+        """The bytes in use."""
         return self._held
 
-    def hold(self, count: int) -> None:
-        """So many bytes more."""
+    def acquire(self, count: int) -> None:
+        """Count bytes as used. Never waits."""
         self._held += count
 
-    def let_go(self, count: int) -> None:
-        """So many less; those who wait go on, in their order, until it is full again."""
+    def release(self, count: int) -> None:
+        """Return bytes, and resume waiters in order until the budget is full again."""
         self._held -= count
-        while self._waiting and not self.is_full:
-            waiting = next(iter(self._waiting))
-            del self._waiting[waiting]
-            waiting.go_on()
+        while self._waiters and not self.is_full:
+            waiter = next(iter(self._waiters))
+            del self._waiters[waiter]
+            waiter.resume()
 
-    def wait(self, waiting: _Waiting) -> None:
-        """Have it go on when there is room, which there is not."""
-        self._waiting[waiting] = None
+    def wait(self, waiter: _Waiter) -> None:
+        """Resume the waiter when the budget, which is full now, has room."""
+        self._waiters[waiter] = None
 
-    def leave(self, waiting: _Waiting) -> None:
-        """It waits no more."""
-        self._waiting.pop(waiting, None)
+    def cancel_wait(self, waiter: _Waiter) -> None:
+        """Forget a waiter."""
+        self._waiters.pop(waiter, None)

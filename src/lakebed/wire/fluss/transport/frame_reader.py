@@ -1,7 +1,7 @@
 """Reads frames from a socket: in the order of their arrival, and within the memory budget of the process.
 
-An incomplete frame gets a buffer of its own, which the socket then fills: records are not copied before they are in the
-log. Small frames that arrived together are cut from the buffer that all connections share.
+An incomplete frame gets its own buffer, which the socket then fills: records are not copied before they are in the log.
+Small frames that arrived together are cut from the buffer that all connections share.
 
 Without budget the socket is not read, and bytes that were read already wait: at most the size of the shared buffer. A
 frame that is too large is discarded as it arrives, and so is all that follows: the client can read the error only while
@@ -35,7 +35,7 @@ _NOTHING: Final = memoryview(b"")
 class FrameReader(asyncio.BufferedProtocol, ABC):
     """The receiving half of a connection. The subclass handles frames, and decides when to stop reading."""
 
-    # More of them than instances share their names for: without slots each would be looked up.
+    # Python shares attribute names between instances only up to a limit, so slots make access faster.
     __slots__ = (
         "_budget",
         "_fill",
@@ -44,11 +44,10 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         "_frame_bytes",
         "_frame_since",
         "_is_closing",
-        "_is_dropping",
+        "_is_discarding",
         "_is_full",
-        "_is_going_on",
         "_is_paused",
-        "_is_starved",
+        "_is_resuming",
         "_loop",
         "_max_frame_bytes",
         "_now",
@@ -56,6 +55,7 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         "_peer",
         "_rest",
         "_transport",
+        "_waits_for_budget",
         "last_activity",
     )
 
@@ -77,35 +77,35 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         self._frame_since = 0.0
         self._frame_bytes = 0
         self._is_full = False
-        self._is_starved = False
+        self._waits_for_budget = False
         self._is_paused = False
         self._paused_at = 0.0
-        self._is_going_on = False
-        self._is_dropping = False
+        self._is_resuming = False
+        self._is_discarding = False
         self._is_closing = False
         self.last_activity = self._now()
 
-    # -- for the other half ---------------------------------------------------------------------------------------
+    # -- implemented by the subclass ------------------------------------------------------------------------------
 
     @abstractmethod
-    def _begin(self, frame: memoryview) -> None:
+    def _handle_frame(self, frame: memoryview) -> None:
         """Handle a whole frame, which the budget counts."""
 
     @abstractmethod
     def _refuse_frame(self, head: memoryview, length: int) -> None:
-        """Refuse a frame that is too large, given its head. No frame is read after it."""
+        """Refuse a frame that is too large, given its header. No frame is read after it."""
 
     @abstractmethod
-    def _let_pass(self, data: memoryview) -> None:
-        """Handle the bytes after the head of such a frame."""
+    def _discard(self, data: memoryview) -> None:
+        """Handle the bytes after the header of a refused frame."""
 
     @abstractmethod
-    def _heed_limits(self) -> None:
-        """Call `_hold_back` with whether a limit is reached."""
+    def _apply_limits(self) -> None:
+        """Call `_set_paused` with whether a limit is reached."""
 
     @abstractmethod
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
@@ -118,19 +118,19 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         self.last_activity = self._now()
         fill = self._fill
         if fill is None:
-            self._take(self._scratch_view[:nbytes])
+            self._process(self._scratch_view[:nbytes])
             return
         self._fill_used += nbytes
         if self._fill_used == len(fill):
             frame, self._fill = self._fill_view, None
-            self._begin(frame)
+            self._handle_frame(frame)
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
-    def _take(self, data: memoryview) -> None:
-        """Begin the whole frames within the limits, and keep the rest."""
-        if self._is_dropping:
-            self._let_pass(data)
+    def _process(self, data: memoryview) -> None:
+        """Handle the whole frames within the limits, and keep the rest."""
+        if self._is_discarding:
+            self._discard(data)
             return
         since = now = self.last_activity
         if self._rest:
@@ -148,36 +148,36 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
                     self.abort()
                     return
                 if end - at < LENGTH_BYTES + HEAD_BYTES:
-                    break  # the request id is still to come
-                self._drop(data[at:end], length)
+                    break  # the header is incomplete
+                self._start_discarding(data[at:end], length)
                 return
             begin = at + LENGTH_BYTES
             if end - begin < length:
                 if length > SMALL_BYTES and self._budget.is_full:
-                    self._starve()
+                    self._wait_for_budget()
                     break
-                self._grow(data[at:end], since)
+                self._start_fill(data[at:end], since)
                 return
             at = begin + length
-            self._budget.hold(length)
-            self._begin(memoryview(bytes(data[begin:at])))
+            self._budget.acquire(length)
+            self._handle_frame(memoryview(bytes(data[begin:at])))
             if self._is_closing:
                 return
             since = now
         if at < end:
-            self._keep(data[at:end], since)
+            self._keep_rest(data[at:end], since)
 
-    def _keep(self, rest: memoryview, since: float) -> None:
-        # Waiting bytes are taken frame by frame: they are not copied for each.
-        is_ours = self._is_full and rest.obj is not self._scratch
-        self._rest = rest if is_ours else memoryview(bytes(rest))
+    def _keep_rest(self, rest: memoryview, since: float) -> None:
+        # Bytes that wait already are not copied again for each frame.
+        is_copied = self._is_full and rest.obj is not self._scratch
+        self._rest = rest if is_copied else memoryview(bytes(rest))
         self._frame_since = since
         self._frame_bytes = 0
 
-    def _grow(self, part: memoryview, since: float) -> None:
+    def _start_fill(self, part: memoryview, since: float) -> None:
         """Let the socket fill a buffer with the rest of a frame."""
         length = read_length(part, 0)
-        self._budget.hold(length)
+        self._budget.acquire(length)
         self._fill = bytearray(length)
         self._fill_view = memoryview(self._fill)
         self._fill_used = len(part) - LENGTH_BYTES
@@ -185,47 +185,47 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
         self._frame_since = since
         self._frame_bytes = length
 
-    def _drop(self, part: memoryview, length: int) -> None:
+    def _start_discarding(self, part: memoryview, length: int) -> None:
         """Discard this frame and all that follows."""
-        self._is_dropping = True
+        self._is_discarding = True
         self._frame_since = self.last_activity
         self._frame_bytes = length
         begin = LENGTH_BYTES + HEAD_BYTES
         self._refuse_frame(part[LENGTH_BYTES:begin], length)
-        self._let_pass(part[begin:])
+        self._discard(part[begin:])
 
     def _linger(self) -> None:
-        """The error was sent: the client has some time to read it and to close."""
+        """Give the client some time to read the error and to close."""
         self._frame_since = self.last_activity
         self._frame_bytes = 0
 
-    def _forget(self) -> None:
-        """Release everything that was not begun."""
-        self._budget.leave(self)
+    def _release_frames(self) -> None:
+        """Release the buffers and the budget of frames that were not handled."""
+        self._budget.cancel_wait(self)
         if self._fill is not None:
-            self._budget.let_go(len(self._fill))
+            self._budget.release(len(self._fill))
         self._fill = None
         self._rest = _NOTHING
 
     # -- limits ---------------------------------------------------------------------------------------------------
 
-    def _starve(self) -> None:
-        """Wait for budget: all connections together hold too much for the next frame."""
-        self._is_starved = True
+    def _wait_for_budget(self) -> None:
+        """Stop reading until there is budget for the next frame."""
+        self._waits_for_budget = True
         self._budget.wait(self)
-        self._heed_limits()
+        self._apply_limits()
 
-    def go_on(self) -> None:
-        """Go on with the budget that is free now, and take it at once."""
-        self._is_starved = False
+    def resume(self) -> None:
+        """Start the waiting frame with the budget that is free now."""
+        self._waits_for_budget = False
         self.last_activity = self._now()
-        begun, self._rest = self._rest, _NOTHING
-        self._grow(begun, self.last_activity)
-        self._heed_limits()
+        part, self._rest = self._rest, _NOTHING
+        self._start_fill(part, self.last_activity)
+        self._apply_limits()
 
-    def _hold_back(self, is_full: bool) -> None:
-        """Stop reading, or go on."""
-        if self._is_closing or self._is_dropping or self._transport.is_closing():
+    def _set_paused(self, is_full: bool) -> None:
+        """Stop or resume reading."""
+        if self._is_closing or self._is_discarding or self._transport.is_closing():
             return
         self._is_full = is_full
         if is_full:
@@ -234,27 +234,27 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
                 self._paused_at = self._now()
                 self._transport.pause_reading()
         elif not self._rest:
-            self._read_on()
-        elif not self._is_going_on:
-            # Not here: a call may have just ended, and no other can begin in the middle of its task.
-            self._is_going_on = True
-            self._loop.call_soon(self._take_rest)
+            self._resume_reading()
+        elif not self._is_resuming:
+            # Later: this may run in the task of a call that ends, in which no other call can start.
+            self._is_resuming = True
+            self._loop.call_soon(self._process_rest)
 
-    def _take_rest(self) -> None:
-        """Begin the waiting frames; when all have begun, read the socket again."""
-        self._is_going_on = False
+    def _process_rest(self) -> None:
+        """Handle the waiting frames, then read the socket again."""
+        self._is_resuming = False
         if self._is_full or self._is_closing or self._transport.is_closing():
             return
         self.last_activity = self._paused_at = self._now()
         rest, self._rest = self._rest, _NOTHING
-        self._take(rest)
+        self._process(rest)
         if not self._is_full and not self._is_closing and not self._transport.is_closing():
-            self._read_on()
+            self._resume_reading()
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if self._is_paused:
             self._is_paused = False
-            # Time in which the socket was not read does not count.
+            # Time without reading does not count against the client.
             self.last_activity = self._now()
             self._frame_since += self.last_activity - self._paused_at
             self._transport.resume_reading()
@@ -262,14 +262,14 @@ class FrameReader(asyncio.BufferedProtocol, ABC):
     # -- deadlines ------------------------------------------------------------------------------------------------
 
     @property
-    def is_held_back(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the client may have sent bytes that are not read now."""
         return self._is_paused
 
     @property
     def is_receiving(self) -> bool:
         """Whether the client is in the middle of a frame, and the server waits for nothing else."""
-        return not self._is_paused and (self._fill is not None or bool(self._rest) or self._is_dropping)
+        return not self._is_paused and (self._fill is not None or bool(self._rest) or self._is_discarding)
 
     def is_late(self, now: float) -> bool:
         """Whether the current frame takes too long, or the client stays connected too long after an error."""

@@ -1,40 +1,40 @@
-"""Frames: a length, a head, a message. Integers are big-endian."""
+"""Encodes and decodes frames: a length, a header and a message. Integers are big-endian."""
 
 from __future__ import annotations
 
 import struct
 from typing import Final
 
-__all__ = ["HEAD_BYTES", "LENGTH_BYTES", "answer_head", "failure_head", "read_head", "read_length"]
+__all__ = ["HEAD_BYTES", "LENGTH_BYTES", "error_head", "read_head", "read_length", "response_head"]
 
 LENGTH_BYTES: Final = 4
 HEAD_BYTES: Final = 8
-"""Of a request, after its length: the key and the version of the call, and the number that its answer carries."""
+"""A request's header after the length: API key, API version and request id."""
 
 _LENGTH: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">hhi")
-_ANSWER: Final = struct.Struct(">ibi")
-_ANSWER_HEAD_BYTES: Final = 5  # the kind of answer and the number of the request
+_RESPONSE: Final = struct.Struct(">ibi")
+_RESPONSE_HEAD_BYTES: Final = 5  # the response type and the request id
 _SUCCESS: Final = 0
 _FAILURE: Final = 1
 
 
 def read_length(data: memoryview, at: int) -> int:
-    """How many bytes follow the length. Negative for what is no frame."""
+    """The number of bytes after the length. Negative if the data is not a frame."""
     return int(_LENGTH.unpack_from(data, at)[0])
 
 
 def read_head(frame: memoryview) -> tuple[int, int, int]:
-    """The call's key, its version, and the request's number."""
-    key, version, number = _HEAD.unpack_from(frame)
-    return key, version, number
+    """The API key, the API version and the request id."""
+    key, version, request_id = _HEAD.unpack_from(frame)
+    return key, version, request_id
 
 
-def answer_head(number: int, body_bytes: int) -> bytes:
-    """What comes before the message of an answer."""
-    return _ANSWER.pack(_ANSWER_HEAD_BYTES + body_bytes, _SUCCESS, number)
+def response_head(request_id: int, body_bytes: int) -> bytes:
+    """The header of a response."""
+    return _RESPONSE.pack(_RESPONSE_HEAD_BYTES + body_bytes, _SUCCESS, request_id)
 
 
-def failure_head(number: int, body_bytes: int) -> bytes:
-    """What comes before the message that says why there is no answer."""
-    return _ANSWER.pack(_ANSWER_HEAD_BYTES + body_bytes, _FAILURE, number)
+def error_head(request_id: int, body_bytes: int) -> bytes:
+    """The header of an error response."""
+    return _RESPONSE.pack(_RESPONSE_HEAD_BYTES + body_bytes, _FAILURE, request_id)

@@ -1,4 +1,4 @@
-"""The connections of stream clients: taken from a listening socket, watched, and drained at the end."""
+"""Accepts connections of Fluss clients, closes stalled and idle ones, and drains them on shutdown."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["FlussListener"]
 log = logging.getLogger("lakebed.streams")
 
 STALLED_SECONDS: Final = 60.0
-"""How long a client may be silent in the middle of a frame, or not take an answer. See `intake` for whole frames."""
+"""Longest silence of a client in the middle of a frame or a response. `frame_reader` limits whole frames."""
 
-STRANGER_SECONDS: Final = 30.0
-"""How long a client may be connected before it has said who it is."""
+AUTHENTICATION_SECONDS: Final = 30.0
+"""Connections that do not authenticate within this time are closed."""
 
 IDLE_SECONDS: Final = 600.0
-"""How long a connection may be open without a word on either side."""
+"""Connections without calls for this time are closed."""
 
 MAX_HELD_BYTES: Final = 512 * 1024 * 1024
-"""Of the frames of all connections."""
+"""Bytes of frames of all connections."""
 
 _WATCH_SECONDS: Final = 5.0
 
 
 class FlussListener:
-    """All connections of this process. Implements `connection.ConnectionSet`."""
+    """All connections of this process. Implements `connection.FlussConnectionSet`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FlussListener:
         report: Callable[[float], None] | None = None,
         max_held_bytes: int = MAX_HELD_BYTES,
     ) -> None:
-        """`report` is told how many are open whenever that changes."""
+        """`report` is called with the number of open connections when it changes."""
         self.calls = call_table(calls)
         self.versions = _versions(self.calls.values())
         self.authenticator = authenticator
@@ -60,79 +60,80 @@ class FlussListener:
         self._max_connections = max_connections
         self._report = report
         self._open: set[FlussConnection] = set()
-        self._max_strangers = max(1, max_connections // 2)
-        self._strangers: dict[FlussConnection, None] = {}  # in the order in which they came
+        self._max_unauthenticated = max(1, max_connections // 2)
+        self._unauthenticated: dict[FlussConnection, None] = {}  # oldest first
         self._server: asyncio.Server | None = None
 
     async def start(self, listener: socket.socket) -> None:
-        """Take connections from now on."""
+        """Accept connections."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: FlussConnection(self), sock=listener)
 
     def opened(self, connection: FlussConnection) -> bool:
-        """A connection began; whether there is room for it."""
-        is_full = len(self._open) >= self._max_connections or len(self._strangers) >= self._max_strangers
-        if is_full and not self._make_way():
-            log.warning("too many connections of stream clients", extra={"connections": len(self._open)})
+        """Register a new connection; False if there are too many."""
+        is_full = len(self._open) >= self._max_connections or len(self._unauthenticated) >= self._max_unauthenticated
+        if is_full and not self._evict_unauthenticated():
+            log.warning("too many stream connections, refused one", extra={"connections": len(self._open)})
             return False
         self._open.add(connection)
-        self._strangers[connection] = None
-        self._tell()
+        self._unauthenticated[connection] = None
+        self._report_count()
         return True
 
-    def _make_way(self) -> bool:
-        """End the oldest of those who have not said who they are and have asked nothing that is being answered.
+    def _evict_unauthenticated(self) -> bool:
+        """Close the oldest idle connection that has not authenticated; False without one.
 
-        Every client is a stranger first. Were new ones refused instead, whoever opens connections and keeps silent
-        would keep everybody out.
+        Refusing new connections instead would let unauthenticated clients exhaust the connection limit.
         """
-        for stranger in self._strangers:
-            if stranger.is_idle:
-                log.warning("a stream client has not said in time who it is", extra={"connections": len(self._open)})
-                stranger.abort()
-                self.closed(stranger)
+        for connection in self._unauthenticated:
+            if connection.is_idle:
+                log.warning("too many stream connections, closing an unauthenticated one")
+                connection.abort()
+                self.closed(connection)
                 return True
         return False
 
-    def known(self, connection: FlussConnection) -> None:
-        """It has said who it is."""
-        self._strangers.pop(connection, None)
+    def authenticated(self, connection: FlussConnection) -> None:
+        """Note that the client has authenticated."""
+        self._unauthenticated.pop(connection, None)
 
     def closed(self, connection: FlussConnection) -> None:
-        """A connection ended."""
+        """Remove a closed connection."""
         self._open.discard(connection)
-        self._strangers.pop(connection, None)
-        self._tell()
+        self._unauthenticated.pop(connection, None)
+        self._report_count()
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._open)
 
-    def _tell(self) -> None:
+    def _report_count(self) -> None:
         if self._report is not None:
             self._report(float(len(self._open)))
 
     async def watch(self) -> None:
-        """End what the other side has forgotten, until cancelled."""
+        """Close stalled, unauthenticated and idle connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             self.close_stalled(loop.time())
 
     def close_stalled(self, now: float) -> None:
-        """End the connections whose other side has not moved for too long before `now`."""
+        """Close the connections that exceed a time limit at `now`."""
         for connection in list(self._open):
-            quiet = now - connection.last_activity
-            is_stalled = quiet > STALLED_SECONDS and connection.awaits_client
-            is_strange = connection in self._strangers and now - connection.opened_at > STRANGER_SECONDS
-            if is_stalled or is_strange or connection.is_late(now):
+            idle = now - connection.last_activity
+            is_stalled = idle > STALLED_SECONDS and connection.awaits_client
+            is_unauthenticated = (
+                connection in self._unauthenticated and now - connection.opened_at > AUTHENTICATION_SECONDS
+            )
+            if is_stalled or is_unauthenticated or connection.is_late(now):
                 connection.abort()
-            elif quiet > IDLE_SECONDS and connection.is_idle and not connection.is_held_back:
+            elif idle > IDLE_SECONDS and connection.is_idle and not connection.is_paused:
                 connection.close()
 
     async def drain(self, grace_seconds: float) -> None:
-        """Take no more, let what is under way be answered for a time, and close everything."""
+        """Stop accepting connections, wait up to `grace_seconds` for calls in flight, and close all."""
         if self._server is not None:
             self._server.close()
         loop = asyncio.get_running_loop()
@@ -145,10 +146,10 @@ class FlussListener:
 
 
 def _versions(calls: Iterable[AnyCall]) -> bytes:
-    answer = pb.ApiVersionsResponse()
+    response = pb.ApiVersionsResponse()
     for key in (API_VERSIONS, AUTHENTICATE):
-        answer.api_versions.add(api_key=key, min_version=0, max_version=0)
+        response.api_versions.add(api_key=key, min_version=0, max_version=0)
     for call in calls:
-        answer.api_versions.add(api_key=call.key, min_version=0, max_version=call.max_version)
-    # Without a kind of server: this one is both.
-    return answer.SerializeToString()
+        response.api_versions.add(api_key=call.key, min_version=0, max_version=call.max_version)
+    # Without a server type: this server is coordinator and tablet server.
+    return response.SerializeToString()

@@ -1,7 +1,7 @@
-"""Requests that are too large to be held: what they are answered with, while they pass by.
+"""Answers requests that are too large to be held in memory, while their bytes are discarded.
 
-Writes are answered bucket by bucket: clients in Rust and Python take what fails as a whole for a broken network, and
-send it again for ever. So the buckets are read out of the message as it comes, and its records are passed over.
+A write gets an error per bucket: Rust and Python clients treat a failed request as a network failure and repeat it
+forever. So the bucket ids are parsed from the message as it arrives, and its records are skipped.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .. import messages_pb2 as pb
 from ..encoding import BYTES, VARINT, signed_32, signed_64
 from ..errors import error_code
 
-__all__ = ["Oversized"]
+__all__ = ["OversizedRequest"]
 
 MAX_BUCKETS: Final = 10_000
-"""Told of one by one. A request with more of them fails as a whole."""
+"""Buckets with an error each. A request with more of them fails as a whole."""
 
 _FIXED: Final = {1: 8, 5: 4}
 _MAX_VARINT_BYTES: Final = 10
@@ -29,7 +29,7 @@ _PARTITION, _BUCKET = 1, 2
 
 class _Write(NamedTuple):
     buckets_field: int
-    answer: type[pb.ProduceLogResponse | pb.PutKvResponse]
+    response: type[pb.ProduceLogResponse | pb.PutKvResponse]
 
 
 _WRITES: Final[Mapping[int, _Write]] = {
@@ -38,38 +38,38 @@ _WRITES: Final[Mapping[int, _Write]] = {
 }
 
 
-class Oversized:
-    """One request that is refused."""
+class OversizedRequest:
+    """A request that is refused for its size."""
 
-    __slots__ = ("_buckets", "_failure", "_write", "number")
+    __slots__ = ("_buckets", "_failure", "_write", "request_id")
 
-    def __init__(self, key: int, number: int, body_bytes: int, failure: FlussError) -> None:
-        self.number = number
+    def __init__(self, key: int, request_id: int, body_bytes: int, failure: FlussError) -> None:
+        self.request_id = request_id
         self._failure = failure
         self._write = _WRITES.get(key)
-        self._buckets = None if self._write is None else _Buckets(self._write.buckets_field, body_bytes)
+        self._buckets = None if self._write is None else _BucketParser(self._write.buckets_field, body_bytes)
 
-    def take(self, data: memoryview) -> Message | None:
-        """Read on; the answer, if it is known by now. Raises the failure if that is all there is to say."""
+    def feed(self, data: memoryview) -> Message | None:
+        """Parse more bytes; the response once it is complete. Raises the failure if the request fails as a whole."""
         if self._write is None or self._buckets is None:
             raise self._failure
         try:
-            if not self._buckets.take(data):
+            if not self._buckets.feed(data):
                 return None
         except DecodeError:
             raise self._failure from None
-        answer = self._write.answer()
+        response = self._write.response()
         for partition_id, bucket in self._buckets.found:
-            refused = answer.buckets.add(
+            refused = response.buckets.add(
                 bucket_id=bucket, error_code=error_code(self._failure), error_message=str(self._failure)
             )
             if partition_id is not None:
                 refused.partition_id = partition_id
-        return answer
+        return response
 
 
-class _Buckets:
-    """The buckets that a message names, of which no more than a few bytes are held at any time."""
+class _BucketParser:
+    """Parses the bucket ids of a message incrementally, holding only a few bytes at a time."""
 
     __slots__ = ("_bucket", "_bucket_end", "_field", "_kept", "_next", "_partition_id", "_size", "_start", "found")
 
@@ -78,14 +78,14 @@ class _Buckets:
         self._field = field
         self._size = size
         self._kept = b""
-        self._start = 0  # where what comes next, or was kept of what came, is in the message
-        self._next = 0  # where its next field is
+        self._start = 0  # position in the message of the kept bytes, or of the next data
+        self._next = 0  # position of the next field
         self._bucket_end: int | None = None
         self._partition_id: int | None = None
         self._bucket = -1
 
-    def take(self, data: memoryview) -> bool:
-        """Read on; whether that was all. Raises DecodeError for what is no such message."""
+    def feed(self, data: memoryview) -> bool:
+        """Parse more bytes; True when the message is complete. Raises DecodeError."""
         data = data[: self._size - self._start - len(self._kept)]
         if self._kept:
             data = memoryview(self._kept + bytes(data))
@@ -111,7 +111,7 @@ class _Buckets:
     def _take_field(self, tag: int, value: int, after: int) -> None:
         number, kind = tag >> 3, tag & 7
         if kind not in (VARINT, BYTES) and kind not in _FIXED:
-            raise DecodeError("an unknown kind of field")
+            raise DecodeError("unknown wire type")
         self._next = after + (value if kind == BYTES else _FIXED.get(kind, 0))
         if self._bucket_end is None:
             if number == self._field and kind == BYTES:
@@ -127,16 +127,16 @@ class _Buckets:
             self._bucket_end = None
             self.found.append((self._partition_id, self._bucket))
             if self._bucket < 0 or len(self.found) > MAX_BUCKETS:
-                raise DecodeError("too many buckets, or one that there cannot be")
+                raise DecodeError("too many buckets, or a bucket without a valid id")
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """A number, and where it ends; 0 if it does not end here. Raises DecodeError for what is none."""
+    """A varint and its end position; 0 if it is incomplete. Raises DecodeError."""
     value = 0
     for count, byte in enumerate(data[at : at + _MAX_VARINT_BYTES]):
         value |= (byte & 0x7F) << 7 * count
         if byte < 0x80:
             return value, at + count + 1
     if len(data) - at >= _MAX_VARINT_BYTES:
-        raise DecodeError("a number is too long")
+        raise DecodeError("a varint is too long")
     return 0, 0

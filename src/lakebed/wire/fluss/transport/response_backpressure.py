@@ -1,4 +1,4 @@
-"""Backpressure on responses: few are made at once, and none while the client does not read the earlier ones."""
+"""Backpressure on responses: few are built at once, and none while the client does not read earlier ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 __all__ = ["MAX_SLOTS", "PendingResponses", "ResponseSlot"]
 
 MAX_SLOTS: Final = 16
-"""Calls of one connection that make a message as their response at once."""
+"""Calls with message responses that one connection handles at once."""
 
 
 class PendingResponses:
-    """The responses of one connection that are being made, or are written and not yet read by the client."""
+    """The responses of one connection that are being built, or that the client has not read yet."""
 
     __slots__ = ("slots", "turn", "writable")
 
@@ -25,7 +25,7 @@ class PendingResponses:
 
 
 class ResponseSlot:
-    """One call's permission to make its response. Implements `calls.Backpressure`."""
+    """One call's permission to build its response. Implements `calls.Backpressure`."""
 
     __slots__ = ("_has_slot", "_has_turn", "_pending")
 
@@ -40,7 +40,7 @@ class ResponseSlot:
             await self._pending.writable.wait()
 
     async def acquire(self) -> None:
-        """Wait for one of the few slots, and until the client reads its responses."""
+        """Wait for a slot, and until the client reads its responses."""
         await self._pending.slots.acquire()
         self._has_slot = True
         await self._pending.writable.wait()
@@ -53,7 +53,7 @@ class ResponseSlot:
             await self._pending.writable.wait()
 
     def release(self) -> None:
-        """The response is written, or there is none."""
+        """Release the slot and the turn, after the response was written or the call failed."""
         if self._has_turn:
             self._pending.turn.release()
         if self._has_slot:

@@ -1,4 +1,4 @@
-"""SASL PLAIN: a name and a secret in one message, and who that proves to be."""
+"""SASL PLAIN: a user name and a secret in one message, and the principal that they authenticate."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["Proof", "SaslAuthenticator", "read_plain"]
 
-_PARTS: Final = 3  # who to act for, which we leave aside; who it is; the secret
+_PARTS: Final = 3  # authorization identity (ignored), user name, secret
 
 
 class Proof(Protocol):
-    """What was shown once, and may be asked again whether it still holds."""
+    """A successful authentication that can be checked again."""
 
     async def principal(self) -> Principal:
-        """Who it is, with the rights of now. Raises Unauthenticated if the secret is not good any more."""
+        """The principal with its current permissions. Raises Unauthenticated if the secret is no longer valid."""
         ...
 
 
 class SaslAuthenticator(Protocol):
-    """Who establishes callers by a name and a secret."""
+    """Authenticates callers by user name and secret."""
 
     async def authenticate(self, name: str, secret: Secret, address: str) -> Proof:
-        """Raises Unauthenticated, which does not say what was wrong; CredentialsExpired for the right secret of a key
-        that has expired; Throttled after too many mistakes.
+        """Check a secret. Raises Unauthenticated without details; CredentialsExpired for the correct secret of an
+        expired key; Throttled after too many failures.
         """
         ...
 
 
 def read_plain(token: bytes) -> tuple[str, Secret]:
-    """The name and the secret. Raises AUTHENTICATE for what is not of this form."""
+    """The user name and the secret. Raises AUTHENTICATE for a malformed token."""
     parts = token.split(b"\0")
     try:
         if len(parts) != _PARTS or not parts[1]:
             raise ValueError
         return parts[1].decode(), Secret(parts[2].decode())
     except ValueError:
-        raise FlussError(ErrorCode.AUTHENTICATE, "the message is not of SASL PLAIN") from None
+        raise FlussError(ErrorCode.AUTHENTICATE, "malformed SASL PLAIN token") from None
