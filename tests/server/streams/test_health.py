@@ -47,8 +47,8 @@ class Client:
         """Any: each call has a message of its own."""
         call = self._calls[key]
         if not isinstance(call, RawCall):
-            return await call.answer(self._caller, request)
-        return await call.answer(self._caller, memoryview(request.SerializeToString()), 0, self._room)
+            return await call.handle(self._caller, request)
+        return await call.handle(self._caller, memoryview(request.SerializeToString()), 0, self._room)
 
     async def table(self, name: str, *, key: bool = False, buckets: int = 1) -> int:
         columns = [

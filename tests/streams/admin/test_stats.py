@@ -148,7 +148,7 @@ async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWo
     checked.not_uploaded.add(TableBucket(table.id, None, 0))
     (call,) = (call for call in stats_calls(checked.stats) if call.key == HEALTH_CALL)
     assert isinstance(call, Call)
-    told = await call.answer(light_world.root, pb.GetClusterHealthRequest())
+    told = await call.handle(light_world.root, pb.GetClusterHealthRequest())
     assert told == pb.GetClusterHealthResponse(
         num_replicas=3,
         in_sync_replicas=2,
@@ -157,7 +157,7 @@ async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWo
         status=ClusterHealthStatus.YELLOW,
     )
     with pytest.raises(AccessDenied):
-        await call.answer(await light_world.caller(await light_world.user("alice")), pb.GetClusterHealthRequest())
+        await call.handle(await light_world.caller(await light_world.user("alice")), pb.GetClusterHealthRequest())
 
 
 # -- with logs, and a byte store that is away ---------------------------------------------------------------------
