@@ -135,7 +135,7 @@ class CatalogHarness:
     @property
     def management(self) -> CatalogManagement:
         """Catalogs made by name."""
-        return CatalogManagement(self.store.object_context, self.authorizer, self.copies.leave)
+        return CatalogManagement(self.store.object_context, self.authorizer, self.copies.discard_orphans)
 
     @property
     def copies(self) -> Copies:

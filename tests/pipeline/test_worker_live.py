@@ -202,7 +202,7 @@ def test_a_table_that_is_dropped_before_its_task_is_claimed_is_left_with_a_reaso
     assert compact(place, other, meddling)["changed"]
     seen = place.client.tasks.get(task.id)
     assert seen.state is TaskState.DONE
-    assert (seen.report or {})["skipped"] == [{"what": str(ref), "reason": "the table is gone"}]
+    assert (seen.report or {})["skipped"] == [{"what": str(ref), "reason": "the table was dropped"}]
     assert place.told_of_tasks()[task.id] == ["Planned", "Withdrawn"]
 
 

@@ -322,7 +322,7 @@ def _wire(
         [
             management_mount().on(
                 ManagementServices.on(
-                    object_context, root, tokens.clients, catalog.jobs.copies.leave, catalog.federation
+                    object_context, root, tokens.clients, catalog.jobs.copies.discard_orphans, catalog.federation
                 )
             )
         ],

@@ -89,7 +89,7 @@ def test_a_policy_that_is_off_plans_nothing_and_says_so() -> None:
     found = plan(messy(), applicable(enable=False))
     assert found.tasks == ()
     (skipped,) = found.skipped
-    assert (skipped.job, skipped.reason) == (None, "policy rules.p v3, inherited from namespace ns; it is switched off")
+    assert (skipped.job, skipped.reason) == (None, "policy rules.p v3, inherited from namespace ns; it is disabled")
 
 
 def test_a_policy_that_cannot_be_read_plans_nothing_and_says_so() -> None:
@@ -99,11 +99,11 @@ def test_a_policy_that_cannot_be_read_plans_nothing_and_says_so() -> None:
 
 def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
     far = subject(a_table(*[totals(6, 210)] * 12))
-    assert plan(far, applicable(MANIFESTS)).closer is DetailLevel.LIST
+    assert plan(far, applicable(MANIFESTS)).detail is DetailLevel.LIST
     found = plan(far, applicable(MANIFESTS), applicable())
-    assert (found.closer, found.tasks) == (DetailLevel.FILES, ())
+    assert (found.detail, found.tasks) == (DetailLevel.FILES, ())
     near = subject(a_table(*[totals(6, 210)] * 12), live=MESSY)
-    assert plan(near, applicable(MANIFESTS), applicable()).closer is DetailLevel.FILES
+    assert plan(near, applicable(MANIFESTS), applicable()).detail is DetailLevel.FILES
 
 
 def test_what_is_open_already_is_left_alone() -> None:
@@ -258,8 +258,8 @@ def test_planning_keeps_its_promises(
     assert len(jobs) == len(set(jobs))
     assert all(skipped.reason for skipped in found.skipped)
     assert found.again_ms is None or found.again_ms > NOW_MS
-    if one.look is DetailLevel.FILES:
-        assert found.closer is DetailLevel.FILES
+    if one.detail is DetailLevel.FILES:
+        assert found.detail is DetailLevel.FILES
     for job in jobs:
         without = plan_table(one, policies, runs, {}, is_open={job})
         assert job not in [task.spec.job for task in without.tasks]
@@ -270,8 +270,8 @@ def test_nothing_is_planned_for_policies_that_are_off(one: TableState, policies:
     off = [applicable(policy.policy.type, enable=False) for policy in policies]
     found = plan_table(one, off, {}, {})
     assert found.tasks == ()
-    assert found.closer is one.look
+    assert found.detail is one.detail
 
 
 def test_nothing_is_planned_where_nothing_holds() -> None:
-    assert plan(subject(a_table({}), live=LiveFiles([], [], []))) == TaskPlan(closer=DetailLevel.FILES)
+    assert plan(subject(a_table({}), live=LiveFiles([], [], []))) == TaskPlan(detail=DetailLevel.FILES)

@@ -173,7 +173,7 @@ async def test_a_policy_that_is_switched_off_plans_nothing_and_takes_back_what_w
     assert (done.tasks, done.withdrawn) == (0, 1)
     assert await maintained.open_tasks() == []
     (event,) = [event for kind, event in await maintained.told() if kind == "Withdrawn"]
-    assert event.failure == "no policy asks for it any more"
+    assert event.failure == "no policy requires it any more"
     await maintained.policing.update("p", ON, version=1)
     maintained.age(DEBOUNCE_SECONDS)
     assert (await maintained.schedule()).tasks == 1

@@ -125,7 +125,7 @@ async def test_a_plan_is_shown_with_its_reasons_and_changes_nothing(maintained: 
     plan = await maintained.parts.maintenance.plan(may(LOOKS), "lake", table)
     assert [task.spec.job for task in plan.plan.tasks] == [JobKind.COMPACT]
     assert sorted(skipped.reason.partition("; ")[2] for skipped in plan.plan.skipped) == [
-        "it is switched off",
+        "it is disabled",
         "none of 1 snapshots has expired",
     ]
     assert await maintained.open_tasks() == []

@@ -194,7 +194,7 @@ async def test_a_copy_that_cannot_be_made_fails_the_plan_and_is_asked_for_anew(s
     await stage.catalog.tasks.fail(claim, "column ssn = 123-45-6789 is odd", retry=False)
     failed = (await stage.result(waiting)).result
     assert failed.status is PlanStatus.FAILED
-    assert "could not be made" in str(failed.failure)
+    assert "copy of the table failed" in str(failed.failure)
     assert "ssn" not in str(failed.failure)
     anew = await stage.plan()
     assert anew.result.status is PlanStatus.SUBMITTED

@@ -107,7 +107,7 @@ def test_a_plan_is_shown_with_its_reasons_and_enqueued_when_told(lake: Lake, say
     assert shown[0].startswith("compact-table: policy ns.pack v0, inherited from namespace ns; ")
     assert "(3 files, " in shown[0]
     assert shown[1:] == [
-        "skipped: system.snapshot-expiry: policy ns.off v0, inherited from namespace ns; it is switched off"
+        "skipped: system.snapshot-expiry: policy ns.off v0, inherited from namespace ns; it is disabled"
     ]
     why = say("policies", *where)
     assert "policy ns.pack v0, inherited from namespace ns" in why

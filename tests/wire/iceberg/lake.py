@@ -279,7 +279,7 @@ def wire_lake(
     )
     management = JsonApplication(
         catalog.shared,
-        [management_mount().on(ManagementServices.on(f, root, clients, catalog.jobs.copies.leave, catalog.federation))],
+        [management_mount().on(ManagementServices.on(f, root, clients, catalog.jobs.copies.discard_orphans, catalog.federation))],
         refused=governance.refused_at("management"),
     )
     trace = DelegationTraceWriter(delegations, accesses)

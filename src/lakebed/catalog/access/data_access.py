@@ -61,7 +61,7 @@ class DataAccess:
         the table was created when more were.
         """
         writes = await self._may_write(caller, catalog, namespace, entry.name, entry=entry)
-        await self._restrictions.refuse(
+        await self._restrictions.check_unrestricted(
             caller.principal,
             catalog,
             namespace,

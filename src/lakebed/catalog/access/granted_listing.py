@@ -24,7 +24,7 @@ from ..rows import namespace_from
 SCANNED_FOR_EACH: Final = 4
 """Number of namespace entries scanned for each granted id before the ids are looked up instead."""
 
-_Told: TypeAlias = Callable[[Sequence[Row], AbstractSet[str]], list[str]]
+_Selector: TypeAlias = Callable[[Sequence[Row], AbstractSet[str]], list[str]]
 """Selects names or ids from rows by the granted ids.
 
 Two variants instead of a callback per row: a call for each of ten thousand rows is a tenth of the listing's time.
@@ -41,9 +41,9 @@ class GrantedEntries:
 
     def __init__(self, reader: Reader, caller: Caller, catalog: Catalog, namespace: Namespace, kind: EntryKind) -> None:
         privilege = Privilege.VIEW_LIST if kind is EntryKind.VIEW else Privilege.TABLE_LIST
-        self._ids = _carriers(caller, privilege, ENTRY_PREFIX)
+        self._ids = _granted_keys(caller, privilege, ENTRY_PREFIX)
         self._reader = reader
-        self._warehouse = catalog
+        self._catalog = catalog
         self._namespace = namespace
         self._kind = kind
 
@@ -54,23 +54,23 @@ class GrantedEntries:
     async def one(self) -> Securable | None:
         """One of the entries, to authorize the listing on; None if there are none."""
         found = await self._page(_ids_of, "", 1)
-        return entry_securable(self._warehouse.id, self._namespace.levels, found[0]) if found else None
+        return entry_securable(self._catalog.id, self._namespace.levels, found[0]) if found else None
 
-    async def _page(self, told: _Told, after: str, size: int) -> list[str]:
+    async def _page(self, select: _Selector, after: str, size: int) -> list[str]:
         if len(self._ids) > rows.ID_BATCH:
-            found = await self._scan(told, after, size)
+            found = await self._scan(select, after, size)
             if found is not None:
                 return found
-        return await self._seek(told, after, size)
+        return await self._seek(select, after, size)
 
-    async def _scan(self, told: _Told, after: str, size: int) -> list[str] | None:
+    async def _scan(self, select: _Selector, after: str, size: int) -> list[str] | None:
         """The page, found by scanning the namespace; None if that takes too long."""
         found: list[str] = []
         left = max(len(self._ids) * SCANNED_FOR_EACH, size)
         while left > 0:
             step = min(max(size, rows.ID_BATCH), left)
             passed = await self._reader.rows(rows.ENTRIES_AFTER, self._namespace.id, self._kind, after, step)
-            found += told(passed, self._ids)
+            found += select(passed, self._ids)
             if len(found) >= size or len(passed) < step:
                 del found[size:]
                 return found
@@ -78,21 +78,21 @@ class GrantedEntries:
             after = str(passed[-1][1])
         return None
 
-    async def _seek(self, told: _Told, after: str, size: int) -> list[str]:
+    async def _seek(self, select: _Selector, after: str, size: int) -> list[str]:
         """The page, found by the granted ids."""
         found: list[Row] = []
         for statement, batch in _batches(list(self._ids), rows.ENTRIES_AMONG, rows.ENTRIES_AMONG_MANY):
             passed = await self._reader.rows(statement, self._namespace.id, self._kind, *batch)
             found += [row for row in passed if row[1] > after]
-        return told(sorted(found, key=lambda row: str(row[1]))[:size], self._ids)
+        return select(sorted(found, key=lambda row: str(row[1]))[:size], self._ids)
 
 
-def _names_of(entries: Sequence[Row], held: AbstractSet[str]) -> list[str]:
-    return [name for id_, name in entries if id_ in held]
+def _names_of(entries: Sequence[Row], granted: AbstractSet[str]) -> list[str]:
+    return [name for id_, name in entries if id_ in granted]
 
 
-def _ids_of(entries: Sequence[Row], held: AbstractSet[str]) -> list[str]:
-    return [id_ for id_, _ in entries if id_ in held]
+def _ids_of(entries: Sequence[Row], granted: AbstractSet[str]) -> list[str]:
+    return [id_ for id_, _ in entries if id_ in granted]
 
 
 async def granted_children(
@@ -102,7 +102,7 @@ async def granted_children(
     catalog_id = catalog.id
     start = namespace_key(catalog_id, (*parent, ""))
     before = start.removeprefix(namespace_key(catalog_id, ()))
-    paths = [before + key for key in _carriers(caller, Privilege.NAMESPACE_LIST, start) if SEPARATOR not in key]
+    paths = [before + key for key in _granted_keys(caller, Privilege.NAMESPACE_LIST, start) if SEPARATOR not in key]
     found: list[Namespace] = []
     for statement, batch in _batches(paths, rows.CHILD_NAMESPACES_AMONG, rows.CHILD_NAMESPACES_AMONG_MANY):
         found += [namespace_from(row) for row in await reader.rows(statement, catalog_id, path_of(parent), *batch)]
@@ -112,7 +112,7 @@ async def granted_children(
     return found, namespace_securable(catalog_id, found[0].levels)
 
 
-def _carriers(caller: Caller, privilege: Privilege, beginning: str) -> frozenset[str]:
+def _granted_keys(caller: Caller, privilege: Privilege, beginning: str) -> frozenset[str]:
     grants = caller.principal.grants
     return frozenset() if grants is None else grants.granted_keys(privilege, beginning)
 

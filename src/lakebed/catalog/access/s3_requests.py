@@ -97,7 +97,7 @@ class TableFileAuthorizer:
             await self._confirm_copy(caller, found, key)
             return
         # Before vended credentials are considered: they may be older than the policy.
-        await self._restrictions.refuse(
+        await self._restrictions.check_unrestricted(
             principal,
             found.catalog,
             found.namespace,

@@ -240,7 +240,7 @@ class Commits:
         check_internal_catalog(lookup.catalog, "commit to a table")
         found = lookup.found
         if entry is not None and not creates:
-            await self._entries.restrictions.refuse(
+            await self._entries.restrictions.check_unrestricted(
                 caller.principal,
                 lookup.catalog,
                 identifier.namespace,

@@ -1,6 +1,6 @@
-"""Refuses operations that a catalog does not allow because another catalog holds its tables.
+"""Rejects operations on federated and external catalogs, whose tables another catalog manages.
 
-A *federated* catalog is backed by an external Iceberg REST catalog: all of its content is there. An *external* catalog
+A *federated* catalog is backed by an external Iceberg REST catalog, which has all of its content. An *external* catalog
 keeps its own entries, and another catalog moves their pointers, by notifications or through a bridge.
 
 Invariant: an internal operation never reads or changes a name in a federated catalog, whenever that was connected.

@@ -38,14 +38,14 @@ SCHEDULER: Final = "scheduler"
 PRIORITY_WINDOW_MS: Final = 600_000
 """How far an urgent task is put before others. Bounded, so that less urgent tasks are not starved."""
 
-FIRST_REST_MS: Final = 3_600_000
-LONGEST_REST_MS: Final = 24 * 3_600_000
+FIRST_PAUSE_MS: Final = 3_600_000
+LONGEST_PAUSE_MS: Final = 24 * 3_600_000
 """How long a job pauses on a table after its task died: doubled from the first."""
 
-UNCHANGED_REST_MS: Final = 24 * 3_600_000
+UNCHANGED_PAUSE_MS: Final = 24 * 3_600_000
 """How long a job that depends on time pauses if nothing was committed since its run."""
 
-_TURNS: Final = (
+_JOB_ORDER: Final = (
     JobKind.REWRITE_LAYOUT,
     JobKind.COMPACT,
     JobKind.REWRITE_MANIFESTS,
@@ -55,7 +55,7 @@ _TURNS: Final = (
 )
 """The order of a table's jobs: snapshot expiration follows the rewrites whose files it removes."""
 
-_OF_TIME: Final = frozenset({JobKind.EXPIRE_SNAPSHOTS})
+_TIME_BASED: Final = frozenset({JobKind.EXPIRE_SNAPSHOTS})
 """Jobs that may have work although nothing was committed."""
 _OWN_INTERVAL: Final = frozenset({JobKind.REMOVE_ORPHANS})
 """Jobs whose rule applies the interval itself."""
@@ -102,11 +102,11 @@ class TaskPlan:
 
     tasks: tuple[PlannedTask, ...] = ()
     skipped: tuple[SkippedPolicy, ...] = ()
-    closer: DetailLevel = DetailLevel.SUMMARY
+    detail: DetailLevel = DetailLevel.SUMMARY
     """The detail that a decision on all jobs requires."""
     again_ms: int | None = None
     """When the passage of time alone may require more."""
-    verdicts: Mapping[JobKind, RuleResult] = field(default_factory=dict)
+    results: Mapping[JobKind, RuleResult] = field(default_factory=dict)
     """The result of each job's rule."""
 
 
@@ -125,9 +125,9 @@ def plan_table(
     """
     tasks: list[PlannedTask] = []
     skipped: list[SkippedPolicy] = []
-    verdicts: dict[JobKind, RuleResult] = {}
+    results: dict[JobKind, RuleResult] = {}
     again: list[int] = []
-    closer = subject.look
+    detail = subject.detail
     for applicable in policies:
         reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
         if reading is None:
@@ -137,31 +137,31 @@ def plan_table(
             skipped.append(SkippedPolicy(origin, None, f"{because}; its content cannot be read: {reading.fault}"))
             continue
         if not reading.enabled:
-            skipped.append(SkippedPolicy(origin, None, f"{because}; it is switched off"))
+            skipped.append(SkippedPolicy(origin, None, f"{because}; it is disabled"))
             continue
         for instruction in reading.instructions:
             job = instruction.job
             if job in is_open:
                 skipped.append(SkippedPolicy(origin, job, f"{because}; a task for it is open"))
                 continue
-            verdict = None if before is None else before.verdicts.get(job)
-            if verdict is None or isinstance(verdict, NeedsDetail):
-                verdict = _decide(instruction, subject, runs.get(job))
-            verdicts[job] = verdict
-            match verdict:
-                case NeedsDetail(look):
-                    closer = max(closer, look)
+            result = None if before is None else before.results.get(job)
+            if result is None or isinstance(result, NeedsDetail):
+                result = _decide(instruction, subject, runs.get(job))
+            results[job] = result
+            match result:
+                case NeedsDetail(required):
+                    detail = max(detail, required)
                 case NotDue(why, again_ms):
                     skipped.append(SkippedPolicy(origin, job, f"{because}; {why}"))
                     if again_ms is not None:
                         again.append(again_ms)
                 case JobDue():
-                    reason = f"{because}; {verdict.why}"
+                    reason = f"{because}; {result.why}"
                     if reading.ignored:
                         reason += f"; ignored: {', '.join(reading.ignored)}"
-                    tasks.append(_task(subject, instruction, verdict, reason, origin, speeds))
-    in_turn = tuple(_in_turn(tasks, subject.now_ms))
-    return TaskPlan(in_turn, tuple(skipped), closer, min(again, default=None), verdicts)
+                    tasks.append(_task(subject, instruction, result, reason, origin, speeds))
+    ordered = tuple(_in_order(tasks, subject.now_ms))
+    return TaskPlan(ordered, tuple(skipped), detail, min(again, default=None), results)
 
 
 def policy_origin(applicable: EffectivePolicy) -> PolicyOrigin:
@@ -190,32 +190,32 @@ def policy_fingerprint(policies: Sequence[EffectivePolicy]) -> str:
 def _decide(instruction: JobInstruction, subject: TableState, run: LastJobRun | None) -> RuleResult:
     job, now_ms = instruction.job, subject.now_ms
     if run is not None:
-        resting = _resting(run, instruction, now_ms)
-        if resting is not None:
-            return resting
-    verdict = evaluate_rule(job, subject, instruction.options, instruction.interval_ms)
-    if not isinstance(verdict, JobDue) or run is None or job in _OWN_INTERVAL:
-        return verdict
-    told = options_text({**instruction.options, **verdict.options})
-    is_same = run.version_token == subject.known.entry.version_token and run.options == told
+        paused = _paused(run, instruction, now_ms)
+        if paused is not None:
+            return paused
+    result = evaluate_rule(job, subject, instruction.options, instruction.interval_ms)
+    if not isinstance(result, JobDue) or run is None or job in _OWN_INTERVAL:
+        return result
+    options = options_text({**instruction.options, **result.options})
+    is_same = run.version_token == subject.known.entry.version_token and run.options == options
     if not is_same or run.succeeded_ms is None:
-        return verdict
-    if job not in _OF_TIME:
-        return NotDue(f"{verdict.why}, but nothing was committed since {job} ran last and left it so")
-    until_ms = run.succeeded_ms + UNCHANGED_REST_MS
+        return result
+    if job not in _TIME_BASED:
+        return NotDue(f"{result.why}, but nothing was committed since {job} ran last, without effect on it")
+    until_ms = run.succeeded_ms + UNCHANGED_PAUSE_MS
     if now_ms >= until_ms:
-        return verdict
-    return NotDue(f"{verdict.why}, but nothing was committed since {job} ran last", again_ms=until_ms)
+        return result
+    return NotDue(f"{result.why}, but nothing was committed since {job} ran last", again_ms=until_ms)
 
 
-def _resting(run: LastJobRun, instruction: JobInstruction, now_ms: int) -> NotDue | None:
+def _paused(run: LastJobRun, instruction: JobInstruction, now_ms: int) -> NotDue | None:
     """Why a job pauses; None if it does not."""
     if run.failures and run.failed_ms is not None:
-        rest_ms = min(FIRST_REST_MS << min(run.failures - 1, 16), LONGEST_REST_MS)
-        until_ms = run.failed_ms + rest_ms
+        pause_ms = min(FIRST_PAUSE_MS << min(run.failures - 1, 16), LONGEST_PAUSE_MS)
+        until_ms = run.failed_ms + pause_ms
         if now_ms < until_ms:
             times = "once" if run.failures == 1 else f"{run.failures} times in a row"
-            return NotDue(f"{run.job} was given up {times}, and rests", again_ms=until_ms)
+            return NotDue(f"{run.job} failed {times} and is paused", again_ms=until_ms)
     if run.succeeded_ms is not None and instruction.job not in _OWN_INTERVAL:
         until_ms = run.succeeded_ms + instruction.interval_ms
         if now_ms < until_ms:
@@ -223,33 +223,33 @@ def _resting(run: LastJobRun, instruction: JobInstruction, now_ms: int) -> NotDu
     return None
 
 
-def _in_turn(tasks: Sequence[PlannedTask], now_ms: int) -> list[PlannedTask]:
+def _in_order(tasks: Sequence[PlannedTask], now_ms: int) -> list[PlannedTask]:
     """Tasks of one table in their order, all as urgent as the most urgent one."""
     first_ms = min((task.run_at_ms for task in tasks), default=now_ms)
-    in_order = sorted(tasks, key=lambda task: _TURNS.index(task.spec.job))
+    in_order = sorted(tasks, key=lambda task: _JOB_ORDER.index(task.spec.job))
     return [replace(task, run_at_ms=min(first_ms + place, now_ms)) for place, task in enumerate(in_order)]
 
 
 def _task(
     subject: TableState,
     instruction: JobInstruction,
-    wanted: JobDue,
+    due: JobDue,
     reason: str,
     origin: PolicyOrigin,
     speeds: Mapping[JobKind, int],
 ) -> PlannedTask:
     known = subject.known
-    urgency = min(1.0, max(0.0, wanted.urgency))
+    urgency = min(1.0, max(0.0, due.urgency))
     spec = TaskSpec(
         job=instruction.job,
         warehouse=known.catalog.name,
         namespace=known.identifier.namespace,
         table=known.entry.name,
         entry=known.entry.id,
-        options={**instruction.options, **wanted.options},
+        options={**instruction.options, **due.options},
         reason=reason,
         policy=origin,
-        cost=estimate_cost(instruction.job, wanted.files, wanted.size, speeds),
+        cost=estimate_cost(instruction.job, due.files, due.size, speeds),
         requested_by=SCHEDULER,
     )
     return PlannedTask(spec, subject.now_ms - round(urgency * PRIORITY_WINDOW_MS))

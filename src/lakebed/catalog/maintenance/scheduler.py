@@ -106,7 +106,7 @@ class Scheduler:
         """The last table of the current pass; None between passes."""
         self._next_pass_ms = 0
 
-    async def run(self, told: Callable[[PlanningTotals], None]) -> None:
+    async def run(self, on_planned: Callable[[PlanningTotals], None]) -> None:
         """Wait for the lease, and plan while it is held. Raises what a round raises; call it again to start over."""
         keeper = asyncio.create_task(self._keep())
         try:
@@ -115,7 +115,7 @@ class Scheduler:
                     await asyncio.sleep(LEASE_SECONDS / 4)
                     continue
                 done = await self.step()
-                told(done.planned)
+                on_planned(done.planned)
                 await asyncio.sleep(0 if done.more else self._tick_seconds)
         finally:
             keeper.cancel()
@@ -254,10 +254,10 @@ class Scheduler:
 
         async def work(tx: Transaction) -> PlanningTotals:
             await self._leases.check(tx, lease)
-            told: list[OutboxEvent] = []
-            planned = await self._planner.apply(tx, plans, told)
+            events: list[OutboxEvent] = []
+            planned = await self._planner.apply(tx, plans, events)
             await self._f.outbox.advance(tx, CURSOR, done_seq)
-            await append_events(self._f.outbox, tx, told)
+            await append_events(self._f.outbox, tx, events)
             return planned
 
         try:

@@ -73,7 +73,7 @@ class TableMaintenance:
 
     async def health(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TableHealth:
         """The health of a table, by its files, or by its summary if it has too many. Reads every manifest."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         table = (await self._entries.metadata(known.entry)).table
         maintained = (await self._maintained([known])).get(known.entry.id, {})
         snapshot = table.current_snapshot
@@ -101,22 +101,22 @@ class TableMaintenance:
         else:
             found = await self._f.meta.rows(rows.TABLES_OF_CATALOG_AFTER, catalog_name, after, limit + 1)
         page = [live_entry_from(row) for row in found[:limit]]
-        shown = [known for known in page if await self._may_look_at(caller, known)]
-        maintained = await self._maintained(shown)
+        readable = [known for known in page if await self._can_read(caller, known)]
+        maintained = await self._maintained(readable)
         tables = [
             health_from_summary(
                 known,
                 (await self._entries.peek_metadata(known.entry)).table,
                 last_maintained=maintained.get(known.entry.id),
             )
-            for known in shown
+            for known in readable
         ]
         return HealthPage(tables, page[-1].entry.id if page else after, len(found) > limit)
 
     async def plan(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TablePlan:
         """The tasks that a table's policies require now, and the policies that are skipped. Changes nothing."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
-        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
+        known = await self._authorized(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
+        (plan,) = await self._planner.plan_tables([known], force=True)
         return plan
 
     async def plan_now(
@@ -124,25 +124,25 @@ class TableMaintenance:
     ) -> tuple[TablePlan, list[SubmittedTask]]:
         """Plan a table without waiting for the scheduler; the plan and the open tasks of the table."""
         await self._authorizer.check_server(caller, ServerAction.SUBMIT_TASK)
-        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
-        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
+        known = await self._authorized(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
+        (plan,) = await self._planner.plan_tables([known], force=True)
 
         async def work(tx: Transaction) -> None:
-            told: list[OutboxEvent] = []
-            await self._planner.apply(tx, [plan], told)
-            await append_events(self._f.outbox, tx, told)
+            events: list[OutboxEvent] = []
+            await self._planner.apply(tx, [plan], events)
+            await append_events(self._f.outbox, tx, events)
 
         await self._f.meta.transact(work)
         opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
         return plan, [SubmittedTask(one.task.id, one.spec) for one in opened]
 
-    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
+    async def _authorized(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
         found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return LiveEntry(found.catalog, found.namespace, found.live)
 
-    async def _may_look_at(self, caller: Caller, known: LiveEntry) -> bool:
+    async def _can_read(self, caller: Caller, known: LiveEntry) -> bool:
         return await self._authorizer.allows(
             caller, known.catalog, Action.GET_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
         )

@@ -44,15 +44,15 @@ SURVEY_LIMITS: Final = WalkLimits(manifests=2_000, files=100_000)
 
 AT_THE_LATEST_MS: Final = 24 * 3_600_000
 """When a table is planned again at the latest."""
-OPEN_REST_MS: Final = 300_000
+OPEN_PAUSE_MS: Final = 300_000
 """The same with open tasks. Their end leads to planning too, unless another task is running at that moment."""
-UNREADABLE_REST_MS: Final = 3_600_000
+UNREADABLE_PAUSE_MS: Final = 3_600_000
 """The same for a table whose metadata cannot be read."""
 
 _REPORTS: Final = 20
 _NEWEST: Final = (1 << 63) - 1
 _SIGNALS_MS: Final = 86_400_000
-_NO_LONGER: Final = "no policy asks for it any more"
+_NOT_REQUIRED: Final = "no policy requires it any more"
 
 
 class PlanningTotals(NamedTuple):
@@ -77,10 +77,10 @@ class TablePlan:
     policies: Sequence[EffectivePolicy]
     plan: TaskPlan
     revisions: Sequence[tuple[OpenTask, PlannedTask]] = ()
-    """Waiting tasks, and what replaces their orders."""
+    """Waiting tasks, and their new specifications."""
     withdrawals: Sequence[OpenTask] = ()
     """Waiting tasks that no policy requires any more."""
-    looked: PlanningMark | None = None
+    mark: PlanningMark | None = None
     """The planning mark to store; None if no policy applies."""
 
 
@@ -90,7 +90,7 @@ class _State(NamedTuple):
     runs: Mapping[JobKind, LastJobRun]
     opened: Sequence[OpenTask]
     speeds: Mapping[JobKind, int]
-    is_pressing: bool
+    force: bool
 
 
 class TablePlanner:
@@ -110,22 +110,22 @@ class TablePlanner:
         self._history = history
         self._files = files
 
-    async def plan_tables(self, tables: Sequence[LiveEntry], *, is_pressing: bool = False) -> list[TablePlan]:
-        """Plan the tables that are due: all of them if `is_pressing`. Changes nothing."""
+    async def plan_tables(self, tables: Sequence[LiveEntry], *, force: bool = False) -> list[TablePlan]:
+        """Plan the tables that are due, or all of them with `force`. Changes nothing."""
         meta, now_ms = self._f.meta, self._f.clock.now_ms()
         # Restricted copies of tables are written once and dropped soon.
         tables = [known for known in tables if not is_copies_namespace(known.namespace.levels)]
         ids = [known.entry.id for known in tables]
-        looks = await self._history.marks(meta, ids)
+        marks = await self._history.marks(meta, ids)
         changed: list[tuple[LiveEntry, Sequence[EffectivePolicy], str]] = []
         for known, policies in await self._with_policies(meta, tables):
-            before = looks.get(known.entry.id)
-            if not policies and before is None and not is_pressing:
+            before = marks.get(known.entry.id)
+            if not policies and before is None and not force:
                 continue
-            mark = policy_fingerprint(policies)
-            is_known = before is not None and before[:2] == (known.entry.version_token, mark)
-            if is_pressing or before is None or not is_known or before.due_ms <= now_ms:
-                changed.append((known, policies, mark))
+            fingerprint = policy_fingerprint(policies)
+            is_known = before is not None and before[:2] == (known.entry.version_token, fingerprint)
+            if force or before is None or not is_known or before.due_ms <= now_ms:
+                changed.append((known, policies, fingerprint))
         if not changed:
             return []
         ids = [known.entry.id for known, _, _ in changed]
@@ -133,34 +133,34 @@ class TablePlanner:
         opened = await self._submissions.open_for(meta, ids)
         speeds = await self._history.speeds(meta)
         plans: list[TablePlan] = []
-        for known, policies, mark in changed:
+        for known, policies, fingerprint in changed:
             entry_id = known.entry.id
-            of_table = _State(runs.get(entry_id, {}), opened.get(entry_id, ()), speeds, is_pressing)
-            plans.append(await self._examine(known, policies, mark, of_table))
+            state = _State(runs.get(entry_id, {}), opened.get(entry_id, ()), speeds, force)
+            plans.append(await self._examine(known, policies, fingerprint, state))
             # Statements do not suspend on every store: other coroutines run between tables.
             await asyncio.sleep(0)
         return plans
 
-    async def apply(self, tx: Transaction, plans: Sequence[TablePlan], told: list[OutboxEvent]) -> PlanningTotals:
+    async def apply(self, tx: Transaction, plans: Sequence[TablePlan], events: list[OutboxEvent]) -> PlanningTotals:
         """Submit, revise and withdraw tasks as planned, as a step of a transaction. Idempotent.
 
-        Its events are added to `told`, for `append_events` at the end of the transaction's work.
+        Adds its events to `events`, for `append_events` at the end of the transaction's work.
         """
         total = PlanningTotals()
         for one in plans:
             revised = withdrawn = placed = 0
             for opened, planned in one.revisions:
                 revised += await self._submissions.revise(
-                    tx, opened.task.id, planned.spec, told, run_at_ms=planned.run_at_ms
+                    tx, opened.task.id, planned.spec, events, run_at_ms=planned.run_at_ms
                 )
             for opened in one.withdrawals:
-                withdrawn += await self._submissions.withdraw(tx, opened.task.id, opened.spec, _NO_LONGER, told)
+                withdrawn += await self._submissions.withdraw(tx, opened.task.id, opened.spec, _NOT_REQUIRED, events)
             for planned in one.plan.tasks:
-                placed += (await self._submissions.submit(tx, planned.spec, told, run_at_ms=planned.run_at_ms)).is_new
-            if one.looked is None:
+                placed += (await self._submissions.submit(tx, planned.spec, events, run_at_ms=planned.run_at_ms)).is_new
+            if one.mark is None:
                 await self._history.clear_mark(tx, one.known.entry.id)
             else:
-                await self._history.mark_planned(tx, one.known.entry.id, one.looked)
+                await self._history.mark_planned(tx, one.known.entry.id, one.mark)
             total = total.plus(PlanningTotals(1, placed, revised, withdrawn))
         return total
 
@@ -189,29 +189,29 @@ class TablePlanner:
         self,
         known: LiveEntry,
         policies: Sequence[EffectivePolicy],
-        mark: str,
+        fingerprint: str,
         state: _State,
     ) -> TablePlan:
         now_ms = self._f.clock.now_ms()
-        origins = _asked_for(policies)
+        origins = _required_jobs(policies)
         ours = {one.spec.job: one for one in state.opened if _is_of_policy(one)}
         withdrawals = [one for job, one in ours.items() if job not in origins]
         if not policies:
             return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals)
-        # Of another policy than the one that applies now, or of an older version of it: to be revised.
+        # Tasks of another policy than the one that applies now, or of an older version of it.
         stale = {job: one for job, one in ours.items() if origins.get(job, one.spec.policy) != one.spec.policy}
         is_open = {one.spec.job for one in state.opened} - stale.keys()
-        if origins and origins.keys() <= is_open and not state.is_pressing:
-            # All required jobs have an open task: the table need not be read.
-            looked = PlanningMark(known.entry.version_token, mark, now_ms + OPEN_REST_MS)
-            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
+        if origins and origins.keys() <= is_open and not state.force:
+            # All required jobs have an open task: no need to read the table.
+            planned_mark = PlanningMark(known.entry.version_token, fingerprint, now_ms + OPEN_PAUSE_MS)
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, mark=planned_mark)
         try:
             plan = await self._plan(known, policies, state, is_open)
         except LakebedError as error:
             log.warning("table planning failed", extra={"table": known.entry.id, "reason": str(error)})
-            looked = PlanningMark(known.entry.version_token, mark, now_ms + UNREADABLE_REST_MS)
-            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
-        latest_ms = now_ms + (OPEN_REST_MS if is_open else AT_THE_LATEST_MS)
+            planned_mark = PlanningMark(known.entry.version_token, fingerprint, now_ms + UNREADABLE_PAUSE_MS)
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, mark=planned_mark)
+        latest_ms = now_ms + (OPEN_PAUSE_MS if is_open else AT_THE_LATEST_MS)
         due_ms = latest_ms if plan.again_ms is None else min(plan.again_ms, latest_ms)
         revised = {one.spec.job: one for one in plan.tasks if one.spec.job in stale}
         return TablePlan(
@@ -220,7 +220,7 @@ class TablePlanner:
             replace(plan, tasks=tuple(one for one in plan.tasks if one.spec.job not in stale)),
             revisions=[(stale[job], one) for job, one in revised.items()],
             withdrawals=[*withdrawals, *(one for job, one in stale.items() if job not in revised)],
-            looked=PlanningMark(known.entry.version_token, mark, due_ms),
+            mark=PlanningMark(known.entry.version_token, fingerprint, due_ms),
         )
 
     async def _plan(
@@ -240,8 +240,8 @@ class TablePlanner:
             last_runs={job: run.succeeded_ms for job, run in state.runs.items() if run.succeeded_ms is not None},
         )
         plan = plan_table(subject, policies, state.runs, state.speeds, is_open=is_open)
-        if plan.closer > subject.look:
-            subject = await self._look_closer(subject, plan.closer)
+        if plan.detail > subject.detail:
+            subject = await self._with_detail(subject, plan.detail)
             plan = plan_table(subject, policies, state.runs, state.speeds, is_open=is_open, before=plan)
         return plan
 
@@ -252,11 +252,11 @@ class TablePlanner:
     def _walker(self, entry_id: str) -> Walker:
         return walker_of(self._files, self._f.meta, entry_id, SURVEY_LIMITS)
 
-    async def _look_closer(self, subject: TableState, look: DetailLevel) -> TableState:
+    async def _with_detail(self, subject: TableState, detail: DetailLevel) -> TableState:
         snapshot = subject.table.current_snapshot
         if snapshot is None:
             return subject
-        if look is DetailLevel.FILES:
+        if detail is DetailLevel.FILES:
             return replace(subject, live=await self.live_files(subject.known.entry.id, snapshot))
         manifests, problems = await self._walker(subject.known.entry.id).manifests(snapshot)
         if problems:
@@ -271,14 +271,14 @@ class TablePlanner:
         return read_signals((kind, document) for _, kind, document, _, received_ms in found if received_ms > oldest_ms)
 
 
-def _asked_for(policies: Sequence[EffectivePolicy]) -> dict[JobKind, PolicyOrigin]:
+def _required_jobs(policies: Sequence[EffectivePolicy]) -> dict[JobKind, PolicyOrigin]:
     """The jobs that policies require, each with its policy."""
-    asked: dict[JobKind, PolicyOrigin] = {}
+    required: dict[JobKind, PolicyOrigin] = {}
     for applicable in policies:
         reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
         if reading is not None and reading.enabled:
-            asked.update((instruction.job, policy_origin(applicable)) for instruction in reading.instructions)
-    return asked
+            required.update((instruction.job, policy_origin(applicable)) for instruction in reading.instructions)
+    return required
 
 
 def _is_of_policy(one: OpenTask) -> bool:

@@ -1,8 +1,8 @@
-"""What policies leave of a table for whom they restrict, enforced without trusting the engine (ADR 22).
+"""Row filters and column masks of restricted principals, enforced without trusting the engine (ADR 22).
 
-`deciding` says who is restricted on which table, and refuses what is not for them. `recipes` turns a restriction into
-what is selected of one snapshot, in SQL for Spark; `copies` keeps the filtered, masked copies that Spark makes of it;
-`scans` plans over them. `shown` is the table's metadata as such a caller sees it.
+`caller_restrictions` resolves a caller's restriction on a table. `copy_definition` turns it into Spark SQL over one
+snapshot; `copies` manages the filtered, masked copies that Spark writes; `scans` plans over them.
+`restricted_metadata` is the table metadata that restricted principals receive.
 """
 
 from .caller_restrictions import COPIES_NAMESPACE, Restrictions, is_copies_namespace

@@ -1,4 +1,4 @@
-"""Who is restricted on which table, by the policies that hold for it and the roles that the caller has."""
+"""Resolves the restriction of a caller on a table, by the policies of the table and the caller's roles."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..model import Catalog, Entry, EntryKind
 from ..policies.applicable import applicable_to
 
 COPIES_NAMESPACE: Final = "__lakebed_restricted__"
-"""Where the filtered, masked copies of a warehouse's tables are. For who runs tasks, and for nobody else."""
+"""The namespace of a catalog's restricted copies. Only task workers have access to it."""
 
 
 def is_copies_namespace(levels: Levels) -> bool:
-    """Whether a namespace is that of the copies, or inside it."""
+    """Whether a namespace is the one of restricted copies, or inside it."""
     return bool(levels) and levels[0] == COPIES_NAMESPACE
 
 
 class Restrictions:
-    """Says what callers may see of tables. Nothing is kept: a change of policies or roles holds for the next request.
+    """Resolves restrictions. Nothing is cached: a change of policies or roles applies from the next request on.
 
-    Root is not restricted: it looks after the policies, and the worker that makes the copies is root's. Root with a
-    token for some roles has what these have, and is asked about as everybody.
+    Root is not restricted: it manages the policies, and the worker that writes copies runs as root. Root with a token
+    for some roles is treated like any other principal.
     """
 
     __slots__ = ("_reader",)
@@ -36,9 +36,9 @@ class Restrictions:
         self._reader = reader
 
     async def of(self, principal: Principal, catalog: Catalog, levels: Levels, entry: Entry) -> Restriction | None:
-        """What the caller sees of a table; None if that is all of it. No statement where nothing restricts anybody.
+        """The restriction of the caller on a table; None if unrestricted.
 
-        Whether something does the warehouse tells, which has been read with the entry.
+        Runs no statement in catalogs without restrictions: `catalog.restricts` was read with the entry.
         """
         if entry.kind is not EntryKind.TABLE or is_copies_namespace(levels):
             return None
@@ -49,27 +49,28 @@ class Restrictions:
             return None
         applicable = await applicable_to(self._reader, catalog.id, levels, entry)
         policies = [one.policy for one in applicable if one.policy.type in RESTRICTION_TYPES]
-        return restriction_for(policies, await self._person(principal)) if policies else None
+        return restriction_for(policies, await self._audience_principal(principal)) if policies else None
 
-    async def refuse(self, principal: Principal, catalog: Catalog, levels: Levels, entry: Entry, what: str) -> None:
-        """Return if the caller sees the table whole. Raises AccessDenied that says that `what` is for those alone."""
+    async def check_unrestricted(
+        self, principal: Principal, catalog: Catalog, levels: Levels, entry: Entry, reason: str
+    ) -> None:
+        """Return if the caller is not restricted on the table. Raises AccessDenied with `reason`."""
         restriction = await self.of(principal, catalog, levels, entry)
         if restriction is not None:
-            raise restricted_denial(levels, entry, what)
+            raise restricted_denial(levels, entry, reason)
 
-    async def _person(self, principal: Principal) -> AudiencePrincipal:
+    async def _audience_principal(self, principal: Principal) -> AudiencePrincipal:
         calling = principal.calling_roles
         found = await self._reader.rows(ASSIGNABLE_ROLES, principal.name)
         held = frozenset(str(name) for name, is_held in found if is_held)
         if calling is None:
             return AudiencePrincipal(principal.name, held, held)
-        had = held
         if calling.by_provider:
-            had |= calling.names & {str(name) for name, _ in found}
-        return AudiencePrincipal(principal.name, had | calling.names, had & calling.names)
+            held |= calling.names & {str(name) for name, _ in found}
+        return AudiencePrincipal(principal.name, held | calling.names, held & calling.names)
 
 
-def restricted_denial(levels: Levels, entry: Entry, what: str) -> AccessDenied:
-    """The error for what is only for those who see a table whole."""
+def restricted_denial(levels: Levels, entry: Entry, reason: str) -> AccessDenied:
+    """The error for operations that require unrestricted access to a table."""
     table = ".".join((*levels, entry.name))
-    return AccessDenied(f"a policy restricts what the caller sees of the table: {what}. table={table}")
+    return AccessDenied(f"a policy restricts the caller's access to the table: {reason}. table={table}")

@@ -1,9 +1,8 @@
-"""Filtered, masked copies of tables: asked for when somebody reads who does not see all, made by Spark, gone some time
-after the last reader.
+"""Restricted copies: filtered, masked copies of tables that restricted principals read in place of the original.
 
-A copy is a table of its own, in a namespace that is for workers alone. The server makes it empty, with what is to be
-selected in its properties, and puts a task for it into the queue; it is there for its readers from its first snapshot
-on. Those whom the same policies restrict share one.
+A copy is a separate table, in a namespace to which only workers have access. Planning a scan creates it empty, with its
+definition as a property, and queues a task in which Spark writes it. It is ready with its first snapshot. Principals
+with equal restrictions share a copy. Copies without use expire.
 """
 
 from __future__ import annotations
@@ -48,27 +47,26 @@ from .copy_rows import CopyRow, copy_from, find_copy
 __all__ = ["Copies", "Copy"]
 
 KEPT_MS: Final = 3 * 3_600_000
-"""How long a copy stays that nobody plans with: longer than a plan is good, and then the keys that came with it."""
+"""How long an unused copy is kept: longer than the lifetime of a plan plus the lifetime of its vended credentials."""
 
 MAX_COPIES: Final = 32
-"""Most snapshots of a table that are copied for one restriction: else whoever sees a part of a table could have it
-written as often as its history is long."""
+"""Maximum number of copies of a table for one restriction, as clients can request one per snapshot."""
 
 _TOUCHED_MS: Final = 300_000
-"""How exactly it is known when a copy was used last."""
+"""The resolution of the time of last use."""
 _DISCARDED_A_RUN: Final = 100
-_HOME: Final = (COPIES_NAMESPACE,)
+_COPIES_LEVELS: Final = (COPIES_NAMESPACE,)
 _DIRECTORY: Final = "restricted"
 
 
 class Copy(NamedTuple):
-    """A copy, as far as it is made."""
+    """A copy, complete or not."""
 
     row: CopyRow
     entry: Entry
     table: TableMetadata
     failure: str = ""
-    """Why there will be none, if it cannot be made."""
+    """Why the copy failed; empty if it did not."""
 
     @property
     def is_ready(self) -> bool:
@@ -77,7 +75,7 @@ class Copy(NamedTuple):
 
 
 class Copies:
-    """Keeps the copies."""
+    """Creates and removes copies."""
 
     def __init__(
         self,
@@ -105,26 +103,26 @@ class Copies:
     async def ensure(
         self, caller: Caller, source: LiveEntry, table: TableMetadata, snapshot: Snapshot, restriction: Restriction
     ) -> Copy:
-        """The copy of a snapshot for a restriction; asked for, if there is none yet.
+        """The copy of a snapshot for a restriction, created if necessary.
 
-        Raises AccessDenied if the restriction cannot be applied to the table, Throttled if there are too many already.
+        Raises AccessDenied if the restriction cannot be applied to the table, Throttled if it has too many copies.
         """
-        recipe = define_copy(table, snapshot, restriction)
-        lookup = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
+        definition = define_copy(table, snapshot, restriction)
+        lookup = source.entry.id, snapshot.snapshot_id, restriction.key, definition.digest
         row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *lookup))
         if row is None:
-            row = await self._make(source, table, snapshot, restriction, recipe)
+            row = await self._create(source, table, snapshot, restriction, definition)
         if row.task is None:
-            row = await self._ask(caller, source, row)
-        return await self.look(row)
+            row = await self._submit(caller, source, row)
+        return await self.use(row)
 
     async def find(self, copy_id: str) -> CopyRow | None:
-        """The copy of an id; None if there is none, or none any more."""
+        """The copy with an id, if it exists."""
         return await find_copy(self._f.meta, copy_id)
 
-    async def look(self, row: CopyRow) -> Copy:
-        """How far a copy is. Who looks uses it. Raises NotFound if it is gone."""
-        # The task first: one that ended before the copy was looked at has had its commit by then.
+    async def use(self, row: CopyRow) -> Copy:
+        """The current state of a copy; postpones its expiry. Raises NotFound if it was removed."""
+        # Read the task first: if it ended by now, its commit is visible in the metadata read after it.
         failure = "" if row.task is None else await self._failure(row.task)
         entry = (await self._entries.by_id(row.id)).entry
         await self._touch(row)
@@ -132,7 +130,7 @@ class Copies:
         return copy if copy.is_ready else copy._replace(failure=failure)
 
     async def discard(self, row: CopyRow) -> bool:
-        """Remove a copy with its files; whether it was there."""
+        """Remove a copy with its files; False if it does not exist."""
         try:
             known = await self._entries.by_id(row.id)
         except NotFound:
@@ -141,10 +139,7 @@ class Copies:
         return True
 
     async def discard_unneeded(self) -> int:
-        """Remove copies that nobody has used for long, and those of tables that are gone for good; how many.
-
-        For the server's clock to call.
-        """
+        """Remove expired copies and copies of removed tables; returns their number. A periodic job calls this."""
         now_ms = self._f.clock.now_ms()
         found = await self._f.meta.rows(copy_rows.UNNEEDED, now_ms - KEPT_MS, _DISCARDED_A_RUN)
         discarded = 0
@@ -152,52 +147,52 @@ class Copies:
             if await self.discard(row):
                 discarded += 1
             else:
-                # Somebody has dropped it, and it can be restored: it is looked at again when it cannot.
+                # The copy was dropped, and can still be restored: try again later.
                 await self._touch(row)
         return discarded
 
-    async def leave(self, catalog: Catalog) -> None:
-        """Remove the copies of tables that are gone for good, and with the last copy the namespace they are in.
+    async def discard_orphans(self, catalog: Catalog) -> None:
+        """Remove the copies of removed tables, and the namespace of copies if that leaves it empty.
 
-        For who deletes a catalog: what the server has put there by itself does not keep it.
+        Called before a catalog is deleted: tables of the server do not count as its content.
         """
         try:
-            home = await self._namespaces.find(self._f.meta, catalog, _HOME)
+            namespace = await self._namespaces.find(self._f.meta, catalog, _COPIES_LEVELS)
         except NoSuchNamespace:
             return
-        for row in map(CopyRow._make, await self._f.meta.rows(copy_rows.ORPHANS, home.id)):
+        for row in map(CopyRow._make, await self._f.meta.rows(copy_rows.ORPHANS, namespace.id)):
             await self.discard(row)
         with suppress(NoSuchNamespace, NamespaceNotEmpty):
-            await self._namespaces.drop(_system(catalog), catalog.name, _HOME)
+            await self._namespaces.drop(_system(catalog), catalog.name, _COPIES_LEVELS)
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    async def _make(
+    async def _create(
         self,
         source: LiveEntry,
         table: TableMetadata,
         snapshot: Snapshot,
         restriction: Restriction,
-        recipe: CopyDefinition,
+        definition: CopyDefinition,
     ) -> CopyRow:
         counted = await self._f.meta.row(copy_rows.COUNT, source.entry.id, restriction.key)
         if counted is not None and counted[0] >= MAX_COPIES:
             raise Throttled(
-                f"so many snapshots of the table are shown to the caller at once, and no more. maximum={MAX_COPIES}"
+                f"too many snapshots of the table were read under this restriction lately. maximum={MAX_COPIES}"
             )
         catalog, now_ms = source.catalog, self._f.clock.now_ms()
         system = _system(catalog)
         uuid = uuid4()
-        identifier = Identifier(_HOME, uuid.hex)
-        metadata = _new_copy(source, table, snapshot, recipe, str(uuid), now_ms)
-        await self._make_home(system, catalog)
+        identifier = Identifier(_COPIES_LEVELS, uuid.hex)
+        metadata = _new_copy(source, table, snapshot, definition, str(uuid), now_ms)
+        await self._ensure_namespace(system, catalog)
         address = metadata_address(metadata, None)
         document = serialize_table(metadata)
-        lookup = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
+        lookup = source.entry.id, snapshot.snapshot_id, restriction.key, definition.digest
 
         async def record(tx: Transaction, entry: Entry) -> None:
             if await tx.row(copy_rows.INSERT, entry.id, *lookup, now_ms, now_ms) is None:
-                raise AlreadyExists("there is such a copy by now")
+                raise AlreadyExists("the copy was created concurrently")
 
         found = await self._entries.find(self._f.meta, catalog.name, identifier)
         place = EntryLocations(
@@ -229,24 +224,22 @@ class Copies:
         self._cache.keep(entry.version_token, document, metadata)
         return CopyRow(entry.id, *lookup, None, now_ms)
 
-    async def _make_home(self, system: Mutation, catalog: Catalog) -> None:
+    async def _ensure_namespace(self, system: Mutation, catalog: Catalog) -> None:
         try:
-            await self._namespaces.find(self._f.meta, catalog, _HOME)
+            await self._namespaces.find(self._f.meta, catalog, _COPIES_LEVELS)
         except NoSuchNamespace:
-            try:
-                await self._namespaces.create(system, catalog.name, _HOME, {})
-            except AlreadyExists:
-                return
+            with suppress(AlreadyExists):
+                await self._namespaces.create(system, catalog.name, _COPIES_LEVELS, {})
 
-    async def _ask(self, caller: Caller, source: LiveEntry, row: CopyRow) -> CopyRow:
-        """Have a worker make the copy. It may be asked for twice, and is in the queue once."""
+    async def _submit(self, caller: Caller, source: LiveEntry, row: CopyRow) -> CopyRow:
+        """Submit the task that writes the copy. Idempotent."""
         spec = TaskSpec(
             job=JobKind.COPY_RESTRICTED,
             warehouse=source.catalog.name,
-            namespace=_HOME,
+            namespace=_COPIES_LEVELS,
             table=row.id,
             entry=row.id,
-            reason=f"a scan of {source.identifier} was planned for somebody whom policies restrict",
+            reason=f"a restricted principal planned a scan of {source.identifier}",
             requested_by=caller.principal.name,
         )
 
@@ -254,24 +247,24 @@ class Copies:
             known = copy_from(await tx.row(copy_rows.BY_ID, row.id))
             if known is not None and known.task is not None:
                 return known.task
-            told: list[OutboxEvent] = []
-            placed = await self._submissions.submit(tx, spec, told)
+            events: list[OutboxEvent] = []
+            placed = await self._submissions.submit(tx, spec, events)
             await tx.run(copy_rows.SET_TASK, placed.task_id, row.id)
-            await append_events(self._f.outbox, tx, told)
+            await append_events(self._f.outbox, tx, events)
             return placed.task_id
 
         return row._replace(task=await self._f.meta.transact(work))
 
     async def _failure(self, task_id: int) -> str:
-        """Why a copy that is not there will not come; empty if it may come yet."""
+        """Why a copy failed; empty while its task is open."""
         try:
             task = await self._queue.find(self._f.meta, task_id)
         except NotFound:
-            return "its task is not there any more"
+            return "its task no longer exists"
         if task.state in (TaskState.READY, TaskState.CLAIMED):
             return ""
-        # What went wrong may tell of values or of the policy: it is for who may look at tasks.
-        return f"its task ended without it. task={task_id}"
+        # The task's error may contain values or the policy: only callers with permission to read tasks get it.
+        return f"its task ended without a commit. task={task_id}"
 
     async def _touch(self, row: CopyRow) -> None:
         now_ms = self._f.clock.now_ms()
@@ -289,25 +282,25 @@ def _system(catalog: Catalog) -> Mutation:
 
 
 def _new_copy(
-    source: LiveEntry, table: TableMetadata, snapshot: Snapshot, recipe: CopyDefinition, uuid: str, now_ms: int
+    source: LiveEntry, table: TableMetadata, snapshot: Snapshot, definition: CopyDefinition, uuid: str, now_ms: int
 ) -> TableMetadata:
-    """The metadata of a copy without rows."""
+    """The metadata of an empty copy."""
     spec = CopySpec(
         namespace=source.namespace.levels,
         table=source.entry.name,
         snapshot=snapshot.snapshot_id,
-        columns=recipe.columns,
-        condition=recipe.condition,
+        columns=definition.columns,
+        condition=definition.condition,
     )
-    bare: dict[str, object] = {"fields": []}
+    no_fields: dict[str, object] = {"fields": []}
     updates: list[dict[str, object]] = [
         {"action": "assign-uuid", "uuid": uuid},
         {"action": "upgrade-format-version", "format-version": max(2, table.format_version)},
-        {"action": "add-schema", "schema": recipe.schema},
+        {"action": "add-schema", "schema": definition.schema},
         {"action": "set-current-schema", "schema-id": LAST_ADDED},
-        {"action": "add-spec", "spec": bare},
+        {"action": "add-spec", "spec": no_fields},
         {"action": "set-default-spec", "spec-id": LAST_ADDED},
-        {"action": "add-sort-order", "sort-order": bare},
+        {"action": "add-sort-order", "sort-order": no_fields},
         {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED},
         {"action": "set-location", "location": f"{source.catalog.base_location}{_DIRECTORY}/{uuid.replace('-', '')}"},
         {

@@ -1,4 +1,4 @@
-"""Statements of the copies, and how rows become values. The only module of this package that knows columns."""
+"""SQL statements of restricted copies, and their decoding. Only this module knows the columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ UNNEEDED: Final = (
     f"SELECT {_COLUMNS} FROM restricted_copies c WHERE used_ms < ?"  # noqa: S608
     " OR NOT EXISTS (SELECT 1 FROM entries e WHERE e.id = c.source) ORDER BY used_ms LIMIT ?"
 )
-"""Those that nobody has used since, and those of tables that are gone for good."""
+"""Copies last used before a time, and copies of removed tables."""
 ORPHANS: Final = (
     "SELECT c.id, c.source, c.snapshot, c.restriction, c.recipe, c.task, c.used_ms FROM restricted_copies c"
     " JOIN entries own ON own.id = c.id WHERE own.namespace = ?"
     " AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.id = c.source)"
 )
-"""Copies in a namespace, of tables that are gone for good."""
+"""Copies in a namespace, of removed tables."""
 INSERT: Final = (
     "INSERT INTO restricted_copies (id, source, snapshot, restriction, recipe, task, created_ms, used_ms)"
     " VALUES (?, ?, ?, ?, ?, NULL, ?, ?) ON CONFLICT (source, snapshot, restriction, recipe) DO NOTHING RETURNING id"
@@ -34,24 +34,25 @@ SET_USED: Final = "UPDATE restricted_copies SET used_ms = ? WHERE id = ? AND use
 
 
 class CopyRow(NamedTuple):
-    """A copy, as its row has it."""
+    """The row of a copy."""
 
     id: str
-    """Of the copy itself, which is a table."""
+    """The entry id of the copy, which is a table."""
     source: str
-    """Of the table that it is a copy of."""
+    """The entry id of the original table."""
     snapshot: int
     restriction: str
     recipe: str
+    """The digest of the copy's definition."""
     task: int | None
     used_ms: int
 
 
 async def find_copy(reader: Reader, copy_id: str) -> CopyRow | None:
-    """The copy of that id; None if there is none."""
+    """The copy with an id, if it exists."""
     return copy_from(await reader.row(BY_ID, copy_id))
 
 
 def copy_from(row: Row | None) -> CopyRow | None:
-    """A copy from its row, if there is one."""
+    """Decode a row."""
     return None if row is None else CopyRow(*row)

@@ -1,8 +1,8 @@
-"""Row filters and column masks as Spark's SQL. Pure.
+"""Row filters and column masks as Spark SQL. Pure.
 
-Nothing that a policy or a table says gets into the text as it is: names go between backquotes, with theirs doubled;
-texts go as the hexadecimal digits of their bytes, so that no rule of quoting or escaping has a part in it; everything
-else is read as a value of the column's type and written anew.
+No text of a policy or table is copied verbatim into a statement, which prevents SQL injection. Names are quoted with
+backquotes. Strings are written as the hexadecimal digits of their bytes, so quoting rules do not matter. Other literals
+are parsed as the column's type and formatted again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from lakebed.iceberg.types import NestedType, PrimitiveType, parse_primitive
 __all__ = ["SqlColumn", "filter_sql", "literal_sql", "masked_sql", "quoted_name"]
 
 STARS: Final = "****"
-"""What stands for the hidden part of a text, however long that is: a length says something, too."""
+"""Replaces the hidden part of a string. Its length is fixed, because the real length is information too."""
 
 _LARGEST_LONG: Final = 2**63 - 1
-_SIGNS: Final = {
+_OPERATORS: Final = {
     PredicateOperation.LT: "<",
     PredicateOperation.LT_EQ: "<=",
     PredicateOperation.GT: ">",
@@ -46,7 +46,7 @@ _WHOLE: Final = frozenset({"int", "long"})
 
 
 class SqlColumn(NamedTuple):
-    """A column where SQL names it."""
+    """A column as an SQL expression, with its type."""
 
     sql: str
     type: str | NestedType
@@ -58,16 +58,16 @@ class SqlColumn(NamedTuple):
 
 
 ColumnLookup = Callable[[str], SqlColumn]
-"""Finds a column by the name that a policy calls it. Raises InvalidPolicy."""
+"""Finds a column by its name in a policy. Raises InvalidPolicy."""
 
 
 def quoted_name(*parts: str) -> str:
-    """A name of several parts, whatever characters are in it."""
+    """A quoted name of several parts."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def filter_sql(condition: RowFilter, find: ColumnLookup) -> str:
-    """A filter as a condition. Raises InvalidPolicy where it does not fit the columns."""
+    """A filter as an SQL condition. Raises InvalidPolicy if it does not match the columns' types."""
     match condition:
         case Constant():
             return "TRUE" if condition.value else "FALSE"
@@ -80,7 +80,7 @@ def filter_sql(condition: RowFilter, find: ColumnLookup) -> str:
         case UnboundPredicate(reference=ColumnReference(column=str(name), transform=None)):
             return _predicate_sql(condition, name, find(name))
         case _:
-            raise InvalidPolicy("a row filter names its columns, without transforms")
+            raise InvalidPolicy("row filters support columns by name only, without transforms")
 
 
 def _predicate_sql(predicate: UnboundPredicate, name: str, column: SqlColumn) -> str:
@@ -92,7 +92,7 @@ def _predicate_sql(predicate: UnboundPredicate, name: str, column: SqlColumn) ->
     kind = column.primitive
     if operation in (PredicateOperation.IS_NAN, PredicateOperation.NOT_NAN):
         if kind is None or kind.name not in _FLOATING:
-            raise InvalidPolicy(f"{operation} is asked of a column that has no such values: {name}")
+            raise InvalidPolicy(f"{operation} requires a float or double column: {name}")
         return f"({'' if operation is PredicateOperation.IS_NAN else 'NOT '}isnan({sql}))"
     try:
         literals = [literal_sql(column.type, literal.value) for literal in predicate.literals]
@@ -102,15 +102,15 @@ def _predicate_sql(predicate: UnboundPredicate, name: str, column: SqlColumn) ->
         return f"({sql} {'IN' if operation is PredicateOperation.IN else 'NOT IN'} ({', '.join(literals)}))"
     if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH):
         if kind is None or kind.name != "string":
-            raise InvalidPolicy(f"{operation} is asked of a column that is no text: {name}")
+            raise InvalidPolicy(f"{operation} requires a string column: {name}")
         return f"({'' if operation is PredicateOperation.STARTS_WITH else 'NOT '}startswith({sql}, {literals[0]}))"
-    return f"({sql} {_SIGNS[operation]} {literals[0]})"
+    return f"({sql} {_OPERATORS[operation]} {literals[0]})"
 
 
 def literal_sql(kind: str | NestedType, value: Value) -> str:
-    """A value as one of a column's type. Raises InvalidPolicy if it is none."""
+    """A value as a literal of a column's type. Raises InvalidPolicy if it does not match."""
     if not isinstance(kind, str):
-        raise InvalidPolicy("values are not compared with structs, lists or maps")
+        raise InvalidPolicy("structs, lists and maps cannot be compared with a literal")
     name = parse_primitive(kind).name
     try:
         if isinstance(value, bool):
@@ -124,8 +124,7 @@ def literal_sql(kind: str | NestedType, value: Value) -> str:
         if name == "decimal":
             return _decimal_sql(kind, str(value))
     except (ValueError, OverflowError, InvalidOperation):
-        # Among them texts that are not UTF-8.
-        pass
+        pass  # includes strings that are not valid Unicode
     return _refused(kind, value)
 
 
@@ -167,14 +166,14 @@ def _string(text: str) -> str:
 
 
 def masked_sql(column: SqlColumn, mask: Mask) -> str:
-    """What is shown in place of a column, of the same type. A mask that does not fit the type hides it whole."""
+    """A masked column, with the same type. A mask that does not match the type yields NULL."""
     kind = column.primitive
-    shown = None if kind is None else _shown(column, kind, mask)
-    # NULL of the column's own type, however that is written.
-    return f"IF(FALSE, {column.sql}, NULL)" if shown is None else shown
+    masked = None if kind is None else _masked(column, kind, mask)
+    # NULL of the column's type, without spelling the type.
+    return f"IF(FALSE, {column.sql}, NULL)" if masked is None else masked
 
 
-def _shown(column: SqlColumn, kind: PrimitiveType, mask: Mask) -> str | None:
+def _masked(column: SqlColumn, kind: PrimitiveType, mask: Mask) -> str | None:
     sql = column.sql
     match mask.kind:
         case MaskKind.NULL:
@@ -210,7 +209,7 @@ def _hash(sql: str, kind: PrimitiveType, salt: str) -> str | None:
 
 def _partial(sql: str, first: int, last: int) -> str:
     ends = f"concat(left({sql}, {first:d}), '{STARS}', right({sql}, {last:d}))"
-    # Were a short text shown by its ends, these would be all of it.
+    # The two ends of a short string would be all of it.
     return f"CASE WHEN char_length({sql}) > {first + last:d} THEN {ends} WHEN {sql} IS NOT NULL THEN '{STARS}' END"
 
 

@@ -96,8 +96,8 @@ class ArrivalRecorder:
             if not added:
                 return
             events: list[OutboxEvent] = []
-            for turn in count():
-                placed = await self._submissions.submit(tx, spec, events, turn=turn)
+            for slot in count():
+                placed = await self._submissions.submit(tx, spec, events, slot=slot)
                 # A running task may have listed the files already.
                 if placed.is_new or (await self._queue.find(tx, placed.task_id)).state is not TaskState.CLAIMED:
                     break

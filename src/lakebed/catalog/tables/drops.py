@@ -170,7 +170,7 @@ class Dropping:
     ) -> None:
         """Raise AccessDenied for a restricted principal: the files may remain, without the policy."""
         if entry is not None:
-            await self._entries.restrictions.refuse(
+            await self._entries.restrictions.check_unrestricted(
                 caller.principal,
                 catalog,
                 identifier.namespace,

@@ -274,7 +274,7 @@ class TableRegistration:
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
             raise name_taken(there, identifier, kind)
         if there is not None:
-            await self._entries.restrictions.refuse(
+            await self._entries.restrictions.check_unrestricted(
                 caller.principal,
                 lookup.catalog,
                 identifier.namespace,

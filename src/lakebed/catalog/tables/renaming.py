@@ -50,7 +50,7 @@ class Renaming:
         check_internal_catalog(found.catalog, f"rename a {kind}")
         if found.live is not None:
             # Other policies, or none, apply at the target.
-            await self._entries.restrictions.refuse(
+            await self._entries.restrictions.check_unrestricted(
                 caller.principal,
                 found.catalog,
                 source.namespace,

@@ -45,7 +45,7 @@ def unneeded(job: JobKind, *args: Any, interval_ms: int = 0, options: Any = None
     ],
 )
 def test_a_table_that_was_never_written_to_needs_nothing(job: JobKind) -> None:
-    assert "nothing was ever written" in unneeded(job, a_table()).why
+    assert "the table has no snapshot" in unneeded(job, a_table()).why
 
 
 # -- compaction ------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_many_delete_files_are_merged_or_applied_and_the_policy_says_what_is_man
     deletes = [a_file(f"s3://lake/t/{number}.parquet", content=1, record_count=0) for number in range(7)]
     options = {**SMALL, "delete-file-threshold": 7}
     verdict = wanted(JobKind.COMPACT, a_table({}), live=live(5000, deletes=deletes), options=options)
-    assert (verdict.why, verdict.options) == ("7 delete files are to be applied by scans", {})
+    assert (verdict.why, verdict.options) == ("scans apply 7 delete files", {})
     options = {**SMALL, "delete-file-threshold": 8}
     assert isinstance(
         evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=live(5000, deletes=deletes)), options), NotDue
@@ -221,7 +221,7 @@ def test_branches_and_tags_beyond_their_age_are_told_of() -> None:
     }
     table = a_table({}, {}, ages_ms=(3 * DAY_MS, 0), refs=refs)
     verdict = wanted(JobKind.EXPIRE_SNAPSHOTS, table, options={"max-ref-age-ms": DAY_MS})
-    assert verdict.why == "1 branches and tags are over their age"
+    assert verdict.why == "1 branches and tags have expired"
     keeps = a_table(
         {}, {}, ages_ms=(3 * DAY_MS, 0), refs=refs, properties={"history.expire.max-ref-age-ms": f"{9 * DAY_MS}"}
     )
@@ -277,10 +277,10 @@ def test_a_shortcut_comes_to_what_the_rules_of_expiry_come_to(
 def test_a_table_is_looked_through_at_first_when_its_files_may_be_old_enough() -> None:
     table = a_table(totals(7, 7), ages_ms=(2 * DAY_MS,))
     verdict = wanted(JobKind.REMOVE_ORPHANS, table)
-    assert (verdict.why, verdict.files) == ("it was never looked through for files that nothing refers to", 8)
+    assert (verdict.why, verdict.files) == ("orphan files were never removed", 8)
     old = {"older-than-ms": 20 * DAY_MS}
     waits = unneeded(JobKind.REMOVE_ORPHANS, table, options=old)
-    assert waits == NotDue("no file of it is older than 20 days yet", NOW_MS + 10 * DAY_MS)
+    assert waits == NotDue("it has no files older than 20 days yet", NOW_MS + 10 * DAY_MS)
 
 
 def test_and_again_after_its_interval() -> None:
@@ -294,7 +294,7 @@ def test_commits_that_were_tried_again_bring_it_forward() -> None:
     signals = EngineSignals(retried_commits=2)
     last = {JobKind.REMOVE_ORPHANS: NOW_MS - 3_600_000}
     verdict = wanted(JobKind.REMOVE_ORPHANS, a_table({}), interval_ms=DAY_MS, last_runs=last, signals=signals)
-    assert "2 commits lately that were tried more than once" in verdict.why
+    assert "2 retried commits lately" in verdict.why
     last = {JobKind.REMOVE_ORPHANS: NOW_MS - 3_599_000}
     assert isinstance(
         evaluate_rule(JobKind.REMOVE_ORPHANS, subject(a_table({}), last_runs=last, signals=signals), {}, DAY_MS), NotDue
@@ -319,12 +319,12 @@ def test_statistics_are_computed_for_the_current_snapshot() -> None:
     verdict = wanted(JobKind.COMPUTE_STATISTICS, a_table(totals(4, 400)))
     assert (verdict.why, verdict.files, verdict.size) == ("it has no statistics", 4, 400)
     older = wanted(JobKind.COMPUTE_STATISTICS, a_table({}, {}, statistics=[file]))
-    assert older.why == "its statistics are of snapshot 100, which is not the current one"
+    assert older.why == "its statistics are of snapshot 100, not of the current one"
     assert isinstance(evaluate_rule(JobKind.COMPUTE_STATISTICS, subject(a_table({}, statistics=[file])), {}), NotDue)
 
 
 def test_files_of_older_specs_are_laid_out_anew() -> None:
-    assert "one partition spec" in unneeded(JobKind.REWRITE_LAYOUT, a_table({})).why
+    assert "single partition spec" in unneeded(JobKind.REWRITE_LAYOUT, a_table({})).why
     specs = [
         {"spec-id": 0, "fields": []},
         {"spec-id": 1, "fields": [{"source-id": 2, "field-id": 1000, "name": "r", "transform": "identity"}]},

@@ -372,7 +372,7 @@ async def test_a_failure_that_cannot_pass_is_dead_at_once_and_another_takes_its_
     task_id, _ = await submit(maintained)
     seen = await maintained.lease()
     assert await maintained.parts.tasks.fail(ROOT, task_id, seen.task.token, "", retry=False) is TaskState.DEAD
-    assert (await maintained.parts.tasks.get(ROOT, task_id)).task.outcome == b"no reason was given"
+    assert (await maintained.parts.tasks.get(ROOT, task_id)).task.outcome == b"no reason given"
     other, is_new = await submit(maintained)
     assert is_new
     assert other != task_id
@@ -403,10 +403,10 @@ async def test_a_task_of_a_table_that_is_gone_is_taken_back(maintained: Maintain
     await maintained.catalog.drop("gone")
     leased = await maintained.parts.tasks.lease(ROOT, "w", [], lease_seconds=60, limit=2)
     assert [seen.spec.table for seen in leased] == ["well"]
-    assert ("Withdrawn", "the table is gone") in [(kind, event.failure) for kind, event in await maintained.told()]
+    assert ("Withdrawn", "the table was dropped") in [(kind, event.failure) for kind, event in await maintained.told()]
     assert [seen.spec.table for seen in await maintained.open_tasks()] == ["well"]
     (done,) = await maintained.parts.tasks.list(ROOT, state=TaskState.DONE)
-    assert json.loads(done.task.outcome or b"")["skipped"] == [{"what": "lake.ns.gone", "reason": "the table is gone"}]
+    assert json.loads(done.task.outcome or b"")["skipped"] == [{"what": "lake.ns.gone", "reason": "the table was dropped"}]
 
 
 async def test_an_order_names_its_table_as_it_is_called_when_it_is_claimed(light_maintained: MaintainedCatalog) -> None:

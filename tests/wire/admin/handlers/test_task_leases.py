@@ -68,8 +68,8 @@ async def test_a_claim_waits_until_there_is_work(admin: Admin) -> None:
     [
         ({"lease-seconds": 60}, "missing required field `worker`"),
         ({"worker": "w"}, "missing required field `lease-seconds`"),
-        ({"worker": "", "lease-seconds": 60}, "a worker has a name"),
-        ({"worker": "w" * 257, "lease-seconds": 60}, "a worker has a name"),
+        ({"worker": "", "lease-seconds": 60}, "worker must have"),
+        ({"worker": "w" * 257, "lease-seconds": 60}, "worker must have"),
         ({"worker": "w", "lease-seconds": 0}, "lease-seconds must be above 0"),
         ({"worker": "w", "lease-seconds": 1e9}, "lease-seconds must be above 0 and up to"),
         ({"worker": "w", "lease-seconds": 60, "limit": 0}, "limit must be from 1"),

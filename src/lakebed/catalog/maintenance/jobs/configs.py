@@ -39,7 +39,7 @@ class MaintenanceConfigs:
         """The effective configuration of a table: its own, its table bucket's or the built-in one. Raises NotFound."""
         row = await reader.row(rows.EFFECTIVE, entry_id)
         if row is None:
-            raise NotFound(f"the table is not there any more. id={entry_id}")
+            raise NotFound(f"the table no longer exists. id={entry_id}")
         own, default = row
         if own is not None:
             return EffectiveConfig(_decode(own), ConfigSource.TABLE_OVERRIDE)

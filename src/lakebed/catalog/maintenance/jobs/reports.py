@@ -40,7 +40,7 @@ def plan_counts(plan: RemovalPlan) -> FileCounts:
 def record_step(
     record: JobRecord | None, job: MaintenanceJob, at_ms: int, actor: Actor, step: AuditStep, reason: str = ""
 ) -> JobRecord:
-    """The record after a step that changed the job to `job`; None stands for the record of a new job."""
+    """The record after a step that changed the job to `job`; `record` is None for a new job."""
     audit = () if record is None else record.audit
     before = None if record is None else record.job
     first = None

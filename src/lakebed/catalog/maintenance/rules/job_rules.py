@@ -43,12 +43,12 @@ MAX_SNAPSHOT_AGE_MS: Final = 5 * 86_400_000
 ORPHAN_AGE_MS: Final = 3 * 86_400_000
 """The defaults of Iceberg, all three."""
 
-RETRIED_REST_MS: Final = 3_600_000
+RETRIED_PAUSE_MS: Final = 3_600_000
 """How soon orphans of failed commits are removed, where the interval is longer."""
 
 
 class DetailLevel(IntEnum):
-    """How much of a table was read."""
+    """How much of a table was read, or has to be."""
 
     SUMMARY = 0
     LIST = 1
@@ -69,7 +69,7 @@ class TableState:
     """When each job last succeeded."""
 
     @property
-    def look(self) -> DetailLevel:
+    def detail(self) -> DetailLevel:
         """How much of the table was read."""
         if self.live is not None:
             return DetailLevel.FILES
@@ -88,7 +88,7 @@ class TableState:
 
     @property
     def _is_beyond_reach(self) -> bool:
-        """Whether the table exceeds the limits: the summary decides then."""
+        """Whether the table exceeds the limits; the summary decides then."""
         return self.live is not None and any(one.reason is Reason.TOO_MANY_FILES for one in self.live.problems)
 
     @property
@@ -106,7 +106,7 @@ class JobDue(NamedTuple):
     urgency: float = 0.0
     """From 0 to 1: how much it helps, compared with other tasks of the job."""
     options: Mapping[str, Option] = {}
-    """Further options that the job needs for this reason."""
+    """Further options that the job needs."""
 
 
 class NotDue(NamedTuple):
@@ -118,13 +118,13 @@ class NotDue(NamedTuple):
 
 
 class NeedsDetail(NamedTuple):
-    """The rule needs more detail."""
+    """The rule requires more detail."""
 
-    look: DetailLevel
+    detail: DetailLevel
 
 
 class _Deletes(NamedTuple):
-    """The reason to apply deletes, and the options that the rewrite needs for it."""
+    """A reason to apply deletes, and the options for the rewrite."""
 
     why: str
     options: Mapping[str, Option]
@@ -136,7 +136,7 @@ RuleResult: TypeAlias = JobDue | NotDue | NeedsDetail
 def evaluate_rule(job: JobKind, subject: TableState, options: Mapping[str, Option], interval_ms: int = 0) -> RuleResult:
     """Whether a job is worth running on a table."""
     if subject.table.current_snapshot is None:
-        return NotDue("nothing was ever written to the table")
+        return NotDue("the table has no snapshot")
     return _RULES[job](subject, options, interval_ms)
 
 
@@ -146,7 +146,7 @@ def _compact(subject: TableState, options: Mapping[str, Option], _interval_ms: i
     least = max(2, _number(options, "min-input-files", MIN_INPUT_FILES))
     health = subject.health(small_below)
     deletes = _deletes(health, options)
-    if subject.look < DetailLevel.FILES:
+    if subject.detail < DetailLevel.FILES:
         is_small = health.small_files is None or health.small_files >= least
         if is_small or deletes is not None or health.delete_files is None:
             return NeedsDetail(DetailLevel.FILES)
@@ -161,13 +161,13 @@ def _compact(subject: TableState, options: Mapping[str, Option], _interval_ms: i
     )
     report = plan_compaction(subject.table.current_snapshot_id, subject.files, request)
     if report.status is CompactionStatus.MANUAL_REVIEW_REQUIRED:
-        return NotDue(f"its files cannot all be read: {', '.join(report.reasons)}; see the table's diagnostics")
+        return NotDue(f"some manifests cannot be read: {', '.join(report.reasons)}; see the table's diagnostics")
     data_files, data_bytes = health.data_files or 0, health.data_bytes or 0
     share = report.candidate_files / data_files if data_files else 0.0
     if report.status is CompactionStatus.REWRITE_CANDIDATES:
         why = f"{report.candidate_files} of {data_files} data files are under {_bytes(small_below)}"
         return _with_scans(
-            _and_deletes(JobDue(why, report.candidate_files, report.candidate_bytes), deletes),
+            _with_deletes(JobDue(why, report.candidate_files, report.candidate_bytes), deletes),
             share,
             subject.signals,
         )
@@ -186,10 +186,10 @@ def _compact_by_summary(health: TableHealth, deletes: _Deletes | None, least: in
     files, size = health.small_files or 0, health.small_bytes or 0
     if files >= least:
         why = f"about {files} of {health.data_files} data files are under {_bytes(health.small_below_bytes)}"
-        return _and_deletes(JobDue(why, files, size, 1.0), deletes)
+        return _with_deletes(JobDue(why, files, size, 1.0), deletes)
     if deletes is not None:
         return JobDue(deletes.why, health.data_files or 0, health.data_bytes or 0, 1.0, deletes.options)
-    return NotDue("it has more files than are looked at one by one, and by its summary few of them are small")
+    return NotDue("its files are too many to read, and few of them are small by its summary")
 
 
 def _deletes(health: TableHealth, options: Mapping[str, Option]) -> _Deletes | None:
@@ -199,28 +199,28 @@ def _deletes(health: TableHealth, options: Mapping[str, Option]) -> _Deletes | N
         return _Deletes(f"deletes are {health.delete_ratio:.0%} of its rows", {})
     if (health.delete_files or 0) < _number(options, "delete-file-threshold", DELETE_FILES):
         return None
-    # Few rows in many files are no reason for the job to rewrite data, without an option.
-    told: dict[str, Option] = {}
+    # Without an option, the job does not rewrite data because of many delete files with few rows.
+    required: dict[str, Option] = {}
     if "delete-file-threshold" not in options and "rewrite-deletes" not in options:
         can_be_merged = not health.equality_deletes and not health.deletion_vectors
-        told = {"rewrite-deletes": True} if can_be_merged else {"delete-file-threshold": 1}
-    return _Deletes(f"{health.delete_files} delete files are to be applied by scans", told)
+        required = {"rewrite-deletes": True} if can_be_merged else {"delete-file-threshold": 1}
+    return _Deletes(f"scans apply {health.delete_files} delete files", required)
 
 
-def _and_deletes(wanted: JobDue, deletes: _Deletes | None) -> JobDue:
+def _with_deletes(due: JobDue, deletes: _Deletes | None) -> JobDue:
     if deletes is None:
-        return wanted
-    return wanted._replace(why=f"{wanted.why}; {deletes.why}", options=deletes.options)
+        return due
+    return due._replace(why=f"{due.why}; {deletes.why}", options=deletes.options)
 
 
-def _with_scans(wanted: JobDue, share: float, signals: EngineSignals) -> JobDue:
+def _with_scans(due: JobDue, share: float, signals: EngineSignals) -> JobDue:
     """Raise the urgency by the scans that engines report."""
     opened = signals.files_a_scan + signals.deletes_a_scan
     pressure = min(1.0, opened / 1000) if signals.scans else 0.0
-    why = wanted.why
+    why = due.why
     if signals.scans:
         why += f"; engines reported {signals.scans} scans lately, {opened} files each"
-    return wanted._replace(why=why, urgency=(share + pressure) / 2)
+    return due._replace(why=why, urgency=(share + pressure) / 2)
 
 
 def _rewrite_manifests(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
@@ -228,7 +228,7 @@ def _rewrite_manifests(subject: TableState, options: Mapping[str, Option], _inte
         # Each commit adds at least one manifest, unless it merges some.
         commits = max(subject.table.last_sequence_number, len(subject.table.snapshots))
         if commits <= MANIFESTS:
-            return NotDue(f"{commits} commits have not made many manifests")
+            return NotDue(f"{commits} commits cannot have many manifests")
         return NeedsDetail(DetailLevel.LIST)
     if subject.live is not None and not subject.live.manifests and subject.live.problems:
         return NotDue("its manifest list cannot be read; see the table's diagnostics")
@@ -243,7 +243,7 @@ def _rewrite_manifests(subject: TableState, options: Mapping[str, Option], _inte
     if len(lines) > MANIFESTS and len(lines) >= 2 * expected:
         why = f"{len(lines)} manifests of {_bytes(size // len(lines))} on average would fit into {expected}"
         return JobDue(why, len(lines), size, min(1.0, len(lines) / 1000))
-    return NotDue(f"{len(lines)} manifests are not many for {_bytes(size)}")
+    return NotDue(f"{len(lines)} manifests are few for {_bytes(size)}")
 
 
 def _expire_snapshots(subject: TableState, options: Mapping[str, Option], interval_ms: int) -> RuleResult:
@@ -264,7 +264,7 @@ def _expire_snapshots(subject: TableState, options: Mapping[str, Option], interv
         total = len(table.snapshots)
         parts = [f"{len(report.candidates)} of {total} snapshots have expired"] if report.candidates else []
         if report.expired_refs:
-            parts.append(f"{len(report.expired_refs)} branches and tags are over their age")
+            parts.append(f"{len(report.expired_refs)} branches and tags have expired")
         size = sum(_summary_number(table, one, "added-files-size") for one in report.candidates)
         return JobDue("; ".join(parts), len(report.candidates), size, min(1.0, len(report.candidates) / 100))
     return _none_expired(subject, report.max_snapshot_age_ms, interval_ms)
@@ -280,7 +280,7 @@ def _none_expired(subject: TableState, age_ms: int, interval_ms: int) -> NotDue:
 
 
 def _has_own_limits(table: TableMetadata) -> bool:
-    """Whether the table, or one of its branches and tags, has limits of its own."""
+    """Whether properties or references of the table set retention limits."""
     if any(name in table.properties for name in (MAX_REF_AGE, MAX_SNAPSHOT_AGE, GC_ENABLED)):
         return True
     return any(one.max_ref_age_ms is not None or one.max_snapshot_age_ms is not None for one in table.refs.values())
@@ -289,23 +289,23 @@ def _has_own_limits(table: TableMetadata) -> bool:
 def _remove_orphans(subject: TableState, options: Mapping[str, Option], interval_ms: int) -> RuleResult:
     table, now_ms = subject.table, subject.now_ms
     if not is_gc_enabled(table.properties):
-        return NotDue(f"{GC_ENABLED} is false: other tables may need its files")
+        return NotDue(f"{GC_ENABLED} is false: other tables may share its files")
     old_enough_ms = _number(options, "older-than-ms", ORPHAN_AGE_MS)
     born_ms = min(subject.known.entry.created_ms, *(one.timestamp_ms for one in table.snapshots.values()))
     if now_ms - born_ms < old_enough_ms:
-        return NotDue(f"no file of it is older than {_duration(old_enough_ms)} yet", again_ms=born_ms + old_enough_ms)
+        return NotDue(f"it has no files older than {_duration(old_enough_ms)} yet", again_ms=born_ms + old_enough_ms)
     files = (_summary_number(table, table.current_snapshot_id, "total-data-files")) + len(table.snapshots)
     last_ms = subject.last_runs.get(JobKind.REMOVE_ORPHANS)
     if last_ms is None:
-        return JobDue("it was never looked through for files that nothing refers to", files, 0)
+        return JobDue("orphan files were never removed", files, 0)
     ago_ms = now_ms - last_ms
     retried = subject.signals.retried_commits
-    if retried and ago_ms >= min(interval_ms, RETRIED_REST_MS):
-        why = f"engines reported {retried} commits lately that were tried more than once, which leaves files behind"
+    if retried and ago_ms >= min(interval_ms, RETRIED_PAUSE_MS):
+        why = f"engines reported {retried} retried commits lately, which leave orphan files"
         return JobDue(why, files, 0, 0.5)
     if ago_ms >= interval_ms:
-        return JobDue(f"it was last looked through {_duration(ago_ms)} ago", files, 0)
-    return NotDue(f"it was looked through {_duration(ago_ms)} ago", again_ms=last_ms + interval_ms)
+        return JobDue(f"orphan files were last removed {_duration(ago_ms)} ago", files, 0)
+    return NotDue(f"orphan files were removed {_duration(ago_ms)} ago", again_ms=last_ms + interval_ms)
 
 
 def _compute_statistics(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
@@ -316,7 +316,7 @@ def _compute_statistics(subject: TableState, options: Mapping[str, Option], _int
     what = (
         "it has no statistics"
         if health.statistics_snapshot is None
-        else f"its statistics are of snapshot {health.statistics_snapshot}, which is not the current one"
+        else f"its statistics are of snapshot {health.statistics_snapshot}, not of the current one"
     )
     return JobDue(what, health.data_files or 0, health.data_bytes or 0)
 
@@ -324,7 +324,7 @@ def _compute_statistics(subject: TableState, options: Mapping[str, Option], _int
 def _rewrite_layout(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
     table = subject.table
     if len(table.specs) == 1:
-        return NotDue("it has had one partition spec only")
+        return NotDue("it has a single partition spec")
     if subject.lines is None:
         return NeedsDetail(DetailLevel.LIST)
     health = subject.health(small_below_bytes(target_file_bytes(table)))

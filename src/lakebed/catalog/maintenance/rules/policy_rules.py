@@ -1,7 +1,7 @@
 """Policies as settings of jobs: their content in terms of job options. Pure.
 
-Published keys of these policies and our own mean the same options. What nobody knows is not dropped in silence: it is
-told as ignored, in the reason of every task that the policy leads to.
+Published keys of these policies and our own mean the same options. The reason of every task that a policy requires
+lists the policy's unknown keys as ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Authorization of task submissions: a task is checked, and completed with defaults, before it enters the queue.
 
-Workers run jobs with permissions of their own. The principal that submits a task therefore needs the permissions for
-what the job reads and writes; a worker never extends them.
+Workers run jobs with their own permissions. So the principal that submits a task needs the permissions for everything
+that the job reads and writes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = ["TaskAuthorization"]
 
 MAX_REASON_CHARS: Final = 1024
 
-_AFTER_ALL: Final = "\U0010ffff"
+_END: Final = "\U0010ffff"
 """Greater than any key."""
 
 _COPIES: Final = DirectoryActions(("s3:GetObject",), ("s3:ListBucket",), ())
-"""What copying the files of a folder takes in S3."""
+"""The S3 actions for copying the files of a folder."""
 
-_MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST, JobKind.TIER_STREAM})
+_CREATES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST, JobKind.TIER_STREAM})
 """Jobs that may create their table."""
 
 
@@ -63,14 +63,16 @@ class TaskAuthorization:
         self._entries = entries
         self._history = history
 
-    async def admit(self, caller: Caller, spec: TaskSpec) -> TaskSpec:
-        """The order as it enters the queue. Raises AccessDenied, NoSuchCatalog, NoSuchTable, InvalidInput.
+    async def authorize(self, caller: Caller, spec: TaskSpec) -> TaskSpec:
+        """The task as it enters the queue. Raises AccessDenied, NoSuchCatalog, NoSuchTable, InvalidInput.
 
-        Policies, cost and principal of an order are set here, whatever the request contains.
+        Sets the policy, cost and principal of the task; those of the request are ignored.
         """
         await self._authorizer.check_server(caller, ServerAction.SUBMIT_TASK)
         if spec.job is JobKind.COPY_RESTRICTED:
-            raise InvalidInput("copies are asked for by planning a scan, and not as tasks", argument="job")
+            raise InvalidInput(
+                "restricted copies are created by scan planning, not by submitting a task", argument="job"
+            )
         options = check_options(spec.job, spec.options)
         plain = TaskSpec(
             job=spec.job,
@@ -88,7 +90,7 @@ class TaskAuthorization:
                 check_internal_catalog(catalog, "run a job")
                 return plain
         if spec.job is JobKind.TIER_STREAM:
-            # It reads a stream with the rights of workers: only who may do what they do can have it done.
+            # Its worker reads the stream with its own permissions, so the caller needs those of a worker.
             await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         identifier = check_identifier(spec.namespace, spec.table)
         named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
@@ -96,14 +98,14 @@ class TaskAuthorization:
         check_internal_catalog(lookup.catalog, "run a job")
         if spec.job is JobKind.IMPORT:
             await self._check_source(caller, lookup.catalog, identifier, options)
-        if spec.job in _MAKES_TABLE and lookup.live is None:
+        if spec.job in _CREATES_TABLE and lookup.live is None:
             namespace, name = identifier
             await self._authorizer.check(caller, lookup.catalog, Action.CREATE_TABLE, namespace=namespace, name=name)
             return named
-        return await self._about(caller, lookup, named)
+        return await self._on_table(caller, lookup, named)
 
-    async def _about(self, caller: Caller, lookup: NameLookup, spec: TaskSpec) -> TaskSpec:
-        """The order about a table that is there, with what it may cost."""
+    async def _on_table(self, caller: Caller, lookup: NameLookup, spec: TaskSpec) -> TaskSpec:
+        """The task of an existing table, with its estimated cost."""
         entry = await self._entries.authorize_entry(caller, lookup, EntryKind.TABLE, Action.RUN_MAINTENANCE)
         known = LiveEntry(lookup.found.catalog, lookup.found.namespace, entry)
         health = health_from_summary(known, (await self._entries.metadata(entry)).table)
@@ -112,11 +114,11 @@ class TaskAuthorization:
         return msgspec.structs.replace(spec, entry=entry.id, cost=cost)
 
     async def _check_tables(self, caller: Caller, bucket: Bucket, directory: str) -> None:
-        """Return if the caller may read the files of every table that is in a directory, or that it is in itself.
+        """Return if the caller can read every table in a directory, and the table that contains it.
 
-        Raises AccessDenied: what a worker reads for somebody is no more than that one may read.
+        Raises AccessDenied: a worker reads for the caller, and must not read more than the caller can.
         """
-        end = successor(directory) or _AFTER_ALL
+        end = successor(directory) or _END
         inside = await self._f.meta.rows(LOCATIONS_WITHIN, bucket.id, directory, end)
         for prefix in (directory, *(str(row[0]) for row in inside)):
             await self._f.table_buckets.authorize(caller, bucket, "s3:GetObject", prefix)
@@ -124,21 +126,21 @@ class TaskAuthorization:
     async def _check_source(
         self, caller: Caller, catalog: Catalog, identifier: Identifier, options: dict[str, Option]
     ) -> None:
-        """Return if the caller may read what is to be imported. Raises AccessDenied, NoSuchBucket, InvalidInput."""
+        """Return if the caller can read the source of an import. Raises AccessDenied, NoSuchBucket, InvalidInput."""
         source = options.get("source")
         if isinstance(source, str) and source.startswith(SCHEMES):
             address = parse_location(source)
             bucket = await self._f.bucket(self._f.meta, address.bucket)
             directory = address.directory if address.key.strip("/") else ""
-            # In place, a worker claims the folder, and callers with rights to the table have its files from then on.
-            stays = options.get("mode") != "copy" and catalog.holds(bucket.name, directory)
-            actions = directory_actions(writes=True) if stays else _COPIES
+            # An import in place claims the folder: its files become accessible with permissions on the table.
+            in_place = options.get("mode") != "copy" and catalog.holds(bucket.name, directory)
+            actions = directory_actions(writes=True) if in_place else _COPIES
             await check_directory_rights(self._f, caller, bucket, directory, actions)
             if bucket.holds_tables:
                 await self._check_tables(caller, bucket, directory)
             return
         if source is None and "source-table" not in options:
-            raise InvalidInput("say what to import: source, or source-table", argument="source")
-        # Elsewhere: whether a worker may be sent there is the question that links to other catalogs are.
+            raise InvalidInput("an import requires source or source-table", argument="source")
+        # Another system: connecting to it requires the permission for bridges.
         namespace, name = identifier
         await self._authorizer.check(caller, catalog, Action.CONFIGURE_BRIDGE, namespace=namespace, name=name)

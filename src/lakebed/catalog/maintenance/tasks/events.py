@@ -60,7 +60,7 @@ decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
 
 
 def task_event(
-    news: TaskEventKind,
+    kind: TaskEventKind,
     task_id: int,
     spec: TaskSpec,
     now_ms: int,
@@ -89,10 +89,10 @@ def task_event(
         principal=principal or spec.requested_by,
     )
     subject = "/".join(part for part in (spec.warehouse, display(spec.namespace), spec.table) if part)
-    return OutboxEvent(news, subject or spec.job, _encode(event), now_ms)
+    return OutboxEvent(kind, subject or spec.job, _encode(event), now_ms)
 
 
-async def append_events(outbox: Outbox, tx: Transaction, told: Sequence[OutboxEvent]) -> None:
-    """Append events to what `tx` commits. The last step of its work: on some stores appends wait for each other."""
-    for event in told:
+async def append_events(outbox: Outbox, tx: Transaction, events: Sequence[OutboxEvent]) -> None:
+    """Append events in a transaction. Call it last: on some stores, appends of transactions wait for each other."""
+    for event in events:
         await outbox.append(tx, event)

@@ -1,6 +1,6 @@
 """The history of maintenance: attempts that run, the last run of each job on a table, job speeds, planning marks.
 
-The only module of this package that knows their columns.
+Only this module knows their columns. Tables named `upkeep_…` have their names from earlier releases.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ _FAILED: Final = (
     " ON CONFLICT (entry, job) DO UPDATE SET task = excluded.task, failures = upkeep_runs.failures + 1,"
     " failed_ms = excluded.failed_ms"
 )
-_FORGIVE: Final = "UPDATE upkeep_runs SET failures = 0, failed_ms = NULL WHERE entry = ? AND job = ?"
+_RESET_FAILURES: Final = "UPDATE upkeep_runs SET failures = 0, failed_ms = NULL WHERE entry = ? AND job = ?"
 _SPEED: Final = "SELECT bytes_per_second FROM job_speeds WHERE job = ?"
 _SPEEDS: Final = "SELECT job, bytes_per_second FROM job_speeds"
 _SET_SPEED: Final = (
     "INSERT INTO job_speeds (job, bytes_per_second, measured_ms) VALUES (?, ?, ?)"
     " ON CONFLICT (job) DO UPDATE SET bytes_per_second = excluded.bytes_per_second, measured_ms = excluded.measured_ms"
 )
-_LOOKS: Final = f"SELECT entry, version_token, policies, due_ms FROM upkeep_looks WHERE entry IN ({_MARKS})"  # noqa: S608
-_LOOKED: Final = (
+_PLANNING_MARKS: Final = f"SELECT entry, version_token, policies, due_ms FROM upkeep_looks WHERE entry IN ({_MARKS})"  # noqa: S608
+_SET_PLANNING_MARK: Final = (
     "INSERT INTO upkeep_looks (entry, version_token, policies, due_ms)"
     " SELECT e.id, ?, ?, ? FROM entries e WHERE e.id = ?"
     " ON CONFLICT (entry) DO UPDATE SET version_token = excluded.version_token, policies = excluded.policies,"
     " due_ms = excluded.due_ms"
 )
-_LOOK_AGAIN: Final = "DELETE FROM upkeep_looks WHERE entry = ?"
+_CLEAR_PLANNING_MARK: Final = "DELETE FROM upkeep_looks WHERE entry = ?"
 
 
 class ReportedTotals(msgspec.Struct, frozen=True, rename="kebab"):
@@ -183,7 +183,7 @@ class TaskHistory:
     async def forget_failures(self, tx: Transaction, spec: TaskSpec) -> None:
         """Reset the failures of a job, so that it can be planned again at once."""
         if spec.entry:
-            await tx.run(_FORGIVE, spec.entry, spec.job)
+            await tx.run(_RESET_FAILURES, spec.entry, spec.job)
             await self.clear_mark(tx, spec.entry)
 
     async def speeds(self, reader: Reader) -> dict[JobKind, int]:
@@ -196,17 +196,17 @@ class TaskHistory:
         """The planning marks of tables, by table."""
         found: dict[str, PlanningMark] = {}
         for batch in _batches(entries):
-            for entry, *rest in await reader.rows(_LOOKS, *batch):
+            for entry, *rest in await reader.rows(_PLANNING_MARKS, *batch):
                 found[entry] = PlanningMark(*rest)
         return found
 
-    async def mark_planned(self, tx: Transaction, entry: str, looked: PlanningMark) -> None:
+    async def mark_planned(self, tx: Transaction, entry: str, mark: PlanningMark) -> None:
         """Store the planning mark of a table."""
-        await tx.run(_LOOKED, *looked, entry)
+        await tx.run(_SET_PLANNING_MARK, *mark, entry)
 
     async def clear_mark(self, tx: Transaction, entry: str) -> None:
         """Remove the planning mark, so that the next pass plans the table."""
-        await tx.run(_LOOK_AGAIN, entry)
+        await tx.run(_CLEAR_PLANNING_MARK, entry)
 
 
 def _batches(keys: Sequence[str] | Sequence[int]) -> list[Row]:

@@ -30,7 +30,7 @@ class Submission(NamedTuple):
 
 
 class OpenTask(NamedTuple):
-    """A task that waits or runs, with its decoded order."""
+    """A task that waits or runs, with its decoded specification."""
 
     task: Task
     spec: TaskSpec
@@ -39,7 +39,7 @@ class OpenTask(NamedTuple):
 class TaskSubmissions:
     """Submits tasks, revises them while they wait, and withdraws them.
 
-    Each method adds its events to `told`, for `append_events` at the end of the transaction's work.
+    Each method adds its events to `events`, for `append_events` at the end of the transaction's work.
     """
 
     def __init__(self, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
@@ -48,43 +48,45 @@ class TaskSubmissions:
         self._queue = queue
 
     async def submit(
-        self, tx: Transaction, spec: TaskSpec, told: list[OutboxEvent], *, run_at_ms: int | None = None, turn: int = 0
+        self, tx: Transaction, spec: TaskSpec, events: list[OutboxEvent], *, run_at_ms: int | None = None, slot: int = 0
     ) -> Submission:
-        """Submit a task. Each `turn` allows one more open task of the same job and table."""
+        """Submit a task. Each `slot` allows one more open task of the same job and table."""
         added = await self._queue.add(
             tx,
             spec.job,
             encode_spec(spec),
-            dedupe=_subject(spec) + (f"\x1f{turn}" if turn else ""),
+            dedupe=_subject(spec) + (f"\x1f{slot}" if slot else ""),
             run_at_ms=run_at_ms,
             max_attempts=MAX_ATTEMPTS,
         )
         if added.is_new:
-            told.append(task_event(TaskEventKind.PLANNED, added.id, spec, self._clock.now_ms()))
+            events.append(task_event(TaskEventKind.PLANNED, added.id, spec, self._clock.now_ms()))
         return Submission(added.id, added.is_new)
 
     async def submit_one(self, tx: Transaction, spec: TaskSpec) -> Submission:
         """Submit a task, as the last step of a transaction's work."""
-        told: list[OutboxEvent] = []
-        placed = await self.submit(tx, spec, told)
-        await append_events(self._outbox, tx, told)
+        events: list[OutboxEvent] = []
+        placed = await self.submit(tx, spec, events)
+        await append_events(self._outbox, tx, events)
         return placed
 
     async def revise(
-        self, tx: Transaction, task_id: int, spec: TaskSpec, told: list[OutboxEvent], *, run_at_ms: int
+        self, tx: Transaction, task_id: int, spec: TaskSpec, events: list[OutboxEvent], *, run_at_ms: int
     ) -> bool:
-        """Replace the order of a task that has not begun; False if it has."""
+        """Replace the specification of a waiting task; False if it has begun."""
         changed = await self._queue.revise(tx, task_id, encode_spec(spec), run_at_ms=run_at_ms)
         if changed:
-            told.append(task_event(TaskEventKind.PLANNED, task_id, spec, self._clock.now_ms()))
+            events.append(task_event(TaskEventKind.PLANNED, task_id, spec, self._clock.now_ms()))
         return changed
 
-    async def withdraw(self, tx: Transaction, task_id: int, spec: TaskSpec, why: str, told: list[OutboxEvent]) -> bool:
+    async def withdraw(
+        self, tx: Transaction, task_id: int, spec: TaskSpec, why: str, events: list[OutboxEvent]
+    ) -> bool:
         """Withdraw a waiting task; False if it runs or has ended."""
-        gone = await self._queue.withdraw(tx, task_id)
-        if gone:
-            told.append(task_event(TaskEventKind.WITHDRAWN, task_id, spec, self._clock.now_ms(), failure=why))
-        return gone
+        withdrawn = await self._queue.withdraw(tx, task_id)
+        if withdrawn:
+            events.append(task_event(TaskEventKind.WITHDRAWN, task_id, spec, self._clock.now_ms(), failure=why))
+        return withdrawn
 
     async def open_for(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, Sequence[OpenTask]]:
         """The open tasks of tables, by table."""

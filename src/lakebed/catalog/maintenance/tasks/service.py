@@ -35,7 +35,7 @@ MAX_LEASED: Final = 100
 LONGEST_LEASE_SECONDS: Final = 3600.0
 MAX_WORKER_CHARS: Final = 256
 
-_GONE: Final = "the table is gone"
+_DROPPED: Final = "the table was dropped"
 
 
 class TaskView(NamedTuple):
@@ -106,7 +106,7 @@ class TaskService:
 
         Raises AccessDenied, NoSuchCatalog, NoSuchTable, InvalidInput.
         """
-        admitted = await self._admission.admit(caller, spec)
+        admitted = await self._admission.authorize(caller, spec)
 
         async def work(tx: Transaction) -> tuple[TaskView, bool]:
             placed = await self._submissions.submit_one(tx, admitted)
@@ -129,8 +129,8 @@ class TaskService:
             await self._queue.redrive_within(tx, task_id)
             await self._history.forget_failures(tx, spec)
             seen = await self._seen(tx, task_id)
-            told = task_event(TaskEventKind.REDRIVEN, task_id, spec, now_ms, principal=caller.principal.name)
-            await append_events(self._f.outbox, tx, [told])
+            event = task_event(TaskEventKind.REDRIVEN, task_id, spec, now_ms, principal=caller.principal.name)
+            await append_events(self._f.outbox, tx, [event])
             return seen
 
         return await self._f.meta.transact(work)
@@ -140,10 +140,10 @@ class TaskService:
     async def lease(
         self, caller: Caller, worker: str, jobs: Sequence[JobKind], *, lease_seconds: float, limit: int = 1
     ) -> Sequence[TaskView]:
-        """Lease due tasks of some jobs, or of all; none if nothing is due. Orders have the current names of tables."""
+        """Lease due tasks of some jobs, or of all; none if nothing is due. Tasks have the current names of tables."""
         await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         if not 1 <= len(worker) <= MAX_WORKER_CHARS:
-            raise InvalidInput(f"a worker has a name of 1 to {MAX_WORKER_CHARS} characters", argument="worker")
+            raise InvalidInput(f"worker must have 1 to {MAX_WORKER_CHARS} characters", argument="worker")
         if not 1 <= limit <= MAX_LEASED:
             raise InvalidInput(f"limit must be from 1 to {MAX_LEASED}. found={limit}", argument="limit")
         _check_lease(lease_seconds)
@@ -152,7 +152,7 @@ class TaskService:
         async def work(tx: Transaction) -> Sequence[TaskView]:
             return await self._claim(tx, worker, kinds, lease_seconds, limit)
 
-        # A read is cheap and mostly finds nothing; a transaction is not.
+        # Usually nothing is due, and a read costs less than a transaction.
         return await self._f.meta.transact(work) if await self._queue.is_due(kinds) else []
 
     async def wait_for_work(self, jobs: Sequence[JobKind], timeout_seconds: float) -> bool:
@@ -164,7 +164,7 @@ class TaskService:
     ) -> TaskSpec | None:
         """Renew the lease of a task and store its progress. Raises Fenced, NotFound: the worker must stop.
 
-        The order with its table's current name; None if the table was dropped, as another may have its name.
+        The task with its table's current name; None if the table was dropped, as another may have its name.
         """
         await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         _check_lease(lease_seconds)
@@ -194,15 +194,15 @@ class TaskService:
             began = (await self._history.attempts(tx, [task_id])).get(task_id)
             await self._queue.complete(tx, claim, report)
             await self._history.succeeded(tx, task_id, spec, began, summary, now_ms)
-            told = _event(TaskEventKind.SUCCEEDED, claim.task, spec, now_ms, summary=summary)
-            await append_events(self._f.outbox, tx, [told])
+            event = _event(TaskEventKind.SUCCEEDED, claim.task, spec, now_ms, summary=summary)
+            await append_events(self._f.outbox, tx, [event])
 
         await self._f.meta.transact(work)
 
     async def fail(self, caller: Caller, task_id: int, token: int, reason: str, *, retry: bool = True) -> TaskState:
-        """Fail a task, to be retried or for good; its new state. Raises Fenced, NotFound."""
+        """Fail a task, with or without a retry; returns its new state. Raises Fenced, NotFound."""
         await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
-        told = reason.replace("\0", "")[:MAX_FAILURE_CHARS] or "no reason was given"
+        reason = reason.replace("\0", "")[:MAX_FAILURE_CHARS] or "no reason given"
         now_ms = self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> TaskState:
@@ -210,11 +210,11 @@ class TaskService:
             if claim is None:
                 return (await self._queue.find(tx, task_id)).state
             spec = decode_spec(claim.task.payload)
-            state = await self._queue.fail_within(tx, claim, told, retry=retry)
+            state = await self._queue.fail_within(tx, claim, reason, retry=retry)
             if state is TaskState.DEAD:
                 await self._history.failed(tx, task_id, spec, now_ms)
-            news = TaskEventKind.DEAD if state is TaskState.DEAD else TaskEventKind.FAILED
-            event = _event(news, claim.task, spec, now_ms, failure=told)
+            kind = TaskEventKind.DEAD if state is TaskState.DEAD else TaskEventKind.FAILED
+            event = _event(kind, claim.task, spec, now_ms, failure=reason)
             await append_events(self._f.outbox, tx, [event])
             return state
 
@@ -226,28 +226,28 @@ class TaskService:
         self, tx: Transaction, worker: str, kinds: Sequence[str], lease_seconds: float, limit: int
     ) -> Sequence[TaskView]:
         now_ms = self._f.clock.now_ms()
-        taken = await self._queue.claim_within(tx, kinds, worker, lease_seconds, limit=limit)
+        leased = await self._queue.claim_within(tx, kinds, worker, lease_seconds, limit=limit)
         seen: list[TaskView] = []
-        told: list[OutboxEvent] = []
-        for claim in taken.claims:
+        events: list[OutboxEvent] = []
+        for claim in leased.claims:
             spec = decode_spec(claim.task.payload)
             if not await self._history.begin(tx, claim.task.id, spec, now_ms):
                 # The pipeline does not maintain dropped tables.
-                await self._queue.complete(tx, claim, _left_alone(spec))
-                told.append(_event(TaskEventKind.WITHDRAWN, claim.task, spec, now_ms, failure=_GONE))
+                await self._queue.complete(tx, claim, _skipped_report(spec))
+                events.append(_event(TaskEventKind.WITHDRAWN, claim.task, spec, now_ms, failure=_DROPPED))
                 continue
             spec = await self._named(tx, spec) or spec
-            told.append(_event(TaskEventKind.STARTED, claim.task, spec, now_ms))
+            events.append(_event(TaskEventKind.STARTED, claim.task, spec, now_ms))
             seen.append(TaskView(claim.task, spec))
-        for task in taken.given_up:
+        for task in leased.given_up:
             spec = decode_spec(task.payload)
             await self._history.failed(tx, task.id, spec, now_ms)
-            told.append(_event(TaskEventKind.DEAD, task, spec, now_ms, failure=(task.outcome or b"").decode()))
-        await append_events(self._f.outbox, tx, told)
+            events.append(_event(TaskEventKind.DEAD, task, spec, now_ms, failure=(task.outcome or b"").decode()))
+        await append_events(self._f.outbox, tx, events)
         return seen
 
     async def _named(self, reader: Reader, spec: TaskSpec) -> TaskSpec | None:
-        """The order with the current name of its table; None if the table was dropped."""
+        """The task with the current name of its table; None if the table was dropped."""
         if not spec.entry:
             return spec
         row = await reader.row(ENTRY_BY_ID, spec.entry)
@@ -276,15 +276,15 @@ class TaskService:
         return TaskView(task, decode_spec(task.payload), None if attempt is None else attempt.progress)
 
 
-def _left_alone(spec: TaskSpec) -> bytes:
-    """The report of a task without work, as a worker would have written it."""
+def _skipped_report(spec: TaskSpec) -> bytes:
+    """The report of a task whose table was dropped, in the format of workers."""
     table = ".".join((spec.warehouse, *spec.namespace, spec.table))
     report = {"job": spec.job, "table": table, "dry-run": False, "changed": False}
-    return msgspec.json.encode(report | {"skipped": [{"what": table, "reason": _GONE}]})
+    return msgspec.json.encode(report | {"skipped": [{"what": table, "reason": _DROPPED}]})
 
 
 def _event(
-    news: TaskEventKind,
+    kind: TaskEventKind,
     task: Task,
     spec: TaskSpec,
     now_ms: int,
@@ -293,7 +293,7 @@ def _event(
     summary: RunReport | None = None,
 ) -> OutboxEvent:
     return task_event(
-        news,
+        kind,
         task.id,
         spec,
         now_ms,
