@@ -76,16 +76,16 @@ def test_unknown_fields_of_a_spec_survive_binding() -> None:
     [
         (
             [partition(9, "identity", "x")],
-            "partition field x is made of a column that the current schema does not have",
+            "partition field x has a source column that the current schema does not have",
         ),
-        ([partition(3, "day", "x")], "partition field x cannot be made of column name. transform=day type=string"),
-        ([partition(4, "identity", "x")], "partition field x cannot be made of column place"),
-        ([partition(7, "identity", "x")], "cannot be made of tags.element: it is in a list or map"),
-        ([partition(1, "zorder", "x")], "has a transform that this catalog does not know"),
+        ([partition(3, "day", "x")], "partition field x does not support column name. transform=day type=string"),
+        ([partition(4, "identity", "x")], "partition field x does not support column place"),
+        ([partition(7, "identity", "x")], "has the source tags.element, which is in a list or map"),
+        ([partition(1, "zorder", "x")], "has an unknown transform"),
         ([partition(1, "identity", "")], "must have a name"),
         ([partition(1, "identity", "x"), partition(2, "day", "x")], "name is repeated. name=x"),
-        ([partition(1, "bucket[4]", "name")], "partition field name has the name of a column that it is not made of"),
-        ([partition(1, "identity", "x"), partition(1, "identity", "y")], "partition field y repeats another"),
+        ([partition(1, "bucket[4]", "name")], "partition field name has the name of a column that is not its source"),
+        ([partition(1, "identity", "x"), partition(1, "identity", "y")], "partition field y duplicates another"),
         ([partition(1, "identity", "x", 1000), partition(2, "day", "y", 1000)], "field-id is repeated"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_spec_may_name_its_source_in_a_list() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ([{"fields": []}], r"specs\[0\]\.spec-id: must be there"),
+        ([{"fields": []}], r"specs\[0\]\.spec-id: is required"),
         ([{"spec-id": 0, "fields": []}] * 2, "specs: spec-id is repeated. spec-id=0"),
         (
             [{"spec-id": 0, "fields": [{"transform": "day", "name": "d"}]}],
@@ -136,7 +136,7 @@ def test_a_spec_may_name_its_source_in_a_list() -> None:
         ),
         (
             [{"spec-id": 0, "fields": [partition(1, "day", "d", 1000), partition(1, "hour", "h")]}],
-            "either all fields have a field-id or none has",
+            "field-id must be set on all fields or on none",
         ),
         ([{"spec-id": 0}], r"specs\[0\]: object missing required field `fields`"),
     ],

@@ -62,7 +62,7 @@ def test_every_field_is_found_by_its_id() -> None:
         (schema(column(2147483447 + 1, "a")), r"schema.fields\[0\].id: expected `int` <= 2147483447"),
         (schema(column(1, "a", "unknown", required=True)), "column a has the type unknown and must be optional"),
         (schema({**column(1, "a", "int"), "write-default": "x"}), "write-default of column a is not a value"),
-        (schema(identifier_field_ids=[1]), "identifier-field-ids names a column that is not there. id=1"),
+        (schema(identifier_field_ids=[1]), "identifier-field-ids has an unknown column. id=1"),
     ],
 )
 def test_schemas_that_break_a_rule_are_refused(document: Json, message: str) -> None:
@@ -102,12 +102,12 @@ def test_null_for_no_identifying_columns_is_written_as_a_list() -> None:
 @pytest.mark.parametrize(
     ("id_", "message"),
     [
-        (2, "column optional cannot identify rows: it, or what it is inside of, is optional"),
+        (2, "column optional cannot identify rows: it or an enclosing field is optional"),
         (3, "column ratio cannot identify rows by its type. type=double"),
         (4, "column inside cannot identify rows by its type. type=nested"),
-        (7, "column maybe.id cannot identify rows: it, or what it is inside of, is optional"),
+        (7, "column maybe.id cannot identify rows: it or an enclosing field is optional"),
         (10, "column many.element.id cannot identify rows: it is inside a list or map"),
-        (99, "not there. id=99"),
+        (99, "unknown column. id=99"),
     ],
 )
 def test_other_columns_cannot(id_: int, message: str) -> None:
@@ -148,7 +148,7 @@ def test_a_known_schema_is_used_again_and_a_new_one_numbered_after_the_highest()
 def test_types_of_version_3_need_version_3(kind: str) -> None:
     parsed = parse(schema(column(1, "a", list_of(2, kind, required=False))))
     check_format(parsed, 3)
-    with pytest.raises(InvalidInput, match=r"column a\.element has a type that needs format version 3"):
+    with pytest.raises(InvalidInput, match=r"column a\.element has a type that requires format version 3"):
         check_format(parsed, 2)
 
 
@@ -156,7 +156,7 @@ def test_initial_defaults_need_version_3_and_write_defaults_do_not() -> None:
     check_format(parse(schema({**column(1, "a", "int"), "write-default": 1})), 1)
     parsed = parse(schema(column(1, "a", struct({**column(2, "b", "int"), "initial-default": 1}))))
     check_format(parsed, 3)
-    with pytest.raises(InvalidInput, match=r"column a\.b has an initial default, which needs format version 3"):
+    with pytest.raises(InvalidInput, match=r"column a\.b has an initial default, which requires format version 3"):
         check_format(parsed, 2)
 
 
@@ -164,5 +164,5 @@ def test_lists_of_schemas_have_ids_that_differ() -> None:
     assert list(parse_schemas(encode([{**COLUMNS, "schema-id": 4}, {**COLUMNS, "schema-id": 2}]), "schemas")) == [4, 2]
     with pytest.raises(InvalidInput, match=r"schemas: schema-id is repeated\. schema-id=4"):
         parse_schemas(encode([{**COLUMNS, "schema-id": 4}] * 2), "schemas")
-    with pytest.raises(InvalidInput, match=r"schemas\[1\]\.schema-id: must be there"):
+    with pytest.raises(InvalidInput, match=r"schemas\[1\]\.schema-id: is required"):
         parse_schemas(encode([{**COLUMNS, "schema-id": 4}, COLUMNS]), "schemas")

@@ -47,10 +47,10 @@ def test_an_equal_order_is_used_again(field: Json, same: bool) -> None:
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        (sort(99), "sort field is made of a column that the current schema does not have. id=99"),
-        (sort(4), "sort field cannot be made of column place. transform=identity type=nested"),
-        (sort(1, "day"), "sort field cannot be made of column id. transform=day type=long"),
-        (sort(1, "zorder"), "does not know. transform=zorder"),
+        (sort(99), "sort field has a source column that the current schema does not have. id=99"),
+        (sort(4), "sort field does not support column place. transform=identity type=nested"),
+        (sort(1, "day"), "sort field does not support column id. transform=day type=long"),
+        (sort(1, "zorder"), "unknown transform. transform=zorder"),
     ],
 )
 def test_orders_that_break_a_rule_are_refused(field: Json, message: str) -> None:
@@ -61,10 +61,10 @@ def test_orders_that_break_a_rule_are_refused(field: Json, message: str) -> None
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ([{"order-id": 1, "fields": []}], r"orders\[0\]\.order-id: 0 is the id of the order without fields, only"),
-        ([{"order-id": 0, "fields": [sort(1)]}], r"orders\[0\]\.order-id: 0 is the id"),
+        ([{"order-id": 1, "fields": []}], r"orders\[0\]\.order-id: 0 is reserved for the unsorted order"),
+        ([{"order-id": 0, "fields": [sort(1)]}], r"orders\[0\]\.order-id: 0 is reserved"),
         ([{"order-id": 1, "fields": [sort(1)]}] * 2, "order-id is repeated. order-id=1"),
-        ([{"fields": [sort(1)]}], r"orders\[0\]\.order-id: must be there"),
+        ([{"fields": [sort(1)]}], r"orders\[0\]\.order-id: is required"),
         (
             [{"order-id": 1, "fields": [sort(1, direction="up")]}],
             r"orders\[0\]\.fields\[0\]\.direction: invalid enum value",

@@ -71,11 +71,11 @@ def test_the_source_is_found() -> None:
 @pytest.mark.parametrize(
     ("transform", "sources", "message"),
     [
-        ("day", (1,), "it cannot be made of column a. transform=day type=string"),
-        ("identity", (2,), "it cannot be made of column b. transform=identity type=nested"),
-        ("identity", (9,), "it is made of a column that the current schema does not have. id=9"),
+        ("day", (1,), "it does not support column a. transform=day type=string"),
+        ("identity", (2,), "it does not support column b. transform=identity type=nested"),
+        ("identity", (9,), "it has a source column that the current schema does not have. id=9"),
         ("identity", (1, 3), "it must have exactly one source column"),
-        ("zorder", (1,), "it has a transform that this catalog does not know. transform=zorder"),
+        ("zorder", (1,), "it has an unknown transform. transform=zorder"),
     ],
 )
 def test_sources_that_do_not_fit_are_refused(transform: str, sources: tuple[int, ...], message: str) -> None:

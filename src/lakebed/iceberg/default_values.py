@@ -1,6 +1,6 @@
-"""Default values of columns, in the JSON of single values.
+"""Default values of columns, in the JSON serialization of single values.
 
-A default that an engine cannot read makes the whole table unreadable to it, so none is let in.
+A default that an engine cannot parse makes the whole table unreadable to it, so every default is validated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UTC: Final = re.compile(r"(?:Z|[+-]00:00)$")
 
 
 def check_default(kind: str | NestedType, value: object, column: str, role: str) -> None:
-    """Refuse a value that is not one of the type. None, no default, always is."""
+    """Raise InvalidInput for a value that does not match the type. None means no default, and is always valid."""
     if value is not None and not _fits(kind, value, within=False):
         name = kind if isinstance(kind, str) else type(kind).__name__.removesuffix("Type").lower()
         raise InvalidInput(f"{role} of column {column} is not a value of its type. type={name} value={value!r}")
@@ -52,7 +52,7 @@ def _fits(kind: str | NestedType, value: object, *, within: bool) -> bool:
     if not isinstance(value, dict):
         return False
     if not within:
-        # Sub-fields have defaults of their own; the struct's says only whether there is one.
+        # Fields of a struct have their own defaults; the struct's default is only null or an empty object.
         return not value
     fields = {str(field.id): field for field in kind.fields}
     return value.keys() <= fields.keys() and all(
@@ -138,4 +138,4 @@ _CHECKS: Final[dict[str, Callable[[PrimitiveType, object], bool]]] = {
     "fixed": lambda primitive, value: _is_hex(value, primitive.length),
     "binary": lambda _, value: _is_hex(value),
 }
-"""Types that are not here (`unknown`, `variant`, `geometry`, `geography`) have no default but null."""
+"""Types without an entry (`unknown`, `variant`, `geometry`, `geography`) only have the default null."""

@@ -1,8 +1,8 @@
-"""JSON documents that are parsed for their known fields and kept as they were written.
+"""JSON documents, parsed for known fields and preserved as text.
 
-A later version of the format, or an engine, may add fields that this one does not know. Each part of a document
-therefore keeps its own text next to what was read of it, and is written back by that text: unknown fields survive
-byte for byte, and writing costs a copy of the text, whatever is inside.
+A later format version or an engine may add fields unknown to this build. So each part of a document keeps its own text
+beside the parsed fields, and is serialized by that text: unknown fields survive byte for byte, and serializing costs
+only a copy.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""A long that cannot be negative."""
+"""A non-negative long."""
 
 _ENCODER: Final = msgspec.json.Encoder()
 _PLACE: Final = re.compile(r"(?P<reason>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
 
 
 class DocumentElement(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", gc=False):
-    """A part of a document: fields by name, and `written`, the text they were read from."""
+    """A part of a document: its parsed fields, and `written`, its text."""
 
     written: Raw = Raw(b"")
 
@@ -52,7 +52,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=DocumentElement)
 
 
-_DECODERS: Final[dict[object, msgspec.json.Decoder[Any]]] = {}  # Any: each decodes the type it is filed under
+_DECODERS: Final[dict[object, msgspec.json.Decoder[Any]]] = {}  # Any: each decodes its own type
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
@@ -63,7 +63,7 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode(kind: type[T], written: Raw | bytes, where: str) -> T:
-    """Read JSON as a type. Raises InvalidInput that names the field, its path beginning with `where`."""
+    """Parse JSON as a type. Raises InvalidInput that names the field; its path begins with `where`."""
     try:
         return _decoder(kind).decode(written)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -71,18 +71,17 @@ def decode(kind: type[T], written: Raw | bytes, where: str) -> T:
 
 
 def read(kind: type[E], written: Raw | bytes, where: str) -> E:
-    """Read one part, keeping its text. Raises InvalidInput that names the field."""
+    """Parse one part and keep its text. Raises InvalidInput that names the field."""
     element = decode(kind, written, where)
-    # What a document itself calls "written" is of no interest: this overwrites it.
+    # This overwrites a field named "written" in the document.
     msgspec.structs.force_setattr(element, "written", written if isinstance(written, Raw) else Raw(written))
     return element
 
 
 def read_list(kind: type[E], written: Raw | bytes, where: str, like: Sequence[E] = ()) -> list[E]:
-    """Read a list of parts, each keeping its text. Raises InvalidInput that names index and field.
+    """Parse a list of parts, each with its text. Raises InvalidInput that names index and field.
 
-    `like` is the list of an earlier document: of a run of parts that stands there in the same words, none is read
-    again, wherever in it the run begins.
+    `like` is the list of an earlier document: parts that are equal to a run in it, byte for byte, are reused.
     """
     decoder = _decoder(kind)
     keep = msgspec.structs.force_setattr
@@ -94,7 +93,7 @@ def read_list(kind: type[E], written: Raw | bytes, where: str, like: Sequence[E]
             elements.append(like[first + index])
             continue
         if like:
-            # A text is a view of its whole document, which would stay as long as a part of it is passed on.
+            # Copied: a view of the text would keep the whole document in memory.
             text = text.copy()
         try:
             element = decoder.decode(text)
@@ -106,17 +105,17 @@ def read_list(kind: type[E], written: Raw | bytes, where: str, like: Sequence[E]
 
 
 def make(kind: type[E], fields: Mapping[str, object], where: str) -> E:
-    """A part that did not exist before, from the fields of its JSON; those that are None are left out."""
+    """A new part, from the fields of its JSON; fields that are None are omitted."""
     return read(kind, encode({name: value for name, value in fields.items() if value is not None}), where)
 
 
 def encode(value: object) -> Raw:
-    """Compact JSON. Text that was kept goes through as it is."""
+    """Compact JSON. Preserved text is copied."""
     return Raw(_ENCODER.encode(value))
 
 
 def compact(document: bytes | Raw, where: str) -> bytes:
-    """The document without white space between its tokens. Raises InvalidInput if it is not JSON in UTF-8."""
+    """The document without white space between tokens. Raises InvalidInput if it is not UTF-8 JSON."""
     try:
         plain = bytes(document)
         plain.decode()
@@ -126,17 +125,17 @@ def compact(document: bytes | Raw, where: str) -> bytes:
 
 
 def split(written: Raw | bytes, where: str) -> dict[str, Raw]:
-    """The fields of an object, each as it was written."""
+    """The fields of an object, each as text."""
     return decode(dict[str, Raw], written, where)
 
 
 def rewrite(written: Raw, changes: Mapping[str, object]) -> Raw:
-    """The same object with some fields replaced or, at its end, added; all others stay as they were written."""
+    """The object with some fields replaced or appended; the others keep their text."""
     return encode({**split(written, ""), **changes})
 
 
 def same_meaning(one: Raw, other: Raw, ignoring: frozenset[str] = frozenset()) -> bool:
-    """Whether two objects say the same: order of fields and absent versus null do not matter, unknown fields do."""
+    """Whether two objects are equivalent, unknown fields included. Ignores the order of fields, and null fields."""
     return _meaning(one, ignoring) == _meaning(other, ignoring)
 
 
@@ -154,7 +153,7 @@ def _without_nulls(value: object) -> object:
 
 
 def check_unique(name: str, ids: list[int] | list[str], where: str) -> None:
-    """Refuse a list in which an id stands twice."""
+    """Raise InvalidInput for duplicate ids in a list."""
     if len(set(ids)) != len(ids):
         twice = next(one for index, one in enumerate(ids) if one in ids[:index])
         raise InvalidInput(f"{where}: {name} is repeated. {name}={twice}", argument=where, value=str(twice))
@@ -166,7 +165,7 @@ def _refusal(error: Exception, where: str) -> InvalidInput:
     if not isinstance(error, msgspec.ValidationError):
         return InvalidInput(f"{where}: not valid JSON", argument=where)
     found = _PLACE.fullmatch(str(error))
-    if found is None:  # every message matches: its place is optional
+    if found is None:  # always matches: the path is optional
         return InvalidInput(f"{where}: {error}", argument=where)
     path = (where + (found["path"] or "")).removeprefix(".")
     reason = found["reason"][:1].lower() + found["reason"][1:]

@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 FIRST_FIELD_ID: Final = 1000
-"""Ids of partition fields begin here, clear of the columns'."""
+"""The first id of partition fields, apart from the ids of columns."""
 
 
 class PartitionField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """One field of a partition."""
+    """A partition field."""
 
     name: str
     transform: str
@@ -43,64 +43,64 @@ class PartitionField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The columns it is made of."""
+        """The ids of its source columns."""
         if self.source_id is not None:
             return (self.source_id,)
         return self.source_ids or ()
 
     @property
     def parsed_transform(self) -> Transform:
-        """Its transform, understood."""
+        """Its parsed transform."""
         return parse_transform(self.transform)
 
     @property
     def derivation(self) -> tuple[tuple[int, ...], str]:
-        """What its values are: fields that agree in this have the same id in every spec."""
+        """Its source and transform: fields with the same derivation have the same id in every spec."""
         return self.sources, self.parsed_transform.text
 
 
 class PartitionSpec(DocumentElement, frozen=True):
-    """How a table's data is divided. In a table every field has its id."""
+    """A partition spec. In a table every field has its id."""
 
     fields: tuple[PartitionField, ...]
     spec_id: Int = UNASSIGNED
 
     @property
     def highest_field_id(self) -> int:
-        """The highest id of its fields; the one before the first if it has none."""
+        """The highest id of its fields, or the id before the first one."""
         return max((field.field_id or 0 for field in self.fields), default=FIRST_FIELD_ID - 1)
 
     def means_the_same(self, other: PartitionSpec) -> bool:
-        """Whether the two divide data alike, under the same names."""
+        """Whether two specs have the same derivations and names."""
         return [(*field.derivation, field.name) for field in self.fields] == [
             (*field.derivation, field.name) for field in other.fields
         ]
 
 
 def parse_spec(written: Raw | bytes, where: str) -> PartitionSpec:
-    """Read a spec. Raises InvalidInput that names the field."""
+    """Parse a spec. Raises InvalidInput that names the field."""
     return _with_sources(read(PartitionSpec, written, where), where)
 
 
 def parse_specs(written: Raw, where: str) -> dict[int, PartitionSpec]:
-    """Read a table's specs, by id. Fields that have no id yet, as in the first tables, get one by their position."""
+    """Parse a table's specs, by id. Fields without an id, as in early tables, get one by position."""
     specs: list[PartitionSpec] = []
     for index, spec in enumerate(read_list(PartitionSpec, written, where)):
         place = f"{where}[{index}]"
         if spec.spec_id < 0:
-            raise InvalidInput(f"{place}.spec-id: must be there and not negative", argument=where)
+            raise InvalidInput(f"{place}.spec-id: is required and must not be negative", argument=where)
         specs.append(_with_positions(_with_sources(spec, place), place))
     check_unique("spec-id", [spec.spec_id for spec in specs], where)
     return {spec.spec_id: spec for spec in specs}
 
 
 def spec_of_fields(written: Raw, where: str) -> PartitionSpec:
-    """The one spec of a table of the first version that has just a list of fields."""
+    """The only spec of a table of version 1 that has a list of fields instead of specs."""
     return _with_positions(parse_spec(encode({"spec-id": 0, "fields": written}), where), where)
 
 
 def highest_partition_id(specs: Iterable[PartitionSpec]) -> int:
-    """The highest id that any field of any spec has."""
+    """The highest field id in any spec."""
     return max((spec.highest_field_id for spec in specs), default=FIRST_FIELD_ID - 1)
 
 
@@ -113,9 +113,9 @@ def bind_spec(
     format_version: int,
     removed: Iterable[int] = (),
 ) -> PartitionSpec:
-    """A spec as a table takes it: one of the known if it means the same, else checked, with ids of its own.
+    """A spec to add to a table: a known equivalent one, or the spec itself, checked and with ids assigned.
 
-    A field without an id gets that of the field with the same source and transform in an older spec, or the next.
+    A field without an id gets that of a field with the same source and transform in an earlier spec, or the next one.
     """
     for one in known.values():
         if one.means_the_same(spec):
@@ -128,14 +128,14 @@ def bind_spec(
 
 
 def check_spec(spec: PartitionSpec, schema: Schema) -> None:
-    """Refuse a spec that a table with this schema cannot be written by."""
+    """Raise InvalidInput for a spec that does not match the schema of the table."""
     for field in spec.fields:
         transform = field.parsed_transform
         if transform.family == VOID:
-            continue  # its column may be gone
+            continue  # its column may have been dropped
         column = check_source(transform, field.sources, schema, f"partition field {field.name}")
         if not schema.is_in_structs_only(column):
-            raise InvalidInput(f"partition field {field.name} cannot be made of {column.name}: it is in a list or map")
+            raise InvalidInput(f"partition field {field.name} has the source {column.name}, which is in a list or map")
 
 
 def _with_sources(spec: PartitionSpec, where: str) -> PartitionSpec:
@@ -155,9 +155,9 @@ def _check_new_names(spec: PartitionSpec, schema: Schema) -> None:
         if field.parsed_transform.family == VOID:
             continue
         if field.name in columns and field.sources != (columns[field.name],):
-            raise InvalidInput(f"partition field {field.name} has the name of a column that it is not made of")
+            raise InvalidInput(f"partition field {field.name} has the name of a column that is not its source")
         if field.derivation in derivations:
-            raise InvalidInput(f"partition field {field.name} repeats another. transform={field.transform}")
+            raise InvalidInput(f"partition field {field.name} duplicates another. transform={field.transform}")
         derivations.add(field.derivation)
 
 
@@ -165,11 +165,11 @@ def _check_ids(spec: PartitionSpec, known: Mapping[int, PartitionSpec], format_v
     ids = [field.field_id or 0 for field in spec.fields]
     check_unique("field-id", ids, "partition fields")
     if format_version == 1:
-        # Data files of the first version name partition values by position alone.
+        # Data files of format 1 identify partition values by position only.
         if ids != list(range(FIRST_FIELD_ID, FIRST_FIELD_ID + len(ids))):
             raise InvalidInput(
                 f"partition fields of a table of format version 1 must be numbered from {FIRST_FIELD_ID} without gaps,"
-                f" dropped ones staying as void. ids={ids}"
+                f" with dropped ones as void. ids={ids}"
             )
         return
     taken: dict[int, set[object]] = {}
@@ -188,7 +188,7 @@ def _check_ids(spec: PartitionSpec, known: Mapping[int, PartitionSpec], format_v
 def _with_ids(spec: PartitionSpec, known: Mapping[int, PartitionSpec], last_id: int) -> PartitionSpec:
     older: dict[object, int] = {}
     for field in (field for one in known.values() for field in one.fields):
-        # Tables that began in version 1 may have several ids for one derivation: the latest is the one in use.
+        # Tables that began with format 1 may have several ids for one derivation: the latest is used.
         older[field.derivation] = max(older.get(field.derivation, 0), field.field_id or 0)
     ids: list[int] = []
     next_id = max(last_id, *(field.field_id or 0 for field in spec.fields), FIRST_FIELD_ID - 1) + 1
@@ -206,7 +206,7 @@ def _with_positions(spec: PartitionSpec, where: str) -> PartitionSpec:
     if None not in given:
         return spec
     if any(one is not None for one in given):
-        raise InvalidInput(f"{where}: either all fields have a field-id or none has", argument=where)
+        raise InvalidInput(f"{where}: field-id must be set on all fields or on none", argument=where)
     return _with_field_ids(spec, list(range(FIRST_FIELD_ID, FIRST_FIELD_ID + len(given))))
 
 
@@ -225,4 +225,4 @@ def _numbered(spec: PartitionSpec, spec_id: int) -> PartitionSpec:
 
 
 class _WrittenField(DocumentElement, frozen=True):
-    """Just the text of a field, to be rewritten."""
+    """The text of a field, to be rewritten."""

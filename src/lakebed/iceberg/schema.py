@@ -18,7 +18,7 @@ from .types import FieldId, ListType, MapType, NestedType, StructField, StructTy
 __all__ = ["UNASSIGNED", "NestedField", "Schema", "check_format", "parse_schema", "parse_schemas", "reuse_or_number"]
 
 UNASSIGNED: Final = -1
-"""The id of a schema, spec or order to which none was given yet."""
+"""The id of a schema, spec or order before one is assigned."""
 
 _MAX_DEPTH: Final = 100
 _DEFAULTS_SINCE_VERSION: Final = 3
@@ -28,7 +28,7 @@ _APART_FROM_ID: Final = frozenset({"schema-id", "identifier-field-ids"})
 
 @dataclass(frozen=True, slots=True)
 class NestedField:
-    """A field anywhere in a schema, also an element, a key or a value."""
+    """A field of a schema; elements, keys and values are fields too."""
 
     id: int
     name: str
@@ -36,7 +36,7 @@ class NestedField:
     type: str | NestedType
     required: bool
     parent: int | None
-    """The field it is inside of; None for a column of the table itself."""
+    """The enclosing field; None for a top-level column."""
     initial_default: object = None
 
     @property
@@ -47,7 +47,7 @@ class NestedField:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema that keeps its rules. Two are equal if they are written alike."""
+    """A validated schema. Two are equal if their texts are equal."""
 
     written: Raw
     id: int
@@ -56,21 +56,21 @@ class Schema:
 
     @property
     def highest_field_id(self) -> int:
-        """The highest id in use; 0 if there are no columns."""
+        """The highest field id; 0 without columns."""
         return max(self.columns, default=0)
 
     def enclosing(self, column: NestedField) -> Iterable[NestedField]:
-        """What a field is inside of, innermost first."""
+        """The enclosing fields of a field, innermost first."""
         while column.parent is not None:
             column = self.columns[column.parent]
             yield column
 
     def is_in_structs_only(self, column: NestedField) -> bool:
-        """Whether there is one value of it in a row: it is in no list and no map."""
+        """Whether a row has one value of the field: it is in no list and no map."""
         return all(isinstance(outer.type, StructType) for outer in self.enclosing(column))
 
     def means_the_same(self, other: Schema) -> bool:
-        """Whether the two differ in nothing but their ids."""
+        """Whether two schemas differ in nothing but their ids."""
         return (
             self.columns.keys() == other.columns.keys()
             and self.identifier_field_ids == other.identifier_field_ids
@@ -78,7 +78,7 @@ class Schema:
         )
 
     def numbered(self, schema_id: int) -> Schema:
-        """The same under an id."""
+        """The same schema with an id."""
         if schema_id == self.id:
             return self
         return Schema(
@@ -93,8 +93,8 @@ class _WrittenSchema(DocumentElement, frozen=True, tag="struct", tag_field="type
 
 
 def parse_schema(written: Raw | bytes, where: str) -> Schema:
-    """Read and check a schema. Raises InvalidInput that names the field."""
-    # Most schemas of a table are old ones, read again with every commit: the same text is parsed once.
+    """Parse and check a schema. Raises InvalidInput that names the field."""
+    # Each commit parses all schemas of the table, most of which are unchanged: parsed schemas are cached by text.
     return _parse(bytes(written), where)
 
 
@@ -108,7 +108,7 @@ def _parse(written: bytes, where: str) -> Schema:
         identifiers = frozenset(schema.identifier_field_ids or ())
         text = schema.written
         if schema.identifier_field_ids is None:
-            # Some writers say null for none. Readers are promised a list.
+            # Some writers write null. Readers require a list.
             text = rewrite(text, {"identifier-field-ids": []})
         parsed = Schema(text, schema.schema_id, columns, identifiers)
         for identifier in sorted(identifiers):
@@ -119,33 +119,33 @@ def _parse(written: bytes, where: str) -> Schema:
 
 
 def parse_schemas(written: Raw, where: str) -> dict[int, Schema]:
-    """Read a list of schemas, by id."""
+    """Parse a list of schemas, by id."""
     schemas = [parse_schema(text, f"{where}[{index}]") for index, text in enumerate(decode(list[Raw], written, where))]
     for index, schema in enumerate(schemas):
         if schema.id < 0:
-            raise InvalidInput(f"{where}[{index}].schema-id: must be there and not negative", argument=where)
+            raise InvalidInput(f"{where}[{index}].schema-id: is required and must not be negative", argument=where)
     check_unique("schema-id", [schema.id for schema in schemas], where)
     return {schema.id: schema for schema in schemas}
 
 
 def check_format(schema: Schema, format_version: int) -> None:
-    """Refuse types and defaults that tables of this version cannot have."""
+    """Raise InvalidInput for types and defaults that the format version does not support."""
     for column in schema.columns.values():
         if isinstance(column.type, str) and parse_primitive(column.type).since_version > format_version:
             since = parse_primitive(column.type).since_version
             raise InvalidInput(
-                f"column {column.name} has a type that needs format version {since}: upgrade the table first."
+                f"column {column.name} has a type that requires format version {since}: upgrade the table first."
                 f" type={column.type} format_version={format_version}"
             )
         if column.initial_default is not None and format_version < _DEFAULTS_SINCE_VERSION:
             raise InvalidInput(
-                f"column {column.name} has an initial default, which needs format version {_DEFAULTS_SINCE_VERSION}:"
+                f"column {column.name} has an initial default, which requires format version {_DEFAULTS_SINCE_VERSION}:"
                 f" upgrade the table first. format_version={format_version}"
             )
 
 
 def reuse_or_number(schema: Schema, known: Mapping[int, Schema], removed: Iterable[int] = ()) -> Schema:
-    """The one of the known schemas that means the same; else this one, under the id after the highest ever known."""
+    """The equivalent known schema; else this one, with the id after the highest."""
     for one in known.values():
         if one.means_the_same(schema):
             return one
@@ -196,11 +196,11 @@ def _check_primitive(column: NestedField, kind: str) -> None:
 def _check_identifier(schema: Schema, identifier: int) -> None:
     column = schema.columns.get(identifier)
     if column is None:
-        raise InvalidInput(f"identifier-field-ids names a column that is not there. id={identifier}")
+        raise InvalidInput(f"identifier-field-ids has an unknown column. id={identifier}")
     if column.primitive is None or column.primitive in _NOT_IDENTIFYING:
         kind = column.type if isinstance(column.type, str) else "nested"
         raise InvalidInput(f"column {column.name} cannot identify rows by its type. type={kind}")
     if not schema.is_in_structs_only(column):
         raise InvalidInput(f"column {column.name} cannot identify rows: it is inside a list or map")
     if not column.required or not all(outer.required for outer in schema.enclosing(column)):
-        raise InvalidInput(f"column {column.name} cannot identify rows: it, or what it is inside of, is optional")
+        raise InvalidInput(f"column {column.name} cannot identify rows: it or an enclosing field is optional")

@@ -1,12 +1,12 @@
-"""Snapshot expiration: which snapshots, branches and tags have expired, by the rules of the specification. Pure.
+"""Snapshot expiration: selects expired snapshots, branches and tags by the rules of the specification. Pure.
 
-- A branch keeps its newest snapshot, at least `min_snapshots` snapshots, and those that are young enough. Behind the
-  first that expires nothing is kept: a branch is one unbroken line.
+- A branch keeps its newest snapshot, at least `min_snapshots` snapshots, and those younger than the maximum age.
+  Ancestors of the first expired snapshot expire too: the history of a branch has no gaps.
 - A tag keeps its snapshot. A snapshot that no branch or tag reaches is kept while it is young.
-- A branch or tag may expire itself by the age of its snapshot; `main` never does.
+- A branch or tag expires by the age of its snapshot, except `main`.
 
-Limits of a branch or tag take precedence over those of the request. The table's properties are a floor: a request never
-keeps less than they say.
+Limits of a branch or tag take precedence over those of the request. The table's properties are a lower bound: a request
+never keeps less.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RetainedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExpirySnapshot:
-    """A snapshot, as far as its expiration depends on it."""
+    """A snapshot, with the fields that its expiration depends on."""
 
     id: int
     parent: int | None
@@ -57,7 +57,7 @@ class ExpirySnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """A branch or tag, with the limits that it carries itself."""
+    """A branch or tag, with its own limits."""
 
     name: str
     is_branch: bool
@@ -68,7 +68,7 @@ class SnapshotRef:
 
 
 class RetentionLimits(NamedTuple):
-    """What is kept where a branch or tag has no limits of its own."""
+    """The limits for branches and tags without their own."""
 
     min_snapshots: int
     max_age_ms: int
@@ -76,7 +76,7 @@ class RetentionLimits(NamedTuple):
 
 
 class SnapshotExpiry(NamedTuple):
-    """What has expired, and why the rest is kept."""
+    """The expired snapshots and references, and the reasons to keep the others."""
 
     refs: tuple[SnapshotRef, ...]
     snapshots: tuple[int, ...]
@@ -84,7 +84,7 @@ class SnapshotExpiry(NamedTuple):
 
 
 def is_gc_enabled(properties: Mapping[str, str]) -> bool:
-    """Whether files of the table may be removed: if not, other tables may need them."""
+    """Whether files of the table may be deleted; if not, other tables may share them."""
     return properties.get(GC_ENABLED, "true").strip().lower() != "false"
 
 
@@ -95,7 +95,7 @@ def retention_limits(
     max_age_ms: int | None = None,
     max_ref_age_ms: int | None = None,
 ) -> tuple[RetentionLimits, tuple[str, ...]]:
-    """The limits that apply to a request, and the properties that are not numbers: what to keep is then unknown."""
+    """The limits that apply to a request, and the names of properties that are not numbers."""
     stated = {name: _number(properties.get(name)) for name in (MIN_SNAPSHOTS, MAX_SNAPSHOT_AGE, MAX_REF_AGE)}
     limits = RetentionLimits(
         _larger(min_snapshots, stated[MIN_SNAPSHOTS]) or DEFAULT_MIN_SNAPSHOTS,
@@ -108,7 +108,7 @@ def retention_limits(
 def expire_snapshots(
     snapshots: Sequence[ExpirySnapshot], refs: Sequence[SnapshotRef], limits: RetentionLimits, now_ms: int
 ) -> SnapshotExpiry:
-    """What has expired by now."""
+    """Select the snapshots and references that have expired."""
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
     expired = tuple(ref for ref in refs if ref.name != MAIN and _is_expired(ref, by_id, limits, now_ms))
     retained: dict[int, dict[RetainedBy, None]] = {}
@@ -149,7 +149,7 @@ def expire_snapshots(
 
 
 def _ancestors(start: int, by_id: Mapping[int, ExpirySnapshot]) -> Iterator[ExpirySnapshot]:
-    """A snapshot and its ancestors, as far as the table still has them."""
+    """A snapshot and its ancestors, up to the first one that the table no longer has."""
     seen: set[int] = set()
     at: int | None = start
     while at is not None and at in by_id and at not in seen:

@@ -27,11 +27,11 @@ __all__ = [
 ]
 
 UNSORTED_ID: Final = 0
-"""The order without fields always has this id, and no other has."""
+"""The id that is reserved for the unsorted order."""
 
 
 class SortField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """One thing to sort by."""
+    """A sort field."""
 
     transform: str
     direction: Literal["asc", "desc"]
@@ -41,55 +41,55 @@ class SortField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The columns it is made of."""
+        """The ids of its source columns."""
         if self.source_id is not None:
             return (self.source_id,)
         return self.source_ids or ()
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """What it sorts by, however it is written."""
+        """A key by which sort fields are equivalent."""
         return self.sources, parse_transform(self.transform).text, self.direction, self.null_order
 
 
 class SortOrder(DocumentElement, frozen=True):
-    """What data is sorted by, most significant first."""
+    """A sort order, most significant field first."""
 
     fields: tuple[SortField, ...]
     order_id: Int = UNASSIGNED
 
     def means_the_same(self, other: SortOrder) -> bool:
-        """Whether the two sort alike."""
+        """Whether two orders are equivalent."""
         return [field.meaning for field in self.fields] == [field.meaning for field in other.fields]
 
 
 def unsorted() -> SortOrder:
-    """The order of data in no order."""
+    """The unsorted order."""
     return make(SortOrder, {"order-id": UNSORTED_ID, "fields": []}, "sort-order")
 
 
 def parse_order(written: Raw | bytes, where: str) -> SortOrder:
-    """Read an order. Raises InvalidInput that names the field."""
+    """Parse an order. Raises InvalidInput that names the field."""
     order = read(SortOrder, written, where)
     _check_sources(order, where)
     return order
 
 
 def parse_orders(written: Raw, where: str) -> dict[int, SortOrder]:
-    """Read a table's orders, by id."""
+    """Parse a table's orders, by id."""
     orders = read_list(SortOrder, written, where)
     for index, order in enumerate(orders):
         _check_sources(order, f"{where}[{index}]")
         if order.order_id < 0:
-            raise InvalidInput(f"{where}[{index}].order-id: must be there and not negative", argument=where)
+            raise InvalidInput(f"{where}[{index}].order-id: is required and must not be negative", argument=where)
         if (order.order_id == UNSORTED_ID) != (not order.fields):
-            raise InvalidInput(f"{where}[{index}].order-id: {UNSORTED_ID} is the id of the order without fields, only")
+            raise InvalidInput(f"{where}[{index}].order-id: {UNSORTED_ID} is reserved for the unsorted order")
     check_unique("order-id", [order.order_id for order in orders], where)
     return {order.order_id: order for order in orders}
 
 
 def bind_order(order: SortOrder, schema: Schema, known: Mapping[int, SortOrder]) -> SortOrder:
-    """An order as a table takes it: one of the known if it means the same, else checked and under the next id."""
+    """An order to add to a table: a known equivalent one, or the order itself, checked and with the next id."""
     for one in known.values():
         if one.means_the_same(order):
             return one
@@ -103,7 +103,7 @@ def bind_order(order: SortOrder, schema: Schema, known: Mapping[int, SortOrder])
 
 
 def check_order(order: SortOrder, schema: Schema) -> None:
-    """Refuse an order that a table with this schema cannot be written in."""
+    """Raise InvalidInput for an order that does not match the schema of the table."""
     for field in order.fields:
         check_source(parse_transform(field.transform), field.sources, schema, "sort field")
 

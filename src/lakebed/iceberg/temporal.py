@@ -1,7 +1,7 @@
 """Dates and times: Iceberg's counts since 1970, and ISO 8601.
 
-Python's own dates end at the years 1 and 9999; columns do not. Days are therefore converted here, for any year of the
-proleptic Gregorian calendar; years of other than four digits carry a sign, as ISO 8601 wants.
+Python's dates end at the years 1 and 9999; columns do not. So days are converted here, for any year of the proleptic
+Gregorian calendar. Years of other than four digits have a sign, as in ISO 8601.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECOND_NANOS: Final = 1_000_000_000
 DAY_NANOS: Final = 86_400 * _SECOND_NANOS
 
 _ERA_DAYS: Final = 146_097
-"""Days of 400 years, after which the calendar repeats itself."""
+"""Days of 400 years, the period of the calendar."""
 _EPOCH: Final = 719_468
 """Days from 1 March of the year 0 to 1970-01-01."""
 _MONTH_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -41,7 +41,7 @@ _ZONED: Final = re.compile(f"{_DATE}T{_TIME}{_ZONE}?", re.ASCII)
 
 def days_of(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01."""
-    # Years that begin in March: the day that leap years add is then the last of its year.
+    # Years begin in March here: then the leap day is the last day of a year.
     if month < 3:
         year -= 1
         month += 12
@@ -51,7 +51,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def civil_of(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a count of days since 1970-01-01."""
+    """The year, month and day of a day count since 1970-01-01."""
     era, of_era = divmod(days + _EPOCH, _ERA_DAYS)
     year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year + year // 4 - year // 100)
@@ -79,7 +79,7 @@ def parse_time(text: str) -> int:
 def parse_timestamp(text: str, *, zoned: bool) -> int:
     """Nanoseconds since the epoch of `2017-11-16T22:31:08.123456`. Raises ValueError.
 
-    Only a `zoned` one may carry an offset; without it is taken for UTC, which is how PyIceberg writes them.
+    Only `zoned` timestamps may have an offset; without one they are UTC, as PyIceberg writes them.
     """
     found = (_ZONED if zoned else _LOCAL).fullmatch(text)
     if found is None:
@@ -95,7 +95,7 @@ def parse_timestamp(text: str, *, zoned: bool) -> int:
 
 
 def format_date(days: int) -> str:
-    """As `2017-11-16`."""
+    """Format as `2017-11-16`."""
     year, month, day = civil_of(days)
     if 0 <= year <= 9999:
         return f"{year:04}-{month:02}-{day:02}"
@@ -103,7 +103,7 @@ def format_date(days: int) -> str:
 
 
 def format_time(nanos: int, digits: int) -> str:
-    """As `22:31:08.123456`, with so many digits of the second."""
+    """Format as `22:31:08.123456`, with a number of digits of the second."""
     seconds, fraction = divmod(nanos, _SECOND_NANOS)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -111,7 +111,7 @@ def format_time(nanos: int, digits: int) -> str:
 
 
 def format_timestamp(nanos: int, digits: int) -> str:
-    """As `2017-11-16T22:31:08.123456`."""
+    """Format as `2017-11-16T22:31:08.123456`."""
     days, of_day = divmod(nanos, DAY_NANOS)
     return f"{format_date(days)}T{format_time(of_day, digits)}"
 

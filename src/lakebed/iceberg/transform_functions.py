@@ -1,7 +1,6 @@
 """Partition transforms as functions on values: bucket, truncate, year, month, day, hour.
 
-A transform is applied to values in planning's form and gives such values. All of them give null for null, which is why
-null does not appear here.
+Arguments and results are in the form of `values`. All transforms return null for null, so null is not handled here.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ _NANOSECONDS: Final = frozenset({"timestamp_ns", "timestamptz_ns"})
 
 
 def width_of(transform: Transform) -> int:
-    """The number in brackets of a bucket or truncate."""
+    """The parameter of a bucket or truncate transform."""
     return int(transform.text[transform.text.index("[") + 1 : -1])
 
 
 def preserves_order(transform: Transform) -> bool:
-    """Whether a greater value never gives a lesser result."""
+    """Whether it is order-preserving: a greater value has no lesser result."""
     return transform.family in TIME_UNITS or transform.family in (IDENTITY, "truncate")
 
 
 def result_type(transform: Transform, source: PrimitiveType) -> PrimitiveType:
-    """The type of the results. A `day` counts days, and is written as the date that they are."""
+    """The type of the results. A `day` is a number of days, written as a date."""
     if transform.family == "day":
         return _DATE
     if transform.family == "bucket" or transform.family in TIME_UNITS:
@@ -50,7 +49,7 @@ def result_type(transform: Transform, source: PrimitiveType) -> PrimitiveType:
 
 
 def function_of(transform: Transform, source: PrimitiveType) -> TransformFunction | None:
-    """The transform of values of this type; None if this build does not know it, or it is not made of such values."""
+    """The transform for a type; None if it is unknown, or does not support the type."""
     if not transform.accepts(source.name):
         return None
     if transform.family == IDENTITY:
@@ -71,7 +70,7 @@ def _truncate(source: str, width: int) -> TransformFunction:
 
 
 def _count_units(family: str, unit_nanos: int) -> TransformFunction:
-    """Time units since 1970, rounded down also before it."""
+    """Time units since 1970, rounded down, also before 1970."""
     nanos = _HOUR_NANOS if family == "hour" else DAY_NANOS
     per_unit = nanos // unit_nanos
 
@@ -95,7 +94,7 @@ def _bucket(source: str, count: int) -> TransformFunction:
 
 def _hashed_bytes(source: str) -> Callable[[Value], bytes]:
     if source in _WHOLE_NUMBERS:
-        # An int is hashed as the long that it may become.
+        # An int is hashed as a long, because columns can be widened.
         return lambda value: struct.pack("<q", value)
     if source in _NANOSECONDS:
         return lambda value: struct.pack("<q", int(value) // 1000)
@@ -105,6 +104,6 @@ def _hashed_bytes(source: str) -> Callable[[Value], bytes]:
 
 
 def _shortest(number: int) -> bytes:
-    """Two's complement in as few bytes as hold the number."""
+    """Two's complement in the minimum number of bytes."""
     bits = (number if number >= 0 else ~number).bit_length()
     return number.to_bytes(bits // 8 + 1, "big", signed=True)

@@ -15,7 +15,7 @@ __all__ = ["IDENTITY", "VOID", "Transform", "check_source", "parse_transform"]
 
 IDENTITY: Final = "identity"
 VOID: Final = "void"
-"""Always null: what is left of a partition field that was dropped."""
+"""Always null: replaces the transform of a dropped partition field."""
 
 _DAYS: Final = frozenset({"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _HOURS: Final = _DAYS - {"date"}
@@ -29,18 +29,18 @@ _SOURCES: Final = {
 }
 _WITH_WIDTH: Final = re.compile(r"(bucket|truncate)\[(\d{1,10})\]")
 _OPAQUE: Final = frozenset({"variant", "geometry", "geography"})
-"""Types that have no values to compare."""
+"""Types without comparable values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """A transform: its family (`bucket` of `bucket[16]`), or None if this build does not know it."""
+    """A transform: its family (`bucket` of `bucket[16]`), or None if it is unknown."""
 
     text: str
     family: str | None
 
     def accepts(self, primitive: str) -> bool:
-        """Whether it can be made of values of this type."""
+        """Whether it supports this source type."""
         if self.family == VOID:
             return True
         if self.family == IDENTITY:
@@ -50,7 +50,7 @@ class Transform:
 
 @lru_cache(maxsize=1024)
 def parse_transform(text: str) -> Transform:
-    """Read a transform. One that is not known is kept by its text: tables with it can be served, not changed to."""
+    """Parse a transform. An unknown one is kept as text: tables with it can be loaded, but not changed to use it."""
     lower = text.lower()
     if lower in (IDENTITY, VOID, "year", "month", "day", "hour"):
         return Transform(lower, lower)
@@ -61,16 +61,16 @@ def parse_transform(text: str) -> Transform:
 
 
 def check_source(transform: Transform, source_ids: tuple[int, ...], schema: Schema, what: str) -> NestedField:
-    """The column that a transform is made of. Raises InvalidInput if there is none that it can be made of."""
+    """The source column of a transform. Raises InvalidInput if the schema has no suitable one."""
     if transform.family is None:
-        raise InvalidInput(f"{what} has a transform that this catalog does not know. transform={transform.text}")
+        raise InvalidInput(f"{what} has an unknown transform. transform={transform.text}")
     if len(source_ids) != 1:
         raise InvalidInput(f"{what} must have exactly one source column. transform={transform.text}")
     column = schema.columns.get(source_ids[0])
     if column is None:
-        raise InvalidInput(f"{what} is made of a column that the current schema does not have. id={source_ids[0]}")
+        raise InvalidInput(f"{what} has a source column that the current schema does not have. id={source_ids[0]}")
     primitive = column.primitive
     if primitive is None or not transform.accepts(primitive):
         kind = column.type if isinstance(column.type, str) else "nested"
-        raise InvalidInput(f"{what} cannot be made of column {column.name}. transform={transform.text} type={kind}")
+        raise InvalidInput(f"{what} does not support column {column.name}. transform={transform.text} type={kind}")
     return column

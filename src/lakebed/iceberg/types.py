@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FieldId = Annotated[int, Meta(ge=0, le=2**31 - 201)]
-"""The 200 highest numbers belong to metadata columns."""
+"""The first of the 200 highest ids, which are reserved for metadata columns."""
 
 _PLAIN: Final = {
     "boolean": 1,
@@ -44,7 +44,7 @@ _PLAIN: Final = {
     "unknown": 3,
     "variant": 3,
 }
-"""Types without parameters, and the version of the format that brought them."""
+"""Primitive types without parameters, with the format version that introduced each."""
 
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _FIXED: Final = re.compile(r"fixed\[\s*(\d{1,10})\s*\]")
@@ -55,13 +55,13 @@ _MAX_PRECISION: Final = 38
 
 
 class StructType(msgspec.Struct, frozen=True, tag="struct", rename="kebab"):
-    """Named fields."""
+    """A struct: named fields."""
 
     fields: tuple[StructField, ...]
 
 
 class ListType(msgspec.Struct, frozen=True, tag="list", rename="kebab"):
-    """Elements of one type."""
+    """A list: elements of one type."""
 
     element_id: FieldId
     element: str | NestedType
@@ -69,7 +69,7 @@ class ListType(msgspec.Struct, frozen=True, tag="list", rename="kebab"):
 
 
 class MapType(msgspec.Struct, frozen=True, tag="map", rename="kebab"):
-    """Values by key; keys are always required."""
+    """A map: values by key; keys are required."""
 
     key_id: FieldId
     key: str | NestedType
@@ -79,7 +79,7 @@ class MapType(msgspec.Struct, frozen=True, tag="map", rename="kebab"):
 
 
 class StructField(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """One field of a struct; the columns of a table are the fields of its schema."""
+    """A field of a struct; the columns of a table are the fields of its schema."""
 
     id: FieldId
     name: str
@@ -95,7 +95,7 @@ NestedType: TypeAlias = StructType | ListType | MapType
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type without fields. `name` is its family: `decimal` for `decimal(9,2)`."""
+    """A primitive type. `name` is its family: `decimal` for `decimal(9,2)`."""
 
     name: str
     since_version: int
@@ -105,7 +105,7 @@ class PrimitiveType:
 
 @lru_cache(maxsize=4096)
 def parse_primitive(text: str) -> PrimitiveType:
-    """Read a type as it is written in a schema, in any case. Raises InvalidInput if there is no such type."""
+    """Parse a type, case-insensitive. Raises InvalidInput for an unknown type."""
     lower = text.lower()
     if since := _PLAIN.get(lower):
         return PrimitiveType(lower, since)

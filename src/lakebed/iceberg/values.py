@@ -1,9 +1,9 @@
 """Single values of columns: comparable values, bounds in manifests, and JSON.
 
-Planning has one form for a value of each type, so that comparing, truncating and stepping need no case by type:
-numbers, dates, times and timestamps are ints in the type's own unit, decimals are ints without their scale, uuids and
-fixed are bytes, and boolean, string, binary, float and double are what Python calls them. Python orders all of them as
-Iceberg does; uuids are the exception, see `ranges`.
+Planning has one form for the values of each type, so that comparing and truncating need no case by type. Numbers,
+dates, times and timestamps are ints in the type's unit, decimals are unscaled ints, uuids and fixed are bytes; boolean,
+string, binary, float and double are Python's types. Python orders all of them as Iceberg does, except uuids, see
+`ranges`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NANOS: Final = {
     "timestamp_ns": 1,
     "timestamptz_ns": 1,
 }
-"""The unit of each type of time, in nanoseconds."""
+"""The unit of each time type, in nanoseconds."""
 
 _INT: Final = (-(2**31), 2**31 - 1)
 _LONG: Final = (-(2**63), 2**63 - 1)
@@ -47,18 +47,18 @@ INT_BOUNDS: Final = {
     "time": (0, DAY_NANOS // NANOS["time"] - 1),
     "decimal": (1 - 10**38, 10**38 - 1),
 }
-"""The least and the greatest value of types that are whole numbers to planning."""
+"""The range of types whose values are ints in planning."""
 
 
 def is_nan(value: Value | None) -> bool:
-    """Whether it is the number that is not one."""
+    """Whether it is a floating-point NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def canonical(kind: PrimitiveType | None, stored: PartitionValue) -> Value | None:
-    """A partition value in planning's form. Raises InvalidInput for a decimal of another scale than its column's.
+    """A partition value in planning's form. Raises InvalidInput for a decimal with another scale than its column's.
 
-    Without a type, for the partitions of a column that no schema has any more, it is in a form that can be written.
+    Without a type, for partitions of a dropped column, the form only supports serialization.
     """
     if isinstance(stored, UUID):
         return stored.bytes if kind is not None else str(stored)
@@ -68,7 +68,7 @@ def canonical(kind: PrimitiveType | None, stored: PartitionValue) -> Value | Non
 
 
 def unscaled(number: Decimal, scale: int) -> int:
-    """A decimal as a whole number of its smallest unit. Raises InvalidInput if it has more digits than its scale."""
+    """A decimal as an unscaled int. Raises InvalidInput if it has more digits than its scale."""
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):
         raise InvalidInput(f"not a finite decimal. value={number}")
@@ -77,20 +77,22 @@ def unscaled(number: Decimal, scale: int) -> int:
     if power < 0:
         whole, rest = divmod(whole, 10**-power)
         if rest:
-            raise InvalidInput(f"decimal has more digits after the point than its column. value={number} scale={scale}")
+            raise InvalidInput(
+                f"decimal has more digits after the point than the scale of its column. value={number} scale={scale}"
+            )
     else:
         whole *= 10**power
     return -whole if sign else whole
 
 
 def decode_bound(kind: PrimitiveType, data: bytes) -> Value:
-    """A bound that is single-value serialised. Raises ValueError for bytes that are no value of the type.
+    """Decode a single-value serialized bound. Raises ValueError for bytes that do not match the type.
 
-    Bounds are written once and columns are widened later: shorter bytes are those of the type that can become this one.
+    Columns may have been widened since: shorter bytes are of the type before.
     """
     decode = _DECODERS.get(kind.name)
     if decode is None:
-        raise ValueError(f"values of this type have no bounds that can be compared. type={kind.name}")
+        raise ValueError(f"bounds of this type cannot be compared. type={kind.name}")
     try:
         return decode(data)
     except struct.error as error:
@@ -98,7 +100,7 @@ def decode_bound(kind: PrimitiveType, data: bytes) -> Value:
 
 
 def to_json(kind: PrimitiveType | None, value: Value | None) -> object:
-    """A value as JSON writes single values of its type; None is null."""
+    """A value as JSON single-value serialization; None is null."""
     if kind is not None and value is not None and (write := _WRITERS.get(kind.name)) is not None:
         return write(kind, value)
     return value.hex().upper() if isinstance(value, bytes) else value
@@ -145,7 +147,7 @@ def _decode_uuid(data: bytes) -> bytes:
 def _decode_since_epoch(unit_nanos: int) -> Callable[[bytes], int]:
     def decode(data: bytes) -> int:
         value = _decode_long(data)
-        # Four bytes were a date's when they were written.
+        # Four bytes are a date from before the column was promoted.
         return value * (DAY_NANOS // unit_nanos) if len(data) == 4 else value
 
     return decode
@@ -172,7 +174,7 @@ _DECODERS: Final[dict[str, Callable[[bytes], Value]]] = {
 
 
 def _write_float(_: PrimitiveType, value: Value) -> object:
-    # JSON has no number for these; readers of other languages take the words.
+    # JSON has no numbers for these; readers accept the words.
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

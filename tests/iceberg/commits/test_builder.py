@@ -65,8 +65,8 @@ def test_the_format_version_goes_up(before: int, after: int) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        (2, 1, "cannot go back to an earlier format version. found=2 given=1"),
-        (3, 2, "cannot go back to an earlier format version. found=3 given=2"),
+        (2, 1, "the format version of a table cannot be lowered. found=2 given=1"),
+        (3, 2, "the format version of a table cannot be lowered. found=3 given=2"),
         (2, 4, "table format version must be 1, 2 or 3. format_version=4"),
         (2, 0, "table format version must be 1, 2 or 3. format_version=0"),
     ],
@@ -193,7 +193,7 @@ def test_keys_that_cannot_be_are_refused(key: Json, message: str) -> None:
 
 
 def test_keys_need_version_3() -> None:
-    with pytest.raises(InvalidInput, match="encryption keys need format version 3"):
+    with pytest.raises(InvalidInput, match="encryption keys require format version 3"):
         commit(make_table(2), action("add-encryption-key", encryption_key=KEY))
 
 

@@ -112,7 +112,7 @@ def test_facts_that_engines_print_among_the_properties_are_not_stored() -> None:
 def test_types_must_be_of_the_version() -> None:
     variant = schema(column(1, "v", "variant"))
     assert create(schema=variant, properties={"format-version": "3"}).schema.columns[1].type == "variant"
-    with pytest.raises(InvalidInput, match="column v has a type that needs format version 3"):
+    with pytest.raises(InvalidInput, match="column v has a type that requires format version 3"):
         create(schema=variant)
 
 

@@ -89,7 +89,7 @@ def test_a_known_schema_becomes_current_by_its_id() -> None:
         (DEFAULT_ORDER, "the last added sort order cannot be set: this commit adds none"),
         (action("remove-schemas", schema_ids=[0]), "the current schema cannot be removed. schema=0"),
         (action("remove-partition-specs", spec_ids=[0]), "the default partition spec cannot be removed. spec=0"),
-        (add_schema(schema(column(1, "a", "variant"))), "needs format version 3"),
+        (add_schema(schema(column(1, "a", "variant"))), "requires format version 3"),
         (add_schema(schema(column(1, "a", "text"))), "add-schema: schema: column a: no such data type"),
         (add_spec(partition(99, "day", "d")), "does not have. id=99"),
         (add_order(sort(99)), "does not have. id=99"),
@@ -148,10 +148,10 @@ def test_a_spec_is_bound_to_the_schema_that_is_current_by_then() -> None:
 
 def test_a_schema_must_keep_what_the_default_spec_and_order_are_made_of() -> None:
     partitioned = make_table(spec=[partition(3, "identity", "name")])
-    with pytest.raises(InvalidInput, match="partition field name is made of a column that the current schema"):
+    with pytest.raises(InvalidInput, match="partition field name has a source column that the current schema"):
         commit(partitioned, add_schema(NARROWER), CURRENT)
     ordered = make_table(order=[sort(3)])
-    with pytest.raises(InvalidInput, match="sort field is made of a column that the current schema"):
+    with pytest.raises(InvalidInput, match="sort field has a source column that the current schema"):
         commit(ordered, add_schema(NARROWER), CURRENT)
     after = commit(partitioned, add_spec(), DEFAULT_SPEC, add_schema(NARROWER), CURRENT)
     assert after.current_schema_id == 1

@@ -57,12 +57,12 @@ def test_a_snapshot_alone_is_staged() -> None:
 @pytest.mark.parametrize(
     ("update", "condition", "message"),
     [
-        (add_snapshot(11, 9, parent=10), "snapshot-id", "the table has a snapshot of that id already. snapshot=11"),
+        (add_snapshot(11, 9, parent=10), "snapshot-id", "the snapshot id exists already. snapshot=11"),
         (add_snapshot(12, 2, parent=11), "sequence-number", "sequence_number=2 last=2"),
         (
             add_snapshot(12, 9, parent=7),
             "parent-snapshot-id",
-            "no longer has the snapshot that the new one was made from",
+            "no longer has the parent snapshot",
         ),
         (add_snapshot(12, 9, parent=11, schema_id=4), "schema-id", "no longer has the schema"),
     ],
@@ -94,15 +94,19 @@ def test_a_snapshot_without_parent_may_have_an_old_sequence_number() -> None:
     ("version", "update", "message"),
     [
         (2, add_snapshot(-2, 1), "snapshot-id must not be negative"),
-        (2, add_snapshot(1, 1, manifest_list=None, manifests=["m"]), "a snapshot needs a manifest-list"),
-        (2, add_snapshot(1, 1, summary=None), "summary needs an operation"),
-        (2, add_snapshot(1, 1, summary={"operation": "rewrite"}), "summary needs an operation: append.* found=rewrite"),
+        (2, add_snapshot(1, 1, manifest_list=None, manifests=["m"]), "a snapshot requires a manifest-list"),
+        (2, add_snapshot(1, 1, summary=None), "summary requires an operation"),
+        (
+            2,
+            add_snapshot(1, 1, summary={"operation": "rewrite"}),
+            "summary requires an operation: append.* found=rewrite",
+        ),
         (2, add_snapshot(1, 1, summary={"operation": "append", "n": 1}), "add-snapshot: snapshot.summary"),
         (2, add_snapshot(1, 1, timestamp_ms="now"), "add-snapshot: snapshot.timestamp-ms: expected `int`"),
         (1, add_snapshot(1, 1), "of format version 1 has no sequence number"),
         (1, add_snapshot(1, manifest_list=None), "add-snapshot: snapshot.manifest-list: missing"),
-        (3, add_snapshot(1, 1), "of a table of format version 3 needs first-row-id"),
-        (3, add_snapshot(1, 1, first_row_id=0), "of a table of format version 3 needs added-rows"),
+        (3, add_snapshot(1, 1), "in format version 3 a snapshot requires first-row-id"),
+        (3, add_snapshot(1, 1, first_row_id=0), "in format version 3 a snapshot requires added-rows"),
         (3, add_snapshot(1, 1, rows=(0, -1)), "add-snapshot: snapshot.added-rows: expected `int` >= 0"),
     ],
 )
@@ -269,13 +273,13 @@ def test_a_snapshot_has_one_statistics_file(make: object, name: str) -> None:
 
 def test_old_clients_may_say_the_snapshot_twice_if_they_agree() -> None:
     assert len(commit(grown(10), statistics(10, snapshot_id=10)).statistics) == 1
-    with pytest.raises(InvalidInput, match=r"set-statistics names two snapshots\. outside=9 inside=10"):
+    with pytest.raises(InvalidInput, match=r"set-statistics has two different snapshot ids\. outside=9 inside=10"):
         commit(grown(10), statistics(10, snapshot_id=9))
 
 
 def test_statistics_need_their_snapshot() -> None:
     for update in (statistics(9), partition_statistics(9)):
-        with pytest.raises(InvalidInput, match=r"about a snapshot that the table does not have\. snapshot=9"):
+        with pytest.raises(InvalidInput, match=r"statistics refer to an unknown snapshot\. snapshot=9"):
             commit(grown(10), update)
 
 

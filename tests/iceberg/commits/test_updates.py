@@ -74,10 +74,10 @@ def test_actions_of_tables_are_not_those_of_views() -> None:
 
 def test_updates_of_the_other_kind_are_not_applied() -> None:
     of_view = parse_view_updates(dump([action("set-current-view-version", view_version_id=1)]))
-    with pytest.raises(InvalidInput, match="not an update of tables"):
+    with pytest.raises(InvalidInput, match="update does not apply to tables"):
         build_table(make_table(), of_view, now_ms=NOW, new_uuid=UUID)
     of_table = parse_table_updates(dump([action("set-current-schema", schema_id=0)]))
-    with pytest.raises(InvalidInput, match="not an update of views"):
+    with pytest.raises(InvalidInput, match="update does not apply to views"):
         build_view(make_view(), of_table, now_ms=NOW, new_uuid=UUID)
 
 

@@ -1,1 +1,1 @@
-"""A bounded reader of Avro files, for manifest lists and manifests that clients wrote (ADR 53)."""
+"""A bounded reader of Avro files, for manifest lists and manifests written by clients (ADR 53)."""

@@ -1,7 +1,7 @@
 """Decodes single values of Avro's binary encoding.
 
-Every reader takes the bytes and where to begin, and gives the value and where it ended. Reading past the end raises
-IndexError, which who reads a whole record turns into an error that tells of the file.
+Each function takes a buffer and a start position, and returns the value and its end position. Reading past the end
+raises IndexError; the record reader turns it into an error that names the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONG_BYTES: Final = 10
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """A zig-zag encoded number of at most 64 bits; `int` is encoded alike."""
+    """Read a zig-zag encoded `long` of at most 64 bits; `int` has the same encoding."""
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -39,7 +39,7 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    """A length and as many bytes."""
+    """Read length-prefixed bytes."""
     size, at = read_long(data, at)
     end = at + size
     if size < 0:
@@ -50,7 +50,7 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def read_string(data: bytes, at: int) -> tuple[str, int]:
-    """A length and as many bytes of UTF-8. Raises UnicodeDecodeError, a ValueError, for others."""
+    """Read length-prefixed UTF-8. Raises UnicodeDecodeError, a ValueError, if it is invalid."""
     size, at = read_long(data, at)
     end = at + size
     if size < 0:
@@ -61,7 +61,7 @@ def read_string(data: bytes, at: int) -> tuple[str, int]:
 
 
 def read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    """One byte, 0 or 1."""
+    """Read one byte, 0 or 1."""
     byte = data[at]
     if byte > 1:
         raise InvalidInput(f"avro boolean is neither 0 nor 1. value={byte}")
@@ -69,7 +69,7 @@ def read_boolean(data: bytes, at: int) -> tuple[bool, int]:
 
 
 def read_float(data: bytes, at: int) -> tuple[float, int]:
-    """Four bytes, little-endian."""
+    """Read four bytes, little-endian."""
     if at + _FLOAT.size > len(data):
         raise IndexError
     (value,) = _FLOAT.unpack_from(data, at)
@@ -77,7 +77,7 @@ def read_float(data: bytes, at: int) -> tuple[float, int]:
 
 
 def read_double(data: bytes, at: int) -> tuple[float, int]:
-    """Eight bytes, little-endian."""
+    """Read eight bytes, little-endian."""
     if at + _DOUBLE.size > len(data):
         raise IndexError
     (value,) = _DOUBLE.unpack_from(data, at)
@@ -85,9 +85,9 @@ def read_double(data: bytes, at: int) -> tuple[float, int]:
 
 
 def read_count(data: bytes, at: int) -> tuple[int, int]:
-    """How many items of a collection follow: no more than there are bytes left, since each takes one at least."""
+    """Read the number of items in the next block of an array or map: at most the number of bytes left."""
     count, at = read_long(data, at)
-    if count < 0:  # the size in bytes follows, for readers that skip
+    if count < 0:  # the block's size in bytes follows, for readers that skip
         count = -count
         _, at = read_long(data, at)
     if count > len(data) - at:

@@ -1,7 +1,7 @@
 """Avro object container files: parses the header and decompresses one block at a time within a limit.
 
-A block is unpacked to no more than what is left of the decoded limit, so a file that claims little and unpacks to much
-costs no more memory than an honest one.
+A block is decompressed to at most the remaining decoded limit, so decompression bombs use no more memory than other
+files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
 
 class AvroBlock(NamedTuple):
-    """Some records, unpacked."""
+    """A decompressed block of records."""
 
     records: int
     content: bytes
@@ -35,7 +35,7 @@ class AvroBlock(NamedTuple):
 
 @dataclass(slots=True)
 class AvroContainer:
-    """An opened file: its header is read, its blocks are not."""
+    """An open container file: the header is read, the blocks are not."""
 
     data: bytes
     metadata: Mapping[str, bytes]
@@ -43,7 +43,7 @@ class AvroContainer:
     body_at: int
     limits: ReadLimits
     decoded_bytes: int = 0
-    """How much was unpacked so far."""
+    """The number of bytes decompressed so far."""
 
     @property
     def schema(self) -> bytes:
@@ -52,11 +52,11 @@ class AvroContainer:
 
     @property
     def codec(self) -> bytes:
-        """The codec of its blocks, one that `unpack_block` knows."""
+        """The codec of its blocks, one that `unpack_block` supports."""
         return self.metadata.get("avro.codec", b"null")
 
     def blocks(self) -> Iterator[AvroBlock]:
-        """Unpack block after block. Raises InvalidInput for a broken file, TooLarge for one beyond the limits."""
+        """Decompress one block after another. Raises InvalidInput for an invalid file, TooLarge above the limits."""
         data, at = self.data, self.body_at
         codec = self.codec
         records = self.decoded_bytes = 0
@@ -80,7 +80,7 @@ class AvroContainer:
 
 
 def open_container(data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> AvroContainer:
-    """Read the header. Raises InvalidInput for what is no such file, TooLarge for one beyond the limits."""
+    """Read the header. Raises InvalidInput if the file is invalid, TooLarge above the limits."""
     if len(data) > limits.encoded_bytes:
         raise TooLarge(f"avro file is too large. size={len(data)} maximum={limits.encoded_bytes}")
     if not data.startswith(_MAGIC):
@@ -120,13 +120,13 @@ def open_container(data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> AvroCont
 
 
 def unpack_block(codec: bytes, packed: bytes, limit: int) -> bytes:
-    """The content of a block. Raises InvalidInput for a damaged one, TooLarge if it has more than `limit` bytes."""
+    """The content of a block. Raises InvalidInput if it is corrupt, TooLarge if it has more than `limit` bytes."""
     return _CODECS[codec](packed, limit)
 
 
 def _within(content: bytes, limit: int) -> bytes:
     if len(content) > limit:
-        raise TooLarge("avro file unpacks to too many bytes")
+        raise TooLarge("avro file decompresses to too many bytes")
     return content
 
 
@@ -139,10 +139,10 @@ def _inflate(packed: bytes, limit: int) -> bytes:
     try:
         content = stream.decompress(packed, limit + 1)
     except zlib.error as broken:
-        raise InvalidInput("avro block does not unpack. codec=deflate") from broken
+        raise InvalidInput("avro block cannot be decompressed. codec=deflate") from broken
     _within(content, limit)
     if not stream.eof:
-        raise InvalidInput("avro block does not unpack. codec=deflate")
+        raise InvalidInput("avro block cannot be decompressed. codec=deflate")
     return content
 
 
@@ -152,12 +152,12 @@ def _unzstd(packed: bytes, limit: int) -> bytes:
         with unpacker.stream_reader(packed, read_across_frames=True) as stream:
             content: bytes = stream.read(limit + 1)
     except (zstandard.ZstdError, MemoryError) as broken:
-        raise InvalidInput("avro block does not unpack. codec=zstandard") from broken
+        raise InvalidInput("avro block cannot be decompressed. codec=zstandard") from broken
     return _within(content, limit)
 
 
 def _unsnap(packed: bytes, limit: int) -> bytes:
-    # Snappy's own preamble tells the unpacked length; the CRC of the unpacked bytes follows the block (Avro 1.12).
+    # Snappy's preamble has the decompressed length; a CRC of the decompressed bytes follows the block (Avro 1.12).
     claimed, shift = 0, 0
     for byte in packed[:5]:
         claimed |= (byte & 0x7F) << shift
@@ -165,11 +165,11 @@ def _unsnap(packed: bytes, limit: int) -> bytes:
         if byte < 0x80:
             break
     if claimed > limit:
-        raise TooLarge("avro file unpacks to too many bytes")
+        raise TooLarge("avro file decompresses to too many bytes")
     try:
         content = bytes(cramjam.snappy.decompress_raw(packed[:-4]))
     except cramjam.DecompressionError as broken:
-        raise InvalidInput("avro block does not unpack. codec=snappy") from broken
+        raise InvalidInput("avro block cannot be decompressed. codec=snappy") from broken
     if zlib.crc32(content) != int.from_bytes(packed[-4:], "big"):
         raise InvalidInput("avro block has a wrong checksum. codec=snappy")
     return _within(content, limit)

@@ -1,7 +1,7 @@
 """Compiles a writer's schema to decoders that read the projected fields and skip the rest.
 
-A decoder takes a block's bytes and where to begin, and gives the value and where it ended. What a collection may hold
-is bounded before it is read: no more items than bytes are left, and no more than the limit.
+A decoder takes a block's bytes and a start position, and returns the value and its end position. The size of a
+collection is checked before it is read: at most as many items as bytes are left, and at most the limit.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 Decoder: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""Values are as various as the fields are: who asks for a field says of what kind it is."""
+"""Values have any type; the definition of the projected field determines it."""
 DecoderFactory: TypeAlias = Callable[[AvroType, ReadLimits], Decoder]
-"""Makes the decoder of a type that is not a union with null. Raises InvalidInput for a type that it does not fit."""
+"""Creates the decoder of a type that is not a union with null. Raises InvalidInput for an unexpected type."""
 
 
 class ProjectedField(NamedTuple):
@@ -42,14 +42,14 @@ class ProjectedField(NamedTuple):
     field_id: int
     make: DecoderFactory
     names: tuple[str, ...] = ()
-    """What writers that leave ids out call it, if not as we do."""
+    """Another name of the field, used by writers that omit field ids."""
     is_required: bool = False
 
 
 def make_record(
     avro: AvroType, slots: Sequence[str], wanted: Mapping[str, ProjectedField], limits: ReadLimits
 ) -> Decoder:
-    """Decode records to lists with one value a slot: None where nothing is wanted, or the file has no such field."""
+    """Decode records to lists with one value per slot: None where the field is not projected, or not in the file."""
     if avro.kind != "record":
         raise InvalidInput(f"avro field has an unexpected type. expected=record type={avro.kind}")
     chosen = _choose(avro.fields, wanted)
@@ -79,7 +79,7 @@ def make_record(
 
 
 def _choose(fields: Sequence[AvroField], wanted: Mapping[str, ProjectedField]) -> dict[int, str]:
-    """Which field is which wanted one: by id where the writer gave any, by name where it gave none."""
+    """Match fields with projected fields: by id if the writer set ids, by name otherwise."""
     by_id = {want.field_id: name for name, want in wanted.items()}
     by_name = {alias: name for name, want in wanted.items() for alias in (name, *want.names)}
     has_ids = any(field.field_id is not None for field in fields)
@@ -121,7 +121,7 @@ def _not_null(avro: AvroType, decode: Decoder, name: str) -> Decoder:
 def _nullable(avro: AvroType, decode: Decoder) -> Decoder:
     if avro.kind != "union":
         return decode
-    # A branch is told by its number, zig-zag encoded; there are two at most, or `required` had found none.
+    # The branch is a zig-zag encoded index. There are at most two branches, or `required` would be None.
     branches = {number << 1: branch.kind == "null" for number, branch in enumerate(avro.inner)}
 
     def decode_nullable(data: bytes, at: int) -> tuple[Any, int]:
@@ -134,7 +134,7 @@ def _nullable(avro: AvroType, decode: Decoder) -> Decoder:
 
 
 def make_scalar(*kinds: str) -> DecoderFactory:
-    """Decode single values of the Avro kinds named, as they are."""
+    """Decode single values of the given Avro kinds."""
 
     def make(avro: AvroType, limits: ReadLimits) -> Decoder:
         if avro.kind not in kinds:
@@ -147,11 +147,11 @@ def make_scalar(*kinds: str) -> DecoderFactory:
 
 
 def make_value(avro: AvroType, limits: ReadLimits) -> Decoder:
-    """Decode a partition value, whatever its type."""
+    """Decode a partition value of any type."""
     if avro.kind == "null":
         return lambda data, at: (None, at)
     if avro.kind not in _SCALARS and avro.kind != "fixed":
-        raise InvalidInput(f"avro type is none of a partition value. type={avro.kind}")
+        raise InvalidInput(f"avro type is not supported for partition values. type={avro.kind}")
     decode = _fixed(avro.size) if avro.kind == "fixed" else _SCALARS[avro.kind]
     if avro.logical == "decimal" and avro.kind in ("fixed", "bytes"):
         return _converted(decode, _to_decimal(avro.scale))
@@ -188,12 +188,12 @@ def make_tuple(of: DecoderFactory) -> DecoderFactory:
 
 
 def make_counts(columns: frozenset[int] | None) -> DecoderFactory:
-    """Decode maps from column to number, which Iceberg writes as arrays of pairs; all columns, or those named."""
+    """Decode maps from column to number, which Iceberg writes as arrays of pairs; all columns, or `columns`."""
 
     def make(avro: AvroType, limits: ReadLimits) -> Decoder:
         _check_pairs(avro, ("int", "long"))
 
-        # A manifest is mostly these: numbers of one byte, the usual ones, are read in place.
+        # Most of a manifest: the usual one-byte numbers are read in place.
         def decode(data: bytes, at: int) -> tuple[dict[int, int], int]:
             counts: dict[int, int] = {}
             while True:
@@ -221,7 +221,7 @@ def make_counts(columns: frozenset[int] | None) -> DecoderFactory:
 
 
 def make_bounds(columns: frozenset[int] | None) -> DecoderFactory:
-    """Decode maps from column to bytes, as `make_counts` does numbers."""
+    """Decode maps from column to bytes, as `make_counts` does for numbers."""
 
     def make(avro: AvroType, limits: ReadLimits) -> Decoder:
         _check_pairs(avro, ("bytes",))
@@ -242,7 +242,7 @@ def make_bounds(columns: frozenset[int] | None) -> DecoderFactory:
                     length, at = read_long(data, at)
                     if length < 0:
                         raise InvalidInput(f"avro value has a negative length. length={length}")
-                    end = at + length  # past the block's end, what is read next tells
+                    end = at + length  # A position past the block's end fails at the next read.
                     if columns is None or key in columns:
                         bounds[key] = data[at:end]
                     at = end
@@ -288,7 +288,7 @@ def _converted(decode: Decoder, convert: Callable[[Any], Any]) -> Decoder:
 
 
 def _to_decimal(scale: int) -> Callable[[bytes], Decimal]:
-    # Through text, because arithmetic would round to the precision of the context.
+    # Through text: arithmetic would round to the precision of the context.
     return lambda unscaled: Decimal(f"{int.from_bytes(unscaled, 'big', signed=True)}E-{scale}")
 
 

@@ -10,7 +10,7 @@ __all__ = ["DEFAULT_LIMITS", "ReadLimits"]
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Bounds on one Avro file. They hold before memory is taken, whatever the file claims of itself."""
+    """Limits on one Avro file, checked before memory is allocated."""
 
     encoded_bytes: int = 128 * 1024 * 1024
     decoded_bytes: int = 128 * 1024 * 1024
@@ -20,7 +20,7 @@ class ReadLimits:
     schema_types: int = 100_000
     nesting: int = 32
     items: int = 100_000
-    """In one collection of one record: columns with statistics, split offsets, partition fields."""
+    """Items per collection of one record: columns with statistics, split offsets, partition fields."""
 
 
 DEFAULT_LIMITS: Final = ReadLimits()

@@ -14,13 +14,13 @@ __all__ = ["records_in", "records_of"]
 
 
 def records_of(container: AvroContainer, decode: Decoder) -> Iterator[list[Any]]:
-    """All records, one block in memory at a time. Raises InvalidInput, TooLarge."""
+    """All records, with one block in memory at a time. Raises InvalidInput, TooLarge."""
     for block in container.blocks():
         yield from records_in(block, decode)
 
 
 def records_in(block: AvroBlock, decode: Decoder) -> Iterator[list[Any]]:
-    """The records of a block, which they fill. Raises InvalidInput."""
+    """The records of a block; the block must have no other bytes. Raises InvalidInput."""
     content, at = block.content, 0
     for _ in range(block.records):
         try:
@@ -31,4 +31,4 @@ def records_in(block: AvroBlock, decode: Decoder) -> Iterator[list[Any]]:
             raise InvalidInput("avro string is not utf-8") from None
         yield values
     if at != len(content):
-        raise InvalidInput("avro block does not hold the records that it claims")
+        raise InvalidInput("avro block has more bytes than its records")

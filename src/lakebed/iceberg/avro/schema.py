@@ -1,8 +1,7 @@
 """Avro schemas with names resolved and Iceberg field ids attached.
 
-The schema comes with the file, from whoever wrote it. What could make a reader loop, recurse or count without end is
-refused here: types that contain themselves, nesting beyond the limit, names within names that unfold to far more than
-was written, collections whose items take no bytes.
+The schema is part of the file, so it is not trusted. Rejects schemas that could make a reader loop, recurse or count
+without end: recursive types, deep nesting, named types that expand exponentially, collections of items without bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "doubl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AvroType:
-    """One type. Which of the attributes mean something depends on the kind."""
+    """One type. The kind determines which attributes are used."""
 
     kind: str
     logical: str | None = None
@@ -33,19 +32,19 @@ class AvroType:
     inner: tuple[AvroType, ...] = ()
     """The items of an array, the values of a map, the branches of a union."""
     is_empty: bool = False
-    """Whether a value takes no bytes at all."""
+    """Whether its values take no bytes."""
     height: int = 1
     weight: int = 1
-    """How many types it is made of, each counted as often as it occurs."""
+    """The number of types it consists of; a repeated type counts each time."""
 
     @property
     def parts(self) -> tuple[AvroType, ...]:
-        """The types that it is made of directly."""
+        """The types it directly consists of."""
         return self.inner or tuple(field.type for field in self.fields)
 
     @property
     def required(self) -> AvroType | None:
-        """The type itself, or the one branch beside null of a union; None if there is no such one."""
+        """The type itself, or the other branch of a union with null; None for other unions."""
         if self.kind != "union":
             return self
         others = [branch for branch in self.inner if branch.kind != "null"]
@@ -62,7 +61,7 @@ class AvroField:
 
 
 def parse_schema(text: bytes, limits: ReadLimits) -> AvroType:
-    """Read a schema's JSON. Raises InvalidInput, TooLarge."""
+    """Parse a schema. Raises InvalidInput, TooLarge."""
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as broken:
@@ -74,7 +73,7 @@ class _Resolver:
     def __init__(self, limits: ReadLimits) -> None:
         self._limits = limits
         self._named: dict[str, AvroType | None] = {}
-        """What was defined so far; None while the definition is still being read."""
+        """Named types; None while the definition is being parsed."""
 
     def resolve(self, document: Any, depth: int) -> AvroType:
         if depth > self._limits.nesting:
@@ -87,7 +86,7 @@ class _Resolver:
                 raise InvalidInput("avro union has no branches")
             return self._measured(AvroType("union", inner=branches))
         if not isinstance(document, dict):
-            raise InvalidInput(f"avro schema has something that is no type. value={str(document)[:40]!r}")
+            raise InvalidInput(f"avro schema has an invalid type. value={str(document)[:40]!r}")
         kind = document.get("type")
         match kind:
             case "record" | "error":
@@ -150,7 +149,7 @@ class _Resolver:
 
 
 def _name(document: dict[str, Any]) -> str:
-    # Name spaces are not told apart: the names of one manifest are distinct without them.
+    # Namespaces are ignored: the names in a manifest are distinct without them.
     name = document.get("name")
     if not isinstance(name, str):
         raise InvalidInput("avro type has no name")

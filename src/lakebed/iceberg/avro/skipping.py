@@ -1,7 +1,7 @@
 """Skips values of fields that are not projected.
 
-A skipper takes a block's bytes and where the value begins, and gives where it ends, which may lie past the bytes: the
-next read, or the check at the block's end, finds that out. It never goes back.
+A skipper takes a block's bytes and the start of a value, and returns its end. The end may be past the block; the next
+read or the check at the block's end detects that. It is never before the start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WIDTHS: Final = {"boolean": 1, "float": 4, "double": 8}
 
 
 def make_skipper(avro: AvroType) -> Skipper:
-    """How to pass over a value of this type."""
+    """The skipper of a type."""
     if avro.is_empty:
         return lambda data, at: at
     match avro.kind:
@@ -82,13 +82,13 @@ def _skip_branch(skippers: Sequence[Skipper]) -> Skipper:
 
 
 def _numbers(avro: AvroType) -> int:
-    """Of how many numbers a value consists, if of nothing else; else 0."""
+    """The number of numbers that a value consists of, if it has nothing else; else 0."""
     parts = avro.parts if avro.kind == "record" else (avro,)
     return len(parts) if all(part.kind in ("int", "long") for part in parts) else 0
 
 
 def _skip_numbers(each: int) -> Skipper:
-    # Half of what a manifest holds are arrays of pairs of numbers: a pattern passes over all pairs in one step.
+    # Half of a manifest are arrays of number pairs: one regular expression skips all pairs at once.
 
     def skip(data: bytes, at: int) -> int:
         while True:
@@ -108,7 +108,7 @@ def _skip_numbers(each: int) -> Skipper:
 
 
 def _is_bound(avro: AvroType) -> bool:
-    """Whether a value is a column's id and some bytes."""
+    """Whether a value is a column id and bytes."""
     return [part.kind for part in avro.parts] in (["int", "bytes"], ["long", "bytes"]) and avro.kind == "record"
 
 

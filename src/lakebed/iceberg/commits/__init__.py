@@ -1,7 +1,8 @@
-"""Commits to tables and views: requirements are checked, updates are applied to the metadata before. No I/O.
+"""Commits to tables and views: checks requirements and applies updates to the current metadata. No I/O.
 
 `check_table` compares requirements with the current metadata, `build_table` applies updates to it, `new_table` creates
-the first metadata; views have the same three. Bad input raises `InvalidInput`, a stale requirement `CommitConflict`.
+the first metadata; views have the same three. Invalid input raises `InvalidInput`, an outdated requirement
+`CommitConflict`.
 """
 
 from .builder import build_table

@@ -1,6 +1,6 @@
 """Applies the updates of a commit, in order, to table metadata.
 
-Pure: time, identity and the place of the old metadata file are given. The table before is not changed.
+Pure: time, new UUID and the location of the current metadata file are parameters. The current metadata is not modified.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def build_table(
     new_uuid: str,
     previous_location: str | None = None,
 ) -> TableMetadata:
-    """The table after the updates; `base` itself, the same object, if they change nothing.
+    """The metadata after the updates; the `base` object itself if they change nothing.
 
-    Without a base the updates create the table. `new_uuid` becomes its identity if no update assigns one.
-    `previous_location` is where the document of `base` is stored; it goes into the metadata log.
+    Without a base the updates create the table. `new_uuid` is its UUID unless an update assigns one.
+    `previous_location` is the metadata file of `base`; it is added to the metadata log. Raises InvalidInput for an
+    invalid update, CommitConflict if the table changed since the client loaded it.
 
-    Raises InvalidInput if an update cannot be, CommitConflict if the table moved on since it was made. The cost grows
-    with the number of snapshots only as a copy of as many pointers does.
+    With the number of snapshots, the cost grows only by a copy of as many pointers.
     """
     draft = TableDraft(base, base.format_version if base else _initial_version(updates))
     for update in updates:
@@ -69,7 +69,7 @@ def build_table(
 
 
 def _initial_version(updates: Sequence[Update]) -> int:
-    # A new table has no version to upgrade from: the first one named is the one it is created in.
+    # A new table is created in the first format version that the updates name.
     for update in updates:
         if isinstance(update, UpgradeFormatVersion):
             check_format_version(update.format_version)
@@ -129,11 +129,11 @@ def _apply(draft: TableDraft, update: Update, now_ms: int) -> None:
             if draft.encryption_keys.pop(update.key_id, None) is not None:
                 draft.removed_key_ids.add(update.key_id)
         case _:
-            raise InvalidInput(f"not an update of tables. update={type(update).__name__}", argument="updates")
+            raise InvalidInput(f"update does not apply to tables. update={type(update).__name__}", argument="updates")
 
 
 def check_format_version(version: int) -> None:
-    """Refuse a version of the table format that this build does not know."""
+    """Raise InvalidInput for an unsupported table format version."""
     if version not in FORMAT_VERSIONS:
         raise InvalidInput(
             f"table format version must be 1, 2 or 3. format_version={version}", argument="format-version"
@@ -141,7 +141,7 @@ def check_format_version(version: int) -> None:
 
 
 def check_uuid(uuid: str) -> None:
-    """Refuse what is not a UUID in its usual form: some clients could not read the table."""
+    """Raise InvalidInput for a UUID in another form than the usual one: some clients could not read the table."""
     try:
         usual = str(UUID(uuid)) == uuid.lower()
     except ValueError:
@@ -151,7 +151,7 @@ def check_uuid(uuid: str) -> None:
 
 
 def without_trailing_slash(location: str) -> str:
-    """The location as paths are appended to it; a bare `scheme://` stays."""
+    """The location without trailing slashes, except for a bare `scheme://`."""
     while location.endswith("/") and not location.endswith("://"):
         location = location[:-1]
     return location
@@ -169,7 +169,7 @@ def _upgrade(draft: TableDraft, version: int) -> None:
     check_format_version(version)
     if version < draft.format_version:
         raise InvalidInput(
-            f"a table cannot go back to an earlier format version. found={draft.format_version} given={version}",
+            f"the format version of a table cannot be lowered. found={draft.format_version} given={version}",
             argument="format-version",
         )
     if draft.format_version == 1 and version > 1:
@@ -183,7 +183,7 @@ def _upgrade(draft: TableDraft, version: int) -> None:
 def _add_key(draft: TableDraft, update: AddEncryptionKey) -> None:
     if draft.format_version < ENCRYPTION_SINCE_VERSION:
         raise InvalidInput(
-            f"encryption keys need format version {ENCRYPTION_SINCE_VERSION}: upgrade the table first."
+            f"encryption keys require format version {ENCRYPTION_SINCE_VERSION}: upgrade the table first."
             f" format_version={draft.format_version}",
             argument="encryption-key",
         )

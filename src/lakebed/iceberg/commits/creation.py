@@ -1,7 +1,7 @@
 """Creates the metadata of new tables and views from requests.
 
-The ids in a request are the client's own, often counted from zero. A new table gets fresh ones, in the order in which
-every implementation of the format counts: the fields of a struct first, then what is inside of each.
+Ids in a request are the client's, often counted from zero. A new table gets fresh ids, in the order of the reference
+implementation: all fields of a struct before their nested fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .view_builder import build_view
 __all__ = ["CreateTable", "CreateView", "new_table", "new_view", "parse_create_table", "parse_create_view"]
 
 _FOR_NEW_TABLES: Final = {"write.parquet.compression-codec": "zstd"}
-"""Writers take another default for tables that do not say, for the sake of tables older than this one."""
+"""Explicit, because writers use another default for tables without the property, for compatibility."""
 
 _NULL: Final = Raw(b"null")
 _NO_FIELDS: Final = Raw(b'{"fields":[]}')
@@ -57,17 +57,17 @@ class CreateView(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 def parse_create_table(document: bytes | Raw) -> CreateTable:
-    """Read a request. Raises InvalidInput that names the field."""
+    """Parse a request. Raises InvalidInput that names the field."""
     return decode(CreateTable, _without_nulls(document), "")
 
 
 def parse_create_view(document: bytes | Raw) -> CreateView:
-    """Read a request. Raises InvalidInput that names the field."""
+    """Parse a request. Raises InvalidInput that names the field."""
     return decode(CreateView, _without_nulls(document), "")
 
 
 def new_table(request: CreateTable, *, location: str, uuid: str, now_ms: int) -> TableMetadata:
-    """The metadata of a new table, without data. Raises InvalidInput with what is wrong in the request."""
+    """The metadata of a new table, without snapshots. Raises InvalidInput."""
     schema = parse_schema(request.schema, "schema")
     fresh_schema, fresh_ids = _renumbered(schema)
     properties = request.properties or {}
@@ -87,7 +87,7 @@ def new_table(request: CreateTable, *, location: str, uuid: str, now_ms: int) ->
 
 
 def new_view(request: CreateView, *, location: str, uuid: str, now_ms: int) -> ViewMetadata:
-    """The metadata of a new view. Raises InvalidInput with what is wrong in the request."""
+    """The metadata of a new view. Raises InvalidInput."""
     version = {**split(request.view_version, "view-version"), "schema-id": LAST_ADDED}
     updates: list[dict[str, object]] = [
         {"action": "assign-uuid", "uuid": uuid},
@@ -101,13 +101,13 @@ def new_view(request: CreateView, *, location: str, uuid: str, now_ms: int) -> V
 
 
 def _without_nulls(document: bytes | Raw) -> Raw:
-    # Some clients write out what they do not give.
+    # Some clients send null for omitted fields.
     fields = split(compact(document, "request"), "request")
     return encode({name: text for name, text in fields.items() if text != _NULL})
 
 
 def _stored(properties: Mapping[str, str]) -> dict[str, str]:
-    # Engines print facts among a table's properties, and people create tables from what engines print.
+    # Engines list metadata fields among a table's properties, and clients send such lists with the request.
     return {name: value for name, value in properties.items() if name not in RESERVED}
 
 
@@ -124,7 +124,7 @@ def _version(properties: Mapping[str, str]) -> int:
 
 
 def _renumbered(schema: Schema) -> tuple[Raw, dict[int, int]]:
-    """The schema with fresh ids, and which id became which."""
+    """The schema with fresh ids, and the fresh ids by original id."""
     document = decode(dict[str, object], schema.written, "schema")
     document["schema-id"] = 0
     ids: dict[int, int] = {}
@@ -167,7 +167,7 @@ def _renumber_type(kind: object, renumber: Callable[[dict[str, object], str], No
 
 
 def _rebound(written: Raw, ids: Mapping[int, int], where: str) -> Raw:
-    """A spec or an order of the request, its sources by their fresh ids; ids of partition fields are to be fresh."""
+    """A spec or order of the request with fresh source ids, and without ids of partition fields."""
     document = decode(dict[str, object], written, where)
     fields = decode(list[dict[str, object]], encode(document.get("fields", [])), f"{where}.fields")
     for index, field in enumerate(fields):

@@ -22,13 +22,13 @@ from .properties import previous_versions_max
 __all__ = ["TableDraft"]
 
 _FIRST_ID: Final = 0
-"""The id of the first schema and spec, current until another is set; so a new table need not set them."""
+"""The id of the first schema and spec. It is the current one until another is set, so a new table need not set it."""
 
 
 class TableDraft:
-    """Starts as a table or, for one to be created, as nothing.
+    """Starts as a table, or empty for a new one.
 
-    The mappings are its own, what they hold is shared with the table: nothing in there is ever changed in place.
+    The mappings are copies; their values are shared with the table and never modified.
     """
 
     def __init__(self, base: TableMetadata | None, format_version: int) -> None:
@@ -58,28 +58,28 @@ class TableDraft:
         self.added_schema_id: int | None = None
         self.added_spec_id: int | None = None
         self.added_order_id: int | None = None
-        """What `-1` stands for: the last one added, or found to be there already."""
+        """What the id `-1` refers to: the last one added, or the equal one that already existed."""
         self.added_snapshot_ids: set[int] = set()
         self.passed_snapshot_ids: set[int] = set()
-        """Snapshots of this commit that were current in the course of it."""
+        """Snapshots of this commit that were current at some point in it."""
         self.has_removed_snapshots = False
         self.has_rewritten_snapshots = False
         self.removed_schema_ids: set[int] = set()
         self.removed_spec_ids: set[int] = set()
-        """Their ids are not given again in the same commit: an id that stays must mean what it meant before."""
+        """Ids removed in this commit, which are not assigned again in it: an id must keep its meaning."""
         self.removed_key_ids: set[str] = set()
 
     def current_schema(self) -> Schema:
-        """The schema that specs and orders are bound to. Raises InvalidInput if there is none yet."""
+        """The schema that specs and orders are bound to. Raises InvalidInput without one."""
         schema = self.schemas.get(self.current_schema_id)
         if schema is None:
             raise InvalidInput("a schema must be added and set as the current one first", argument="updates")
         return schema
 
     def finish(self, *, now_ms: int, new_uuid: str, previous_location: str | None) -> TableMetadata:
-        """The metadata after the commit; the very same value as before if nothing changed.
+        """The metadata after the commit; the same object as before if nothing changed.
 
-        Raises InvalidInput if the table is not whole, CommitConflict if something removed is in use.
+        Raises InvalidInput if the metadata is incomplete, CommitConflict if a removed part is in use.
         """
         self._check_whole()
         self._check_removed()
@@ -113,7 +113,7 @@ class TableDraft:
         )
         if metadata == base:
             return base
-        # A writer's clock may be ahead of ours: the table must not seem older than its latest snapshot or itself.
+        # The writer's clock may be ahead: the time must not be before the latest snapshot or the last update.
         latest = log[-1].timestamp_ms if log else 0
         finished = replace(
             metadata,
@@ -122,7 +122,7 @@ class TableDraft:
             metadata_log=self._metadata_log(previous_location),
         )
         if base is not None and self._only_grew():
-            # Set once, before anybody sees it: a copy with other fields must not claim the same.
+            # Set once, before the value is shared: copies with other fields must not inherit it.
             object.__setattr__(finished, "growth", self._growth(base, log))
         return finished
 
@@ -142,14 +142,15 @@ class TableDraft:
             self.specs[self.default_spec_id],
             self.sort_orders[self.default_sort_order_id],
         )
-        # Only what this commit brings together is checked: a table from elsewhere stays usable as it is.
+        # Only checks what this commit changes: existing inconsistencies, for example of a registered table, stay
+        # usable.
         if base is None or schema is not base.schema or spec is not base.spec:
             check_spec(spec, schema)
         if base is None or schema is not base.schema or order is not base.sort_order:
             check_order(order, schema)
 
     def _check_removed(self) -> None:
-        # Whoever removes has looked for uses before; one that shows now came from a commit in between.
+        # The client checked for uses before it removed these; a use now comes from a concurrent commit.
         if self.removed_schema_ids:
             for snapshot in self.snapshots.values():
                 if snapshot.schema_id in self.removed_schema_ids:
@@ -170,7 +171,7 @@ class TableDraft:
                     )
 
     def _settled_log(self) -> tuple[LogEntry, ...]:
-        """The snapshot log without what was never current to anybody, and without what cannot be told any more."""
+        """The snapshot log, without intermediate snapshots of this commit and entries before a removed snapshot."""
         passed = self.passed_snapshot_ids - {self.current_snapshot_id}
         if not passed and not self.has_removed_snapshots:
             return tuple(self.snapshot_log)
@@ -181,12 +182,12 @@ class TableDraft:
             if entry.snapshot_id in self.snapshots:
                 kept.append(entry)
             else:
-                # Across a gap, the snapshot before it would seem to have been current until the one after.
+                # Across a gap, the earlier snapshot would seem to have been current until the later one.
                 kept.clear()
         return tuple(kept)
 
     def _only_grew(self) -> bool:
-        """Whether all that happened to the snapshots and their log is that some came behind them."""
+        """Whether the commit only appended to the snapshots and the snapshot log."""
         passed = self.passed_snapshot_ids - {self.current_snapshot_id}
         return not (passed or self.has_removed_snapshots or self.has_rewritten_snapshots)
 

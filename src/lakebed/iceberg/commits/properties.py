@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 FORMAT_VERSION: Final = "format-version"
-"""Given when a table is created, it chooses the version of the format; it is not stored."""
+"""The format version of a table to create; not stored."""
 
 RESERVED: Final = frozenset(
     {
@@ -34,7 +34,7 @@ RESERVED: Final = frozenset(
         "default-sort-order",
     }
 )
-"""Names under which engines show facts of a table among its properties: a property could only contradict them."""
+"""Names under which engines show metadata fields as properties. A stored property could contradict the field."""
 
 PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
 VERSION_HISTORY_SIZE: Final = "version.history.num-entries"
@@ -45,7 +45,7 @@ _HISTORY_DEFAULT: Final = 10
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Refuse names that are reserved, and values that the catalog would later have to ignore."""
+    """Raise InvalidInput for reserved names, and for values of interpreted properties that are invalid."""
     for name in properties:
         if name in RESERVED:
             hint = ": send the update upgrade-format-version" if name == FORMAT_VERSION else ""
@@ -61,17 +61,17 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def previous_versions_max(properties: Mapping[str, str]) -> int:
-    """How many older metadata files a table remembers, at least one."""
+    """The number of previous metadata files in the metadata log, at least one."""
     return max(1, _whole_or(properties, PREVIOUS_VERSIONS_MAX, _PREVIOUS_VERSIONS_DEFAULT))
 
 
 def version_history_size(properties: Mapping[str, str]) -> int:
-    """How many versions a view keeps, at least one."""
+    """The number of versions that a view keeps, at least one."""
     return max(1, _whole_or(properties, VERSION_HISTORY_SIZE, _HISTORY_DEFAULT))
 
 
 def _whole_or(properties: Mapping[str, str], name: str, default: int) -> int:
-    # Another catalog may have let in what is no number: a table must not become unwritable by it.
+    # Another catalog may have accepted an invalid number: the table must stay writable.
     value = _whole(properties.get(name, ""))
     return default if value is None else value
 

@@ -1,7 +1,7 @@
 """Requirements of a commit, checked against the current metadata.
 
-Messages keep the wording of the reference implementation ("Requirement failed: branch main has changed"): engines
-print it, and their tests look for it.
+Messages have the wording of the reference implementation ("Requirement failed: branch main has changed"): engines print
+them, and their tests match them.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = [
 
 
 class Requirement(DocumentElement, frozen=True):
-    """An assumption. Which one is told by the field `type`."""
+    """A requirement. The field `type` selects the class."""
 
 
 class AssertCreate(Requirement, frozen=True):
-    """There is no such table yet."""
+    """The table does not exist yet."""
 
 
 class AssertTableUuid(Requirement, frozen=True):
-    """The table is still this one, not another that has its name now."""
+    """The table has this UUID; another one of the same name does not match."""
 
     uuid: str
 
 
 class AssertRefSnapshotId(Requirement, frozen=True):
-    """A branch or tag names this snapshot; if it is None, there is no such branch or tag."""
+    """A branch or tag refers to this snapshot; for None, it does not exist."""
 
     ref: str
     snapshot_id: Long | None = None
@@ -89,7 +89,7 @@ class AssertDefaultSortOrderId(Requirement, frozen=True):
 
 
 class AssertViewUuid(Requirement, frozen=True):
-    """The view is still this one."""
+    """The view has this UUID."""
 
     uuid: str
 
@@ -113,17 +113,17 @@ class _RequirementHead(msgspec.Struct, frozen=True):
 
 
 def parse_table_requirements(written: bytes | Raw) -> tuple[Requirement, ...]:
-    """Read the requirements of a table commit, a JSON list. Raises InvalidInput that names index and field."""
+    """Parse the requirements of a table commit, a JSON list. Raises InvalidInput that names index and field."""
     return tuple(_parse(written, _OF_TABLES, "table"))
 
 
 def parse_view_requirements(written: bytes | Raw) -> tuple[Requirement, ...]:
-    """Read the requirements of a view commit, a JSON list. Raises InvalidInput that names index and field."""
+    """Parse the requirements of a view commit, a JSON list. Raises InvalidInput that names index and field."""
     return tuple(_parse(written, _OF_VIEWS, "view"))
 
 
 def is_create(requirements: Sequence[Requirement]) -> bool:
-    """Whether a commit creates its table. Raises InvalidInput if it also assumes something of one that exists."""
+    """Whether a commit creates its table. Raises InvalidInput if it has further requirements."""
     creates = [isinstance(requirement, AssertCreate) for requirement in requirements]
     if any(creates) and not all(creates):
         raise InvalidInput("assert-create must be the only requirement: a new table has nothing else to assume")
@@ -131,7 +131,7 @@ def is_create(requirements: Sequence[Requirement]) -> bool:
 
 
 def check_table(requirements: Iterable[Requirement], base: TableMetadata | None) -> None:
-    """Raise CommitConflict for the first assumption that does not hold; `base` is None if there is no table."""
+    """Raise CommitConflict for the first requirement that does not hold; `base` is None if the table does not exist."""
     for requirement in requirements:
         if isinstance(requirement, AssertCreate):
             if base is not None:
@@ -143,7 +143,7 @@ def check_table(requirements: Iterable[Requirement], base: TableMetadata | None)
 
 
 def check_view(requirements: Iterable[Requirement], base: ViewMetadata) -> None:
-    """Raise CommitConflict for the first assumption that does not hold."""
+    """Raise CommitConflict for the first requirement that does not hold."""
     for requirement in requirements:
         if not isinstance(requirement, AssertViewUuid):
             raise InvalidInput(f"not a requirement of views. type={_NAMES[type(requirement)]}")

@@ -1,7 +1,7 @@
 """Updates of schemas, partition specs and sort orders.
 
-What is added is compared with what is there: an equal one is used again, under the id it has. Only what is new gets
-an id, the one after the highest; ids that clients propose do not matter.
+An added part that equals an existing one reuses its id. Others get the id after the highest; ids in the request are
+ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def add_schema(draft: TableDraft, update: AddSchema) -> None:
-    """Add a schema, unless there is one that means the same."""
+    """Add a schema, unless an equivalent one exists."""
     schema = parse_schema(update.schema, "add-schema: schema")
     check_format(schema, draft.format_version)
     schema = reuse_or_number(schema, draft.schemas, draft.removed_schema_ids)
@@ -50,12 +50,12 @@ def add_schema(draft: TableDraft, update: AddSchema) -> None:
 
 
 def set_current_schema(draft: TableDraft, update: SetCurrentSchema) -> None:
-    """Make a schema current. Specs and orders refer to columns by id and stay as they are."""
+    """Make a schema current. Specs and orders refer to columns by id, and stay unchanged."""
     draft.current_schema_id = chosen_id("schema", update.schema_id, draft.added_schema_id, draft.schemas)
 
 
 def remove_schemas(draft: TableDraft, update: RemoveSchemas) -> None:
-    """Remove schemas, but never the current one."""
+    """Remove schemas, except the current one."""
     if draft.current_schema_id in update.schema_ids:
         raise InvalidInput(f"the current schema cannot be removed. schema={draft.current_schema_id}")
     for schema_id in update.schema_ids:
@@ -64,7 +64,7 @@ def remove_schemas(draft: TableDraft, update: RemoveSchemas) -> None:
 
 
 def add_spec(draft: TableDraft, update: AddSpec) -> None:
-    """Add a partition spec for the current schema, unless there is one that means the same."""
+    """Add a partition spec for the current schema, unless an equivalent one exists."""
     spec = bind_spec(
         parse_spec(update.spec, "add-spec: spec"),
         draft.current_schema(),
@@ -84,7 +84,7 @@ def set_default_spec(draft: TableDraft, update: SetDefaultSpec) -> None:
 
 
 def remove_specs(draft: TableDraft, update: RemoveSpecs) -> None:
-    """Remove partition specs, but never the default."""
+    """Remove partition specs, except the default."""
     if draft.default_spec_id in update.spec_ids:
         raise InvalidInput(f"the default partition spec cannot be removed. spec={draft.default_spec_id}")
     for spec_id in update.spec_ids:
@@ -93,7 +93,7 @@ def remove_specs(draft: TableDraft, update: RemoveSpecs) -> None:
 
 
 def add_sort_order(draft: TableDraft, update: AddSortOrder) -> None:
-    """Add a sort order for the current schema, unless there is one that means the same."""
+    """Add a sort order for the current schema, unless an equivalent one exists."""
     order = parse_order(update.sort_order, "add-sort-order: sort-order")
     order = bind_order(order, draft.current_schema(), draft.sort_orders)
     draft.sort_orders[order.order_id] = order
@@ -106,7 +106,7 @@ def set_default_sort_order(draft: TableDraft, update: SetDefaultSortOrder) -> No
 
 
 def chosen_id(what: str, given: int, last_added: int | None, among: Mapping[int, object]) -> int:
-    """The id that an update means. Raises InvalidInput if there is none of that id, or none was added."""
+    """The id that an update refers to. Raises InvalidInput for an unknown id, and for `-1` without an addition."""
     if given == LAST_ADDED:
         if last_added is None:
             raise InvalidInput(f"the last added {what} cannot be set: this commit adds none")

@@ -38,7 +38,7 @@ _NULL: Final = Raw(b"null")
 
 
 def add_snapshot(draft: TableDraft, update: AddSnapshot) -> None:
-    """Add a snapshot. Raises CommitConflict if it was made from a state that the table is no longer in."""
+    """Add a snapshot. Raises CommitConflict if its parent state is outdated."""
     snapshot = parse_snapshot(update.snapshot, "add-snapshot: snapshot")
     if not draft.schemas or not draft.specs or not draft.sort_orders:
         raise InvalidInput("a schema, a partition spec and a sort order must be added before a snapshot")
@@ -55,7 +55,7 @@ def add_snapshot(draft: TableDraft, update: AddSnapshot) -> None:
 
 
 def set_snapshot_ref(draft: TableDraft, update: SetSnapshotRef, now_ms: int) -> None:
-    """Create or move a branch or tag. What main names is the current snapshot, from now on."""
+    """Create or move a branch or tag. The snapshot of `main` is the current one."""
     name = update.ref_name
     snapshot = draft.snapshots.get(update.snapshot_id)
     if snapshot is None:
@@ -76,14 +76,14 @@ def set_snapshot_ref(draft: TableDraft, update: SetSnapshotRef, now_ms: int) -> 
 
 
 def remove_snapshot_ref(draft: TableDraft, name: str) -> None:
-    """Remove a branch or tag, if it is there. Without main there is no current snapshot."""
+    """Remove a branch or tag, if it exists. Without `main` there is no current snapshot."""
     draft.refs.pop(name, None)
     if name == MAIN:
         draft.current_snapshot_id = None
 
 
 def remove_snapshots(draft: TableDraft, update: RemoveSnapshots) -> None:
-    """Forget those of the snapshots that are there, with their statistics and the branches and tags that name them."""
+    """Remove existing snapshots, with their statistics and the branches and tags that refer to them."""
     removed = frozenset(update.snapshot_ids) & draft.snapshots.keys()
     if not removed:
         return
@@ -97,11 +97,11 @@ def remove_snapshots(draft: TableDraft, update: RemoveSnapshots) -> None:
 
 
 def set_statistics(draft: TableDraft, update: SetStatistics) -> None:
-    """Name the statistics file of a snapshot, in place of another."""
+    """Set the statistics file of a snapshot, replacing an earlier one."""
     file = read(StatisticsFile, update.statistics, "set-statistics: statistics")
     if update.snapshot_id is not None and update.snapshot_id != file.snapshot_id:
         raise InvalidInput(
-            f"set-statistics names two snapshots. outside={update.snapshot_id} inside={file.snapshot_id}",
+            f"set-statistics has two different snapshot ids. outside={update.snapshot_id} inside={file.snapshot_id}",
             argument="snapshot-id",
         )
     _check_described(draft, file.snapshot_id)
@@ -109,7 +109,7 @@ def set_statistics(draft: TableDraft, update: SetStatistics) -> None:
 
 
 def set_partition_statistics(draft: TableDraft, update: SetPartitionStatistics) -> None:
-    """Name the partition statistics file of a snapshot, in place of another."""
+    """Set the partition statistics file of a snapshot, replacing an earlier one."""
     where = "set-partition-statistics: partition-statistics"
     file = read(PartitionStatisticsFile, update.partition_statistics, where)
     _check_described(draft, file.snapshot_id)
@@ -117,33 +117,33 @@ def set_partition_statistics(draft: TableDraft, update: SetPartitionStatistics) 
 
 
 def remove_statistics(draft: TableDraft, update: RemoveStatistics) -> None:
-    """Forget the statistics file of a snapshot, if there is one."""
+    """Remove the statistics file of a snapshot, if it has one."""
     draft.statistics = without_snapshots(draft.statistics, frozenset({update.snapshot_id}))
 
 
 def remove_partition_statistics(draft: TableDraft, update: RemovePartitionStatistics) -> None:
-    """Forget the partition statistics file of a snapshot, if there is one."""
+    """Remove the partition statistics file of a snapshot, if it has one."""
     draft.partition_statistics = without_snapshots(draft.partition_statistics, frozenset({update.snapshot_id}))
 
 
 def _check_origin(draft: TableDraft, snapshot: Snapshot) -> None:
     if snapshot.snapshot_id in draft.snapshots:
         raise CommitConflict(
-            f"the table has a snapshot of that id already. snapshot={snapshot.snapshot_id}",
+            f"the snapshot id exists already. snapshot={snapshot.snapshot_id}",
             condition="snapshot-id",
             found=snapshot.snapshot_id,
         )
     parent = snapshot.parent_snapshot_id
     if parent is not None and parent not in draft.snapshots:
-        # It was expired in between: the files that the new snapshot took over from it may be gone.
+        # It was expired concurrently: inherited files of the new snapshot may be deleted.
         raise CommitConflict(
-            f"the table no longer has the snapshot that the new one was made from. parent={parent}",
+            f"the table no longer has the parent snapshot. parent={parent}",
             condition="parent-snapshot-id",
             expected=parent,
         )
     if snapshot.schema_id is not None and snapshot.schema_id not in draft.schemas:
         raise CommitConflict(
-            f"the table no longer has the schema that the snapshot was written with. schema={snapshot.schema_id}",
+            f"the table no longer has the schema of the snapshot. schema={snapshot.schema_id}",
             condition="schema-id",
             expected=snapshot.schema_id,
         )
@@ -153,7 +153,7 @@ def _advance_sequence(draft: TableDraft, snapshot: Snapshot) -> None:
     number, last = snapshot.sequence_number, draft.last_sequence_number
     if number <= last and snapshot.parent_snapshot_id is not None:
         raise CommitConflict(
-            "another commit was first: the snapshot's sequence number is not above the table's last."
+            "concurrent commit: the snapshot's sequence number is not above the table's last."
             f" sequence_number={number} last={last}",
             condition="sequence-number",
             expected=number,
@@ -166,13 +166,13 @@ def _advance_rows(draft: TableDraft, snapshot: Snapshot) -> None:
     first, added = snapshot.first_row_id or 0, snapshot.added_rows or 0
     if first < draft.next_row_id:
         raise CommitConflict(
-            "another commit was first: the snapshot's first row id is below the table's next."
+            "concurrent commit: the snapshot's first row id is below the table's next."
             f" first_row_id={first} next={draft.next_row_id}",
             condition="first-row-id",
             expected=first,
             found=draft.next_row_id,
         )
-    # A snapshot may leave ids out before its first: the next ones must be free all the same.
+    # The snapshot's first row id may be above the table's next one: continue after its rows.
     draft.next_row_id = first + added
 
 
@@ -180,11 +180,11 @@ def _make_current(draft: TableDraft, snapshot: Snapshot, now_ms: int) -> None:
     draft.current_snapshot_id = snapshot.snapshot_id
     when = now_ms
     if snapshot.snapshot_id in draft.added_snapshot_ids:
-        # Engines look a snapshot up by the time it carries itself.
+        # Engines look up snapshots by their own timestamp.
         when = snapshot.timestamp_ms
         draft.passed_snapshot_ids.add(snapshot.snapshot_id)
     if draft.snapshot_log:
-        # Readers refuse a log that goes back in time, as clocks of writers do.
+        # Readers reject a log with decreasing times; clocks of writers differ.
         when = max(when, draft.snapshot_log[-1].timestamp_ms)
     draft.snapshot_log.append(log_entry(snapshot.snapshot_id, when))
 
@@ -192,6 +192,6 @@ def _make_current(draft: TableDraft, snapshot: Snapshot, now_ms: int) -> None:
 def _check_described(draft: TableDraft, snapshot_id: int) -> None:
     if snapshot_id not in draft.snapshots:
         raise InvalidInput(
-            f"statistics are about a snapshot that the table does not have. snapshot={snapshot_id}",
+            f"statistics refer to an unknown snapshot. snapshot={snapshot_id}",
             argument="snapshot-id",
         )

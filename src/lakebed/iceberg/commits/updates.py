@@ -1,7 +1,7 @@
-"""Updates of a commit, as the REST catalog's contract writes them.
+"""Updates of a commit, as in the Iceberg REST specification.
 
-What they hold of the table (a schema, a snapshot) is kept as text here; whoever applies them reads it, because what it
-may be depends on the table.
+Parts of the metadata in an update (a schema, a snapshot) are kept as text and parsed when they are applied, because
+validity depends on the table.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ __all__ = [
 ]
 
 LAST_ADDED: Final = -1
-"""In place of an id: the one that was added last in the same commit."""
+"""Used in place of an id: the one added last in the same commit."""
 
 
 class Update(DocumentElement, frozen=True):
-    """A change. Which one is told by the field `action`."""
+    """An update. The field `action` selects the class."""
 
 
 class AssignUuid(Update, frozen=True):
-    """Give a new table or view its identity."""
+    """Assign the UUID of a new table or view."""
 
     uuid: str
 
 
 class UpgradeFormatVersion(Update, frozen=True):
-    """Move to a later version of the format."""
+    """Upgrade the format version."""
 
     format_version: Int
 
 
 class AddSchema(Update, frozen=True):
-    """Add a schema. The highest column id that old clients send along is not needed, and not trusted."""
+    """Add a schema. The `last-column-id` that old clients send is ignored."""
 
     schema: Raw
 
@@ -106,13 +106,13 @@ class SetDefaultSortOrder(Update, frozen=True):
 
 
 class AddSnapshot(Update, frozen=True):
-    """Add a snapshot. It becomes current only by a branch."""
+    """Add a snapshot. It becomes current only through a branch."""
 
     snapshot: Raw
 
 
 class SetSnapshotRef(Update, frozen=True):
-    """Create a branch or tag, or move it. What else it says of the reference is read from its text."""
+    """Create or move a branch or tag. Its other fields are parsed from its text."""
 
     ref_name: str
     snapshot_id: Long
@@ -120,7 +120,7 @@ class SetSnapshotRef(Update, frozen=True):
 
 
 class RemoveSnapshots(Update, frozen=True):
-    """Forget snapshots."""
+    """Remove snapshots."""
 
     snapshot_ids: tuple[Long, ...]
 
@@ -132,7 +132,7 @@ class RemoveSnapshotRef(Update, frozen=True):
 
 
 class SetLocation(Update, frozen=True):
-    """Move where new files go."""
+    """Set the base location for new files."""
 
     location: Annotated[str, Meta(min_length=1)]
 
@@ -150,51 +150,51 @@ class RemoveProperties(Update, frozen=True):
 
 
 class SetStatistics(Update, frozen=True):
-    """Name the statistics file of a snapshot."""
+    """Set the statistics file of a snapshot."""
 
     statistics: Raw
     snapshot_id: Long | None = None
-    """Sent by old clients; the file says it too."""
+    """Sent by old clients; the file has it too."""
 
 
 class RemoveStatistics(Update, frozen=True):
-    """Forget the statistics file of a snapshot."""
+    """Remove the statistics file of a snapshot."""
 
     snapshot_id: Long
 
 
 class SetPartitionStatistics(Update, frozen=True):
-    """Name the partition statistics file of a snapshot."""
+    """Set the partition statistics file of a snapshot."""
 
     partition_statistics: Raw
 
 
 class RemovePartitionStatistics(Update, frozen=True):
-    """Forget the partition statistics file of a snapshot."""
+    """Remove the partition statistics file of a snapshot."""
 
     snapshot_id: Long
 
 
 class RemoveSpecs(Update, frozen=True):
-    """Remove partition specs that no file uses any more."""
+    """Remove partition specs that no file uses."""
 
     spec_ids: tuple[Int, ...]
 
 
 class RemoveSchemas(Update, frozen=True):
-    """Remove schemas that no snapshot uses any more."""
+    """Remove schemas that no snapshot uses."""
 
     schema_ids: tuple[Int, ...]
 
 
 class AddEncryptionKey(Update, frozen=True):
-    """Add a wrapped key."""
+    """Add an encryption key."""
 
     encryption_key: Raw
 
 
 class RemoveEncryptionKey(Update, frozen=True):
-    """Remove a wrapped key."""
+    """Remove an encryption key."""
 
     key_id: str
 
@@ -248,7 +248,7 @@ _KINDS: Final = {update: kind for kind, update in (_OF_TABLES | _OF_VIEWS).items
 
 
 def kind_of(update: Update) -> str:
-    """Which change it is: what its field `action` said."""
+    """The field `action` of the update."""
     return _KINDS[type(update)]
 
 
@@ -257,12 +257,12 @@ class _UpdateHead(msgspec.Struct, frozen=True):
 
 
 def parse_table_updates(written: bytes | Raw) -> tuple[Update, ...]:
-    """Read the updates of a table commit, a JSON list. Raises InvalidInput that names index and field."""
+    """Parse the updates of a table commit, a JSON list. Raises InvalidInput that names index and field."""
     return tuple(_parse(written, _OF_TABLES, "table"))
 
 
 def parse_view_updates(written: bytes | Raw) -> tuple[Update, ...]:
-    """Read the updates of a view commit, a JSON list. Raises InvalidInput that names index and field."""
+    """Parse the updates of a view commit, a JSON list. Raises InvalidInput that names index and field."""
     return tuple(_parse(written, _OF_VIEWS, "view"))
 
 

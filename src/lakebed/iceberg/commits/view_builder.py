@@ -40,9 +40,9 @@ _NOT_PART_OF_MEANING: Final = frozenset({"version-id", "timestamp-ms"})
 
 
 def build_view(base: ViewMetadata | None, updates: Sequence[Update], *, now_ms: int, new_uuid: str) -> ViewMetadata:
-    """The view after the updates; `base` itself, the same object, if they change nothing.
+    """The view after the updates; the `base` object itself if they change nothing.
 
-    Without a base the updates create the view. Raises InvalidInput if an update cannot be, InvalidViewVersion.
+    Without a base the updates create the view. Raises InvalidInput for an invalid update, InvalidViewVersion.
     """
     draft = _ViewDraft(base, now_ms)
     for update in updates:
@@ -89,7 +89,9 @@ class _ViewDraft:
                 for name in update.removals:
                     self._properties.pop(name, None)
             case _:
-                raise InvalidInput(f"not an update of views. update={type(update).__name__}", argument="updates")
+                raise InvalidInput(
+                    f"update does not apply to views. update={type(update).__name__}", argument="updates"
+                )
 
     def finish(self, new_uuid: str) -> ViewMetadata:
         if not self._location:
@@ -143,7 +145,7 @@ class _ViewDraft:
         self._uuid = self._uuid if self._base is not None else uuid
 
     def _check_dialects(self, before: ViewVersion, after: ViewVersion) -> None:
-        # Replacing a view from one engine must not take it from the users of another, unless that is meant.
+        # Replacing a view from one engine must not remove other engines' dialects, unless a property allows it.
         if self._properties.get(DROP_DIALECT_ALLOWED, "false").lower() == "true":
             return
         lost = sorted(set(before.dialects) - set(after.dialects))
@@ -165,7 +167,7 @@ class _ViewDraft:
     def _log(self, current: ViewVersion, versions: dict[int, ViewVersion]) -> tuple[ViewHistoryEntry, ...]:
         log = list(self._base.version_log) if self._base else []
         if self._base is None or self._base.current_version_id != current.version_id:
-            # One that comes back became current now, not when it was made.
+            # A version that becomes current again gets the time of this commit, not of its creation.
             when = current.timestamp_ms if current.version_id in self._added else self._now_ms
             if log:
                 when = max(when, log[-1].timestamp_ms)
@@ -175,5 +177,5 @@ class _ViewDraft:
             if entry.version_id in versions:
                 kept.append(entry)
             else:
-                kept.clear()  # what comes before a gap cannot be told any more
+                kept.clear()  # entries before a gap are unreliable
         return tuple(kept)

@@ -1,7 +1,7 @@
-"""Binds expressions to a schema: names become fields, literals become typed values, negations disappear.
+"""Binds expressions to a schema: names become fields, literals become typed values, negations are pushed down.
 
-A filter is simplified on the way: what cannot be null is not tested for it, a set of one is a comparison, and a
-comparison with a number beyond a column's range is decided by whether there is a value at all.
+Binding also simplifies: a null test of a required column is constant, a set of one value becomes a comparison, and a
+comparison with a number beyond a column's range becomes a null test.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DENYING: Final = frozenset(
 
 
 class ColumnNames:
-    """The columns of a schema by their full names, in the case that was asked for or in any."""
+    """The columns of a schema by full name, case-sensitive or not."""
 
     def __init__(self, schema: Schema, *, case_sensitive: bool = True) -> None:
         self.schema = schema
@@ -58,17 +58,15 @@ class ColumnNames:
             self._by_name.setdefault(self._fold(column.name), []).append(column)
 
     def find(self, name: str) -> NestedField | None:
-        """The column of that name. Raises InvalidInput if there are several that differ only in case."""
+        """The column with a name. Raises InvalidInput if several match case-insensitively."""
         found = self._by_name.get(self._fold(name), [])
         if len(found) > 1:
-            raise InvalidInput(
-                f"several columns have this name apart from its case. columns={', '.join(one.name for one in found)}"
-            )
+            raise InvalidInput(f"ambiguous column name. columns={', '.join(one.name for one in found)}")
         return found[0] if found else None
 
 
 def bind(expression: Expression, names: ColumnNames) -> BoundExpression:
-    """The filter over the columns of a schema. Raises InvalidInput for columns and literals that do not fit it."""
+    """Bind a filter to a schema. Raises InvalidInput for columns and literals that do not match it."""
     return _bind(expression, names, negated=False)
 
 
@@ -79,7 +77,7 @@ def _bind(expression: Expression, names: ColumnNames, *, negated: bool) -> Bound
         return _bind(expression.operand, names, negated=not negated)
     if isinstance(expression, And | Or):
         join = all_of if isinstance(expression, And) != negated else any_of
-        # All operands are bound, also those that others decide: a misspelt column is refused wherever it is.
+        # Bind all operands, also without effect on the result: a misspelt column is always an error.
         return join([_bind(operand, names, negated=negated) for operand in expression.operands])
     return _bind_predicate(expression, names, negated=negated)
 
@@ -96,9 +94,11 @@ def _bind_predicate(predicate: UnboundPredicate, names: ColumnNames, *, negated:
         decided = TRUE if operation is PredicateOperation.NOT_NAN else FALSE
         return BoundPredicate(operation, term) if term.kind is not None and term.kind.name in FLOATING else decided
     if term.kind is None:
-        raise InvalidInput(f"a nested column can only be tested for null. column={term.name}", argument="filter")
+        raise InvalidInput(f"nested columns support null tests only. column={term.name}", argument="filter")
     if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH) and term.kind.name != "string":
-        raise InvalidInput(f"{operation} is for text. column={term.name} type={term.kind.name}", argument="filter")
+        raise InvalidInput(
+            f"{operation} requires a string column. column={term.name} type={term.kind.name}", argument="filter"
+        )
     if operation in SETS:
         return _bind_set(operation, term, predicate.literals)
     value = _value(predicate.literals[0], term)
@@ -109,12 +109,12 @@ def _bind_predicate(predicate: UnboundPredicate, names: ColumnNames, *, negated:
 
 def _term(reference: ColumnReference, names: ColumnNames) -> BoundTerm:
     schema = names.schema
-    asked = reference.column
-    column = names.find(asked) if isinstance(asked, str) else schema.columns.get(asked)
+    requested = reference.column
+    column = names.find(requested) if isinstance(requested, str) else schema.columns.get(requested)
     if column is None:
-        raise InvalidInput(f"the filter names a column that is not there. column={asked!s:.200}", argument="filter")
+        raise InvalidInput(f"no such column. column={requested!s:.200}", argument="filter")
     if not schema.is_in_structs_only(column):
-        raise InvalidInput(f"a filter cannot look inside a list or map. column={column.name}", argument="filter")
+        raise InvalidInput(f"filters do not support fields in lists and maps. column={column.name}", argument="filter")
     nullable = not column.required or not all(outer.required for outer in schema.enclosing(column))
     kind = parse_primitive(column.type) if isinstance(column.type, str) else None
     transform = reference.transform
@@ -122,7 +122,8 @@ def _term(reference: ColumnReference, names: ColumnNames) -> BoundTerm:
         return BoundTerm(column.id, column.name, kind, nullable)
     if kind is None or (transform.family != VOID and function_of(transform, kind) is None):
         raise InvalidInput(
-            f"the column cannot be transformed so. column={column.name} transform={transform.text}", argument="filter"
+            f"the transform does not support the column. column={column.name} transform={transform.text}",
+            argument="filter",
         )
     return BoundTerm(column.id, column.name, result_type(transform, kind), nullable, transform, kind)
 
@@ -130,7 +131,7 @@ def _term(reference: ColumnReference, names: ColumnNames) -> BoundTerm:
 def _bind_set(operation: PredicateOperation, term: BoundTerm, literals: Sequence[Literal]) -> BoundExpression:
     wanted = operation is PredicateOperation.IN
     typed = (_value(literal, term) for literal in literals)
-    # Values beyond the range are equal to nothing, so they change neither set.
+    # Values beyond the range are equal to nothing, so they are dropped from sets.
     return equal_to_any(term, [value for value in typed if not isinstance(value, OutOfRange)], wanted=wanted)
 
 
@@ -143,7 +144,7 @@ def _value(literal: Literal, term: BoundTerm) -> Value | OutOfRange:
 
 
 def _decided(operation: PredicateOperation, term: BoundTerm, beyond: OutOfRange) -> BoundExpression:
-    """A comparison with a number that is above, or below, everything that the column can hold."""
+    """A comparison with a number above, or below, the range of the column."""
     if operation is PredicateOperation.NOT_EQ:
         return TRUE
     if operation is PredicateOperation.EQ or (operation in _GREATER) == (beyond is OutOfRange.ABOVE):

@@ -1,7 +1,7 @@
 """Bound expressions: predicates on typed values, joined by and / or.
 
-Binding pushes negations into the predicates. An evaluator that knows for each predicate whether it may match therefore
-knows it for the whole expression.
+Binding pushes negations into the predicates. So an evaluator that decides whether each predicate may match also decides
+it for the whole expression.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BoundTerm:
-    """The operand of a predicate: a column, a transform of one, or a partition field."""
+    """The operand of a predicate: a column, a transform of a column, or a partition field."""
 
     id: int
     name: str
     kind: PrimitiveType | None
-    """The type of the values that are compared; None for a nested column, which can only be tested for null."""
+    """The type of the compared values; None for a nested column, which supports null tests only."""
     nullable: bool
     transform: Transform | None = None
     source: PrimitiveType | None = None
-    """The type of the column's own values, if they are transformed."""
+    """The type of the untransformed column, for a transform."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPredicate:
-    """A predicate on one term. Unary operations have no literals, sets two or more in order, the others one."""
+    """A predicate on one term. Unary operations have no literals, sets two or more in order, others one."""
 
     operation: PredicateOperation
     term: BoundTerm
@@ -57,7 +57,7 @@ class BoundPredicate:
 
     @property
     def literal(self) -> Value:
-        """The one of an operation that has one."""
+        """The only literal."""
         return self.literals[0]
 
 
@@ -79,7 +79,7 @@ BoundExpression: TypeAlias = Constant | BoundAnd | BoundOr | BoundPredicate
 
 
 def all_of(operands: Iterable[BoundExpression]) -> BoundExpression:
-    """The conjunction in its simplest form."""
+    """A conjunction, simplified."""
     kept: list[BoundExpression] = []
     for operand in operands:
         if isinstance(operand, Constant):
@@ -95,7 +95,7 @@ def all_of(operands: Iterable[BoundExpression]) -> BoundExpression:
 
 
 def any_of(operands: Iterable[BoundExpression]) -> BoundExpression:
-    """The disjunction in its simplest form."""
+    """A disjunction, simplified."""
     kept: list[BoundExpression] = []
     for operand in operands:
         if isinstance(operand, Constant):
@@ -111,7 +111,7 @@ def any_of(operands: Iterable[BoundExpression]) -> BoundExpression:
 
 
 def equal_to_any(term: BoundTerm, values: Iterable[Value], *, wanted: bool = True) -> BoundExpression:
-    """That a value is one of these; or that it is none of them, if that is not wanted."""
+    """That a value is in a set, or with `is_among` false that it is not."""
     literals = _in_order(set(values))
     if not literals:
         return FALSE if wanted else TRUE
@@ -121,7 +121,7 @@ def equal_to_any(term: BoundTerm, values: Iterable[Value], *, wanted: bool = Tru
 
 
 def predicates_in(condition: BoundExpression) -> Iterator[BoundPredicate]:
-    """All that the condition is made of."""
+    """All predicates of a condition."""
     if isinstance(condition, BoundPredicate):
         yield condition
     elif isinstance(condition, BoundAnd | BoundOr):
@@ -130,7 +130,7 @@ def predicates_in(condition: BoundExpression) -> Iterator[BoundPredicate]:
 
 
 def rewrite(condition: BoundExpression, replace: Callable[[BoundPredicate], BoundExpression]) -> BoundExpression:
-    """The same condition with each predicate replaced, simplified."""
+    """The condition with each predicate replaced, simplified."""
     if isinstance(condition, BoundPredicate):
         return replace(condition)
     if isinstance(condition, BoundAnd):
@@ -141,7 +141,7 @@ def rewrite(condition: BoundExpression, replace: Callable[[BoundPredicate], Boun
 
 
 def evaluate(condition: BoundExpression, predicate: Callable[[BoundPredicate], bool]) -> bool:
-    """Whether the condition holds, given which predicates do."""
+    """Evaluate a condition, given the result of each predicate."""
     if isinstance(condition, BoundPredicate):
         return predicate(condition)
     if isinstance(condition, BoundAnd):
@@ -152,7 +152,7 @@ def evaluate(condition: BoundExpression, predicate: Callable[[BoundPredicate], b
 
 
 def predicate_matches(predicate: BoundPredicate, value: Value | None) -> bool:
-    """Whether a predicate holds for a value of its term."""
+    """Evaluate a predicate for a value of its term."""
     operation = predicate.operation
     if operation is PredicateOperation.IS_NULL:
         return value is None
@@ -173,7 +173,7 @@ def predicate_matches(predicate: BoundPredicate, value: Value | None) -> bool:
     return value is not None and _compares(operation, value, predicate.literal)
 
 
-# Any, here and below: the values are all of one type, which their union does not say.
+# Any, here and below: values have one type at runtime, which a union cannot express.
 def _in_order(values: Any) -> tuple[Value, ...]:
     return tuple(sorted(values))
 

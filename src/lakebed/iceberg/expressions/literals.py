@@ -1,8 +1,8 @@
-"""Converts literals of an expression to values of the column that they are compared with.
+"""Converts literals of an expression to values of the compared column's type.
 
-What clients send differs: the text that JSON writes single values with, but also plain numbers for dates and
-timestamps, because engines push filters down in their own units. A literal that no value of the column can equal, a
-number beyond the column's range, is told apart, for the comparison with it is decided.
+Clients send single values as JSON text, but also plain numbers for dates and timestamps, because engines push filters
+down in their own units. A number beyond the column's range becomes `OutOfRange`, because the result of its comparison
+is known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["OutOfRange", "TypedLiteral", "convert_literal"]
 
 
 class OutOfRange(Enum):
-    """A number that lies outside of what a column can hold."""
+    """A number outside the range of a column."""
 
     ABOVE = "above"
     BELOW = "below"
@@ -44,11 +44,11 @@ _UNLIKE: Final = "literal is not a value of its column"
 
 
 def convert_literal(literal: Literal, kind: PrimitiveType) -> TypedLiteral:
-    """The literal as a value of the type. Raises InvalidInput if it cannot be one."""
+    """Convert a literal to a value of the type. Raises InvalidInput if that is not possible."""
     said = literal.kind
     if said is None or said.name == kind.name:
         return _read(literal.value, kind)
-    # Said to be of one type and compared with another: only what loses nothing.
+    # A literal with its own type is converted only without loss.
     value = _read(literal.value, said)
     if isinstance(value, OutOfRange):
         raise _refused(literal.value, said)
@@ -106,11 +106,11 @@ def _read_float(value: object, kind: PrimitiveType) -> TypedLiteral:
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     if math.isnan(number):
-        raise _refused(value, kind, "use is-nan to find it")
+        raise _refused(value, kind, "use is-nan")
     if kind.name == "double":
         return number
     try:
-        # The text of a float is as short as names it: 0.1 stands for the float that is nearest to it.
+        # The shortest text of a float names it: 0.1 means the float nearest to 0.1.
         (nearest,) = struct.unpack("<f", struct.pack("<f", number))
     except OverflowError:
         return number
@@ -132,7 +132,7 @@ def _read_time(parse: Callable[[str], int]) -> Callable[[object, PrimitiveType],
             return _in_unit(parse(value) * (DAY_NANOS if kind.name == "date" else 1), kind, value)
         if not kind.name.endswith("_ns"):
             return _read_whole(value, kind)
-        # Plain numbers are microseconds also for columns that count nanoseconds.
+        # Plain numbers are microseconds, for nanosecond columns too.
         micros = _read_whole(value, _LONG)
         return micros if isinstance(micros, OutOfRange) else _within(int(micros) * 1000, kind)
 
@@ -142,7 +142,7 @@ def _read_time(parse: Callable[[str], int]) -> Callable[[object, PrimitiveType],
 def _read_string(value: object, kind: PrimitiveType) -> TypedLiteral:
     if not isinstance(value, str):
         raise _refused(value, kind)
-    value.encode()  # half a surrogate pair is no text
+    value.encode()  # an unpaired surrogate is not valid text
     return value
 
 
@@ -168,7 +168,7 @@ def _sized(value: bytes, kind: PrimitiveType) -> Value:
 def _in_unit(nanos: int, kind: PrimitiveType, written: object) -> TypedLiteral:
     count, rest = divmod(nanos, NANOS[kind.name])
     if rest:
-        raise _refused(written, kind, "it is more precise than the column")
+        raise _refused(written, kind, "more precise than the column")
     return _within(count, kind)
 
 

@@ -1,4 +1,4 @@
-"""Whether a manifest may list matching files, by the partition field summaries of the manifest list."""
+"""Prunes manifests by the partition field summaries of the manifest list."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _HOLD_FOR_NULL: Final = frozenset(
 
 
 def may_match_manifest(partition_filter: BoundExpression, layout: BoundSpec, manifest: ManifestFile) -> bool:
-    """Whether some partition in the manifest may pass a filter of partitions, the inclusive projection of one of rows.
+    """Whether a partition of the manifest may match a partition filter, the inclusive projection of a row filter.
 
-    Manifests without summaries, or with others than their spec has fields, are never passed over.
+    Manifests without summaries, or with summaries that do not match their spec, are never pruned.
     """
     summaries = manifest.partitions
     if summaries is None or len(summaries) != len(layout.fields):
@@ -44,7 +44,7 @@ def _may_hold(predicate: BoundPredicate, summary: FieldSummary) -> bool:
     if kind is None:
         return True
     is_floating = kind.name in FLOATING
-    # No bound is written only if every value is null or NaN.
+    # Bounds are missing only if every value is null or NaN.
     no_values = summary.lower_bound is None
     if operation is PredicateOperation.IS_NAN:
         return summary.contains_nan is not False

@@ -1,4 +1,4 @@
-"""Whether a file may have matching rows, by the counts and bounds of its columns."""
+"""Prunes data files by the counts and bounds of their columns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .unbound import PredicateOperation
 __all__ = ["may_match_file"]
 
 _DENYING: Final = frozenset({PredicateOperation.NOT_EQ, PredicateOperation.NOT_IN, PredicateOperation.NOT_NAN})
-"""Hold for all but a few values, and for null: bounds, which may be wider than the values, never exclude them."""
+"""Operations that match null and all but a few values: bounds never exclude them."""
 
 
 def may_match_file(condition: BoundExpression, file: DataFile) -> bool:
-    """Whether some row of the file may pass. Statistics that are missing exclude nothing."""
+    """Whether a row of the file may match. Missing statistics exclude nothing."""
     if file.record_count == 0:
         return False
-    if file.record_count < 0:  # imported by writers that did not count: nothing they say of the rows is relied on
+    if file.record_count < 0:  # imported by writers without counting: no statistics are usable
         return evaluate(condition, lambda _: True)
     return evaluate(condition, lambda predicate: _may_hold(predicate, file))
 
@@ -52,7 +52,7 @@ def _may_hold(predicate: BoundPredicate, file: DataFile) -> bool:
 
 
 def _bounds(predicate: BoundPredicate, file: DataFile) -> ValueRange | None:
-    """The bounds of a predicate's column, seen through the predicate's transform; None if they say nothing."""
+    """The bounds of a predicate's column after the predicate's transform; None if unusable."""
     source = predicate.term.source or predicate.term.kind
     if source is None:
         return None
@@ -62,6 +62,6 @@ def _bounds(predicate: BoundPredicate, file: DataFile) -> ValueRange | None:
 
 
 def _all_are(counts: Mapping[int, int] | None, file: DataFile, column: int) -> bool:
-    """Whether as many values are counted as the column has."""
+    """Whether this count equals the number of values of the column."""
     values = (file.value_counts or {}).get(column)
     return values is not None and (counts or {}).get(column) == values

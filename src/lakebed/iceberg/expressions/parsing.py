@@ -1,7 +1,7 @@
-"""Parses expressions from JSON, in both dialects of the REST contract.
+"""Parses expressions from JSON, in both dialects of the REST specification.
 
-The older one names operands `term`, `value` and `values`, with columns as plain strings; the newer one `left`, `right`
-and `child`, with columns as reference objects. A filter may use both. Chains of one conjunction are read as one list,
+The older dialect names operands `term`, `value` and `values`, with columns as strings; the newer one `left`, `right`
+and `child`, with columns as reference objects. A filter may use both. A chain of one conjunction is parsed as one list,
 so that a filter of a thousand alternatives is not a thousand levels deep.
 """
 
@@ -40,7 +40,7 @@ _MAX_NUMBER_BITS: Final = 1024
 
 _FUNCTIONS: Final = frozenset({IDENTITY, "year", "month", "day", "hour"})
 _WIDE_FUNCTIONS: Final = frozenset({"bucket", "truncate"})
-"""Functions whose first argument is the number in brackets of the transform."""
+"""Functions whose first argument is the parameter of the transform, such as the number of buckets."""
 _FUNCTION_CATALOG: Final = "iceberg_functions"
 
 _MIRRORED: Final[Mapping[PredicateOperation, PredicateOperation]] = {
@@ -51,16 +51,16 @@ _MIRRORED: Final[Mapping[PredicateOperation, PredicateOperation]] = {
     PredicateOperation.EQ: PredicateOperation.EQ,
     PredicateOperation.NOT_EQ: PredicateOperation.NOT_EQ,
 }
-"""What `5 < x` says of x."""
+"""The operation with swapped operands: `5 < x` is `x > 5`."""
 
 
 def parse_expression(document: object) -> Expression:
-    """Read a filter. Raises InvalidInput for what is none, NotSupported for one that this build cannot plan by."""
+    """Parse a filter. Raises InvalidInput if it is invalid, NotSupported if planning does not support it."""
     return _Reader().expression(document, _MAX_DEPTH)
 
 
 class _Reader:
-    """One reading of one filter: counts what it finds."""
+    """The parser of one filter, with its counters."""
 
     def __init__(self) -> None:
         self._predicates = 0
@@ -79,7 +79,7 @@ class _Reader:
         if kind == "literal":
             value = fields.get("value")
             if not isinstance(value, bool):
-                raise _refused("a literal is a predicate only if it is true or false")
+                raise _refused("a literal predicate must be true or false")
             return TRUE if value else FALSE
         if kind in ("and", "or"):
             return self._chain(fields, kind, depth)
@@ -96,7 +96,7 @@ class _Reader:
         return predicate
 
     def _chain(self, fields: Mapping[str, object], kind: str, depth: int) -> Expression:
-        """The operands of nested conjunctions of one kind, in the order they are written."""
+        """The operands of nested conjunctions of one kind, in order."""
         operands: list[Expression] = []
         waiting: list[object] = [fields]
         while waiting:
@@ -132,7 +132,7 @@ def _operand(fields: Mapping[str, object], kind: str, name: str, *others: str) -
 
 
 def _comparison(operation: PredicateOperation, kind: str, fields: Mapping[str, object]) -> UnboundPredicate:
-    assert operation in COMPARISONS  # noqa: S101  # who calls has told the others apart
+    assert operation in COMPARISONS  # noqa: S101  # the caller handles other operations
     if "term" in fields or "value" in fields:
         _allow(fields, kind, "term", "value")
         return UnboundPredicate(
@@ -142,10 +142,10 @@ def _comparison(operation: PredicateOperation, kind: str, fields: Mapping[str, o
     left, right = _required(fields, "left", kind), _required(fields, "right", kind)
     if _is_value(left) and not _is_value(right):
         if operation not in _MIRRORED:
-            raise NotSupported(f"{kind} is planned only with the column on its left")
+            raise NotSupported(f"{kind} is supported only with the column on the left")
         left, right, operation = right, left, _MIRRORED[operation]
     if not _is_value(right):
-        raise NotSupported(f"{kind} is planned only between a column and a literal, not between columns")
+        raise NotSupported(f"{kind} is supported only between a column and a literal")
     return UnboundPredicate(operation, _value_reference(left, kind), (_literal(right),))
 
 
@@ -162,38 +162,38 @@ def _term(document: object) -> ColumnReference:
     if kind == "reference":
         return _reference(fields)
     if kind != "transform":
-        raise _refused(f"a term is a column or a transform of one. type={kind[:80]}")
+        raise _refused(f"a term must be a column or a transform of a column. type={kind[:80]}")
     _allow(fields, kind, "transform", "term")
     source = _term(_required(fields, "term", kind))
     if source.transform is not None:
-        raise NotSupported("a transform of a transform is not planned")
+        raise NotSupported("nested transforms are not supported")
     text = _required(fields, "transform", kind)
     if not isinstance(text, str):
-        raise _refused("a transform is written as text")
+        raise _refused("a transform must be a string")
     return ColumnReference(source.column, _known(parse_transform(text)))
 
 
 def _value_reference(document: object, kind: str) -> ColumnReference:
     """A column in the newer dialect: a reference, or a function of one."""
     if _is_value(document):
-        raise _refused(f"{kind} needs a column: a reference or a function of one")
+        raise _refused(f"{kind} requires a column: a reference or a function of one")
     fields = _object(document, "an operand")
     inner = _type_of(fields)
     if inner == "reference":
         return _reference(fields)
     if inner == "apply":
         return _apply(fields)
-    raise _refused(f"an operand is a reference, a function or a literal. type={inner[:80]}")
+    raise _refused(f"an operand must be a reference, a function or a literal. type={inner[:80]}")
 
 
 def _reference(fields: Mapping[str, object]) -> ColumnReference:
     _allow(fields, "reference", "name", "id", "term")
     given = [fields[name] for name in ("name", "id", "term") if name in fields]
     if len(given) != 1:
-        raise _refused("a reference has either a name or an id")
+        raise _refused("a reference must have either a name or an id")
     column = given[0]
     if isinstance(column, bool) or not isinstance(column, int if "id" in fields else str):
-        raise _refused("a reference's name is text and its id a number")
+        raise _refused("a reference's name must be a string, its id a number")
     assert isinstance(column, int | str)  # noqa: S101  # the line before says so to readers, this one to mypy
     return ColumnReference(column)
 
@@ -203,58 +203,58 @@ def _apply(fields: Mapping[str, object]) -> ColumnReference:
     name = _function_name(_required(fields, "function", "apply"))
     arguments = _required(fields, "arguments", "apply")
     if not isinstance(arguments, list):
-        raise _refused("the arguments of a function are a list")
+        raise _refused("the arguments of a function must be a list")
     text = name
     if name in _WIDE_FUNCTIONS and len(arguments) == 2:
         width = arguments[0]
         if isinstance(width, Mapping) and width.get("type") == "literal":
             width = width.get("value")
         if isinstance(width, bool) or not isinstance(width, int):
-            raise _refused(f"the first argument of {name} is a whole number")
+            raise _refused(f"the first argument of {name} must be a whole number")
         text = f"{name}[{width}]"
         arguments = arguments[1:]
     elif name not in _FUNCTIONS:
-        raise NotSupported(f"a filter by this function is not planned. function={name[:80]}")
+        raise NotSupported(f"the function is not supported in filters. function={name[:80]}")
     if len(arguments) != 1:
         raise _refused(f"{name} has a wrong number of arguments")
     source = _value_reference(arguments[0], name)
     if source.transform is not None:
-        raise NotSupported("a function of a function is not planned")
+        raise NotSupported("nested functions are not supported")
     return ColumnReference(source.column, _known(parse_transform(text)))
 
 
 def _function_name(document: object) -> str:
-    """The name of a function of the expressions' own catalog; others are known to engines only."""
+    """The name of a function of the specification's function catalog; other functions are engine-specific."""
     catalog: object = None
     if isinstance(document, Mapping):
         catalog, document = document.get("catalog"), document.get("identifier")
     if isinstance(document, str):
         document = [document]
     if not isinstance(document, list) or not document or not all(isinstance(part, str) for part in document):
-        raise _refused("a function is named by text, or by a list of names")
+        raise _refused("a function name must be a string or a list of strings")
     if len(document) > 1 or catalog not in (None, _FUNCTION_CATALOG):
-        raise NotSupported(f"a filter by this function is not planned. function={'.'.join(document)[:80]}")
+        raise NotSupported(f"the function is not supported in filters. function={'.'.join(document)[:80]}")
     return str(document[0]).lower()
 
 
 def _known(transform: Transform) -> Transform | None:
     if transform.family is None:
-        raise _refused(f"no such transform. transform={transform.text[:80]}")
+        raise _refused(f"unknown transform. transform={transform.text[:80]}")
     return None if transform.family == IDENTITY else transform
 
 
 def _literals(document: object) -> tuple[Literal, ...]:
     if isinstance(document, Mapping):
         if document.get("type") != "literals":
-            raise _refused("values are a list of literals")
+            raise _refused("values must be a list of literals")
         _allow(document, "literals", "values", "data-type")
         values = document.get("values")
         if not isinstance(values, list):
-            raise _refused("values are a list of literals")
+            raise _refused("values must be a list of literals")
         kind = document.get("data-type")
         return tuple(_literal({"type": "literal", "value": value, "data-type": kind}) for value in values)
     if not isinstance(document, list):
-        raise _refused("values are a list of literals")
+        raise _refused("values must be a list of literals")
     return tuple(map(_literal, document))
 
 
@@ -266,11 +266,11 @@ def _literal(document: object) -> Literal:
         _allow(document, "literal", "value", "data-type")
         kind, document = document.get("data-type"), document.get("value")
     if not isinstance(document, bool | int | float | str):
-        raise _refused("a literal is text, a number, true or false; use is-null to find null")
+        raise _refused("a literal must be a string, a number, true or false; use is-null for null")
     if isinstance(document, int) and document.bit_length() > _MAX_NUMBER_BITS:
-        raise _refused("a literal is a number of more digits than any column has")
+        raise _refused("a literal has more digits than any column type")
     if kind is not None and not isinstance(kind, str):
-        raise _refused("the data-type of a literal is the name of a primitive type")
+        raise _refused("the data-type of a literal must be a primitive type")
     return Literal(document, None if kind is None else parse_primitive(kind))
 
 
@@ -283,21 +283,21 @@ def _object(document: object, what: str) -> Mapping[str, object]:
 def _type_of(fields: Mapping[str, object]) -> str:
     kind = fields.get("type")
     if not isinstance(kind, str):
-        raise _refused("every part of a filter has a type")
+        raise _refused("every part of a filter requires a type")
     return kind.lower()
 
 
 def _required(fields: Mapping[str, object], name: str, kind: str) -> object:
     if name not in fields:
-        raise _refused(f"{kind} needs the field {name}")
+        raise _refused(f"{kind} requires the field {name}")
     return fields[name]
 
 
 def _allow(fields: Mapping[str, object], kind: str, *names: str) -> None:
-    """Refuse fields that are not of this kind: a misspelt one would silently widen the filter."""
+    """Raise InvalidInput for unknown fields: a misspelt one would silently widen the filter."""
     unknown = fields.keys() - {"type", *names}
     if unknown:
-        raise _refused(f"{kind[:80]} has a field that it cannot have. field={min(unknown)[:80]}")
+        raise _refused(f"{kind[:80]} has an unknown field. field={min(unknown)[:80]}")
 
 
 def _refused(message: str) -> InvalidInput:

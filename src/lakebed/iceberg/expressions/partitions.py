@@ -22,58 +22,58 @@ from .bound import BoundTerm
 __all__ = ["BoundPartitionField", "BoundSpec", "PartitionValues", "bind_specs", "partition_key"]
 
 PartitionValues = tuple[Value | None, ...]
-"""The values of a partition, in the order of its spec, in planning's form."""
+"""The values of a partition, in the order of its spec, in the form of `values`."""
 
 _NAN_KEY: Final = b"NaN"
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPartitionField:
-    """One field of a partition."""
+    """One partition field."""
 
     term: BoundTerm
-    """The field itself, as predicates about partitions name it."""
+    """The partition field as a term of predicates."""
     source_id: int | None
-    """The column it is made of; None if it is made of several."""
+    """The source column; None if there are several."""
     transform: Transform
     function: TransformFunction | None
-    """None if its values say nothing about the column's: an unknown transform, or a column of an unknown type."""
+    """None if values cannot be compared: an unknown transform, or a column of unknown type."""
     is_exact: bool = True
-    """Whether all writers agree on its values: they did not on time units of timestamps before 1970."""
+    """Whether all writers agree on its values; they do not for time units before 1970."""
 
 
 @dataclass(frozen=True)
 class BoundSpec:
-    """How the files of one spec are partitioned."""
+    """The partition fields of one spec."""
 
     spec_id: int
     fields: tuple[BoundPartitionField, ...]
 
     @cached_property
     def is_partitioned(self) -> bool:
-        """Whether files are told apart at all: fields that were dropped do not."""
+        """Whether it has fields other than `void`."""
         return any(field.transform.family != VOID for field in self.fields)
 
     @cached_property
     def field_ids(self) -> tuple[int, ...]:
-        """Partition field ids in order."""
+        """The partition field ids, in order."""
         return tuple(field.term.id for field in self.fields)
 
     @cached_property
     def positions(self) -> Mapping[int, int]:
-        """Where each field is in a partition, by its id."""
+        """The position of each field in a partition, by id."""
         return {field.term.id: position for position, field in enumerate(self.fields)}
 
     def partition(self, stored: Sequence[PartitionValue]) -> PartitionValues:
-        """A partition as a manifest has it, in planning's form."""
+        """A partition of a manifest, in the form of `values`."""
         return tuple(canonical(field.term.kind, value) for field, value in zip(self.fields, stored, strict=True))
 
 
 def bind_specs(table: TableMetadata, schema: Schema) -> dict[int, BoundSpec]:
-    """The layouts of all specs of a table, by spec id, for a scan in one of its schemas.
+    """The layouts of all specs of a table, by spec id, for a scan with one of its schemas.
 
-    A spec outlives the columns it is made of: types are looked up in the scan's schema first and then, newest first, in
-    all others.
+    A spec may outlive its source columns: types are looked up in the scan's schema first, then in all others, newest
+    first.
     """
     newest_first = [table.schemas[schema_id] for schema_id in sorted(table.schemas, reverse=True)]
     schemas = (schema, table.schema, *newest_first)
@@ -81,7 +81,7 @@ def bind_specs(table: TableMetadata, schema: Schema) -> dict[int, BoundSpec]:
 
 
 def partition_key(partition: PartitionValues) -> tuple[object, ...]:
-    """What partitions are equal by: floating-point values by their bits, NaN to itself."""
+    """A key by which partitions are equal: floating-point values by their bits, NaN equal to itself."""
     return tuple(_float_key(value) if isinstance(value, float) else value for value in partition)
 
 

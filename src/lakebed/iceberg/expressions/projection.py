@@ -1,11 +1,10 @@
 """Projects predicates on columns to predicates on partition fields.
 
-The inclusive projection matches every partition that may have a matching row; the strict one only partitions all of
-whose rows match. A partition field made by an order-preserving transform answers for ranges, one made
-by hashing only for equality.
+The inclusive projection matches every partition that may have a matching row; the strict one only partitions in which
+all rows match. Order-preserving transforms support ranges, hashing transforms only equality.
 
-Time units need care before 1970: old writers rounded them towards zero, so that a partition of a negative count may be
-stored one too high. Both projections allow for that.
+Time units before 1970 need care: old writers rounded towards zero, so the stored value of a negative unit may be one
+too high. Both projections allow for that.
 """
 
 from __future__ import annotations
@@ -30,39 +29,39 @@ _EQUALITIES: Final[Mapping[bool, frozenset[PredicateOperation]]] = {
     True: frozenset({PredicateOperation.EQ, PredicateOperation.IN}),
     False: frozenset({PredicateOperation.NOT_EQ, PredicateOperation.NOT_IN}),
 }
-"""By whether equality is wanted or denied."""
+"""By whether the operation is an equality or its negation."""
 
 
 def inclusive(condition: BoundExpression, layout: BoundSpec) -> BoundExpression:
-    """What a partition must fulfil to have rows that fulfil the condition."""
+    """The condition on a partition that is necessary for matching rows."""
     return rewrite(condition, lambda predicate: project_inclusive(predicate, layout))
 
 
 def strict(condition: BoundExpression, layout: BoundSpec) -> BoundExpression:
-    """What suffices for a partition to have only rows that fulfil the condition."""
+    """The condition on a partition that is sufficient for all rows to match."""
     return rewrite(condition, lambda predicate: project_strict(predicate, layout))
 
 
 def project_inclusive(predicate: BoundPredicate, layout: BoundSpec) -> BoundExpression:
-    """The inclusive projection of one predicate: all that the fields made of its column say."""
+    """The inclusive projection of one predicate, over all partition fields of its column."""
     projections = (_project(predicate, field, wide=True) for field in layout.fields)
     return all_of(TRUE if projection is None else projection for projection in projections)
 
 
 def project_strict(predicate: BoundPredicate, layout: BoundSpec) -> BoundExpression:
-    """The strict projection of one predicate: any field that vouches for all rows is enough."""
+    """The strict projection of one predicate: one partition field is sufficient."""
     projections = (_project(predicate, field, wide=False) for field in layout.fields)
     return any_of(FALSE if projection is None else projection for projection in projections)
 
 
 def _project(predicate: BoundPredicate, field: BoundPartitionField, *, wide: bool) -> _Projection:
-    """What one field says of a predicate; None if nothing."""
+    """The projection of a predicate on one partition field; None if there is none."""
     function = field.function
     if function is None or field.source_id != predicate.term.id:
         return None
     transformed = predicate.term.transform
     if predicate.operation in _ABOUT_NULL:
-        # Transforms give null for null and for nothing else.
+        # Transforms return null for null only.
         return BoundPredicate(predicate.operation, field.term)
     family = field.transform.family
     if transformed is not None:
@@ -85,7 +84,7 @@ def _project(predicate: BoundPredicate, field: BoundPartitionField, *, wide: boo
 def _equality(
     predicate: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], *, wanted: bool
 ) -> _Projection:
-    """Equal values have equal results, so results that differ are of values that do."""
+    """Equal values have equal results; unequal results imply unequal values."""
     if predicate.operation not in _EQUALITIES[wanted]:
         return None
     return equal_to_any(term, map(function, predicate.literals), wanted=wanted)
@@ -104,7 +103,7 @@ def _units(
         if below or operation is PredicateOperation.LT_EQ:
             return BoundPredicate(PredicateOperation.LT_EQ, term, (function(value - below),))
         return BoundPredicate(PredicateOperation.GT_EQ, term, (function(value + above),))
-    # A unit lies wholly below a value if it ends before the value's own unit begins.
+    # All values of a unit are below a value if the unit ends before the value's own unit begins.
     if below or operation is PredicateOperation.LT_EQ:
         return BoundPredicate(PredicateOperation.LT, term, (function(value + (not below)),))
     return BoundPredicate(PredicateOperation.GT, term, (function(value - (not above)),))
@@ -113,7 +112,7 @@ def _units(
 def _prefix(
     predicate: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], width: int, *, wide: bool
 ) -> _Projection:
-    """Through a transform that keeps the beginning of text or bytes."""
+    """Through a transform that truncates text or bytes."""
     operation = predicate.operation
     if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH):
         return _starts_with(predicate, term, function, width, wide=wide)
@@ -134,17 +133,17 @@ def _starts_with(
     if len(prefix) < width:
         return BoundPredicate(predicate.operation, term, (prefix,))
     if len(prefix) == width or wanted == wide:
-        # What is kept is exactly the prefix, or as much of it as a partition can show.
+        # The truncation keeps the whole prefix, or the part of it that fits.
         return BoundPredicate(PredicateOperation.EQ if wanted else PredicateOperation.NOT_EQ, term, (function(prefix),))
     return None
 
 
 def _before_1970(projected: BoundPredicate, *, wide: bool) -> _Projection:
-    """Allow a stored count of time units to be one above the true one, if that is negative."""
+    """Allow stored values of negative time units to be one too high."""
     operation = projected.operation
     values = tuple(int(value) for value in projected.literals)
     if operation in _ORDERED:
-        # Too high a count passes for a greater one: that matters where it would hide a lesser, or vouch for a greater.
+        # A value that is too high matters where it would hide a lower one, or imply a higher one.
         hides = operation in (PredicateOperation.LT, PredicateOperation.LT_EQ)
         least_affected = 1 if operation in (PredicateOperation.LT, PredicateOperation.GT_EQ) else 0
         if hides == wide and values[0] < least_affected:
@@ -153,7 +152,7 @@ def _before_1970(projected: BoundPredicate, *, wide: bool) -> _Projection:
     if operation in _EQUALITIES[wide]:
         stored = (near for value in values for near in _stored_as(value))
         return equal_to_any(projected.term, stored, wanted=wide)
-    # The count itself is denied, or vouched for, by a field that stores it reliably only after 1970.
+    # Equality is exact only for fields whose stored value is reliable.
     return projected if min(values) > 0 else None
 
 

@@ -1,10 +1,10 @@
-"""Whether a predicate may match some value between two bounds.
+"""Decides whether a predicate may match a value between two bounds.
 
-Bounds are those of all values that are neither null nor NaN; text and bytes may have been shortened, the lower bound
-downwards and the upper bound upwards. An unknown bound is None and excludes nothing.
+Bounds are those of all values except null and NaN. Bounds of text and bytes may be truncated: the lower one downwards,
+the upper one upwards. A missing bound is None and excludes nothing.
 
-Writers disagree on how uuids are ordered: by their bytes, or by two signed halves. Bounds of uuids exclude a value only
-if they do in both orders.
+Writers disagree on the order of uuids: by bytes, or by two signed halves. Bounds of uuids exclude a value only if they
+do in both orders.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["ValueRange", "decode_range", "may_overlap", "transformed_range"]
 
 
 class ValueRange(NamedTuple):
-    """The least and the greatest value of a column; None where it is not known."""
+    """The lower and upper bound of a column; None where unknown."""
 
     kind: PrimitiveType
     lower: Value | None
     upper: Value | None
 
     def may_hold(self, predicate: BoundPredicate) -> bool:
-        """Whether some value in the range may pass the predicate, which is not one about null or NaN."""
+        """Whether a value in the range may match the predicate; not for null and NaN tests."""
         operation, lower, upper = predicate.operation, self.lower, self.upper
         if operation is PredicateOperation.EQ or operation is PredicateOperation.IN:
             return self._includes_any(predicate.literals)
@@ -48,15 +48,15 @@ class ValueRange(NamedTuple):
                 upper is None or str(upper)[: len(prefix)] >= prefix
             )
         if operation is PredicateOperation.NOT_STARTS_WITH:
-            # All that lies between two texts with one beginning has that beginning.
+            # All texts between two texts with a common prefix have that prefix.
             prefix = str(predicate.literal)
             return not (str(lower or "").startswith(prefix) and str(upper or "").startswith(prefix))
         return True
 
-    # Any, here and below: all are values of the one kind, which the union of all kinds does not say.
+    # Any, here and below: values have one type at runtime, which a union cannot express.
     def _includes_any(self, values: Any) -> bool:
         if self.kind.name != "uuid":
-            # They are in order: the least that is not below the range decides.
+            # The literals are in order: the smallest one not below the range decides.
             place = 0 if self.lower is None else bisect_left(values, self.lower)
             values = values[place : place + 1]
         return any(
@@ -73,12 +73,12 @@ class ValueRange(NamedTuple):
 
 
 def decode_range(kind: PrimitiveType, lower: bytes | None, upper: bytes | None) -> ValueRange:
-    """The range of stored bounds. Bytes that make no sense, or NaN, are taken for unknown: nothing is lost by that."""
+    """The range of stored bounds. Invalid bytes and NaN count as unknown."""
     return ValueRange(kind, _bound(kind, lower), _bound(kind, upper))
 
 
 def transformed_range(range_: ValueRange, predicate: BoundPredicate) -> ValueRange | None:
-    """The range of what the predicate's transform makes of the values; None if it says nothing of them."""
+    """The range of transformed values; None if unusable."""
     transform, kind = predicate.term.transform, predicate.term.kind
     if transform is None or kind is None:
         return range_
@@ -91,7 +91,7 @@ def transformed_range(range_: ValueRange, predicate: BoundPredicate) -> ValueRan
 
 
 def may_overlap(one: ValueRange, other: ValueRange) -> bool:
-    """Whether the two may have a value in common."""
+    """Whether two ranges may overlap."""
     first: tuple[Any, Any] = (one.lower, other.upper)
     second: tuple[Any, Any] = (other.lower, one.upper)
     return all(lower is None or upper is None or one._may_be_at_most(lower, upper) for lower, upper in (first, second))

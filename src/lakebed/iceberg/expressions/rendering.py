@@ -1,7 +1,7 @@
-"""Renders bound expressions as JSON, for clients to apply as residual filters.
+"""Serializes bound expressions as JSON, for clients to apply as residual filters.
 
-Written in the older dialect of the contract: readers of the newer one understand it too, and not the other way round.
-Columns are named; values are single values of their column's type.
+Uses the older dialect, which readers of the newer one understand too. Columns are written by name, literals as single
+values of the column's type.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["render_filter"]
 
 
 def render_filter(condition: BoundExpression) -> object:
-    """The filter as plain values that any JSON encoder writes."""
+    """The filter as plain JSON values."""
     if isinstance(condition, Constant):
         return condition.value
     if isinstance(condition, BoundPredicate):
@@ -25,7 +25,7 @@ def render_filter(condition: BoundExpression) -> object:
 
 
 def _balanced(kind: str, operands: Sequence[BoundExpression]) -> object:
-    """A tree of pairs: as shallow as can be, because many a JSON reader has a limit of depth."""
+    """A balanced tree of pairs: many JSON parsers limit the depth."""
     if len(operands) == 1:
         return render_filter(operands[0])
     middle = len(operands) // 2

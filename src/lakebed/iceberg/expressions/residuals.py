@@ -1,7 +1,7 @@
-"""Residuals: what is left of an expression for the rows of one partition.
+"""Residuals: the part of a filter that still has to be applied to the rows of one partition.
 
-A predicate that all rows of the partition match is true, one that none can match is false; readers apply the others.
-A filter whose residual is false has no rows in the partition.
+A predicate that all rows of the partition match is true, one that no row matches is false; readers apply the others. If
+the residual is false, the partition has no matching rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ResidualEvaluator"]
 
 
 class ResidualEvaluator:
-    """The residuals of one filter over the partitions of one spec. Each partition's is worked out once."""
+    """The residuals of one filter over the partitions of one spec, cached by partition."""
 
     def __init__(self, condition: BoundExpression, layout: BoundSpec) -> None:
         self._condition = condition
@@ -24,7 +24,7 @@ class ResidualEvaluator:
         self._projections: dict[BoundPredicate, tuple[BoundExpression, BoundExpression]] = {}
 
     def of(self, partition: PartitionValues) -> BoundExpression:
-        """What is left of the filter for the rows of this partition."""
+        """The residual of the filter for a partition."""
         if not self._layout.is_partitioned:
             return self._condition
         key = partition_key(partition)

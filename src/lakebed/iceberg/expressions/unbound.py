@@ -32,8 +32,8 @@ __all__ = [
 class PredicateOperation(StrEnum):
     """The operation of a predicate, named as in JSON.
 
-    Null is what only `is-null`, and the operations that deny something (`not-eq`, `not-in`, `not-starts-with`,
-    `not-nan`), hold for. NaN is neither less, equal nor greater than anything.
+    Null only matches `is-null` and the negated operations `not-eq`, `not-in`, `not-starts-with` and `not-nan`. NaN is
+    neither less than, equal to nor greater than any value.
     """
 
     IS_NULL = "is-null"
@@ -69,13 +69,13 @@ _OPPOSITES: Final = (
 )
 NEGATED: Final[Mapping[PredicateOperation, PredicateOperation]] = {
     **dict(_OPPOSITES),
-    **{denied: asked for asked, denied in _OPPOSITES},
+    **{negated: plain for plain, negated in _OPPOSITES},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnReference:
-    """A column by name or id, with an optional transform of its values."""
+    """A column by name or id, with an optional transform."""
 
     column: str | int
     transform: Transform | None = None
@@ -83,7 +83,7 @@ class ColumnReference:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A JSON value, with its type if the expression gives one."""
+    """A JSON value, with its type if the expression has one."""
 
     value: bool | int | float | str
     kind: PrimitiveType | None = None
@@ -91,7 +91,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class UnboundPredicate:
-    """A predicate on one column. Unary operations have no literals, sets any number, the others one."""
+    """A predicate on one column. Unary operations have no literals, sets any number, others one."""
 
     operation: PredicateOperation
     reference: ColumnReference
@@ -111,21 +111,21 @@ FALSE: Final = Constant(False)
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True if all operands are."""
+    """True if all operands are true."""
 
     operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True if any operand is."""
+    """True if an operand is true."""
 
     operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True if the operand is not."""
+    """True if the operand is false."""
 
     operand: Expression
 

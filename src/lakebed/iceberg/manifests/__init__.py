@@ -1,4 +1,4 @@
-"""Manifest lists and manifests, read from bytes within limits. No I/O."""
+"""Parses manifest lists and manifests from bytes, within limits. No I/O."""
 
 from ..avro.limits import DEFAULT_LIMITS, ReadLimits
 from .lists import ManifestList, read_list, read_manifest_list

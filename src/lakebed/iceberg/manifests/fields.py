@@ -90,14 +90,14 @@ _DATA_FILE: Final = 2
 
 
 def list_decoder(schema: bytes, limits: ReadLimits) -> Decoder:
-    """Decode a list's records to the values of a `ManifestFile`; the summaries in it are lists, too."""
+    """Decode a list's records to the values of a `ManifestFile`; summaries are lists too."""
     return _cached_list(schema, limits) if len(schema) <= _CACHED_SCHEMA_BYTES else _list(schema, limits)
 
 
 def entry_decoder(
     schema: bytes, columns: frozenset[int] | None, partition_fields: tuple[int, ...] | None, limits: ReadLimits
 ) -> Decoder:
-    """Decode a manifest's records to the values of a `ManifestEntry`; the file in it is a list, its partition too."""
+    """Decode a manifest's records to the values of a `ManifestEntry`; its file and partition are lists too."""
     make = _cached_entry if len(schema) <= _CACHED_SCHEMA_BYTES else _entry
     return make(schema, columns, partition_fields, limits)
 
@@ -142,6 +142,6 @@ def _make_partition(partition_fields: tuple[int, ...] | None) -> DecoderFactory:
     return make
 
 
-# The manifests of a table are written with few schemas: reading a thousand of them compiles each schema once.
+# Manifests of a table have few distinct schemas: each is compiled once.
 _cached_list: Final = lru_cache(maxsize=32)(_list)
 _cached_entry: Final = lru_cache(maxsize=128)(_entry)

@@ -1,8 +1,8 @@
-"""Reads manifest lists of format 1, 2 and 3, reusing the lines that a list shares with its parent's.
+"""Parses manifest lists of format 1, 2 and 3, reusing the lines that a list shares with its parent's.
 
-A snapshot's list repeats the lines of its parent's and adds its own, before or behind them. Writers encode what they
-repeat as it was, so that a list of a thousand lines is mostly the bytes of another that was read a moment ago: then
-only the others are decoded.
+A snapshot's list repeats the lines of its parent's and adds its own, before or after them. Writers repeat the encoding
+byte for byte, so most of a list of a thousand lines equals a list that was parsed just before. Only the other lines are
+decoded.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _ZERO_WHEN_ABSENT: Final = tuple(
 
 
 class ManifestList(NamedTuple):
-    """A list, and what it takes to know its lines in another."""
+    """A list, with what is needed to recognize its lines in another list."""
 
     lines: list[ManifestFile]
     schema: bytes
     encoded: bytes
-    """The lines as they were written; nothing if they were in several blocks."""
+    """The encoded lines; empty if they were in several blocks."""
 
 
 def read_manifest_list(data: bytes, *, limits: ReadLimits = DEFAULT_LIMITS) -> list[ManifestFile]:
-    """All lines of a manifest list. Raises InvalidInput for what is none, TooLarge for one beyond the limits."""
+    """All lines of a manifest list. Raises InvalidInput if it is invalid, TooLarge above the limits."""
     return read_list(data, limits=limits).lines
 
 
 def read_list(data: bytes, parent: ManifestList | None = None, *, limits: ReadLimits = DEFAULT_LIMITS) -> ManifestList:
-    """The same, as a list of which others can be made. Lines that the parent has, too, are the parent's own values."""
+    """The same, for parsing lists that share its lines. Shared lines are the parent's objects."""
     container = open_container(data, limits)
     schema, decode = container.schema, list_decoder(container.schema, limits)
     blocks = container.blocks()
@@ -58,10 +58,10 @@ def read_list(data: bytes, parent: ManifestList | None = None, *, limits: ReadLi
 
 
 def _beside(block: AvroBlock, parent: ManifestList, decode: Decoder) -> list[ManifestFile] | None:
-    """The lines of a block that begins or ends with those of the parent; None if it does neither.
+    """The lines of a block that begins or ends with the parent's lines; None if it does neither.
 
-    What is left fills its part of the block to the byte. So the parent's part begins where a line begins, and means
-    here what it means there.
+    The remaining lines must fill the rest of the block exactly. So the parent's part begins at a line, and has the same
+    meaning here.
     """
     rest = block.records - len(parent.lines)
     size = len(parent.encoded)
@@ -73,7 +73,7 @@ def _beside(block: AvroBlock, parent: ManifestList, decode: Decoder) -> list[Man
         if block.content.startswith(parent.encoded):
             return [*parent.lines, *_lines(AvroBlock(rest, block.content[size:]), decode)]
     except InvalidInput:
-        # It only looked like it, or is broken: who reads the whole finds out.
+        # A coincidence, or corrupt: parsing the whole block decides.
         return None
     return None
 

@@ -1,7 +1,7 @@
 """Entries of manifest lists and manifests as plain values, with inherited fields filled in.
 
-Partition values are in Iceberg's own terms: dates are days since 1970-01-01, times microseconds of the day, timestamps
-micro- or nanoseconds since 1970-01-01, decimals `Decimal`, uuids `UUID`, the rest what Python calls them.
+Partition values have Iceberg's units: dates are days since 1970-01-01, times microseconds of the day, timestamps micro-
+or nanoseconds since 1970-01-01; decimals are `Decimal`, uuids `UUID`, other types Python's.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PartitionValue: TypeAlias = bool | int | float | str | bytes | Decimal | UUID | 
 
 
 class ManifestContent(IntEnum):
-    """What a manifest lists."""
+    """The content of a manifest."""
 
     DATA = 0
     DELETES = 1
 
 
 class EntryStatus(IntEnum):
-    """What a manifest's entry says of its file."""
+    """The status of a manifest entry."""
 
     EXISTING = 0
     ADDED = 1
@@ -42,7 +42,7 @@ class EntryStatus(IntEnum):
 
 
 class FileContent(IntEnum):
-    """What a file holds."""
+    """The content of a file."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -50,7 +50,7 @@ class FileContent(IntEnum):
 
 
 class FieldSummary(NamedTuple):
-    """The values of one partition field over all files of a manifest. Bounds are single-value serialised."""
+    """The summary of one partition field over all files of a manifest. Bounds are single-value serialized."""
 
     contains_null: bool
     contains_nan: bool | None
@@ -59,7 +59,7 @@ class FieldSummary(NamedTuple):
 
 
 class ManifestFile(NamedTuple):
-    """One line of a manifest list. Lists of format 1 have no content and no sequence numbers: both read as 0."""
+    """One line of a manifest list. Lists of format 1 have no content and no sequence numbers: both default to 0."""
 
     path: str
     length: int
@@ -80,7 +80,7 @@ class ManifestFile(NamedTuple):
 
 
 class DataFile(NamedTuple):
-    """A data file, a delete file or a deletion vector. A map that the manifest leaves out reads as None."""
+    """A data file, a delete file or a deletion vector. A map that the manifest omits is None."""
 
     content: int
     file_path: str
@@ -106,11 +106,11 @@ class DataFile(NamedTuple):
 
 
 class ManifestEntry(NamedTuple):
-    """A file and what became of it."""
+    """A manifest entry: a file and its status."""
 
     status: int
     snapshot_id: int | None
     sequence_number: int
     file_sequence_number: int | None
-    """None only for files that were carried along by writers older than this field."""
+    """None only for existing files of writers older than this field."""
     data_file: DataFile

@@ -1,7 +1,7 @@
-"""Reads manifests of format 1, 2 and 3 from bytes.
+"""Parses manifests of format 1, 2 and 3 from bytes.
 
-Fields are found by their Iceberg ids, by name where a writer left the ids out. What an entry leaves to its manifest is
-filled in: snapshot id, sequence numbers, first row id. Nothing here reads anything but the bytes given.
+Fields are matched by Iceberg field id, by name if the writer omitted ids. Inherited values of an entry are filled in:
+snapshot id, sequence numbers, first row id.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ def read_manifest(
     partition_fields: Sequence[int] | None = None,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> list[ManifestEntry]:
-    """All entries of a manifest: what `Manifest.entries` gives one by one, at once."""
+    """All entries of a manifest, as a list."""
     opened = open_manifest(data, limits=limits)
     return list(opened.entries(manifest, columns=columns, partition_fields=partition_fields))
 
 
 def open_manifest(data: bytes, *, limits: ReadLimits = DEFAULT_LIMITS) -> ManifestReader:
-    """Read a manifest's header. Raises InvalidInput for what is none, TooLarge for one beyond the limits."""
+    """Read a manifest's header. Raises InvalidInput if it is invalid, TooLarge above the limits."""
     return ManifestReader(open_container(data, limits))
 
 
 class ManifestReader:
-    """An opened manifest: its header is read, its entries are not."""
+    """An open manifest: the header is read, the entries are not."""
 
     __slots__ = ("_container", "content", "format_version", "partition_spec_id")
 
     def __init__(self, container: AvroContainer) -> None:
         claims = container.metadata
         self._container = container
-        # What the header says of the manifest; None where it says nothing, as format 1 may.
+        # Values of the header; None if missing, as in format 1.
         self.format_version = _number(claims.get("format-version"))
         self.partition_spec_id = _number(claims.get("partition-spec-id"))
         self.content = _HEADER_CONTENTS.get(claims.get("content", b""))
 
     @property
     def decoded_bytes(self) -> int:
-        """How much was unpacked so far."""
+        """The number of bytes decompressed so far."""
         return self._container.decoded_bytes
 
     def entries(
@@ -74,11 +74,12 @@ class ManifestReader:
         columns: frozenset[int] | None = None,
         partition_fields: Sequence[int] | None = None,
     ) -> Iterator[ManifestEntry]:
-        """Entry after entry, inheriting from the manifest's line in the list. One block is in memory at a time.
+        """Yield the entries, with values inherited from the manifest's line in the list. Keeps one block in memory at a
+        time.
 
-        `columns` are those whose statistics to keep: None keeps all, an empty set passes over them, which is faster.
-        Partition values come in the order of the manifest's own spec; or of the partition field ids given, None
-        standing for a field that the manifest lacks. Raises InvalidInput, TooLarge.
+        `columns` selects the columns whose statistics are kept: None keeps all, an empty set skips all, which is
+        faster. Partition values are in the order of the manifest's own spec, or of the given partition field ids, with
+        None for a field that the manifest lacks. Raises InvalidInput, TooLarge.
         """
         fields = None if partition_fields is None else tuple(partition_fields)
         container = self._container
@@ -91,19 +92,19 @@ class ManifestReader:
             if file[_CONTENT] is None:
                 file[_CONTENT] = _DATA
             elif file[_CONTENT] not in _FILE_CONTENTS:
-                raise InvalidInput(f"manifest entry is of a file of unknown content. content={file[_CONTENT]}")
+                raise InvalidInput(f"manifest entry has a file of unknown content. content={file[_CONTENT]}")
             file[_SPEC_ID] = manifest.partition_spec_id
             file[_PARTITION] = tuple(file[_PARTITION])
-            # Number 0 is that of manifests of format 1, none of whose entries has a number.
+            # Sequence number 0 is that of manifests of format 1, whose entries have no number.
             if status == _ADDED or inherited == 0:
                 if sequence_number is None:
                     sequence_number = inherited
                 if file_sequence_number is None:
                     file_sequence_number = inherited
             elif sequence_number is None:
-                raise InvalidInput("manifest entry has no sequence number, which only an added one may leave out")
+                raise InvalidInput("manifest entry has no sequence number, which is optional for added entries only")
             if next_row_id is None or file[_CONTENT] != _DATA:
-                # A manifest without a first row id is older than row lineage, whatever its entries say.
+                # A manifest without a first row id is older than row lineage; row ids of its entries are ignored.
                 file[_FIRST_ROW_ID] = None
             elif file[_FIRST_ROW_ID] is None and status != _DELETED:
                 file[_FIRST_ROW_ID] = next_row_id

@@ -1,6 +1,6 @@
 """Metadata of tables and views: parsed, validated and serialized. No I/O.
 
-`write_table` shares text with the document of the metadata before. Invalid documents raise `InvalidInput`.
+`write_table` shares text with the document of the previous metadata. Invalid documents raise `InvalidInput`.
 """
 
 from .parsing import parse_table

@@ -1,4 +1,4 @@
-"""Encryption keys in table metadata. They stay wrapped: the catalog cannot open them."""
+"""Encryption keys in table metadata. They are wrapped: the catalog cannot decrypt them."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class EncryptedKey(DocumentElement, frozen=True):
 
 
 def parse_key(written: Raw | bytes, where: str) -> EncryptedKey:
-    """Read a key. Raises InvalidInput that names the field."""
+    """Parse a key. Raises InvalidInput that names the field."""
     key = read(EncryptedKey, written, where)
     if not key.key_id:
         raise InvalidInput(f"{where}.key-id: must not be empty", argument=where)
     try:
         binascii.a2b_base64(key.encrypted_key_metadata, strict_mode=True)
     except ValueError as error:
-        # The value stays out of the message: it is a secret, if a wrapped one.
+        # The message omits the value, which is a wrapped secret.
         raise InvalidInput(f"{where}.encrypted-key-metadata: must be base64", argument=where) from error
     return key
 
 
 def parse_keys(written: Raw, where: str) -> dict[str, EncryptedKey]:
-    """Read a table's keys, by id."""
+    """Parse a table's keys, by id."""
     keys = read_list(EncryptedKey, written, where)
     check_unique("key-id", [key.key_id for key in keys], where)
     return {key.key_id: key for key in keys}

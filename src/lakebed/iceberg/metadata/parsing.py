@@ -1,7 +1,7 @@
 """Parses and validates table metadata; fields that format 1 may omit are filled in.
 
-Tables of the first version may lack what came later: a list of schemas, ids of partition fields, branches. What can
-be told from the rest is filled in here, so that nothing else needs to know.
+Tables of format 1 may lack a list of schemas, ids of partition fields, and branches. They are derived from other fields
+here, so that no other module handles their absence.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _EMPTY_LIST: Final = Raw(b"[]")
 _EMPTY_OBJECT: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
 _NO_SNAPSHOT: Final = -1
-"""How documents before version 3 say that there is no current snapshot."""
+"""The value for no current snapshot in documents before version 3."""
 
 
 class _Scalars(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """The fields that are single values. Those that are optional here are asked for by version below."""
+    """The scalar fields. Optional fields here may be required by format version, see below."""
 
     format_version: Annotated[int, Meta(ge=1)]
     location: Annotated[str, Meta(min_length=1)]
@@ -73,9 +73,9 @@ _KNOWN: Final = _LISTED | _SINGLE
 
 
 def parse_table(document: bytes, like: TableMetadata | None = None) -> TableMetadata:
-    """Read and check a metadata document of version 1, 2 or 3. Raises InvalidInput that names the field.
+    """Parse and check a metadata document of version 1, 2 or 3. Raises InvalidInput that names the field.
 
-    `like` is the table at an earlier time: what is in the same words is not read again. The answer is the same.
+    `like` is the table at an earlier time: parts with equal text are not parsed again, with the same result.
     """
     plain = compact(document, _WHAT)
     try:
@@ -86,7 +86,7 @@ def parse_table(document: bytes, like: TableMetadata | None = None) -> TableMeta
 
 def _parse(document: bytes, like: TableMetadata | None) -> TableMetadata:
     written = split(document, "document")
-    # A field that is null says no more than one that is not there.
+    # A null field counts as missing.
     fields = {name: text for name, text in written.items() if text != _NULL}
     scalars = decode(_Scalars, encode({name: text for name, text in fields.items() if name in _SINGLE}), "")
     version = scalars.format_version
@@ -94,7 +94,7 @@ def _parse(document: bytes, like: TableMetadata | None) -> TableMetadata:
         raise InvalidInput(f"format-version: must be 1, 2 or 3. found={version}", argument="format-version")
     if version > 1:
         _check_complete(fields, version)
-    # Version 1 has no sequence numbers: whatever a document says, all of its snapshots are of number 0.
+    # Version 1 has no sequence numbers: all its snapshots have 0, whatever the document contains.
     last_sequence_number = 0 if version == 1 else (scalars.last_sequence_number or 0)
     schemas, schema_id = _schemas(fields, scalars)
     specs, spec_id = _specs(fields, scalars)
@@ -203,7 +203,7 @@ def _references(
     for name, reference in references.items():
         _check_known(f"refs.{name}.snapshot-id", reference.snapshot_id, snapshots)
     if current is not None and MAIN not in references:
-        # Tables had a current snapshot before they had branches.
+        # Early tables had a current snapshot but no branches.
         references[MAIN] = branch(current)
     return references
 
@@ -217,10 +217,10 @@ def _chosen(name: str, given: int | None, among: Mapping[int, object]) -> int:
 
 def _check_known(name: str, given: int, among: Mapping[int, object]) -> None:
     if given not in among:
-        raise InvalidInput(f"{name}: there is none of that id. id={given}", argument=name, value=str(given))
+        raise InvalidInput(f"{name}: unknown id. id={given}", argument=name, value=str(given))
 
 
 def _check_highest(name: str, given: int, highest: int) -> None:
-    # Below it, the next id to be assigned would be one that is taken.
+    # A lower value would assign an id a second time.
     if given < highest:
         raise InvalidInput(f"{name}: below the highest id in use. found={given} highest={highest}", argument=name)

@@ -14,13 +14,13 @@ from ..documents import DocumentElement, Long, make, read, split
 __all__ = ["MAIN", "SnapshotReference", "branch", "check_current", "check_reference", "parse_references"]
 
 MAIN: Final = "main"
-"""The branch whose snapshot is the current one."""
+"""The branch of the current snapshot."""
 
 _AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class SnapshotReference(DocumentElement, frozen=True):
-    """What a branch or tag names."""
+    """The kind of a reference."""
 
     snapshot_id: Long
     type: Literal["branch", "tag"]
@@ -30,12 +30,12 @@ class SnapshotReference(DocumentElement, frozen=True):
 
 
 def branch(snapshot_id: int) -> SnapshotReference:
-    """A branch that keeps to the table's own rules of retention."""
+    """A branch with the table's default retention."""
     return make(SnapshotReference, {"snapshot-id": snapshot_id, "type": "branch"}, "refs")
 
 
 def check_reference(name: str, reference: SnapshotReference) -> None:
-    """Refuse what the kind of reference cannot have."""
+    """Raise InvalidInput for fields that the kind of reference does not support."""
     if not name:
         raise InvalidInput("a branch or tag must have a name", argument="ref-name")
     if reference.type == "branch":
@@ -44,18 +44,18 @@ def check_reference(name: str, reference: SnapshotReference) -> None:
         raise InvalidInput(f"{MAIN} must be a branch, not a tag", argument="type")
     if reference.min_snapshots_to_keep is not None or reference.max_snapshot_age_ms is not None:
         raise InvalidInput(
-            f"tag {name} cannot have min-snapshots-to-keep or max-snapshot-age-ms: it keeps one snapshot, always",
+            f"tag {name} cannot have min-snapshots-to-keep or max-snapshot-age-ms: it keeps one snapshot",
             argument="ref-name",
         )
 
 
 def parse_references(written: Raw, where: str) -> dict[str, SnapshotReference]:
-    """Read a table's branches and tags, by name."""
+    """Parse a table's branches and tags, by name."""
     return {name: read(SnapshotReference, text, f"{where}.{name}") for name, text in split(written, where).items()}
 
 
 def check_current(references: Mapping[str, SnapshotReference], current_snapshot_id: int | None) -> None:
-    """Refuse a table whose main branch is not its current snapshot."""
+    """Raise InvalidInput if the main branch is not the current snapshot."""
     main = references.get(MAIN)
     if main is not None and (main.type != "branch" or main.snapshot_id != current_snapshot_id):
         raise InvalidInput(

@@ -1,8 +1,7 @@
 """Serializes table metadata: equal values give equal text.
 
-The history of a table is most of its document, and grows at its end alone until something is expired. So a document is
-kept as the runs that it is made of: a commit that only adds to the history shares the text that was there before, and
-costs what it adds, however long the history is.
+Most of a document is the history, which only grows at its end until something expires. So a document is kept as runs of
+text: a commit that only appends to the history shares the earlier text, and costs only what it appends.
 """
 
 from __future__ import annotations
@@ -22,66 +21,66 @@ __all__ = ["TableText", "TextRun", "serialize_table", "write_table"]
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """The elements of a list, as they stand between its brackets: those that are settled, and those behind them."""
+    """The elements of a list, without its brackets: settled elements, and recent ones after them."""
 
     settled: bytes = b""
-    """Shared by all documents since it was settled."""
+    """Shared by all later documents."""
     recent: bytes = b""
-    """Begins with a comma, unless nothing is settled."""
+    """Begins with a comma, unless `settled` is empty."""
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes."""
         return len(self.settled) + len(self.recent)
 
     def grown(self, elements: Sequence[DocumentElement]) -> TextRun:
-        """The same with more elements behind it."""
+        """The run with more elements appended."""
         if not elements:
             return self
         more = _joined(elements)
         return TextRun(self.settled, b"%b,%b" % (self.recent, more) if self.size else more)
 
     def whole(self) -> TextRun:
-        """The same, all of it settled."""
+        """The run with all of it settled."""
         return TextRun(self.settled + self.recent) if self.recent else self
 
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A metadata document in runs."""
+    """A metadata document in runs of text."""
 
     head: bytes
-    """Up to the snapshots."""
+    """The text before the snapshots."""
     snapshots: TextRun
     middle: bytes
-    """Between the snapshots and the snapshot log."""
+    """The text between the snapshots and the snapshot log."""
     log: TextRun
     tail: bytes
-    """From the end of the snapshot log."""
+    """The text after the snapshot log."""
 
     @property
     def pieces(self) -> tuple[bytes, ...]:
-        """The document, to be read one after the other."""
+        """The document in pieces, in order."""
         snapshots, log = self.snapshots, self.log
         return self.head, snapshots.settled, snapshots.recent + self.middle, log.settled, log.recent + self.tail
 
     @property
     def size(self) -> int:
-        """How many bytes the document has."""
+        """The number of bytes of the document."""
         return len(self.head) + self.snapshots.size + len(self.middle) + self.log.size + len(self.tail)
 
     @property
     def settled_size(self) -> int:
-        """How many of them are settled."""
+        """The number of settled bytes."""
         return len(self.snapshots.settled) + len(self.log.settled)
 
     @property
     def recent_size(self) -> int:
-        """How much was added to the history since it was settled."""
+        """The number of bytes appended to the history since it was settled."""
         return len(self.snapshots.recent) + len(self.log.recent)
 
     def whole(self) -> TableText:
-        """The same document, all of its history settled. Costs a copy of it."""
+        """The same document with all of its history settled. Costs a copy of the history."""
         if not self.recent_size:
             return self
         return TableText(self.head, self.snapshots.whole(), self.middle, self.log.whole(), self.tail)
@@ -90,9 +89,9 @@ class TableText:
 def write_table(
     metadata: TableMetadata, *, base: TableMetadata | None = None, before: TableText | None = None
 ) -> TableText:
-    """The metadata document, compact. Parts go in as they were written.
+    """The metadata document, compact. Unchanged parts keep their text.
 
-    `before` is the document of `base`: where the table only grew from that, the text of its history is shared with it.
+    `before` is the document of `base`: if the table only grew since, the text of its history is shared.
     """
     growth = metadata.grown_from(base)
     if before is not None and growth is not None:
@@ -104,10 +103,10 @@ def write_table(
 
 
 def serialize_table(metadata: TableMetadata, *, referenced_snapshots_only: bool = False) -> bytes:
-    """The metadata document in one piece. The cost is a copy of the text of its parts.
+    """The metadata document in one piece, at the cost of a copy of its text.
 
-    With `referenced_snapshots_only`, snapshots that no branch or tag names are left out, as clients that load history
-    when they need it ask for; logs and references stay complete. Such a document is an answer, not to be stored.
+    With `referenced_snapshots_only`, snapshots without a branch or tag are omitted, for clients that load snapshots on
+    demand; logs and references stay complete. Such a document is a response and must not be stored.
     """
     snapshots: Iterable[DocumentElement] = metadata.snapshots.values()
     if referenced_snapshots_only:
@@ -129,7 +128,7 @@ def _around(metadata: TableMetadata, snapshots: TextRun, log: TextRun) -> TableT
     head["last-updated-ms"] = metadata.last_updated_ms
     head["last-column-id"] = metadata.last_column_id
     if version == 1:
-        head["schema"] = metadata.schema.written  # for readers older than lists of schemas
+        head["schema"] = metadata.schema.written  # for readers without support for lists of schemas
     head["current-schema-id"] = metadata.current_schema_id
     head["schemas"] = _texts(metadata.schemas.values())
     if version == 1:
@@ -162,7 +161,7 @@ def _around(metadata: TableMetadata, snapshots: TextRun, log: TextRun) -> TableT
 
 
 def _fields(document: dict[str, object]) -> bytes:
-    """The fields of an object, as they stand between its braces."""
+    """The fields of an object, without its braces."""
     return bytes(encode(document))[1:-1]
 
 
@@ -172,7 +171,7 @@ def _joined(elements: Iterable[DocumentElement]) -> bytes:
 
 def _current_snapshot_id(metadata: TableMetadata) -> int | None:
     if metadata.current_snapshot_id is None and metadata.format_version < ROW_LINEAGE_SINCE_VERSION:
-        return -1  # Readers of the older versions expect a number.
+        return -1  # Readers of the older versions require a number.
     return metadata.current_snapshot_id
 
 

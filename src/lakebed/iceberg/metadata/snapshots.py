@@ -28,12 +28,12 @@ __all__ = [
 
 ROW_LINEAGE_SINCE_VERSION: Final = 3
 _SKEW_MS: Final = 60_000
-"""How far the entries of a log may be out of order: their times come from the clocks of several machines."""
+"""How far entries of a log may be out of order, because clocks of machines differ."""
 _OPERATIONS: Final = ("append", "replace", "overwrite", "delete")
 
 
 class Snapshot(DocumentElement, frozen=True):
-    """One state of a table's data."""
+    """A snapshot: the state of a table at some time."""
 
     snapshot_id: Long
     timestamp_ms: Long
@@ -41,7 +41,7 @@ class Snapshot(DocumentElement, frozen=True):
     parent_snapshot_id: Long | None = None
     manifest_list: str | None = None
     manifests: tuple[str, ...] | None = None
-    """Instead of a manifest list, in the first tables."""
+    """Instead of a manifest list, in early tables."""
     summary: dict[str, str] | None = None
     schema_id: Int | None = None
     first_row_id: Count | None = None
@@ -50,26 +50,26 @@ class Snapshot(DocumentElement, frozen=True):
 
     @property
     def operation(self) -> str | None:
-        """What kind of change made it."""
+        """The operation that created it."""
         return None if self.summary is None else self.summary.get("operation")
 
 
 class LogEntry(DocumentElement, frozen=True):
-    """When a snapshot became the current one."""
+    """An entry of the snapshot log: when a snapshot became current."""
 
     snapshot_id: Long
     timestamp_ms: Long
 
 
 class MetadataLogEntry(DocumentElement, frozen=True):
-    """A metadata file that was current before, and when it was written."""
+    """An entry of the metadata log: a previous metadata file, with its time."""
 
     metadata_file: str
     timestamp_ms: Long
 
 
 def parse_snapshot(written: Raw | bytes, where: str) -> Snapshot:
-    """Read a snapshot. Raises InvalidInput that names the field."""
+    """Parse a snapshot. Raises InvalidInput that names the field."""
     snapshot = read(Snapshot, written, where)
     _check_manifests(snapshot, where)
     return snapshot
@@ -78,7 +78,7 @@ def parse_snapshot(written: Raw | bytes, where: str) -> Snapshot:
 def parse_snapshots(
     written: Raw, where: str, last_sequence_number: int, like: Sequence[Snapshot] = ()
 ) -> dict[int, Snapshot]:
-    """Read a table's snapshots, by id."""
+    """Parse a table's snapshots, by id."""
     snapshots: dict[int, Snapshot] = {}
     for index, snapshot in enumerate(read_list(Snapshot, written, where, like)):
         if snapshot.sequence_number > last_sequence_number:
@@ -96,32 +96,31 @@ def parse_snapshots(
 
 
 def check_new_snapshot(snapshot: Snapshot, format_version: int) -> None:
-    """Refuse a snapshot that is not complete for a table of this version."""
+    """Raise InvalidInput for a snapshot that lacks fields required by the table's format version."""
     if snapshot.snapshot_id < 0:
         raise InvalidInput(f"snapshot-id must not be negative. snapshot={snapshot.snapshot_id}", argument="snapshot-id")
     if format_version == 1:
         return
     if snapshot.manifest_list is None:
         raise InvalidInput(
-            f"a snapshot needs a manifest-list. snapshot={snapshot.snapshot_id}", argument="manifest-list"
+            f"a snapshot requires a manifest-list. snapshot={snapshot.snapshot_id}", argument="manifest-list"
         )
     if snapshot.operation not in _OPERATIONS:
         raise InvalidInput(
-            f"a snapshot's summary needs an operation: {', '.join(_OPERATIONS)}. found={snapshot.operation}",
+            f"a snapshot's summary requires an operation: {', '.join(_OPERATIONS)}. found={snapshot.operation}",
             argument="summary",
         )
     if format_version >= ROW_LINEAGE_SINCE_VERSION:
         for name, value in (("first-row-id", snapshot.first_row_id), ("added-rows", snapshot.added_rows)):
             if value is None:
                 raise InvalidInput(
-                    f"a snapshot of a table of format version {format_version} needs {name}."
-                    f" snapshot={snapshot.snapshot_id}",
+                    f"in format version {format_version} a snapshot requires {name}. snapshot={snapshot.snapshot_id}",
                     argument=name,
                 )
 
 
 def with_sequence_number(snapshot: Snapshot) -> Snapshot:
-    """The same, saying its sequence number, as tables since version 2 do."""
+    """The snapshot with its sequence number written out, as required since version 2."""
     if "sequence-number" in split(snapshot.written, "snapshot"):
         return snapshot
     return read(Snapshot, rewrite(snapshot.written, {"sequence-number": snapshot.sequence_number}), "snapshot")
@@ -138,14 +137,14 @@ def metadata_log_entry(metadata_file: str, timestamp_ms: int) -> MetadataLogEntr
 
 
 def parse_log(written: Raw, where: str, like: Sequence[LogEntry] = ()) -> tuple[LogEntry, ...]:
-    """Read a snapshot log."""
+    """Parse a snapshot log."""
     entries = read_list(LogEntry, written, where, like)
     _check_sorted([entry.timestamp_ms for entry in entries], where)
     return tuple(entries)
 
 
 def parse_metadata_log(written: Raw, where: str, like: Sequence[MetadataLogEntry] = ()) -> tuple[MetadataLogEntry, ...]:
-    """Read a metadata log."""
+    """Parse a metadata log."""
     entries = read_list(MetadataLogEntry, written, where, like)
     _check_sorted([entry.timestamp_ms for entry in entries], where)
     return tuple(entries)
@@ -159,4 +158,4 @@ def _check_manifests(snapshot: Snapshot, where: str) -> None:
 def _check_sorted(times: list[int], where: str) -> None:
     for index in range(1, len(times)):
         if times[index] - times[index - 1] < -_SKEW_MS:
-            raise InvalidInput(f"{where}[{index}].timestamp-ms: before the entry that it follows", argument=where)
+            raise InvalidInput(f"{where}[{index}].timestamp-ms: earlier than the previous entry", argument=where)

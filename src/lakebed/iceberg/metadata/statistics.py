@@ -12,7 +12,7 @@ __all__ = ["PartitionStatisticsFile", "StatisticsFile", "set_file", "without_sna
 
 
 class BlobMetadata(msgspec.Struct, frozen=True, rename="kebab"):
-    """What one blob of a statistics file is about."""
+    """The metadata of one blob of a statistics file."""
 
     type: str
     snapshot_id: Long
@@ -22,7 +22,7 @@ class BlobMetadata(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class PartitionStatisticsFile(DocumentElement, frozen=True):
-    """A file about the partitions of a snapshot."""
+    """A partition statistics file of a snapshot."""
 
     snapshot_id: Long
     statistics_path: str
@@ -30,7 +30,7 @@ class PartitionStatisticsFile(DocumentElement, frozen=True):
 
 
 class StatisticsFile(PartitionStatisticsFile, frozen=True):
-    """A Puffin file about the columns of a snapshot."""
+    """A statistics file of a snapshot, in the Puffin format."""
 
     file_footer_size_in_bytes: Count
     blob_metadata: tuple[BlobMetadata, ...]
@@ -40,7 +40,7 @@ File = TypeVar("File", bound=PartitionStatisticsFile)
 
 
 def set_file(files: list[File], new: File) -> list[File]:
-    """The files with this one for its snapshot, in place of any other."""
+    """The files with this one for its snapshot, replacing an earlier one."""
     for index, one in enumerate(files):
         if one.snapshot_id == new.snapshot_id:
             if same_meaning(one.written, new.written):
@@ -51,5 +51,5 @@ def set_file(files: list[File], new: File) -> list[File]:
 
 
 def without_snapshots(files: list[File], snapshot_ids: frozenset[int]) -> list[File]:
-    """The files that are about other snapshots."""
+    """The files of other snapshots."""
     return [one for one in files if one.snapshot_id not in snapshot_ids]

@@ -1,7 +1,7 @@
 """Table metadata as one immutable value.
 
-Everything that has an id is in a mapping by that id, in the order of the document. A commit derives a new value that
-shares all parts it did not change with the one before: its cost is a copy of pointers, however long the history is.
+Parts with an id are in a mapping by id, in the order of the document. A commit derives a new value that shares all
+unchanged parts: its cost is a copy of pointers, however long the history is.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ DEFAULT_FORMAT_VERSION: Final = 2
 
 
 class Growth(NamedTuple):
-    """What a commit put behind the history of a table, where it took nothing from it and changed nothing in it."""
+    """What a commit appended to the history, if it changed nothing else in it."""
 
     before: ref[TableMetadata]
-    """The table as it was. Not kept by this: what was once is not to stay as long as what comes of it."""
+    """A weak reference to the previous metadata, so that earlier versions are not kept in memory."""
     snapshots: Sequence[Snapshot]
     log: Sequence[LogEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class TableMetadata:
-    """A table at one moment. It exists only if it keeps the rules: every id named in it is there."""
+    """The metadata of a table at one version. Validated: every id in it exists."""
 
     format_version: int
     uuid: str | None
-    """None in some tables of version 1 only; the next commit gives them one."""
+    """None in some tables of version 1 only; the next commit assigns one."""
     location: str
     last_updated_ms: int
     last_sequence_number: int
@@ -58,7 +58,7 @@ class TableMetadata:
     snapshots: Mapping[int, Snapshot]
     current_snapshot_id: int | None
     next_row_id: int
-    """0 in tables before version 3, which do not number rows."""
+    """0 before version 3, which introduced row ids."""
     refs: Mapping[str, SnapshotReference]
     snapshot_log: tuple[LogEntry, ...]
     metadata_log: tuple[MetadataLogEntry, ...]
@@ -66,17 +66,17 @@ class TableMetadata:
     partition_statistics: tuple[PartitionStatisticsFile, ...]
     encryption_keys: Mapping[str, EncryptedKey]
     unknown: Mapping[str, Raw]
-    """Fields of the document that this build does not know."""
+    """Unknown fields of the document."""
     growth: Growth | None = field(default=None, init=False, repr=False, compare=False)
-    """How it came from the one before, if that is known; of the commit that made it, and lost to any other copy."""
+    """The growth since the previous version, if known. Not copied to derived values."""
 
     def grown_from(self, base: TableMetadata | None) -> Growth | None:
-        """What was put behind the history of `base`, if it is that very value that this came of."""
+        """What was appended to the history of `base`, if this was derived from that very object."""
         growth = self.growth
         return growth if growth is not None and base is not None and growth.before() is base else None
 
     def snapshots_since(self, base: TableMetadata | None) -> Sequence[Snapshot]:
-        """The snapshots that `base` does not have, in the order of the document. Costs a look at all unless it grew."""
+        """The snapshots that `base` does not have, in order. Compares all snapshots unless the growth is known."""
         growth = self.grown_from(base)
         if growth is not None:
             return growth.snapshots
@@ -85,20 +85,20 @@ class TableMetadata:
 
     @property
     def schema(self) -> Schema:
-        """The current one."""
+        """The current schema."""
         return self.schemas[self.current_schema_id]
 
     @property
     def spec(self) -> PartitionSpec:
-        """The default one."""
+        """The default partition spec."""
         return self.specs[self.default_spec_id]
 
     @property
     def sort_order(self) -> SortOrder:
-        """The default one."""
+        """The default sort order."""
         return self.sort_orders[self.default_sort_order_id]
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        """The snapshot of the main branch; None before the first commit of data."""
+        """The snapshot of the main branch; None without one."""
         return None if self.current_snapshot_id is None else self.snapshots[self.current_snapshot_id]

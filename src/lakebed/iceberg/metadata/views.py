@@ -30,7 +30,7 @@ _WHAT: Final = "view metadata"
 
 
 class Representation(msgspec.Struct, frozen=True):
-    """The view in one form. Of the forms, only SQL is known."""
+    """The view in one representation; only SQL is supported."""
 
     type: str
     sql: str | None = None
@@ -38,7 +38,7 @@ class Representation(msgspec.Struct, frozen=True):
 
 
 class ViewVersion(DocumentElement, frozen=True):
-    """What a view was at one moment."""
+    """One version of a view."""
 
     version_id: Int
     timestamp_ms: Long
@@ -50,12 +50,12 @@ class ViewVersion(DocumentElement, frozen=True):
 
     @property
     def dialects(self) -> list[str]:
-        """The SQL dialects it is written in, in lower case."""
+        """The SQL dialects of its representations, in lower case."""
         return [one.dialect.lower() for one in self.representations if one.type == "sql" and one.dialect is not None]
 
 
 class ViewHistoryEntry(DocumentElement, frozen=True):
-    """When a version became the current one."""
+    """An entry of the version log: when a version became current."""
 
     version_id: Int
     timestamp_ms: Long
@@ -63,7 +63,7 @@ class ViewHistoryEntry(DocumentElement, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewMetadata:
-    """A view at one moment. It exists only if it keeps the rules: every id named in it is there."""
+    """The metadata of a view at one time. Validated: every id in it exists."""
 
     format_version: int
     uuid: str
@@ -74,11 +74,11 @@ class ViewMetadata:
     version_log: tuple[ViewHistoryEntry, ...]
     properties: Mapping[str, str]
     unknown: Mapping[str, Raw]
-    """Fields of the document that this build does not know."""
+    """Unknown fields of the document."""
 
     @property
     def current_version(self) -> ViewVersion:
-        """What the view is now."""
+        """The current version."""
         return self.versions[self.current_version_id]
 
 
@@ -97,7 +97,7 @@ _KNOWN: Final = frozenset(field.encode_name for field in msgspec.structs.fields(
 
 
 def parse_view(document: bytes) -> ViewMetadata:
-    """Read and check a metadata document. Raises InvalidInput that names the field."""
+    """Parse and check a metadata document. Raises InvalidInput that names the field."""
     plain = compact(document, _WHAT)
     try:
         return _parse(plain)
@@ -106,7 +106,7 @@ def parse_view(document: bytes) -> ViewMetadata:
 
 
 def serialize_view(metadata: ViewMetadata) -> bytes:
-    """The metadata document, compact; always the same text for the same value."""
+    """The metadata document, compact; equal values give equal text."""
     document: dict[str, object] = {
         "view-uuid": metadata.uuid,
         "format-version": metadata.format_version,
@@ -121,7 +121,7 @@ def serialize_view(metadata: ViewMetadata) -> bytes:
 
 
 def parse_version(written: Raw | bytes, where: str) -> ViewVersion:
-    """Read and check a version. Raises InvalidInput that names the field, InvalidViewVersion."""
+    """Parse and check a version. Raises InvalidInput that names the field, InvalidViewVersion."""
     version = read(ViewVersion, written, where)
     for index, dialect in enumerate(version.dialects):
         if dialect in version.dialects[:index]:
@@ -148,10 +148,10 @@ def _parse(document: bytes) -> ViewMetadata:
     for index, version in enumerate(versions):
         _check_representations(version, f"versions[{index}]")
         if version.schema_id not in schemas:
-            raise InvalidInput(f"versions[{index}].schema-id: there is none of that id. id={version.schema_id}")
+            raise InvalidInput(f"versions[{index}].schema-id: unknown id. id={version.schema_id}")
     by_id = {version.version_id: version for version in versions}
     if fields.current_version_id not in by_id:
-        raise InvalidInput(f"current-version-id: there is none of that id. id={fields.current_version_id}")
+        raise InvalidInput(f"current-version-id: unknown id. id={fields.current_version_id}")
     return ViewMetadata(
         format_version=fields.format_version,
         uuid=fields.view_uuid,
@@ -168,5 +168,5 @@ def _parse(document: bytes) -> ViewMetadata:
 def _check_representations(version: ViewVersion, where: str) -> None:
     for index, one in enumerate(version.representations):
         if one.type == "sql" and (one.sql is None or one.dialect is None):
-            raise InvalidInput(f"{where}.representations[{index}]: a representation in SQL needs sql and dialect")
+            raise InvalidInput(f"{where}.representations[{index}]: an SQL representation requires sql and dialect")
     check_unique("dialect", version.dialects, f"{where}.representations")

@@ -221,7 +221,7 @@ async def test_decisions_need_a_job_that_ended_and_holds_something(light_job_cat
     assert len((await light_job_catalog.quarantine(table, job)).held) == 3
     with pytest.raises(NotFound):
         await light_job_catalog.quarantine(table, "absent")
-    with pytest.raises(StateConflict, match="tried again"):
+    with pytest.raises(StateConflict, match="failed current job"):
         await light_job_catalog.quarantine(table, job, QuarantineAction.RETRY)
     queued = await light_job_catalog.schedule(table)
     for action in decisions:
@@ -229,7 +229,7 @@ async def test_decisions_need_a_job_that_ended_and_holds_something(light_job_cat
             await light_job_catalog.quarantine(table, queued.job.id, action)
     await light_job_catalog.quarantine(table, job, QuarantineAction.RELEASE)
     for action in decisions:
-        with pytest.raises(StateConflict, match="nothing"):
+        with pytest.raises(StateConflict, match="no files in quarantine"):
             await light_job_catalog.quarantine(table, job, action)
     assert (await light_job_catalog.quarantine(table, job)).held == []
 

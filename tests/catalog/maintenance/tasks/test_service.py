@@ -406,7 +406,9 @@ async def test_a_task_of_a_table_that_is_gone_is_taken_back(maintained: Maintain
     assert ("Withdrawn", "the table was dropped") in [(kind, event.failure) for kind, event in await maintained.told()]
     assert [seen.spec.table for seen in await maintained.open_tasks()] == ["well"]
     (done,) = await maintained.parts.tasks.list(ROOT, state=TaskState.DONE)
-    assert json.loads(done.task.outcome or b"")["skipped"] == [{"what": "lake.ns.gone", "reason": "the table was dropped"}]
+    assert json.loads(done.task.outcome or b"")["skipped"] == [
+        {"what": "lake.ns.gone", "reason": "the table was dropped"}
+    ]
 
 
 async def test_an_order_names_its_table_as_it_is_called_when_it_is_claimed(light_maintained: MaintainedCatalog) -> None:

@@ -94,20 +94,20 @@ class JobStore:
         return StoredJob(record, findings)
 
     async def change(self, tx: Transaction, record: JobRecord, now_ms: int, findings: Findings | None = None) -> None:
-        """Store what became of a job."""
+        """Update a job."""
         await tx.run(rows.UPDATE_JOB, _encode(record), now_ms, record.job.id)
         if findings is not None:
             await tx.run(rows.UPDATE_FINDINGS, _encode(findings), record.job.id)
 
     async def finish(self, tx: Transaction, record: JobRecord, now_ms: int, findings: Findings | None = None) -> None:
-        """Store how a job that was queued or running ended, and end its task."""
+        """Store the end of a queued or running job, and end its task."""
         await self.change(tx, record, now_ms, findings)
         task = await self._task(tx, record.job.entry)
         if task is not None:
             await self._queue.complete(tx, TaskLease(task))
 
     async def delete_expired(self, before_ms: int, now_ms: int) -> int:
-        """Remove old jobs, and tasks that outlived their table; how many jobs."""
+        """Remove old jobs, and tasks of removed tables; returns the number of jobs."""
         for task in await self._queue.of_kinds(self._meta, [KIND]):
             if task.due_ms <= now_ms:
                 await self._meta.transact(partial(self._end_without_table, task))
@@ -120,8 +120,8 @@ class JobStore:
     # -- leases ---------------------------------------------------------------------------------------------------
 
     async def hold(self, tx: Transaction, job: MaintenanceJob, holder: str) -> str:
-        """Take the table's task for a job, from its scheduler if it was queued; the id of the lease."""
-        # The open task of a table that has one already is this job's: any other job has ended, and its task with it.
+        """Lease the table's task for a job, from its scheduler if it was queued; returns the id of the lease."""
+        # An open task of the table belongs to this job: the tasks of other jobs ended with them.
         task_id = await self._queue.enqueue(tx, KIND, job.id.encode(), dedupe=job.entry, max_attempts=1)
         claim = await self._queue.claim_open(tx, task_id, holder, job.lease_seconds)
         return _lease_id(claim.task)
@@ -132,14 +132,14 @@ class JobStore:
         return task.due_ms if task is not None and task.payload == job.id.encode() else None
 
     async def held(self, reader: Reader, job: MaintenanceJob) -> JobRecord:
-        """The job as it is stored now, if its lease is still the one that `job` has. Raises Fenced.
+        """The stored job, if it still has the lease of `job`. Raises Fenced.
 
         A transaction that begins with this commits only what the holder of the lease may commit.
         """
         return (await self._held(reader, job))[0]
 
     async def renew(self, tx: Transaction, job: MaintenanceJob) -> JobRecord:
-        """The same after a heartbeat: the lease lasts from now on."""
+        """Renew the lease of a job after a heartbeat."""
         record, claim = await self._held(tx, job)
         await self._queue.heartbeat_within(tx, claim, job.lease_seconds)
         return record
@@ -147,7 +147,7 @@ class JobStore:
     async def _held(self, reader: Reader, job: MaintenanceJob) -> tuple[JobRecord, TaskLease]:
         task, record = await self._task(reader, job.entry), await self.record(reader, job.id)
         if task is None or record is None or _lease_id(task) != job.lease_id:
-            raise Fenced(f"the job is run by another worker, or was given up. job={job.id}")
+            raise Fenced(f"the job has ended or another worker runs it. job={job.id}")
         return record, TaskLease(task)
 
     async def _task(self, reader: Reader, entry_id: str) -> Task | None:

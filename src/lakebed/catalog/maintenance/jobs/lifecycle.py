@@ -1,4 +1,4 @@
-"""The life cycle of jobs: what a trigger may do with a table's current job, and the result of each step. Pure.
+"""The life cycle of maintenance jobs: the decision on each trigger, and the result of each step. Pure.
 
     (none) ──queue──▶ QUEUED ──claim──▶ RUNNING ──▶ SUCCESSFUL
        │                 │                 │
@@ -192,7 +192,7 @@ def control(job: MaintenanceJob, status: JobStatus, now_ms: int) -> MaintenanceJ
 def record_heartbeat(job: MaintenanceJob, worker_id: str, lease_id: str, now_ms: int) -> MaintenanceJob:
     """The job after a heartbeat. Raises StateConflict when it is not this worker's, or has ended."""
     if job.status is not JobStatus.RUNNING or (job.worker_id, job.lease_id) != (worker_id, lease_id):
-        raise StateConflict(f"the job is not run by this worker under this lease. job={job.id} status={job.status}")
+        raise StateConflict(f"the worker does not hold the lease of the job. job={job.id} status={job.status}")
     return msgspec.structs.replace(job, heartbeat_ms=now_ms)
 
 

@@ -31,7 +31,7 @@ class QuarantineAction(StrEnum):
     RETRY = "RETRY"
     """The same, and retry the failed job at once."""
     ABANDON = "ABANDON"
-    """Remove them for good, and do not wait for the retry of the failed job."""
+    """Remove them permanently, and cancel the retry of the failed job."""
 
 
 _STEPS: Final = {
@@ -51,7 +51,7 @@ class ReviewOutcome(NamedTuple):
 
 
 class QuarantineReview:
-    """Carries out what operators decide."""
+    """Applies operators' decisions."""
 
     def __init__(self, object_context: ObjectContext, jobs: JobStore, quarantine: Quarantine) -> None:
         self._f = object_context
@@ -80,11 +80,11 @@ class QuarantineReview:
         if job.status in (JobStatus.RUNNING, JobStatus.QUEUED):
             raise StateConflict(f"the job has not ended. job={job.id} status={job.status}")
         if not await self._quarantine.held(job.id, 1):
-            raise StateConflict(f"the job holds nothing in quarantine. job={job.id}")
+            raise StateConflict(f"the job has no files in quarantine. job={job.id}")
         if action is QuarantineAction.RETRY:
             current = await self._jobs.current(self._f.meta, entry_id)
             if job.status is not JobStatus.FAILED or current is None or current.job.id != job.id:
-                raise StateConflict(f"only the current job is tried again, after it failed. job={job.id}")
+                raise StateConflict(f"only a failed current job can be retried. job={job.id}")
 
     async def _note(self, entry_id: str, before: StoredJob, action: QuarantineAction, reason: str) -> StoredJob:
         async def work(tx: Transaction) -> StoredJob:
@@ -94,7 +94,7 @@ class QuarantineReview:
             if action is not QuarantineAction.RELEASE:
                 job = msgspec.structs.replace(job, next_retry_ms=None)
             job = msgspec.structs.replace(job, actions=recommended_for_job(job))
-            # The counts changed file by file: the audit has one step for all.
+            # One audit step for all files, although the counts change with each.
             asked = msgspec.structs.replace(stored.record, job=before.job)
             record = record_step(asked, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
             await self._jobs.change(tx, record, now_ms)

@@ -48,7 +48,7 @@ ADMIN: Final = "lakebed-admin"
 EXPIRE: Final = "expire-snapshots"
 """The operation of snapshot expiration in the commit log."""
 
-SUPERSEDED: Final = "an operator's removal took its place"
+SUPERSEDED: Final = "superseded by an operator's removal"
 DELETE_DISABLED: Final = "delete-enabled is false in the table's maintenance configuration"
 
 
@@ -58,7 +58,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forb
     retain_recent_metadata_files: int = 0
     delete: bool = False
     dry_run: bool = False
-    """Refuses the request if it would change anything."""
+    """Rejects the request if it would change anything."""
     expected_metadata_location: str | None = None
     """The metadata location that the table must have."""
     snapshot_expiration: ExpirationRequest | None = None
@@ -95,7 +95,7 @@ class OperatorRequests:
         expected = request.expected_metadata_location
         if expected is not None and not same_file(expected, known.entry.metadata_at):
             raise CommitConflict(
-                f"the table's metadata is not where the request expects it. found={known.entry.metadata_at}",
+                f"the table is not at the expected metadata location. found={known.entry.metadata_at}",
                 condition="expected-metadata-location",
             )
         effective = await self._configs.effective(self._f.meta, known.entry.id)
@@ -148,11 +148,13 @@ class OperatorRequests:
         return await self._executor.run(caller, await self._f.meta.transact(work), Actor.OPERATOR)
 
     async def _set_aside(self, tx: Transaction, current: StoredJob, now_ms: int) -> None:
-        """End the current job in favour of a removal. Raises StateConflict while a worker runs."""
+        """End the current job, superseded by a removal. Raises StateConflict while a worker runs it."""
         job = current.job
         if job.status is JobStatus.RUNNING:
             if is_live(await self._jobs.held_until_ms(tx, job), now_ms):
-                raise StateConflict(f"a worker is at the table already. job={job.id} worker={job.worker_id}")
+                raise StateConflict(
+                    f"a worker is already running a job of the table. job={job.id} worker={job.worker_id}"
+                )
             ended, step = expire(job, now_ms), AuditStep.WORKER_LEASE_EXPIRED
         elif job.status is JobStatus.QUEUED:
             ended, step = fail(job, SUPERSEDED, now_ms, retry=False), AuditStep.SCHEDULER_CONTROL
@@ -165,7 +167,7 @@ class OperatorRequests:
         now_ms, window_ms = self._f.clock.now_ms(), self._safety_window_ms
         operation = RemovalMode.DELETE if request.delete else RemovalMode.DRY_RUN
         job = new_job(uuid4().hex, known.entry.id, effective, operation, now_ms=now_ms, safety_window_ms=window_ms)
-        # A request never keeps less than the table is configured to.
+        # A request never keeps less than the table's configuration.
         retain_recent = max(request.retain_recent_metadata_files, job.retain_recent)
         return msgspec.structs.replace(job, worker_id=ADMIN, retain_recent=retain_recent)
 
@@ -189,7 +191,7 @@ class OperatorRequests:
         report = plan_expiration(table, request.snapshot_expiration, self._f.clock.now_ms())
         if request.commit_snapshot_expiration and report.status is ExpirationStatus.MANUAL_REVIEW_REQUIRED:
             raise InvalidInput(
-                f"the snapshots cannot be expired before somebody has looked at the table: {', '.join(report.reasons)}",
+                f"snapshot expiration requires manual review of the table: {', '.join(report.reasons)}",
                 argument="commit-snapshot-expiration",
             )
         return report
@@ -223,14 +225,14 @@ class OperatorRequests:
             return report
         if report.status is not CompactionStatus.REWRITE_CANDIDATES:
             raise InvalidInput(
-                f"there is nothing to compact that could be queued. status={report.status}",
+                f"no compaction to queue. status={report.status}",
                 argument="commit-compaction",
             )
         task_id = await self._queue(caller, known, report)
         return msgspec.structs.replace(report, status=CompactionStatus.QUEUED_FOR_PIPELINE, task_id=task_id)
 
     async def _queue(self, caller: Caller, known: LiveEntry, report: CompactionReport) -> int:
-        """Submit a task to the pipeline, which plans again on the table as it is then. One open task per table."""
+        """Submit a task to the pipeline, which plans again when it runs. One open task per table."""
         spec = TaskSpec(
             job=JobKind.COMPACT,
             warehouse=known.catalog.name,
@@ -258,7 +260,7 @@ class OperatorRequests:
 
 
 def check_run(request: RunRequest) -> None:
-    """Refuse a request that contradicts itself. Raises InvalidInput."""
+    """Reject contradictory requests. Raises InvalidInput."""
     changes = [
         name
         for name, asked in (
@@ -269,9 +271,9 @@ def check_run(request: RunRequest) -> None:
         if asked
     ]
     if len(changes) > 1:
-        raise InvalidInput(f"at most one of these at a time: {', '.join(changes)}", argument=changes[1])
+        raise InvalidInput(f"these exclude each other: {', '.join(changes)}", argument=changes[1])
     if request.dry_run and changes:
-        raise InvalidInput(f"a dry run changes nothing: leave out {changes[0]}", argument=changes[0])
+        raise InvalidInput(f"a dry run changes nothing: omit {changes[0]}", argument=changes[0])
     if not 0 <= request.retain_recent_metadata_files <= MAX_RETAINED_FILES:
         raise InvalidInput(
             f"retain-recent-metadata-files must be from 0 to {MAX_RETAINED_FILES}",

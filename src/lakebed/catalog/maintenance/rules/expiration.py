@@ -1,7 +1,7 @@
-"""Plans of snapshot expiration: what a request would expire of a table, reported snapshot by snapshot. Pure.
+"""Plans of snapshot expiration: the decision on each snapshot of a table, for reports. Pure.
 
-The rules are `lakebed.iceberg.snapshot_expiry`'s. Here is what the report adds: a decision for every snapshot, and the
-tables on which nothing is expired before an operator has looked at them.
+`lakebed.iceberg.snapshot_expiry` has the rules. The report adds a decision for every snapshot, and requires manual
+review of some tables.
 """
 
 from __future__ import annotations

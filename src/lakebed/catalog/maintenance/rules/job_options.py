@@ -1,6 +1,6 @@
 """The options of each job: their names, and how their values are parsed.
 
-The words are the same in policies, in orders and on the command line, and so is the reading of them.
+Policies, tasks and the command line use the same names and the same parsers.
 """
 
 from __future__ import annotations
