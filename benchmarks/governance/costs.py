@@ -111,8 +111,8 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
         await each("the same after a change of roles", from_the_key, before=site.change_roles),
     ]
     async with _decision_point() as url:
-        for title, remember in (("it said before", 300.0), ("it is asked for", 0.0)):
-            settings = DecisionsSettings(url=url, mode=DecisionMode.AND, remember=remember)
+        for title, cache_ttl in (("it said before", 300.0), ("it is asked for", 0.0)):
+            settings = DecisionsSettings(url=url, mode=DecisionMode.AND, cache_ttl=cache_ttl)
             decisions = wire_authorizer(settings, site.object_context.clock)
             gate = CatalogAuthorizer(replace(site.object_context, authorizer=decisions.authorizer))
             try:
@@ -120,7 +120,7 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
                     await each(
                         f"decision with a decision point, by what {title}",
                         ask(gate),
-                        goal_seconds=goal if remember else None,
+                        goal_seconds=goal if cache_ttl else None,
                     )
                 )
             finally:

@@ -591,17 +591,17 @@ batch_url = "https://opa.example.com/v1/data/lakebed/visible"
 token = "a-token"
 mode = "instead"
 timeout = "500ms"
-remember = "5s"
+cache_ttl = "5s"
 """
 
 
 def test_decision_point_is_read() -> None:
     decisions = from_toml(DECISIONS).settings.decisions
     assert decisions.url == "https://opa.example.com/v1/data/lakebed/allow"
-    assert (decisions.mode, decisions.timeout, decisions.remember) == (DecisionMode.INSTEAD, 0.5, 5.0)
+    assert (decisions.mode, decisions.timeout, decisions.cache_ttl) == (DecisionMode.INSTEAD, 0.5, 5.0)
     assert "a-token" not in repr(decisions)
     beside = from_toml('[decisions]\nurl = "http://127.0.0.1:8181/v1/data/lakebed/allow"').settings.decisions
-    assert (beside.mode, beside.timeout, beside.remember, beside.batch_url) == (DecisionMode.AND, 2.0, 2.0, None)
+    assert (beside.mode, beside.timeout, beside.cache_ttl, beside.batch_url) == (DecisionMode.AND, 2.0, 2.0, None)
 
 
 @pytest.mark.parametrize(
@@ -621,7 +621,7 @@ def test_decision_point_is_read() -> None:
         (DECISIONS.replace("a-token", "a token"), "decisions.token: expected visible"),
         (DECISIONS.replace("instead", "or"), "decisions.mode: expected "),
         (DECISIONS.replace("500ms", "2h"), "decisions.timeout: expected a duration"),
-        (DECISIONS.replace("5s", "2h"), "decisions.remember: expected a duration"),
+        (DECISIONS.replace("5s", "2h"), "decisions.cache_ttl: expected a duration"),
     ],
 )
 def test_decision_points_that_cannot_be_are_refused(text: str, message: str) -> None:

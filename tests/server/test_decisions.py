@@ -108,7 +108,7 @@ def settings_of(agent: PolicyAgent, **more: str) -> dict[str, str]:
         "LAKEBED_DECISIONS__URL": f"{agent.url}/v1/data/lakebed/allow",
         "LAKEBED_DECISIONS__BATCH_URL": f"{agent.url}/v1/data/lakebed/visible",
         "LAKEBED_DECISIONS__TOKEN": TOKEN,
-        "LAKEBED_DECISIONS__REMEMBER": "0",
+        "LAKEBED_DECISIONS__CACHE_TTL": "0",
         **more,
     }
 

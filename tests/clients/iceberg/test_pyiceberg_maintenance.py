@@ -31,7 +31,7 @@ CONFIG: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """A table bucket of a server that removes what is a second old, and looks for it all the time."""
-    flags = ("--set", "tables.maintenance_safety_window=1s", "--set", "tables.chore_interval=200ms")
+    flags = ("--set", "tables.maintenance_safety_window=1s", "--set", "tables.maintenance_interval=200ms")
     with running_server(tmp_path_factory.mktemp("maintenance") / "data", *flags) as server:
         yield new_lake(server)
 

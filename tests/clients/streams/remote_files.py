@@ -101,7 +101,7 @@ def serving_from(store: FileStore, data: Path, *settings: str) -> Iterator[Strea
 
 async def fill(store: FileStore, data: Path, *others: str) -> None:
     """Make tables in a data folder, with old rows in the byte store alone, as where another server went on."""
-    with serving_from(store, data, "streams.hand_over=true") as started:
+    with serving_from(store, data, "streams.upload_on_stop=true") as started:
         async with connected(started) as connection:
             for name in (TABLE, *others):
                 table = await make_table(

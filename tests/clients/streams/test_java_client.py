@@ -91,7 +91,7 @@ async def test_snapshots_of_keys_are_read_by_their_files(tmp_path: Path) -> None
     path, data = fluss.TablePath("fluss", "keys"), tmp_path / "data"
     schema = pa.schema([("id", pa.int32()), ("name", pa.string())])
     with file_store(tmp_path) as store:
-        with serving_from(store, data, "streams.hand_over=true") as streams:
+        with serving_from(store, data, "streams.upload_on_stop=true") as streams:
             async with connected(streams) as connection:
                 table = await make_table(connection, path, schema, primary_key=["id"], bucket_count=2)
                 async with table.new_upsert().create_writer() as writer:

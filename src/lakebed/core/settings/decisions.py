@@ -40,7 +40,7 @@ class DecisionsSettings:
     timeout: Annotated[float, SECONDS, Within(0.01, 60)] = 2.0
     """Response timeout."""
 
-    remember: Annotated[float, SECONDS, Within(0, 300)] = 2.0
+    cache_ttl: Annotated[float, SECONDS, Within(0, 300)] = 2.0
     """How long a decision is cached. 0: no cache."""
 
     ca_bundle: Path | None = None

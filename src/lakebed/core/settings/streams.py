@@ -44,7 +44,7 @@ class StreamsSettings:
     segment: Annotated[int, BYTES, Within(64 * KIB, 1536 * MIB)] = 1024 * MIB
     """Size at which a log segment is sealed and uploaded to the object store."""
 
-    hand_over: bool = False
+    upload_on_stop: bool = False
     """On a regular stop, upload the records that only this server's disk has, so that another server can continue at
     once. Useful where `ack_after_upload` is off."""
 

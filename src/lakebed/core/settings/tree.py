@@ -327,7 +327,7 @@ class TablesSettings:
     s3_endpoint: str | None = None
     """S3 endpoint that the catalog returns to clients. Not set: the host at which they reached the catalog."""
 
-    chore_interval: Pause = 60.0
+    maintenance_interval: Pause = 60.0
     """Interval of the periodic jobs of the catalog: maintenance jobs, dropped tables, expired rows."""
 
     maintenance_safety_window: Annotated[float, SECONDS, Within(1)] = 900.0

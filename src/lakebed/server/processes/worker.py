@@ -56,7 +56,7 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(_repeat("outbox", settings.meta.trim_interval, parts, _trim(parts, settings))),
             asyncio.create_task(_repeat("bridges", settings.tables.bridge_interval, parts, _poll_bridges(parts))),
             *(
-                asyncio.create_task(_repeat(name, settings.tables.chore_interval, parts, job))
+                asyncio.create_task(_repeat(name, settings.tables.maintenance_interval, parts, job))
                 for name, job in _catalog_jobs(parts).items()
             ),
             asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),

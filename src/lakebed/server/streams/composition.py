@@ -311,7 +311,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
         await log_maintenance.maintain()
 
     async def hand_over() -> None:
-        if settings.streams.hand_over:
+        if settings.streams.upload_on_stop:
             try:
                 await take_snapshots()
                 await log_maintenance.hand_over()
