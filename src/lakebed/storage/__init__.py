@@ -1,1 +1,1 @@
-"""Bytes: the ObjectStorage seam, where they can be kept, and wrappers that each add one idea."""
+"""Object storage: the ObjectStorage interface, its implementations, and wrappers that each add one feature."""

@@ -1,4 +1,4 @@
-"""Trying again: which errors are worth it, how often, and after which pause."""
+"""Retries with backoff: which errors are retried, how often, and after which pause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..core.clock import Clock, SystemClock
 from ..core.errors import IntegrityMismatch, InvalidSetting, LakebedError, StorageFull, Throttled
 
-__all__ = ["Retrier", "RetryPolicy", "is_worth_retrying"]
+__all__ = ["Retrier", "RetryPolicy", "is_retryable"]
 
 T = TypeVar("T")
 
@@ -20,30 +20,30 @@ _Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to go on. Pauses are random between nothing and a limit that doubles (full jitter)."""
+    """Limits of retries. Pauses are random between zero and a limit that doubles (full jitter)."""
 
     max_attempts: int = 8
     base_seconds: float = 0.1
     throttled_base_seconds: float = 0.5
-    """Where the limit starts when the other side said that it is too much."""
+    """Initial limit after a throttling response."""
     max_pause_seconds: float = 10.0
     timeout_seconds: float = 180.0
-    """No attempt is begun after this."""
+    """No attempt starts after this."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
             raise InvalidSetting(f"retry.max_attempts: must be at least 1. value={self.max_attempts}")
 
     def pause_limit(self, failures: int, error: LakebedError) -> float:
-        """The longest pause after so many failures, the last of them `error`."""
+        """The longest pause after this number of failures, the last of them `error`."""
         base = self.throttled_base_seconds if isinstance(error, Throttled) else self.base_seconds
         return min(self.max_pause_seconds, base * 2.0 ** min(failures - 1, 60))
 
 
-def is_worth_retrying(error: LakebedError) -> bool:
-    """Whether the same call may succeed in a moment.
+def is_retryable(error: LakebedError) -> bool:
+    """Whether the same call may succeed soon.
 
-    A full disk stays full for longer than we try. Bytes that were damaged on the way may be whole the next time.
+    A full disk stays full for longer than retries last. Bytes damaged in transit may arrive intact the next time.
     """
     if isinstance(error, IntegrityMismatch):
         return True
@@ -51,9 +51,9 @@ def is_worth_retrying(error: LakebedError) -> bool:
 
 
 class Retrier:
-    """Runs an operation until it succeeds, is refused for good, or the policy ends.
+    """Runs an operation until it succeeds, fails permanently, or the policy ends.
 
-    Bytes that do not match their digest get one more attempt and no third: then it is not the way that damages them.
+    A digest mismatch is retried once only: a second one does not come from the transfer.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Retrier:
         self,
         operation: Callable[[int], Awaitable[T]],
         *,
-        retryable: Callable[[LakebedError], bool] = is_worth_retrying,
+        retryable: Callable[[LakebedError], bool] = is_retryable,
     ) -> T:
-        """What `operation` returns at last; it is told how many attempts failed before. Raises its last error."""
+        """The result of `operation`, which receives the number of failed attempts. Raises its last error."""
         started = self._clock.monotonic()
         failures = 0
         damaged = False

@@ -1,4 +1,4 @@
-"""A number of bytes that may be held at once, handed out in the order of asking."""
+"""A budget of bytes that may be in memory at once, granted in the order of requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["ByteBudget"]
 
 
 class ByteBudget:
-    """Bytes for one event loop, shared by those who hold them until something they do not control has finished.
+    """Bytes for one event loop, shared by tasks that hold them until an external operation ends.
 
-    More than the whole budget is granted when nothing else is held: it is late, never stuck.
+    A request larger than the budget is granted when no other bytes are held: late, but never blocked forever.
     """
 
     def __init__(self, total_bytes: int) -> None:
@@ -23,16 +23,16 @@ class ByteBudget:
 
     @property
     def total_bytes(self) -> int:
-        """How many there are."""
+        """The size of the budget."""
         return self._total
 
     @property
     def held_bytes(self) -> int:
-        """How many are taken."""
+        """The bytes in use."""
         return self._held
 
     async def acquire(self, count: int) -> None:
-        """Wait until `count` bytes are free, behind those who asked before, and take them."""
+        """Wait until `count` bytes are free, after earlier requests, and take them."""
         if not self._waiting and self._fits(count):
             self._held += count
             return
@@ -42,14 +42,14 @@ class ByteBudget:
             await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled():
-                self.release(count)  # granted in the moment of the cancellation
+                self.release(count)  # granted at the moment of the cancellation
             else:
                 self._waiting.remove((count, granted))
                 self._grant()
             raise
 
     def release(self, count: int) -> None:
-        """Give bytes back."""
+        """Return bytes to the budget."""
         self._held -= count
         self._grant()
 

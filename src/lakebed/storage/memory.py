@@ -1,4 +1,4 @@
-"""A byte store in memory that keeps every promise of the seam except surviving the process."""
+"""An in-memory object store with all guarantees of ObjectStorage except durability."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class _Upload:
 class MemoryStorage:
     """Objects in a dictionary, for one event loop.
 
-    Every call lets other tasks run before it looks at anything, as a store across a network does; between looking and
-    changing nothing else runs, which is what makes its conditions atomic.
+    Every call yields to other tasks first, like a remote store. Reading and changing happen without interruption, so
+    conditional writes are atomic.
     """
 
     def __init__(self, clock: Clock, *, min_part_bytes: int = MIN_PART_BYTES) -> None:
@@ -66,7 +66,7 @@ class MemoryStorage:
         self._uploads: dict[str, _Upload] = {}
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        """Write the whole object, replacing what was there."""
+        """Write an object, replacing an existing one."""
         return await self._put(key, body, metadata, None)
 
     async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
@@ -80,7 +80,7 @@ class MemoryStorage:
         return await self._put(key, body, metadata, IfMatch(etag))
 
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> _MemoryUpload:
-        """Begin an upload in parts."""
+        """Create a multipart upload."""
         check_key(key)
         checked = check_metadata(metadata)
         await asyncio.sleep(0)
@@ -89,7 +89,7 @@ class MemoryStorage:
         return _MemoryUpload(self, key, upload_id)
 
     async def list_uploads(self, prefix: str = "") -> AsyncIterator[OpenUpload]:
-        """Open uploads by key, then by id."""
+        """Open uploads by key and id."""
         await asyncio.sleep(0)
         found = [
             OpenUpload(upload.key, upload_id, upload.started_ms)
@@ -112,13 +112,13 @@ class MemoryStorage:
         return (await self._find(key)).body
 
     async def get_range(self, key: Key, start: int, end: int) -> bytes:
-        """Bytes from `start` up to `end`. Raises NotFound, InvalidRange."""
+        """Bytes from `start` to `end`, exclusive. Raises NotFound, InvalidRange."""
         stored = await self._find(key)
         first, stop = resolve_range(stored.head.size, start, end)
         return stored.body[first:stop]
 
     async def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The same bytes in pieces, all of the object as it was at the first step."""
+        """A range in pieces, from the version of the object at the first step."""
         stored = await self._find(key)
         first, stop = resolve_stream(stored.head.size, start, end)
         for position in range(first, stop, _PIECE_BYTES):
@@ -130,7 +130,7 @@ class MemoryStorage:
         return (await self._find(key)).head
 
     async def list_prefix(self, prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
-        """Objects under `prefix` after `start_after`, a page at a time as things are when the page is taken."""
+        """Objects under `prefix` after `start_after`, each page from the state at its read."""
         wanted, position = encode_text(prefix), encode_text(start_after)
         while True:
             await asyncio.sleep(0)
@@ -152,24 +152,24 @@ class MemoryStorage:
         self._remove(encoded)
 
     async def delete_many(self, keys: Sequence[Key]) -> None:
-        """Remove many."""
+        """Remove objects."""
         encoded = [check_key(key) for key in keys]
         await asyncio.sleep(0)
         for one in encoded:
             self._remove(one)
 
     async def close(self) -> None:
-        """Nothing is held that needs releasing: the objects stay readable, as they would on a disk."""
+        """Do nothing: the objects stay readable, as on a disk."""
 
     async def _put(
         self, key: Key, body: ByteSource, metadata: Metadata | None, condition: WriteCondition | None
     ) -> ObjectVersion:
         encoded = check_key(key)
         checked = check_metadata(metadata)
-        held = bytes(body)
+        data = bytes(body)
         await asyncio.sleep(0)
-        etag = hashlib.md5(held, usedforsecurity=False).hexdigest()
-        return self._publish(encoded, key, held, etag, checked, condition)
+        etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return self._publish(encoded, key, data, etag, checked, condition)
 
     def _publish(
         self,
@@ -185,7 +185,7 @@ class MemoryStorage:
             raise AlreadyExists(f"object exists. key={key}")
         if isinstance(condition, IfMatch) and (current is None or current.head.etag != condition.etag):
             found = None if current is None else current.head.etag
-            raise PreconditionFailed(f"etag differs. key={key} wanted={condition.etag} found={found}")
+            raise PreconditionFailed(f"etag differs. key={key} expected={condition.etag} found={found}")
         if current is None:
             insort(self._order, encoded)
         head = ObjectHead(key, len(body), etag, self._clock.now_ms(), MappingProxyType(dict(metadata)))
@@ -212,11 +212,11 @@ class MemoryStorage:
 
     async def _upload_part(self, upload_id: str, number: int, body: ByteSource) -> PartReceipt:
         check_part_number(number)
-        held = bytes(body)
+        data = bytes(body)
         await asyncio.sleep(0)
         upload = self._find_upload(upload_id)
-        receipt = PartReceipt(number, hashlib.md5(held, usedforsecurity=False).hexdigest(), len(held))
-        upload.parts[number] = (receipt, held)
+        receipt = PartReceipt(number, hashlib.md5(data, usedforsecurity=False).hexdigest(), len(data))
+        upload.parts[number] = (receipt, data)
         return receipt
 
     async def _complete(
@@ -235,7 +235,7 @@ class MemoryStorage:
 
 
 class _MemoryUpload:
-    """A begun upload of a MemoryStorage."""
+    """A multipart upload to a MemoryStorage."""
 
     def __init__(self, storage: MemoryStorage, key: Key, upload_id: str) -> None:
         self._storage = storage
@@ -244,22 +244,22 @@ class _MemoryUpload:
 
     @property
     def key(self) -> Key:
-        """Where the object will be."""
+        """The key of the object."""
         return self._key
 
     @property
     def upload_id(self) -> str:
-        """The store's name for this upload."""
+        """The upload's id in the store."""
         return self._upload_id
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
-        """Keep part `number`, replacing what was sent under it."""
+        """Store part `number`, replacing an earlier one."""
         return await self._storage._upload_part(self._upload_id, number, body)
 
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
-        """Make the object of these parts."""
+        """Create the object from these parts."""
         return await self._storage._complete(self._upload_id, parts, condition)
 
     async def abort(self) -> None:
-        """Forget the upload and its parts."""
+        """Delete the upload and its parts."""
         await self._storage.abort_upload(self._key, self._upload_id)

@@ -1,4 +1,4 @@
-"""S3's rules of completing a multipart upload, for the stores that keep parts themselves."""
+"""S3's rules for completing a multipart upload, for stores that keep parts themselves."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def check_part_number(number: int) -> None:
 
 
 def check_completion(
-    named: Sequence[PartReceipt], stored: Mapping[int, PartReceipt], min_part_bytes: int
+    listed: Sequence[PartReceipt], stored: Mapping[int, PartReceipt], min_part_bytes: int
 ) -> list[PartReceipt]:
-    """The stored parts that `named` asks for, in order; sizes are the store's own.
+    """The stored parts that `listed` selects, in order, with the stored sizes.
 
-    Raises InvalidInput for an empty list, InvalidPartOrder, InvalidPart and, once all of them are known, PartTooSmall.
+    Raises InvalidInput for an empty list, InvalidPartOrder, InvalidPart and, if all of them exist, PartTooSmall.
     """
-    if not named:
+    if not listed:
         raise InvalidInput("no parts to complete", argument="parts")
     chosen: list[PartReceipt] = []
-    for receipt in named:
+    for receipt in listed:
         if chosen and receipt.number <= chosen[-1].number:
-            raise InvalidPartOrder(f"parts not ascending. part={receipt.number} after={chosen[-1].number}")
+            raise InvalidPartOrder(f"parts are not ascending. part={receipt.number} after={chosen[-1].number}")
         kept = stored.get(receipt.number)
         if kept is None or kept.etag != receipt.etag:
             raise InvalidPart(f"no such part. part={receipt.number} etag={receipt.etag}")
         chosen.append(kept)
     for kept in chosen[:-1]:
         if kept.size < min_part_bytes:
-            raise PartTooSmall(f"part too small. part={kept.number} size={kept.size} minimum={min_part_bytes}")
+            raise PartTooSmall(f"part is too small. part={kept.number} size={kept.size} minimum={min_part_bytes}")
     return chosen

@@ -1,9 +1,8 @@
-"""Proof that an object store belongs to a deployment: one object in it carries the deployment's id.
+"""Checks that an object store belongs to a deployment: one object in it contains the deployment's id.
 
-Metadata and object store are configured apart, so either can be another deployment's: a forgotten `meta.url`, a disk
-that is not mounted, a bucket shared by staging and production. To a server whose metadata does not know them, the
-objects of another deployment look like orphans. Therefore nothing is deleted from a store on the ground of what the
-metadata does not know, unless both carry the same id at that moment (ADR 40).
+Metadata store and object store are configured separately, so either can belong to another deployment: a forgotten
+`meta.url`, a disk that is not mounted, a bucket shared by staging and production. To a server with the wrong metadata
+store, all objects look like orphans. So orphans are deleted only if both carry the same id at that moment (ADR 40).
 """
 
 from __future__ import annotations
@@ -34,57 +33,57 @@ __all__ = [
 
 MARKER_KEY: Final = Key("deployment.json")
 FIRST_KEYS: Final = 5
-"""So many of the deleted keys are in the log."""
+"""Number of deleted keys to log."""
 
 BATCH: Final = 500
-"""So many objects are deleted after one comparison of the ids."""
+"""Number of objects deleted per ownership check."""
 
 
 class DeploymentMarker(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the object under `MARKER_KEY` says."""
+    """The content of the object `MARKER_KEY`."""
 
     deployment: DeploymentId
     attached: bool = False
-    """Whether the store held objects already when it came to this deployment. Those are not known to be its own."""
+    """Whether the store already contained objects when it was attached. Those may belong to another deployment."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedStore:
-    """A store that was found to belong to this deployment."""
+    """A store that belongs to this deployment."""
 
     since_ms: int = 0
-    """When the store was attached, by the store's clock; 0 if it belonged to the deployment from the start."""
+    """When the store was attached, by the store's clock; 0 if it was claimed while empty."""
 
     def may_delete(self, head: ObjectHead) -> bool:
-        """Whether an object that the metadata does not refer to can only be this deployment's."""
+        """Whether an unreferenced object certainly belongs to this deployment."""
         return head.modified_ms >= self.since_ms
 
     def deletable(self, heads: Iterable[ObjectHead]) -> list[ObjectHead]:
-        """Those of `heads` that `may_delete` allows."""
+        """The `heads` that `may_delete` allows."""
         return [head for head in heads if self.may_delete(head)]
 
 
 class Ownership(Protocol):
-    """Asked before anything is deleted from an object store."""
+    """Checks the ownership of an object store before deletions."""
 
     async def confirm(self) -> OwnedStore:
-        """Return if store and metadata belong together now. Raises StoreMismatch, Unavailable."""
+        """Return if store and metadata belong together. Raises StoreMismatch, Unavailable."""
         ...
 
 
 class StoreOwnership:
-    """Compares the id in the object store with the id in the metadata store, each time anew."""
+    """Compares the ids in the object store and the metadata store on every call."""
 
     def __init__(
         self, storage: ObjectStorage, find_id: Callable[[], Awaitable[DeploymentId | None]], place: str
     ) -> None:
-        """`find_id` reads the metadata store's id; `place` names the object store in errors."""
+        """`find_id` reads the id in the metadata store; `place` names the object store in errors."""
         self._storage = storage
         self._find_id = find_id
         self._place = place
 
     async def confirm(self) -> OwnedStore:
-        """Return if both ids are the same now. Two reads. Raises StoreMismatch, Unavailable."""
+        """Return if both ids are equal. Two reads. Raises StoreMismatch, Unavailable."""
         marker, own = await read_marker(self._storage), await self._find_id()
         if marker is None:
             raise StoreMismatch(
@@ -102,7 +101,7 @@ class StoreOwnership:
 
 
 async def read_marker(storage: ObjectStorage) -> DeploymentMarker | None:
-    """The store's marker; None if it has none. Raises Corrupted, Unavailable."""
+    """The store's marker, if it has one. Raises Corrupted, Unavailable."""
     try:
         document = await storage.get(MARKER_KEY)
     except NotFound:
@@ -113,16 +112,16 @@ async def read_marker(storage: ObjectStorage) -> DeploymentMarker | None:
         raise Corrupted(
             f"the deployment id in the object store cannot be read. key={MARKER_KEY}. If another application wrote that"
             " object, use another bucket or prefix (storage.s3.bucket, storage.s3.prefix). If it is damaged, delete it:"
-            " the next start checks the store as one that has no id"
+            " the next start treats the store as one without an id"
         ) from error
 
 
 async def claim_marker(
     storage: ObjectStorage, marker: DeploymentMarker, *, replacing: bool = False
 ) -> DeploymentMarker:
-    """Write the marker, unless another server was first; the one that is there afterwards.
+    """Write the marker, unless another server was first; the marker after that.
 
-    With `replacing`, one that is there is replaced.
+    With `replacing`, an existing marker is replaced.
     """
     document = msgspec.json.encode(marker)
     if replacing:
@@ -133,34 +132,34 @@ async def claim_marker(
         except AlreadyExists:
             pass
         except NotSupported:
-            # A store without conditional writes: servers that start together all write, and compare what is left.
+            # A store without conditional writes: servers that start together all write, and read back the result.
             if await read_marker(storage) is None:
                 await storage.put(MARKER_KEY, document)
     found = await read_marker(storage)
     if found is None:
-        raise Corrupted(f"the deployment id was written to the object store and is not there. key={MARKER_KEY}")
+        raise Corrupted(f"the deployment id was written to the object store but is missing. key={MARKER_KEY}")
     return found
 
 
 async def delete_listed(
     storage: ObjectStorage, ownership: Ownership, found: Sequence[ObjectHead], log: logging.Logger, event: str
 ) -> int:
-    """Delete objects that a listing found and that nothing needs; how many. Raises StoreMismatch, Unavailable.
+    """Delete unreferenced objects from a listing; how many. Raises StoreMismatch, Unavailable.
 
-    Ownership is confirmed before each batch and decides which of it go. Each batch is logged as `event`.
+    Ownership is confirmed before each batch and selects the objects to delete. Each batch is logged as `event`.
     """
     deleted = 0
     for start in range(0, len(found), BATCH):
-        gone = (await ownership.confirm()).deletable(found[start : start + BATCH])
-        if gone:
-            await storage.delete_many([head.key for head in gone])
-            log.info(event, extra=deletion_fields(gone))
-            deleted += len(gone)
+        owned = (await ownership.confirm()).deletable(found[start : start + BATCH])
+        if owned:
+            await storage.delete_many([head.key for head in owned])
+            log.info(event, extra=deletion_fields(owned))
+            deleted += len(owned)
     return deleted
 
 
 def deletion_fields(heads: Sequence[ObjectHead]) -> dict[str, object]:
-    """What the log says of objects that were deleted: count, bytes, first keys."""
+    """Log fields for deleted objects: count, bytes, first keys."""
     return {
         "count": len(heads),
         "bytes": sum(head.size for head in heads),

@@ -1,8 +1,8 @@
-"""Finding out at boot whether a store honours conditions on writes, and refusing to go on if it does not.
+"""Probes at start whether a store supports conditional writes, and rejects one that does not.
 
-Some stores drop `If-None-Match` and `If-Match` and answer success. A writer that fences itself is a loud outage; a
-condition that always holds is silent double ownership. So nothing is believed that was not seen: a scratch key is
-created, created again, replaced with a right and with a stale ETag, and removed.
+Some stores ignore `If-None-Match` and `If-Match` and report success. Then two writers could both believe that they won,
+without any error. So each condition is tested on a scratch key: it is created, created again, replaced with the current
+and with a stale ETag, and removed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .seam import IfAbsent, IfMatch, Key, ObjectStorage, ObjectVersion, WriteCon
 __all__ = ["CONDITIONS_TRUSTED", "NO_CONDITIONS", "AdoptsCapabilities", "Capabilities", "ETagStyle", "probe_conditions"]
 
 TRIES: Final = 5
-"""How often an undecided write is tried again; nobody else knows the key, so once is already strange."""
+"""Attempts of an undecided write. The key is unique, so even one conflict is unexpected."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 class ETagStyle(Enum):
-    """How an ETag is written in `If-Match`. The standard wants quotes; there are stores that match only without."""
+    """How an ETag is written in `If-Match`. The standard requires quotes; some stores match only without."""
 
     QUOTED = "quoted"
     BARE = "bare"
@@ -35,51 +35,51 @@ class ETagStyle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store was seen to honour."""
+    """Conditional writes that a store supports."""
 
     conditional_put: bool
-    """Create-only and compare-and-swap writes of whole objects."""
+    """If-None-Match and If-Match on PutObject."""
 
     conditional_complete: bool
-    """The same when a multipart upload completes."""
+    """The same on CompleteMultipartUpload."""
 
     etag_style: ETagStyle = ETagStyle.QUOTED
 
 
 CONDITIONS_TRUSTED: Final = Capabilities(conditional_put=True, conditional_complete=True)
-"""For a store that was probed before."""
+"""For a store that was already probed."""
 
 NO_CONDITIONS: Final = Capabilities(conditional_put=False, conditional_complete=False)
-"""For a store that is known to have none."""
+"""For a store that is known to support none."""
 
 
 @runtime_checkable
 class AdoptsCapabilities(Protocol):
-    """A store that behaves by what was found out: it writes ETags in that style and refuses what is not honoured."""
+    """A store that adapts to the probe: it uses the ETag style, and rejects unsupported conditions."""
 
     def adopt(self, capabilities: Capabilities) -> None:
-        """Behave so from now on."""
+        """Use these capabilities from now on."""
         ...
 
 
 async def probe_conditions(storage: ObjectStorage, scratch: Key) -> Capabilities:
-    """What `storage` honours, seen on `scratch`, a key that nobody else uses and that is gone afterwards.
+    """The capabilities of `storage`, tested on the unique key `scratch`, which is removed afterwards.
 
-    About a dozen small requests. Raises NotSupported, saying what to do, if conditions on whole objects are ignored;
-    a store that honours those but not at completion is reported so. Other errors mean that nothing was found out.
+    Costs about a dozen small requests. Raises NotSupported, with advice, if conditions on whole objects are ignored. A
+    store that only ignores them on completion is reported so. After other errors nothing is known.
     """
     first = await _first_write(storage, scratch)
     try:
-        await _must_lose(
+        await _expect_rejection(
             "If-None-Match", AlreadyExists, lambda: storage.put_if_absent(scratch, b"created though present")
         )
         style, second = await _find_style(storage, scratch, first)
-        await _must_lose(
+        await _expect_rejection(
             "If-Match", PreconditionFailed, lambda: storage.put_if_match(scratch, b"replaced though stale", first.etag)
         )
         found = Capabilities(
             conditional_put=True,
-            conditional_complete=await _honours_at_completion(storage, scratch, first, second),
+            conditional_complete=await _supports_on_completion(storage, scratch, first, second),
             etag_style=style,
         )
     finally:
@@ -90,9 +90,9 @@ async def probe_conditions(storage: ObjectStorage, scratch: Key) -> Capabilities
 
 
 async def _first_write(storage: ObjectStorage, scratch: Key) -> ObjectVersion:
-    """Create the scratch object. Only where it may exist after a failure is it removed."""
+    """Create the scratch object. After a failure it is removed only if it may exist."""
     try:
-        return await _settled(lambda: storage.put_if_absent(scratch, b"first"))
+        return await _retry_conflicts(lambda: storage.put_if_absent(scratch, b"first"))
     except LakebedError as error:
         if isinstance(error, WriteConflict) or (isinstance(error, Unavailable) and error.undecided):
             await asyncio.shield(_remove(storage, scratch))
@@ -103,25 +103,25 @@ async def _first_write(storage: ObjectStorage, scratch: Key) -> ObjectVersion:
 
 
 async def _find_style(storage: ObjectStorage, scratch: Key, first: ObjectVersion) -> tuple[ETagStyle, ObjectVersion]:
-    """The way of writing the right ETag that succeeds."""
+    """The ETag style with which a replacement succeeds."""
     styles = list(ETagStyle) if isinstance(storage, AdoptsCapabilities) else [ETagStyle.QUOTED]
     for style in styles:
         if isinstance(storage, AdoptsCapabilities):
             storage.adopt(Capabilities(conditional_put=True, conditional_complete=True, etag_style=style))
         try:
-            second = await _settled(lambda: storage.put_if_match(scratch, b"second", first.etag))
+            second = await _retry_conflicts(lambda: storage.put_if_match(scratch, b"second", first.etag))
         except PreconditionFailed:
             continue
         if second.etag == first.etag:
-            raise _unfit("the ETag does not change with the content")
+            raise _unsupported("the ETag does not change with the content")
         return style, second
-    raise _unfit("If-Match fails although the ETag is right")
+    raise _unsupported("If-Match fails although the ETag is right")
 
 
-async def _honours_at_completion(
+async def _supports_on_completion(
     storage: ObjectStorage, scratch: Key, stale: ObjectVersion, current: ObjectVersion
 ) -> bool:
-    """Whether a multipart upload completes exactly when its condition holds."""
+    """Whether multipart uploads complete exactly if their condition holds."""
     if await _completes(storage, scratch, IfAbsent()) or await _completes(storage, scratch, IfMatch(stale.etag)):
         return False
     return await _completes(storage, scratch, IfMatch(current.etag))
@@ -141,16 +141,18 @@ async def _completes(storage: ObjectStorage, scratch: Key, condition: WriteCondi
     return True
 
 
-async def _must_lose(header: str, loss: type[LakebedError], write: Callable[[], Awaitable[ObjectVersion]]) -> None:
+async def _expect_rejection(
+    header: str, rejection: type[LakebedError], write: Callable[[], Awaitable[ObjectVersion]]
+) -> None:
     try:
-        await _settled(write)
-    except loss:
+        await _retry_conflicts(write)
+    except rejection:
         return
-    raise _unfit(f"{header} is ignored: a write went through that had to be refused")
+    raise _unsupported(f"{header} is ignored: a write succeeded whose condition is false")
 
 
-async def _settled(write: Callable[[], Awaitable[T]]) -> T:
-    """The result of a write once it is decided."""
+async def _retry_conflicts(write: Callable[[], Awaitable[T]]) -> T:
+    """The result of a write, retried after conflicts."""
     for _ in range(TRIES - 1):
         try:
             return await write()
@@ -163,13 +165,13 @@ async def _remove(storage: ObjectStorage, scratch: Key) -> None:
     try:
         await storage.delete(scratch)
     except LakebedError as error:
-        # A policy may allow writes and no deletes; what was found out holds all the same.
-        log.warning("the scratch object of the probe is left behind. key=%s reason=%s", scratch, error)
+        # A policy may allow writes and no deletes; the result of the probe is valid all the same.
+        log.warning("the probe's scratch object could not be removed. key=%s reason=%s", scratch, error)
 
 
-def _unfit(what: str) -> NotSupported:
+def _unsupported(reason: str) -> NotSupported:
     return NotSupported(
-        f"the store cannot be written to safely by several writers: {what}. Use a store with conditional writes, or a "
-        "version of it that has them; or, if it will only ever have one writer, turn conditional writes off in the "
-        "settings, and what needs them is refused"
+        f"the store is not safe for several writers: {reason}. Use a store, or a version of it, that supports"
+        " conditional writes; or, with a single writer, turn conditional writes off in the settings, and operations"
+        " that require them are rejected"
     )

@@ -1,14 +1,13 @@
-"""A byte store that tries again, and knows its own writes when it meets them.
+"""An object store wrapper that retries, and recognizes its own writes.
 
-A conditional write is not idempotent: if the answer to one that happened is lost, sending it again finds its own object
-in the way. So every such write carries an id of its own in the metadata. When an attempt is refused after an earlier
-one failed, the object there is asked for its id: ours means that the earlier one did happen.
+A conditional write is not idempotent: if the response to a successful one is lost, the retry conflicts with its own
+object. So every such write stores a unique id in the metadata. If an attempt is rejected after an earlier one failed,
+the id of the existing object is read: the same id means that the earlier attempt succeeded.
 
-Another id means one of two things: ours was never written, or it was and somebody has replaced it since. A create is
-refused then (AlreadyExists), because keys that are created are not replaced by those who rely on it. A swap lives by
-being replaced: if the store said that an earlier attempt may have happened (`Unavailable.undecided`), that is said
-again, because a refusal would claim that nothing of it was ever visible. So it is for a completion whose upload has
-gone.
+With another id, either the write never happened, or the object was replaced since. A create is rejected
+(AlreadyExists), because created keys are not replaced. A compare-and-swap is usually replaced: if an earlier attempt
+may have happened (`Unavailable.undecided`), the result is Unavailable again, because a rejection would claim that it
+never was visible. The same holds for a completion whose upload no longer exists.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ..core.errors import (
     Unavailable,
     WriteConflict,
 )
-from .backoff import Retrier, is_worth_retrying
+from .backoff import Retrier, is_retryable
 from .seam import (
     ByteSource,
     IfAbsent,
@@ -46,27 +45,27 @@ from .seam import (
 __all__ = ["PUT_ID", "RetryingStorage", "WriteIdentity", "complete_with_retries", "new_write_id", "put_with_retries"]
 
 PUT_ID: Final = "lakebedputid"
-"""Metadata name of our ids. Letters only, because some stores restrict metadata names to them."""
+"""Metadata name of the ids. Letters only, because some stores restrict metadata names."""
 
 
 def new_write_id() -> str:
-    """An id that no other write has."""
+    """A unique id for a write."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
 class WriteIdentity:
-    """How a writer knows its own object again: a metadata name and a value that nobody else writes."""
+    """Identifies a writer's object by a metadata name and a unique value."""
 
     name: str
     value: str
 
-    def on(self, metadata: Metadata | None) -> Metadata:
-        """The metadata with the mark."""
+    def add_to(self, metadata: Metadata | None) -> Metadata:
+        """The metadata with the identity."""
         return {**(metadata or {}), self.name: self.value}
 
     async def find(self, storage: ObjectStorage, key: Key) -> ObjectVersion | None:
-        """The object under `key` if it is ours. One HEAD."""
+        """The object under `key` if this writer wrote it. One HEAD."""
         try:
             head = await storage.head(key)
         except NotFound:
@@ -85,21 +84,22 @@ async def put_with_retries(
     mark: WriteIdentity,
     retrier: Retrier,
 ) -> ObjectVersion:
-    """Write one object, trying again, and not taking our own object for somebody else's.
+    """Write one object with retries, recognizing this writer's own object.
 
-    An undecided attempt (WriteConflict) evaluates the condition again. Raises AlreadyExists, PreconditionFailed.
+    After an undecided attempt (WriteConflict) the condition is evaluated again. Raises AlreadyExists,
+    PreconditionFailed.
     """
 
     async def send() -> ObjectVersion:
         match condition:
             case None:
-                return await storage.put(key, body, metadata=mark.on(metadata))
+                return await storage.put(key, body, metadata=mark.add_to(metadata))
             case IfAbsent():
-                return await storage.put_if_absent(key, body, metadata=mark.on(metadata))
+                return await storage.put_if_absent(key, body, metadata=mark.add_to(metadata))
             case IfMatch(etag):
-                return await storage.put_if_match(key, body, etag, metadata=mark.on(metadata))
+                return await storage.put_if_match(key, body, etag, metadata=mark.add_to(metadata))
 
-    return await _repeat(send, storage, key, mark, retrier, is_worth_retrying)
+    return await _repeat(send, storage, key, mark, retrier, is_retryable)
 
 
 async def complete_with_retries(
@@ -110,15 +110,15 @@ async def complete_with_retries(
     mark: WriteIdentity,
     retrier: Retrier,
 ) -> ObjectVersion:
-    """Complete an upload that was begun with `mark` in its metadata, trying again.
+    """Complete an upload, created with `mark` in its metadata, with retries.
 
-    WriteConflict comes through at once: the store has given the upload up, and the parts must be sent again.
+    WriteConflict is raised at once: the store has discarded the upload, and the parts must be sent again.
     """
 
-    def may_repeat(error: LakebedError) -> bool:
-        return is_worth_retrying(error) and not isinstance(error, WriteConflict)
+    def may_retry(error: LakebedError) -> bool:
+        return is_retryable(error) and not isinstance(error, WriteConflict)
 
-    return await _repeat(lambda: upload.complete(parts, condition), storage, upload.key, mark, retrier, may_repeat)
+    return await _repeat(lambda: upload.complete(parts, condition), storage, upload.key, mark, retrier, may_retry)
 
 
 async def _repeat(
@@ -135,10 +135,10 @@ async def _repeat(
         nonlocal failed, may_have_happened
         try:
             return await send()
-        except (AlreadyExists, PreconditionFailed, NotFound) as refusal:
+        except (AlreadyExists, PreconditionFailed, NotFound) as rejection:
             if not failed:
                 raise
-            return await mark.find(storage, key) or refusal
+            return await mark.find(storage, key) or rejection
         except (Unavailable, Throttled) as error:
             failed = True
             may_have_happened |= isinstance(error, Unavailable) and error.undecided
@@ -150,16 +150,15 @@ async def _repeat(
     if isinstance(outcome, AlreadyExists) or not may_have_happened:
         raise outcome
     raise Unavailable(
-        f"the answer to a write was lost, and another object is there now. key={key}", undecided=True
+        f"the response to a write was lost, and another object has replaced it. key={key}", undecided=True
     ) from outcome
 
 
 class RetryingStorage:
     """An ObjectStorage around another, with retries.
 
-    Beginning an upload is repeated too: if the answer to the first try was lost, an empty upload stays behind, which
-    is what sweepers of `list_uploads` are for. A stream is only begun again, never gone on with: after a pause the
-    object may be another one.
+    Creating an upload is retried too: if the first response was lost, an empty upload remains, for the sweep of
+    `list_uploads` to abort. A stream is only retried from its start, never resumed: the object may have been replaced.
     """
 
     def __init__(self, inner: ObjectStorage, retrier: Retrier, *, new_id: Callable[[], str] = new_write_id) -> None:
@@ -168,7 +167,7 @@ class RetryingStorage:
         self._new_id = new_id
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        """Write the whole object. Idempotent, so it carries no id."""
+        """Write an object. Idempotent, so without an id."""
         return await self._retrier.run(lambda _: self._inner.put(key, body, metadata=metadata))
 
     async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
@@ -178,17 +177,17 @@ class RetryingStorage:
     async def put_if_match(
         self, key: Key, body: ByteSource, etag: str, *, metadata: Metadata | None = None
     ) -> ObjectVersion:
-        """Replace `key` if it still has `etag`. Raises PreconditionFailed; Unavailable if it cannot be told."""
+        """Replace `key` if it still has `etag`. Raises PreconditionFailed; Unavailable if the outcome is unknown."""
         return await put_with_retries(self._inner, key, body, IfMatch(etag), metadata, self._mark(), self._retrier)
 
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> MultipartUpload:
-        """Begin an upload in parts."""
+        """Create a multipart upload."""
         mark = self._mark()
-        upload = await self._retrier.run(lambda _: self._inner.start_multipart(key, metadata=mark.on(metadata)))
+        upload = await self._retrier.run(lambda _: self._inner.start_multipart(key, metadata=mark.add_to(metadata)))
         return _RetryingUpload(self._inner, upload, mark, self._retrier)
 
     async def list_uploads(self, prefix: str = "") -> AsyncIterator[OpenUpload]:
-        """Open uploads. Held all at once, so that an error on the way repeats none of them."""
+        """Open uploads. Collected first, so that a retry does not repeat any."""
 
         async def collect(_: int) -> list[OpenUpload]:
             return [upload async for upload in self._inner.list_uploads(prefix)]
@@ -205,11 +204,11 @@ class RetryingStorage:
         return await self._retrier.run(lambda _: self._inner.get(key))
 
     async def get_range(self, key: Key, start: int, end: int) -> bytes:
-        """Bytes from `start` up to `end`."""
+        """Bytes from `start` to `end`, exclusive."""
         return await self._retrier.run(lambda _: self._inner.get_range(key, start, end))
 
     async def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes in pieces. Retries until the first one is there."""
+        """The bytes in pieces. Retries until the first piece has arrived."""
 
         async def begin(_: int) -> tuple[AsyncIterator[bytes], bytes]:
             pieces = self._inner.stream(key, start, end)
@@ -222,12 +221,12 @@ class RetryingStorage:
                 yield piece
 
     async def head(self, key: Key) -> ObjectHead:
-        """Size, ETag, time and the caller's metadata, without our id."""
+        """Size, ETag, time and the caller's metadata, without the write id."""
         head = await self._retrier.run(lambda _: self._inner.head(key))
         return replace(head, metadata={name: value for name, value in head.metadata.items() if name != PUT_ID})
 
     async def list_prefix(self, prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
-        """Objects in order. After an error the listing goes on behind the last key told."""
+        """Objects in order. After an error the listing resumes after the last key returned."""
         position = start_after
         listing = self._inner.list_prefix(prefix, position)
 
@@ -246,7 +245,7 @@ class RetryingStorage:
         await self._retrier.run(lambda _: self._inner.delete(key))
 
     async def delete_many(self, keys: Sequence[Key]) -> None:
-        """Remove many. After an error all of them are asked for again."""
+        """Remove objects. After an error all of them are sent again."""
         await self._retrier.run(lambda _: self._inner.delete_many(keys))
 
     async def close(self) -> None:
@@ -258,7 +257,7 @@ class RetryingStorage:
 
 
 class _RetryingUpload:
-    """A begun upload whose parts and end are tried again."""
+    """A multipart upload with retries."""
 
     def __init__(self, storage: ObjectStorage, inner: MultipartUpload, mark: WriteIdentity, retrier: Retrier) -> None:
         self._storage = storage
@@ -268,22 +267,22 @@ class _RetryingUpload:
 
     @property
     def key(self) -> Key:
-        """Where the object will be."""
+        """The key of the object."""
         return self._inner.key
 
     @property
     def upload_id(self) -> str:
-        """The store's name for this upload."""
+        """The upload's id in the store."""
         return self._inner.upload_id
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
-        """Send a part."""
+        """Upload a part."""
         return await self._retrier.run(lambda _: self._inner.upload_part(number, body))
 
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
-        """Make the object of these parts."""
+        """Create the object from these parts."""
         return await complete_with_retries(self._storage, self._inner, parts, condition, self._mark, self._retrier)
 
     async def abort(self) -> None:
-        """Forget the upload and free its parts."""
+        """Delete the upload and its parts."""
         await self._retrier.run(lambda _: self._inner.abort())

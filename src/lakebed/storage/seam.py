@@ -1,15 +1,15 @@
-"""The byte store: whole objects by key, conditional writes that fence, multipart uploads.
+"""The object store interface: whole objects by key, conditional writes, multipart uploads.
 
-Implementations: `folder` (a local folder), `memory` (honest twin for tests), `s3` (any S3 store). Wrappers of the
-same shape add one idea each: `retry`, `metrics`, `faults`. `tests/contracts/storage.py` is the contract they all pass.
+Implementations: `folder` (a local folder), `memory` (for tests), `s3` (any S3-compatible store). Wrappers with the same
+interface add one feature each: `retry`, `metrics`, `faults`. All pass the contract in `tests/contracts/storage.py`.
 
-What callers rely on, whatever the implementation:
+Guarantees of every implementation:
 
-- A write is atomic: readers see the old object or the new one, never a mix and never a part of one.
+- A write is atomic: readers see the old object or the new one, never a mix or a part.
 - A write that returned is on stable storage.
-- `AlreadyExists` and `PreconditionFailed` are *decided*: the condition was evaluated and nothing of the loser is
-  visible. `WriteConflict` is *undecided*: evaluate again. So is `Unavailable` from a write: it may have happened, and
-  where the store knows that, the error's `undecided` says so.
+- `AlreadyExists` and `PreconditionFailed` are *decided*: the condition was evaluated, and nothing of the rejected write
+  is visible. `WriteConflict` is *undecided*: evaluate again. `Unavailable` from a write is undecided too; if the store
+  knows that the write may have happened, the error has `undecided`.
 - ETags are opaque and unquoted; they are only compared for equality.
 """
 
@@ -23,21 +23,21 @@ Key = NewType("Key", str)
 """A key: UTF-8, 1 to 1,024 bytes, no NUL; segments between `/` are neither empty nor `.` nor `..`."""
 
 Metadata = Mapping[str, str]
-"""User metadata: lower-case ASCII letters and digits as names, because some stores restrict more than that."""
+"""User metadata, with lower-case ASCII letters and digits as names, because some stores restrict names."""
 
 ByteSource = bytes | bytearray | memoryview
-"""What a write accepts."""
+"""The body of a write."""
 
 MIN_PART_BYTES = 5 * 1024 * 1024
-"""S3's least size for every part but the last."""
+"""S3's minimum size of every part but the last."""
 
 MAX_PARTS = 10_000
-"""S3's most parts of one upload."""
+"""S3's limit of parts per upload."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
-    """What a write made."""
+    """The version that a write created."""
 
     etag: str
     version: str | None = None
@@ -45,7 +45,7 @@ class ObjectVersion:
 
 @dataclass(frozen=True, slots=True)
 class ObjectHead:
-    """What is known of an object without reading it."""
+    """An object's properties without its content."""
 
     key: Key
     size: int
@@ -57,12 +57,12 @@ class ObjectHead:
 
 @dataclass(frozen=True, slots=True)
 class IfAbsent:
-    """The write happens only if no object has the key."""
+    """Write only if no object has the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class IfMatch:
-    """The write happens only if the object with the key has this ETag."""
+    """Write only if the object with the key has this ETag."""
 
     etag: str
 
@@ -72,7 +72,7 @@ WriteCondition = IfAbsent | IfMatch
 
 @dataclass(frozen=True, slots=True)
 class PartReceipt:
-    """One uploaded part, to be named at completion."""
+    """An uploaded part, to list at completion."""
 
     number: int
     etag: str
@@ -81,7 +81,7 @@ class PartReceipt:
 
 @dataclass(frozen=True, slots=True)
 class OpenUpload:
-    """A multipart upload that was begun and neither completed nor aborted."""
+    """A multipart upload that was neither completed nor aborted."""
 
     key: Key
     upload_id: str
@@ -89,44 +89,44 @@ class OpenUpload:
 
 
 class MultipartUpload(Protocol):
-    """A begun multipart upload. The object appears only when `complete` returns."""
+    """A multipart upload. The object appears when `complete` returns."""
 
     @property
     def key(self) -> Key:
-        """Where the object will be."""
+        """The key of the object."""
         ...
 
     @property
     def upload_id(self) -> str:
-        """The store's name for this upload."""
+        """The upload's id in the store."""
         ...
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
-        """Send part `number` (1 to 10,000, any order); sending it again replaces it. Raises NotFound after an abort."""
+        """Upload part `number` (1 to 10,000, any order), replacing an earlier one. Raises NotFound after an abort."""
         ...
 
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
-        """Make the object of these parts, given in ascending order.
+        """Create the object from these parts, given in ascending order.
 
-        Raises InvalidPart, InvalidPartOrder, PartTooSmall; AlreadyExists or PreconditionFailed when `condition` is
-        false; WriteConflict when undecided (then the upload is not reusable); NotFound when the upload is gone.
+        Raises InvalidPart, InvalidPartOrder, PartTooSmall; AlreadyExists or PreconditionFailed if `condition` is false;
+        WriteConflict if undecided (then the upload cannot be reused); NotFound if the upload does not exist.
         """
         ...
 
     async def abort(self) -> None:
-        """Forget the upload and free its parts. Idempotent."""
+        """Delete the upload and its parts. Idempotent."""
         ...
 
 
 class ObjectStorage(Protocol):
     """Whole objects by key.
 
-    Every method may raise Unavailable, Throttled, Unauthenticated, AccessDenied and, when writing, StorageFull;
-    the rest is listed per method. InvalidName is raised for keys that break the rules of `Key`.
+    Every method may raise Unavailable, Throttled, Unauthenticated, AccessDenied and, when writing, StorageFull; other
+    errors are listed per method. Keys that break the rules of `Key` raise InvalidName.
     """
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        """Write the whole object, replacing what was there."""
+        """Write an object, replacing an existing one."""
         ...
 
     async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
@@ -140,11 +140,11 @@ class ObjectStorage(Protocol):
         ...
 
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> MultipartUpload:
-        """Begin an upload in parts. Nothing is visible before it completes."""
+        """Create a multipart upload. Nothing is visible before it completes."""
         ...
 
     def list_uploads(self, prefix: str = "") -> AsyncIterator[OpenUpload]:
-        """Uploads that were begun and not ended, for sweepers and leak checks."""
+        """Open uploads, for sweeps and leak checks."""
         ...
 
     async def abort_upload(self, key: Key, upload_id: str) -> None:
@@ -156,14 +156,14 @@ class ObjectStorage(Protocol):
         ...
 
     async def get_range(self, key: Key, start: int, end: int) -> bytes:
-        """Bytes from `start` up to, not including, `end`, cut at the object's end.
+        """Bytes from `start` to `end`, exclusive, limited to the object's end.
 
         Raises NotFound, and InvalidRange if `start` is negative, at or past the object's end, or not before `end`.
         """
         ...
 
     def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The same bytes as `get_range` in pieces, without holding them all. Raises as `get_range` on first step.
+        """The same bytes as `get_range` in pieces, without holding them all. The first step raises as `get_range`.
 
         An empty object streamed from 0 yields nothing.
         """
@@ -174,18 +174,18 @@ class ObjectStorage(Protocol):
         ...
 
     def list_prefix(self, prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
-        """Objects under `prefix` after `start_after`, ascending by UTF-8 bytes; metadata is not filled in.
+        """Objects under `prefix` after `start_after`, in the order of UTF-8 bytes, without metadata.
 
-        One request per 1,000 keys. Restartable from the last key seen.
+        One request per 1,000 keys. Can be resumed after the last key seen.
         """
         ...
 
     async def delete(self, key: Key) -> None:
-        """Remove the object. Removing what is absent is success."""
+        """Remove the object. Removing an absent one succeeds."""
         ...
 
     async def delete_many(self, keys: Sequence[Key]) -> None:
-        """Remove many, in batches of at most 1,000 a request. Idempotent."""
+        """Remove objects, at most 1,000 per request. Idempotent."""
         ...
 
     async def close(self) -> None:
@@ -194,14 +194,14 @@ class ObjectStorage(Protocol):
 
 
 class FileWriter(Protocol):
-    """A new object being written straight into a local file. Its methods block: call them from a thread."""
+    """A new object written to a local file. Its methods block: call them from a thread."""
 
     def write(self, body: ByteSource) -> None:
         """Append bytes. Raises StorageFull."""
         ...
 
     def commit(self) -> None:
-        """Put what was written on stable storage and make it visible under its key. Raises StorageFull."""
+        """Sync what was written and make it visible under its key. Raises StorageFull."""
         ...
 
     def discard(self) -> None:
@@ -211,28 +211,27 @@ class FileWriter(Protocol):
 
 @runtime_checkable
 class FileBacked(Protocol):
-    """What a byte store on a local disk can do besides: hand out files, so that the kernel moves the bytes."""
+    """Further methods of an object store on a local disk, which let the kernel move the bytes."""
 
     def check_capacity(self, size: int) -> None:
-        """Raise StorageFull unless so many more bytes may be stored here, or beside here.
+        """Raise StorageFull unless `size` more bytes fit in the store, or beside it on its disk.
 
-        Some space is kept back, because removing things takes a little too: whoever has filled the disk must be able
-        to empty it again.
+        Some space is reserved, because deletions need a little too: a full disk must be recoverable.
         """
         ...
 
     def create_file(self, key: Key, size_hint: int | None = None) -> FileWriter:
-        """Begin a write-once object whose key nobody else uses. Visible under its key after `commit` only.
+        """Create a write-once object under a unique key. It is visible after `commit`.
 
         Raises StorageFull at once if `check_capacity` does for the size.
         """
         ...
 
     def remove_files(self, keys: Sequence[Key]) -> None:
-        """Remove write-once objects; absent ones are fine. Blocks.
+        """Remove write-once objects; absent ones are ignored. Blocks.
 
-        Cheaper than `delete_many`, because it promises less: after a power loss one may be there again, for a sweep of
-        what nothing refers to.
+        Cheaper than `delete_many`, because not durable: after a power loss an object may reappear, for the orphan sweep
+        to remove.
         """
         ...
 

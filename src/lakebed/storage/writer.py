@@ -1,20 +1,20 @@
-"""Many small writes become one object: a single put if they stay small, a multipart upload if they do not.
+"""Combines writes into one object: a single put if it stays small, else a multipart upload.
 
-    Buffering ── finish ──────────────────────────────► Done      one put, nothing left behind
+    Buffering ── finish ──────────────────────────────► Done      one put, no upload
         │ a part is full
-     Opening ─► Uploading ── finish ─► Completing ────► Done
+      Opening ─► Uploading ── finish ─► Completing ────► Done
         any of these ── abort, cancellation ──────────► Aborted
-                     └─ an error for good ────────────► Failed
+                     └─ permanent error ──────────────► Failed
 
 The invariants:
 
-- Bytes held are at most `part_size_bytes × (max_in_flight + 1)`, besides the caller's chunk: a writer takes bytes only
-  into a buffer that has room, and hands a full buffer over before it takes more. Later parts are larger (below); then
-  fewer of them are in flight, one at least.
-- Whatever ends the writer but success, the upload is aborted after the parts in flight have come to their end, and no
-  cancellation stops that. If the store cannot be reached even then, the error carries a note; sweepers find the rest.
-- All parts but the last are of equal size as far as 1,000 of them, as some stores want; from then on the size doubles
-  every 1,000 parts, so that 10,000 of them are enough for any object.
+- At most `part_size_bytes × (max_in_flight + 1)` bytes are held, besides the caller's chunk: bytes are only taken into
+  a buffer with room, and a full buffer is sent before more are taken. Later parts are larger (see below); then fewer
+  of them are in flight, but at least one.
+- Unless the writer succeeds, the upload is aborted after the parts in flight have ended; a cancellation does not stop
+  that. If the store cannot be reached, the error has a note, and the orphan sweep aborts the upload.
+- All parts but the last have the same size up to 1,000 parts, as some stores require. Then the size doubles every 1,000
+  parts, so that 10,000 parts are enough for any object.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .seam import (
 __all__ = ["WRITE_ID", "BufferedMultipartWriter", "WriterResult", "WriterSettings", "WriterState", "part_size_at"]
 
 WRITE_ID: Final = "lakebedwriteid"
-"""Metadata name of the id that a writer knows its object by. Not the one of `retry`, which hides its own."""
+"""Metadata name of the id that identifies a writer's object. Not the one of `retry`, which hides its own."""
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ _EQUAL_PARTS: Final = 1000
 
 
 class WriterState(Enum):
-    """Where a writer is."""
+    """The state of a writer."""
 
     BUFFERING = "buffering"
     OPENING = "opening"
@@ -70,14 +70,14 @@ class WriterState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """Sizes. Checked here, when configuration is read, not when the first upload fails."""
+    """Part sizes and concurrency, validated when configuration is read."""
 
     part_size_bytes: int = 8 * 1024 * 1024
-    """Also the size from which on an object is uploaded in parts."""
+    """Also the size from which an object is uploaded in parts."""
 
     max_in_flight: int = 4
     min_part_bytes: int = MIN_PART_BYTES
-    """What the store asks for."""
+    """The store's minimum."""
 
     def __post_init__(self) -> None:
         if not self.min_part_bytes <= self.part_size_bytes <= _MAX_PART_BYTES:
@@ -90,7 +90,7 @@ class WriterSettings:
 
 @dataclass(frozen=True, slots=True)
 class WriterResult:
-    """What a finished writer made."""
+    """The object that a writer created."""
 
     etag: str
     size: int
@@ -98,15 +98,15 @@ class WriterResult:
 
 
 def part_size_at(number: int, first_bytes: int) -> int:
-    """The size of part `number` when the first one has `first_bytes`."""
+    """The size of part `number` if the first one has `first_bytes`."""
     return min(first_bytes << ((number - 1) // _EQUAL_PARTS), _MAX_PART_BYTES)
 
 
 class BufferedMultipartWriter:
-    """Writes one object. One task at a time drives it; `async with` aborts it unless it was finished.
+    """Writes one object. Used by one task at a time; `async with` aborts it unless it was finished.
 
-    With a `budget`, the parts in flight of all writers that share it stay within it; each holds one buffer besides.
-    Nothing is acknowledged by the store before `finish` returns: until then the bytes may live in this process only.
+    With a `budget`, the parts in flight of all writers that share it stay within it; each holds one buffer in addition.
+    Nothing is durable before `finish` returns: until then bytes may exist in this process only.
     """
 
     def __init__(
@@ -139,18 +139,18 @@ class BufferedMultipartWriter:
         self._tasks: set[asyncio.Task[None]] = set()
         self._receipts: dict[int, PartReceipt] = {}
         self._failure: Exception | None = None
-        # Parts that were sent and are kept in case the store gives the upload up (409 at completion). Only while
-        # everything together is within the bound anyway, and never against a budget that others wait for.
+        # Sent parts, kept in case the store discards the upload (409 at completion). Only while all of them are within
+        # the bound anyway, and not with a budget, which other writers wait for.
         self._kept: dict[int, bytearray] | None = {} if condition is not None and budget is None else None
 
     @property
     def state(self) -> WriterState:
-        """Where the writer is."""
+        """The writer's state."""
         return self._state
 
     @property
     def held_bytes(self) -> int:
-        """Bytes in memory for this writer: buffered, in flight, or kept to be sent again."""
+        """Bytes in memory for this writer: buffered, in flight, or kept for another upload."""
         kept = 0 if self._kept is None else sum(map(len, self._kept.values()))
         return len(self._buffer) + (kept or self._slots.held_bytes)
 
@@ -165,15 +165,15 @@ class BufferedMultipartWriter:
         if error is None:
             await self.abort()
         else:
-            await self._give_up(error)
+            await self._fail(error)
 
     async def write(self, body: ByteSource) -> None:
-        """Take bytes; waits while too many are in flight. The body may be reused afterwards.
+        """Add bytes; waits while too many are in flight. The body may be reused afterwards.
 
-        Raises what stopped an earlier part for good, TooLarge, StateConflict after the end.
+        Raises the permanent error of an earlier part, TooLarge, StateConflict after the end.
         """
         self._require(WriterState.BUFFERING, WriterState.UPLOADING)
-        async with self._giving_up_on_error():
+        async with self._failing_on_error():
             self._raise_failure()
             view = memoryview(body)
             while view:
@@ -185,13 +185,13 @@ class BufferedMultipartWriter:
                     await self._send_buffer()
 
     async def finish(self) -> WriterResult:
-        """Make the object.
+        """Create the object.
 
         Raises AlreadyExists or PreconditionFailed if the condition is false, WriteConflict if that is undecided and the
-        bytes are not held any more, StateConflict after the end.
+        parts are not kept, StateConflict after the end.
         """
         self._require(WriterState.BUFFERING, WriterState.UPLOADING)
-        async with self._giving_up_on_error():
+        async with self._failing_on_error():
             if self._state is WriterState.BUFFERING:
                 self._state = WriterState.COMPLETING
                 version = await put_with_retries(
@@ -207,9 +207,9 @@ class BufferedMultipartWriter:
         return WriterResult(version.etag, self._size, version.version)
 
     async def abort(self) -> None:
-        """Give up: nothing becomes visible, nothing stays behind. Nothing happens once the writer has ended.
+        """Abort the upload: nothing becomes visible and nothing remains. Does nothing after the end.
 
-        Raises what kept the store from aborting the upload.
+        Raises the store's error if the upload could not be aborted.
         """
         if self._state not in _ENDED:
             self._end(WriterState.ABORTED)
@@ -217,23 +217,23 @@ class BufferedMultipartWriter:
 
     def _require(self, *states: WriterState) -> None:
         if self._state not in states:
-            raise StateConflict(f"writer takes no such call now. state={self._state.value} key={self._key}")
+            raise StateConflict(f"writer is not in a state for this call. state={self._state.value} key={self._key}")
 
     async def _send_buffer(self) -> None:
-        """Hand the buffer over as the next part, once there is room for another one in flight."""
+        """Send the buffer as the next part, once another part may be in flight."""
         if self._next_part > MAX_PARTS:
-            raise TooLarge(f"object needs too many parts. size={self._size} maximum={MAX_PARTS}")
+            raise TooLarge(f"object exceeds the limit of parts. size={self._size} maximum={MAX_PARTS}")
         if self._kept is not None and self._size > self._slots.total_bytes:
             self._kept = None
         count = len(self._buffer)
-        await self._hold(count)
+        await self._acquire(count)
         try:
-            self._raise_failure()  # of another part, while we waited
+            self._raise_failure()  # of another part, during the wait
             self._require(WriterState.BUFFERING, WriterState.UPLOADING)
             if self._state is WriterState.BUFFERING:
                 self._state = WriterState.OPENING
                 await self._open()
-                self._require(WriterState.OPENING)  # unless another task has aborted us: then this one cleans up
+                self._require(WriterState.OPENING)  # unless another task aborted: then this one cleans up
                 self._state = WriterState.UPLOADING
         except BaseException:
             self._release(count)
@@ -244,8 +244,8 @@ class BufferedMultipartWriter:
         self._start_part(self._next_part, body)
         self._next_part += 1
 
-    async def _hold(self, count: int) -> None:
-        """Wait for room for `count` bytes in flight: here first, then among all writers."""
+    async def _acquire(self, count: int) -> None:
+        """Reserve `count` bytes in flight: in this writer first, then in the shared budget."""
         await self._slots.acquire(count)
         if self._budget is not None:
             try:
@@ -261,25 +261,25 @@ class BufferedMultipartWriter:
 
     async def _open(self) -> None:
         async def begin() -> MultipartUpload:
-            self._upload = await self._storage.start_multipart(self._key, metadata=self._mark.on(self._metadata))
+            self._upload = await self._storage.start_multipart(self._key, metadata=self._mark.add_to(self._metadata))
             return self._upload
 
-        # An upload that was begun but not noted could never be aborted: so a cancellation waits for the answer.
+        # A cancellation waits for the response: an upload whose id is unknown could never be aborted.
         await self._retrier.run(lambda _: _run_to_end(begin()))
 
     def _start_part(self, number: int, body: bytearray) -> None:
-        """Send a part in a task of its own. Room for it is held already."""
+        """Send a part in its own task. Its bytes are reserved already."""
         if self._upload is None:
             raise StateConflict(f"no upload to send a part to. part={number}")
         task = asyncio.create_task(self._send_part(self._upload, number, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        # Not in the task: one that is cancelled before its first step never runs at all.
+        # A callback, because a task that is cancelled before its first step never runs.
         task.add_done_callback(lambda _: self._release(len(body)))
 
     async def _send_part(self, upload: MultipartUpload, number: int, body: bytearray) -> None:
         try:
-            # A part that lands after the abort could stay behind: so a cancellation waits for the one being sent.
+            # A cancellation waits for the request: a part that lands after the abort could remain.
             receipt = await self._retrier.run(lambda _: _run_to_end(upload.upload_part(number, body)))
         except Exception as error:
             if self._failure is None:
@@ -312,25 +312,25 @@ class BufferedMultipartWriter:
         return isinstance(error, WriteConflict) and self._kept is not None
 
     async def _send_again(self) -> None:
-        """Send what is kept as a new upload: the store has given the old one up."""
+        """Send the kept parts as a new upload, because the store discarded the old one."""
         await self._abort_upload()
         self._receipts.clear()
         await self._open()
         for number, body in (self._kept or {}).items():
-            await self._hold(len(body))
+            await self._acquire(len(body))
             self._start_part(number, body)
         await self._wait_parts()
 
     @asynccontextmanager
-    async def _giving_up_on_error(self) -> AsyncIterator[None]:
+    async def _failing_on_error(self) -> AsyncIterator[None]:
         try:
             yield
         except BaseException as error:
-            await self._give_up(error)
+            await self._fail(error)
             raise
 
-    async def _give_up(self, error: BaseException) -> None:
-        """End because of `error`, which is more interesting than what may go wrong meanwhile."""
+    async def _fail(self, error: BaseException) -> None:
+        """End because of `error`. A further error is added to it as a note."""
         if self._state not in _ENDED:
             self._end(WriterState.ABORTED if isinstance(error, asyncio.CancelledError) else WriterState.FAILED)
         try:
@@ -360,8 +360,8 @@ class BufferedMultipartWriter:
 _ENDED: Final = frozenset({WriterState.DONE, WriterState.ABORTED, WriterState.FAILED})
 
 
-async def _run_to_end(work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine sends and yields is the loop's affair
-    """Run `work` to its end even if we are cancelled meanwhile; the cancellation is raised then."""
+async def _run_to_end(work: Coroutine[Any, Any, T]) -> T:  # Any: send and yield types concern only the event loop
+    """Run `work` to its end even if this task is cancelled meanwhile; the cancellation is raised afterwards."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -371,6 +371,6 @@ async def _run_to_end(work: Coroutine[Any, Any, T]) -> T:  # Any: what a corouti
             cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            task.exception()  # looked at, so that it is not reported as forgotten
+            task.exception()  # retrieved, so that asyncio does not log it
         raise cancelled
     return task.result()

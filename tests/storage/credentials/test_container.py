@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.core.errors import InvalidSetting, Unauthenticated, Unavailable
 from lakebed.net.sync_client import threaded_http
-from lakebed.storage.credentials.container import ContainerSource, may_see_token
+from lakebed.storage.credentials.container import ContainerSource, may_receive_token
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, key_document, machine, network_to
@@ -88,7 +88,7 @@ async def test_absent_token_file_is_an_error() -> None:
     ],
 )
 async def test_token_is_shown_only_by_tls_or_on_the_own_link(uri: str, may: bool) -> None:
-    assert may_see_token(uri) is may
+    assert may_receive_token(uri) is may
     if not may:
         with pytest.raises(InvalidSetting):
             await ContainerSource(machine({FULL: uri})).load()

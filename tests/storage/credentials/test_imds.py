@@ -112,7 +112,7 @@ async def test_failure_at_any_step_is_an_error(path: str, answer: Answer, kind: 
 
 
 async def test_silence_says_what_to_do() -> None:
-    with pytest.raises(Unavailable, match="give keys in the settings"):
+    with pytest.raises(Unavailable, match="set keys in the settings"):
         await InstanceMetadataSource(machine()).load()
 
 

@@ -156,15 +156,15 @@ async def test_role_with_a_token_file_needs_no_keys() -> None:
         ("[default]\nrole_arn = r\nsource_profile = a\ncredential_source = Environment\n", InvalidSetting, "not both"),
         ("[default]\nrole_arn = r\nsource_profile = none\n", InvalidSetting, "no such profile"),
         ("[default]\nrole_arn = r\ncredential_source = Moon\n", InvalidSetting, "Moon"),
-        ("[default]\nrole_arn = r\ncredential_source = Environment\n", Unauthenticated, "no keys"),
-        ("[default]\nrole_arn = r\nsource_profile = default\n", Unauthenticated, "no keys"),
+        ("[default]\nrole_arn = r\ncredential_source = Environment\n", Unauthenticated, "no credentials"),
+        ("[default]\nrole_arn = r\nsource_profile = default\n", Unauthenticated, "no credentials"),
         ("[default]\nrole_arn = r\nsource_profile = a\nmfa_serial = m\n", NotSupported, "mfa_serial"),
         ("[default]\nrole_arn = r\nsource_profile = a\nduration_seconds = 1\n", InvalidSetting, "duration_seconds"),
         ("[default]\nsso_session = s\n", NotSupported, "sso_session"),
         (
             "[default]\nrole_arn = r\nsource_profile = a\n[profile a]\nrole_arn = q\nsource_profile = default\n",
             InvalidSetting,
-            "circle",
+            "cycle",
         ),
     ],
 )

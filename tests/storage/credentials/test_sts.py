@@ -24,7 +24,7 @@ from lakebed.core.secrets import Secret
 from lakebed.core.sigv4 import signed_headers
 from lakebed.net.http import HttpRequest
 from lakebed.storage.credentials import Credentials
-from lakebed.storage.credentials.sts import FORM_TYPE, AssumedRole, TokenService, parse_keys, parse_refusal
+from lakebed.storage.credentials.sts import FORM_TYPE, AssumedRole, TokenService, parse_credentials, parse_error
 from tests.fixtures.scripted_http import Answer, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, machine, network_to, sts_answer, sts_refusal
@@ -138,24 +138,24 @@ async def test_failing_service_is_asked_three_times_and_a_refusing_one_once() ->
     ],
 )
 def test_refusal_means(status: int, code: str, kind: type[LakebedError]) -> None:
-    assert type(parse_refusal(status, sts_refusal(code), "test")) is kind
+    assert type(parse_error(status, sts_refusal(code), "test")) is kind
 
 
 def test_refusal_repeats_nothing_that_could_be_the_token() -> None:
-    error = parse_refusal(400, sts_refusal("hidden token", "hidden token"), "test")
+    error = parse_error(400, sts_refusal("hidden token", "hidden token"), "test")
     assert "hidden" not in str(error)
 
 
 @given(st.binary())
 def test_noise_is_no_answer(body: bytes) -> None:
     with pytest.raises(Unavailable):
-        parse_keys(body, "test")
+        parse_credentials(body, "test")
 
 
 def test_document_with_entities_is_not_read() -> None:
     bomb = b'<!DOCTYPE a [<!ENTITY x "ASIA">]>' + sts_answer("&x;")
     with pytest.raises(Unavailable):
-        parse_keys(bomb, "test")
+        parse_credentials(bomb, "test")
 
 
 def test_request_with_a_token_does_not_show_it() -> None:

@@ -537,7 +537,7 @@ class TestTogether:
         await folder.put(KEY, b"old", metadata={"name": "old"})
         (notes,) = (tmp_path / "store" / "metadata").rglob("*@*")
         other = FolderStorage(tmp_path / "store", SystemClock())
-        read_notes = FolderObjects._read_notes
+        read_notes = FolderObjects._read_metadata
         replaced = False
 
         def replace_before_reading(self: FolderObjects, key: bytes, etag: str) -> Mapping[str, str] | None:
@@ -548,7 +548,7 @@ class TestTogether:
                 assert not notes.exists()
             return read_notes(self, key, etag)
 
-        monkeypatch.setattr(FolderObjects, "_read_notes", replace_before_reading)
+        monkeypatch.setattr(FolderObjects, "_read_metadata", replace_before_reading)
         head = await folder.head(KEY)
         assert (head.size, head.metadata) == (5, {"name": "new"})
         await other.close()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakebed.core import errors as e
 from lakebed.core.errors import LakebedError
-from lakebed.storage.s3.error_mapping import Refusal, StoreOperation, failure, failure_kind
+from lakebed.storage.s3.error_mapping import ErrorResponse, StoreOperation, failure, failure_kind
 from lakebed.storage.seam import IfAbsent, IfMatch, WriteCondition
 
 ABSENT = IfAbsent()
@@ -87,7 +87,7 @@ def test_answer_means(
     status: int, code: str, operation: StoreOperation, condition: WriteCondition | None, kind: type[LakebedError]
 ) -> None:
     assert failure_kind(status, code, operation, condition) is kind
-    assert type(failure(Refusal(status, code), operation, "key", condition)) is kind
+    assert type(failure(ErrorResponse(status, code), operation, "key", condition)) is kind
 
 
 @given(
@@ -105,16 +105,16 @@ def test_undecided_answers_are_never_taken_for_decided_ones(
 
 
 def test_refusal_is_told_with_its_values_last() -> None:
-    refusal = Refusal(503, "SlowDown", "Please slow down", "REQ1")
+    refusal = ErrorResponse(503, "SlowDown", "Please slow down", "REQ1")
     told = str(failure(refusal, StoreOperation.PUT, "a/b"))
     assert told == (
-        "the store refused. operation=PutObject status=503 code=SlowDown key='a/b' request=REQ1 "
+        "store request failed. operation=PutObject status=503 code=SlowDown key='a/b' request=REQ1 "
         "detail='Please slow down'"
     )
 
 
 def test_range_error_carries_the_size_if_the_store_told_it() -> None:
-    error = failure(Refusal(416, "InvalidRange", object_size=7), StoreOperation.GET, "k")
+    error = failure(ErrorResponse(416, "InvalidRange", object_size=7), StoreOperation.GET, "k")
     assert isinstance(error, e.InvalidRange)
     assert error.size == 7
 
@@ -134,6 +134,6 @@ def test_range_error_carries_the_size_if_the_store_told_it() -> None:
 def test_failure_in_the_middle_of_a_change_leaves_open_whether_it_happened(
     status: int, code: str, operation: StoreOperation, undecided: bool
 ) -> None:
-    error = failure(Refusal(status, code), operation, "k")
+    error = failure(ErrorResponse(status, code), operation, "k")
     assert isinstance(error, e.Unavailable)
     assert error.undecided is undecided

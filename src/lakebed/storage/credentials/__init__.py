@@ -1,6 +1,6 @@
-"""Credentials for other people's stores: where they come from, in which order, and how they stay good.
+"""AWS credentials for external stores: sources, their order, and refresh.
 
-Nothing here knows of a client library. Providers see the machine through `HostEnvironment` only.
+Independent of any client library. Sources access the machine only through `HostEnvironment`.
 """
 
 from .chain import CredentialChain, default_chain

@@ -1,6 +1,6 @@
-"""The order in which credentials are looked for. The first source that applies wins, for good.
+"""The credential chain. The first source that applies is used permanently.
 
-A source that applies but fails is an error, never a reason to go on: the next one would be an identity nobody chose.
+A source that applies but fails raises an error: continuing with the next one would use an unintended identity.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from .web_identity import WebIdentitySource
 
 
 class CredentialChain:
-    """Sources in order, as one source. Once one has answered, only that one is asked again."""
+    """Sources in order. After the first success, only that source is used."""
 
     def __init__(self, sources: Sequence[CredentialSource]) -> None:
         self._sources = tuple(sources)
-        self._chosen: CredentialSource | None = None
+        self._selected: CredentialSource | None = None
 
     @property
     def name(self) -> str:
-        """The chosen source's name."""
-        return self._chosen.name if self._chosen else "chain"
+        """The selected source's name."""
+        return self._selected.name if self._selected else "chain"
 
     @property
     def survives_outage(self) -> bool:
-        """As the chosen source says."""
-        return self._chosen is not None and self._chosen.survives_outage
+        """The selected source's value."""
+        return self._selected is not None and self._selected.survives_outage
 
     async def load(self) -> Credentials:
-        """Keys of the first source that applies. Raises Unauthenticated if none does, else as that source."""
-        for source in (self._chosen,) if self._chosen else self._sources:
+        """Credentials of the first source that applies. Raises Unauthenticated if none does, else as that source."""
+        for source in (self._selected,) if self._selected else self._sources:
             loaded = await source.load()
             if loaded is not None:
-                self._chosen = source
+                self._selected = source
                 return loaded
-        asked = ", ".join(source.name for source in ((self._chosen,) if self._chosen else self._sources))
-        raise Unauthenticated(f"no credentials: none of these has any. sources={asked}")
+        names = ", ".join(source.name for source in ((self._selected,) if self._selected else self._sources))
+        raise Unauthenticated(f"no credentials found. sources={names}")
 
 
 def default_chain(

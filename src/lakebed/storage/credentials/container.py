@@ -1,4 +1,4 @@
-"""Keys from the agent of a container platform: ECS tasks and EKS Pod Identity."""
+"""Credentials from the agent of a container platform: ECS tasks and EKS Pod Identity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sts import is_loopback
 
 ECS_AGENT = "http://169.254.170.2"
 LINK_LOCAL_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23"})
-"""The agents of ECS and EKS: the only hosts off this machine that may see the token without TLS."""
+"""The agents of ECS and EKS: the only remote hosts that may receive the token without TLS."""
 
 TIMEOUT_SECONDS = 2.0
 TRIES = 3
@@ -31,7 +31,7 @@ class ContainerSource:
     survives_outage = False
 
     async def load(self) -> Credentials | None:
-        """What the agent hands out now."""
+        """The agent's current credentials."""
         uri = self._uri()
         if uri is None:
             return None
@@ -40,23 +40,23 @@ class ContainerSource:
         if token:
             headers["authorization"] = token
         request = HttpRequest("GET", uri, headers, timeout_seconds=TIMEOUT_SECONDS)
-        answer = await send_with_retries(self.host_environment.http, request, tries=TRIES, service="container agent")
-        if answer.status == 200:
-            return credentials_of(parse_object(answer.body, self.name), self.name)
-        kind = Unavailable if answer.status >= 500 or answer.status == 429 else Unauthenticated
-        raise kind(f"container agent refused. status={answer.status}")
+        response = await send_with_retries(self.host_environment.http, request, tries=TRIES, service="container agent")
+        if response.status == 200:
+            return credentials_of(parse_object(response.body, self.name), self.name)
+        kind = Unavailable if response.status >= 500 or response.status == 429 else Unauthenticated
+        raise kind(f"container agent request failed. status={response.status}")
 
     def _uri(self) -> str | None:
         relative = self.host_environment.value("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         if relative:
-            # Without the slash, "@elsewhere/" would make the agent's address a user name.
+            # Without the slash, "@host/" would turn the agent's address into a user name.
             if not relative.startswith("/"):
                 raise InvalidSetting("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: must start with /")
             return ECS_AGENT + relative
         full = self.host_environment.value("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         if not full:
             return None
-        if not may_see_token(full):
+        if not may_receive_token(full):
             raise InvalidSetting(
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI: must be https, or http to a loopback address or to "
                 + ", ".join(sorted(LINK_LOCAL_HOSTS))
@@ -68,17 +68,17 @@ class ContainerSource:
         if path:
             token = await self.host_environment.read_file(path)
             if token is None:
-                raise Unauthenticated(f"container authorization token file is absent. path={path}")
+                raise Unauthenticated(f"container authorization token file does not exist. path={path}")
         else:
             token = self.host_environment.value("AWS_CONTAINER_AUTHORIZATION_TOKEN")
         if "\r" in token or "\n" in token:
-            # A line break would end the header and begin another of the token's choosing.
-            raise InvalidSetting("container authorization token: must not hold line breaks")
+            # A line break would let the token inject another header.
+            raise InvalidSetting("container authorization token: must not contain line breaks")
         return token
 
 
-def may_see_token(uri: str) -> bool:
-    """Whether an agent's address may be shown the token: by TLS, or on this machine or its own link."""
+def may_receive_token(uri: str) -> bool:
+    """Whether the token may be sent to this address: over TLS, on this machine, or to a known link-local agent."""
     try:
         parts = urlsplit(uri)
         host = parts.hostname or ""

@@ -1,4 +1,4 @@
-"""The JSON document in which container and instance metadata services and helper programs hand out keys."""
+"""Parses the JSON credentials of metadata services and helper programs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .model import Credentials, parse_expiry
 
 
 def parse_object(body: bytes, source: str) -> dict[str, object]:
-    """A JSON object. Raises Unavailable, telling nothing of the text: it may hold secrets."""
+    """Parse a JSON object. Raises Unavailable, without quoting the text: it may contain secrets."""
     try:
         parsed = json.loads(body)
     except ValueError:
         parsed = None
     if not isinstance(parsed, dict):
-        raise Unavailable(f"answer is not a JSON object. source={source}")
+        raise Unavailable(f"response is not a JSON object. source={source}")
     return parsed
 
 
 def credentials_of(document: dict[str, object], source: str) -> Credentials:
-    """The keys in a document. Metadata services say `Token`, helper programs `SessionToken`.
+    """The credentials in a document. Metadata services use `Token`, helper programs `SessionToken`.
 
     Raises Unavailable if it is incomplete.
     """
@@ -32,7 +32,7 @@ def credentials_of(document: dict[str, object], source: str) -> Credentials:
 
     for name in ("AccessKeyId", "SecretAccessKey"):
         if not text(name):
-            raise Unavailable(f"answer without {name}. source={source}")
+            raise Unavailable(f"response without {name}. source={source}")
     token, expiry = text("Token") or text("SessionToken"), text("Expiration")
     return Credentials(
         access_key_id=text("AccessKeyId"),

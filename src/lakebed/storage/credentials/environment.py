@@ -1,4 +1,4 @@
-"""Keys in `AWS_ACCESS_KEY_ID` and its companions."""
+"""Credentials from `AWS_ACCESS_KEY_ID` and related environment variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .model import Credentials, parse_expiry
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSource:
-    """Applies when `AWS_ACCESS_KEY_ID` is not empty. With `AWS_CREDENTIAL_EXPIRATION` it is read again in time."""
+    """Applies if `AWS_ACCESS_KEY_ID` is not empty. Refreshed before `AWS_CREDENTIAL_EXPIRATION`, if set."""
 
     host_environment: HostEnvironment
 
@@ -20,14 +20,14 @@ class EnvironmentSource:
     survives_outage = False
 
     async def load(self) -> Credentials | None:
-        """The variables as they are now."""
+        """The current values of the variables."""
         value = self.host_environment.value
         key_id = value("AWS_ACCESS_KEY_ID")
         if not key_id:
             return None
         secret = value("AWS_SECRET_ACCESS_KEY")
         if not secret:
-            raise InvalidSetting("AWS_SECRET_ACCESS_KEY: missing, while AWS_ACCESS_KEY_ID is set")
+            raise InvalidSetting("AWS_SECRET_ACCESS_KEY: missing, but AWS_ACCESS_KEY_ID is set")
         token = value("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
         expiry = value("AWS_CREDENTIAL_EXPIRATION")
         return Credentials(

@@ -1,4 +1,4 @@
-"""Keys of the machine's own role, from the EC2 instance metadata service, version 2."""
+"""Credentials of the machine's role, from the EC2 instance metadata service, version 2."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ENDPOINTS: Final = {"ipv4": "http://169.254.169.254", "ipv6": "http://[fd00:ec2:
 
 @dataclass(frozen=True, slots=True)
 class InstanceMetadataSource:
-    """The last resort: applies unless `AWS_EC2_METADATA_DISABLED` is `true`.
+    """The last source: applies unless `AWS_EC2_METADATA_DISABLED` is `true`.
 
-    Version 1, which any server-side request forgery can read, is spoken only when `v1_fallback` says so.
+    Version 1, which any server-side request forgery can read, is used only with `v1_fallback`.
     """
 
     host_environment: HostEnvironment
@@ -33,7 +33,7 @@ class InstanceMetadataSource:
     survives_outage = True
 
     async def load(self) -> Credentials | None:
-        """What the service hands out now, which near an outage of its own may be keys about to end."""
+        """Current credentials. During an outage of the service they may be about to expire."""
         if self.host_environment.value("AWS_EC2_METADATA_DISABLED").lower() == "true":
             return None
         session = await self._session()
@@ -43,44 +43,44 @@ class InstanceMetadataSource:
         document = parse_object(await self._get(ROLES_PATH + quote(role, safe="+=,.@-_"), session), self.name)
         code = document.get("Code")
         if code is not None and code != "Success":
-            raise Unavailable("instance metadata: the answer is not a success")
+            raise Unavailable(f"instance metadata: request failed. code={code}")
         return credentials_of(document, self.name)
 
     async def _session(self) -> dict[str, str]:
         ttl = {"x-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
         try:
-            answer = await self._send("PUT", TOKEN_PATH, ttl)
+            response = await self._send("PUT", TOKEN_PATH, ttl)
         except Unavailable as error:
             if self.v1_fallback:
                 return {}
             raise Unavailable(
-                "no source of credentials: nothing else applies and instance metadata did not answer; "
-                "give keys in the settings or the environment, or set AWS_EC2_METADATA_DISABLED=true"
+                "no credentials found: no other source applies and instance metadata did not respond; "
+                "set keys in the settings or the environment, or set AWS_EC2_METADATA_DISABLED=true"
             ) from error
-        if answer.status == 200:
-            token = answer.body.decode("ascii", "replace")
+        if response.status == 200:
+            token = response.body.decode("ascii", "replace")
             if not token or not token.isascii() or not token.isprintable():
-                raise Unavailable("instance metadata: the session token is not one")
+                raise Unavailable("instance metadata: invalid session token")
             return {"x-aws-ec2-metadata-token": token}
-        if self.v1_fallback and answer.status in (403, 404, 405):
+        if self.v1_fallback and response.status in (403, 404, 405):
             return {}
-        raise _refused(answer.status)
+        raise _rejected(response.status)
 
     async def _get(self, path: str, session: dict[str, str]) -> bytes:
-        answer = await self._send("GET", path, session)
-        if answer.status == 404:
+        response = await self._send("GET", path, session)
+        if response.status == 404:
             raise Unauthenticated("instance metadata: the machine has no role")
-        if answer.status != 200:
-            raise _refused(answer.status)
-        return answer.body
+        if response.status != 200:
+            raise _rejected(response.status)
+        return response.body
 
     async def _send(self, method: str, path: str, headers: dict[str, str]) -> HttpResponse:
         request = HttpRequest(method, self._endpoint() + path, headers, timeout_seconds=self._number("TIMEOUT"))
         tries = max(1, round(self._number("NUM_ATTEMPTS")))
-        answer = await send_with_retries(self.host_environment.http, request, tries=tries, service=self.name)
-        if answer.status >= 500:
-            raise Unavailable(f"instance metadata: failed. status={answer.status}")
-        return answer
+        response = await send_with_retries(self.host_environment.http, request, tries=tries, service=self.name)
+        if response.status >= 500:
+            raise Unavailable(f"instance metadata: failed. status={response.status}")
+        return response
 
     def _endpoint(self) -> str:
         chosen = self.host_environment.value("AWS_EC2_METADATA_SERVICE_ENDPOINT")
@@ -94,7 +94,7 @@ class InstanceMetadataSource:
         return ENDPOINTS[mode]
 
     def _number(self, name: str) -> float:
-        """`AWS_METADATA_SERVICE_TIMEOUT` in seconds or `…_NUM_ATTEMPTS`: one of each unless told."""
+        """`AWS_METADATA_SERVICE_TIMEOUT` in seconds, or `…_NUM_ATTEMPTS`; 1 by default."""
         text = self.host_environment.value(f"AWS_METADATA_SERVICE_{name}") or "1"
         try:
             number = float(text)
@@ -105,5 +105,5 @@ class InstanceMetadataSource:
         return number
 
 
-def _refused(status: int) -> Unauthenticated:
-    return Unauthenticated(f"instance metadata: refused. status={status}")
+def _rejected(status: int) -> Unauthenticated:
+    return Unauthenticated(f"instance metadata: request rejected. status={status}")

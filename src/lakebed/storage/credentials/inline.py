@@ -1,4 +1,4 @@
-"""Keys written in the settings."""
+"""Credentials in the settings."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .model import Credentials
 
 
 def check_key_pair(access_key_id: str | None, secret_access_key: Secret | None) -> None:
-    """Both or neither: raises InvalidSetting naming the missing one."""
+    """Raise InvalidSetting, with the missing key's name, unless both or neither are set."""
     if access_key_id and not secret_access_key:
-        raise InvalidSetting("secret_access_key: missing, while access_key_id is set", argument="secret_access_key")
+        raise InvalidSetting("secret_access_key: missing, but access_key_id is set", argument="secret_access_key")
     if secret_access_key and not access_key_id:
-        raise InvalidSetting("access_key_id: missing, while secret_access_key is set", argument="access_key_id")
+        raise InvalidSetting("access_key_id: missing, but secret_access_key is set", argument="access_key_id")
 
 
 @dataclass(frozen=True, slots=True)
 class InlineSource:
-    """Applies when a key id or a secret is set."""
+    """Applies if a key id or a secret is set."""
 
     access_key_id: str | None
     secret_access_key: Secret | None
@@ -29,7 +29,7 @@ class InlineSource:
     survives_outage = False
 
     async def load(self) -> Credentials | None:
-        """The pair as it was given."""
+        """The configured keys."""
         check_key_pair(self.access_key_id, self.secret_access_key)
         if not self.access_key_id or not self.secret_access_key:
             return None

@@ -1,4 +1,4 @@
-"""Credentials as values: one frozen generation of key, secret and token, and the protocols that hand them out."""
+"""Credentials, and the protocols of their sources and providers."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ...core.secrets import Secret
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """One generation of keys. A signature uses one value whole, so a refresh never mixes generations."""
+    """Immutable credentials. A signature uses one value, so a refresh never mixes old and new keys."""
 
     access_key_id: str
     secret_access_key: Secret
     session_token: Secret | None = None
     expires_ms: int | None = None
-    """When they end, in milliseconds since the epoch; None for keys without an end."""
+    """Expiry in milliseconds since the epoch; None for permanent keys."""
 
     source: str = field(default="", compare=False)
-    """Name of the provider, for logs."""
+    """Name of the source, for logs."""
 
     def __repr__(self) -> str:
-        # Enough to tell generations apart in a log, not enough to use.
+        # Enough to distinguish credentials in a log, not enough to use them.
         return f"<credentials from {self.source or 'unknown'}: {self.access_key_id[:8]}…>"
 
 
 class CredentialSource(Protocol):
-    """One way to come by credentials. It is asked again, and reads everything again, at every refresh."""
+    """A source of credentials. Every refresh loads it again."""
 
     @property
     def name(self) -> str:
@@ -38,25 +38,25 @@ class CredentialSource(Protocol):
 
     @property
     def survives_outage(self) -> bool:
-        """Whether its keys go on being used past their stated end while it cannot hand out new ones."""
+        """Whether expired credentials stay in use while the source cannot return new ones."""
         ...
 
     async def load(self) -> Credentials | None:
-        """Fresh credentials; None if this source does not apply here.
+        """Current credentials; None if this source does not apply.
 
         A source that applies but fails raises: InvalidSetting (incomplete configuration), NotSupported, Unauthenticated
-        or AccessDenied (refused), Throttled, Unavailable (cannot be reached).
+        or AccessDenied (rejected), Throttled, Unavailable.
         """
         ...
 
 
 class CredentialProvider(Protocol):
-    """What a signer asks before each signature."""
+    """Provides credentials to a signer, before each signature."""
 
     async def credentials(self, rejected: Credentials | None = None) -> Credentials:
-        """Credentials that are good now; never `rejected`, which a store has called expired.
+        """Valid credentials; never `rejected`, which a store reported as expired.
 
-        Raises CredentialsExpired when there are none newer than `rejected`, else as `CredentialSource.load`.
+        Raises CredentialsExpired if there are none newer than `rejected`, else as `CredentialSource.load`.
         """
         ...
 
@@ -66,11 +66,11 @@ class CredentialProvider(Protocol):
 
 
 def parse_expiry(text: str, source: str) -> int:
-    """An ISO 8601 time as milliseconds since the epoch. Times without a zone are UTC, as AWS writes them."""
+    """Parse an ISO 8601 time to milliseconds since the epoch. Times without a zone are UTC, as in AWS responses."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise Unavailable(f"credentials with an expiry that is not a time. source={source}") from None
+        raise Unavailable(f"credentials have an invalid expiry. source={source}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)

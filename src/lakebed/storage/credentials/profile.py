@@ -1,4 +1,4 @@
-"""Keys by a profile of the shared AWS files: written there, printed by a helper, or of a role to assume."""
+"""Credentials from a profile of the shared AWS files: static keys, a helper process, or a role to assume."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .host_environment import HostEnvironment
 from .imds import InstanceMetadataSource
 from .model import Credentials, CredentialSource
 from .sts import DURATION_SECONDS, AssumedRole, TokenService
-from .web_identity import default_session_name, trade_token_file
+from .web_identity import default_session_name, exchange_token_file
 
 _UNSUPPORTED = ("sso_session", "sso_start_url", "login_session")
-"""Settings of profiles that need a person at a browser."""
+"""Settings of profiles that require an interactive login."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileSource:
-    """Applies when the profile `AWS_PROFILE` (else `default`) is found and tells how to get keys.
+    """Applies if the profile `AWS_PROFILE` (else `default`) exists and configures credentials.
 
-    A profile that only sets a region or the like does not apply. One that was asked for by name and is not there is
-    an error, as going on would use an identity that nobody chose.
+    A profile that only sets a region or the like does not apply. A missing profile that `AWS_PROFILE` names is an
+    error, because the next source would be an unintended identity.
     """
 
     host_environment: HostEnvironment
@@ -38,7 +38,7 @@ class ProfileSource:
     survives_outage = False
 
     async def load(self) -> Credentials | None:
-        """Keys as the files tell now."""
+        """Credentials by the current files."""
         profiles = await read_profiles(self.host_environment)
         chosen = self.host_environment.value("AWS_PROFILE")
         name = chosen or "default"
@@ -49,28 +49,28 @@ class ProfileSource:
         return await self._resolve(name, profiles, ())
 
     async def _resolve(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials | None:
-        """Keys of profile `name`; `path` holds the profiles that led here."""
+        """Credentials of profile `name`; `path` holds the profiles that reference it."""
         if name not in profiles:
             raise InvalidSetting(f"source_profile: no such profile. profile={path[-1]!r} found={name!r}")
         profile = profiles[name]
-        # A profile may be its own source; then its keys are meant, not its role.
+        # A profile may reference itself as source_profile: then its static keys are used, not its role.
         if profile.get("role_arn") and path[-1:] != (name,):
             return await self._assume(name, profiles, path)
         if profile.get("aws_access_key_id") or profile.get("aws_secret_access_key"):
-            return self._written(name, profile)
+            return self._static_keys(name, profile)
         if profile.get("credential_process"):
-            return await self._printed(profile["credential_process"])
+            return await self._process_keys(profile["credential_process"])
         for setting in _UNSUPPORTED:
             if setting in profile:
-                raise NotSupported(f"profile needs a sign-in by a person. profile={name!r} setting={setting}")
+                raise NotSupported(f"profile requires an interactive login. profile={name!r} setting={setting}")
         return None
 
     async def _assume(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials:
         profile = profiles[name]
         if name in path:
-            raise InvalidSetting(f"source_profile: the profiles go in a circle. profiles={'>'.join((*path, name))}")
+            raise InvalidSetting(f"source_profile: profiles form a cycle. profiles={'>'.join((*path, name))}")
         if profile.get("mfa_serial"):
-            raise NotSupported(f"profile needs a code from a person. profile={name!r} setting=mfa_serial")
+            raise NotSupported(f"profile requires an MFA code. profile={name!r} setting=mfa_serial")
         role = AssumedRole(
             arn=profile["role_arn"],
             session_name=profile.get("role_session_name") or default_session_name(self.host_environment),
@@ -80,22 +80,22 @@ class ProfileSource:
         region = profile.get("region") or self.region or self._environment_region()
         token_file = profile.get("web_identity_token_file")
         if token_file:
-            return await trade_token_file(self.host_environment, token_file, role, region, self.name)
-        base = await self._base(name, profiles, path)
+            return await exchange_token_file(self.host_environment, token_file, role, region, self.name)
+        base = await self._source_credentials(name, profiles, path)
         return await TokenService(self.host_environment, region).assume_role(base, role, self.name)
 
-    async def _base(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials:
-        """The keys that may assume the role."""
+    async def _source_credentials(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials:
+        """The credentials that assume the role."""
         profile = profiles[name]
         source_profile, credential_source = profile.get("source_profile"), profile.get("credential_source")
         if bool(source_profile) == bool(credential_source):
-            raise InvalidSetting(f"role_arn: needs source_profile or credential_source, and not both. profile={name!r}")
+            raise InvalidSetting(f"role_arn: requires source_profile or credential_source, not both. profile={name!r}")
         if source_profile:
             base = await self._resolve(source_profile, profiles, (*path, name))
         else:
             base = await self._named_source(credential_source or "").load()
         if base is None:
-            raise Unauthenticated(f"profile has no keys to assume its role with. profile={name!r}")
+            raise Unauthenticated(f"profile has no credentials to assume its role. profile={name!r}")
         return base
 
     def _named_source(self, name: str) -> CredentialSource:
@@ -111,7 +111,7 @@ class ProfileSource:
                     f"credential_source: must be Environment, EcsContainer or Ec2InstanceMetadata. found={name!r}"
                 )
 
-    def _written(self, name: str, profile: Profile) -> Credentials:
+    def _static_keys(self, name: str, profile: Profile) -> Credentials:
         for setting in ("aws_access_key_id", "aws_secret_access_key"):
             if not profile.get(setting):
                 raise InvalidSetting(f"{setting}: missing. profile={name!r}")
@@ -123,10 +123,10 @@ class ProfileSource:
             source=self.name,
         )
 
-    async def _printed(self, command: str) -> Credentials:
+    async def _process_keys(self, command: str) -> Credentials:
         document = parse_object(await self.host_environment.run_process(command), "credential_process")
         if document.get("Version") != 1:
-            raise Unavailable("credential_process: printed another version than 1")
+            raise Unavailable(f"credential_process: output must have version 1. found={document.get('Version')!r:.100}")
         return credentials_of(document, "credential_process")
 
     def _environment_region(self) -> str | None:
@@ -134,7 +134,7 @@ class ProfileSource:
 
 
 async def read_profiles(host_environment: HostEnvironment) -> dict[str, Profile]:
-    """The profiles of both files; a file that is absent has none."""
+    """The profiles of both files; a missing file has none."""
     home = host_environment.value("HOME")
 
     async def text(variable: str, default: str) -> str:
@@ -153,7 +153,7 @@ async def read_profiles(host_environment: HostEnvironment) -> dict[str, Profile]
 
 
 async def find_region(host_environment: HostEnvironment) -> str | None:
-    """The region that the environment or the profile names."""
+    """The region of the environment or the profile."""
     region = host_environment.value("AWS_REGION", "AWS_DEFAULT_REGION")
     if region:
         return region
@@ -169,14 +169,14 @@ def _duration(name: str, profile: Profile) -> int:
 
 
 Profile = Mapping[str, str]
-"""Settings of one profile, names in lower case."""
+"""Settings of one profile, with names in lower case."""
 
 
 def merge_profiles(credentials_text: str, config_text: str) -> dict[str, Profile]:
     """Profiles by name. Where both files set a value, the credentials file wins."""
     profiles: dict[str, dict[str, str]] = {}
     sections = _sections(config_text, "config file")
-    # `[profile default]` wins over `[default]`, so it is laid on top.
+    # `[profile default]` wins over `[default]`, so it is merged later.
     for title in sorted(sections, key=lambda title: title != "default"):
         name = _profile_named(title)
         if name is not None:
@@ -187,7 +187,7 @@ def merge_profiles(credentials_text: str, config_text: str) -> dict[str, Profile
 
 
 def _profile_named(title: str) -> str | None:
-    """The profile that a section of the config file sets; None for other sections (`sso-session …`, `services …`)."""
+    """The profile of a section in the config file; None for other sections (`sso-session …`, `services …`)."""
     if title == "default":
         return title
     kind, _, name = title.partition(" ")
@@ -198,7 +198,7 @@ def _profile_named(title: str) -> str | None:
 
 
 def _sections(text: str, which: str) -> dict[str, dict[str, str]]:
-    # The default section is named so that no file has it: `[default]` is a profile like any other.
+    # The parser's default section gets a name that no file contains: `[default]` is an ordinary profile.
     parser = configparser.RawConfigParser(default_section="\0", strict=False, allow_no_value=True)
     try:
         parser.read_string(text)

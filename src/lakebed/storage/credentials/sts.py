@@ -1,4 +1,4 @@
-"""Trading an identity for temporary keys at a Security Token Service."""
+"""Temporary credentials from AWS STS: AssumeRole and AssumeRoleWithWebIdentity."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRIES = 3
 
 _REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
-_REFUSALS: dict[str, type[LakebedError]] = {
+_ERRORS: dict[str, type[LakebedError]] = {
     "AccessDenied": AccessDenied,
     "AccessDeniedException": AccessDenied,
     "Throttling": Throttled,
@@ -37,14 +37,14 @@ _REFUSALS: dict[str, type[LakebedError]] = {
 
 @dataclass(frozen=True, slots=True)
 class AssumedRole:
-    """The role that is asked for."""
+    """Parameters of the role to assume."""
 
     arn: str
     session_name: str
     duration_seconds: int = DURATION_SECONDS
     external_id: str | None = None
     policy: str | None = None
-    """A session policy that limits what the role may do."""
+    """A session policy that restricts the role."""
 
     def fields(self) -> dict[str, str]:
         """Its form fields."""
@@ -62,15 +62,15 @@ class AssumedRole:
 
 @dataclass(frozen=True, slots=True)
 class TokenService:
-    """One STS endpoint: the one given, else `AWS_ENDPOINT_URL_STS`, else the region's, else the global one."""
+    """An STS endpoint: the given one, else `AWS_ENDPOINT_URL_STS`, else the region's, else the global one."""
 
     host_environment: HostEnvironment
     region: str | None = None
     url: str | None = None
-    """An endpoint that was checked before."""
+    """A validated endpoint."""
 
     async def assume_role(self, base: Credentials, role: AssumedRole, source: str) -> Credentials:
-        """Keys of `role` for somebody who already has keys."""
+        """Credentials of `role`, requested with the `base` credentials."""
         form = _form("AssumeRole", role.fields())
         headers = signed_headers(
             "POST",
@@ -82,45 +82,45 @@ class TokenService:
             credentials=base,
             now_ms=self.host_environment.clock.now_ms(),
         )
-        return await self._ask(form, headers, source)
+        return await self._send(form, headers, source)
 
     async def assume_role_with_web_identity(self, token: Secret, role: AssumedRole, source: str) -> Credentials:
-        """Keys of `role` for the bearer of a token of an identity provider. The request is not signed."""
+        """Credentials of `role` for an identity provider's token. The request is unsigned."""
         form = _form("AssumeRoleWithWebIdentity", {**role.fields(), "WebIdentityToken": token.reveal()})
-        return await self._ask(form, {"content-type": FORM_TYPE}, source)
+        return await self._send(form, {"content-type": FORM_TYPE}, source)
 
     @property
     def endpoint(self) -> str:
-        """Where requests go. Raises InvalidSetting if that is not TLS, as a bearer token would cross in the clear."""
+        """The endpoint URL. Raises InvalidSetting without TLS, because requests contain a bearer token."""
         if self.url is not None:
             return self.url.rstrip("/")
         configured = self.host_environment.value("AWS_ENDPOINT_URL_STS")
         if configured:
-            if not _is_private_channel(configured):
+            if not _is_secure(configured):
                 raise InvalidSetting("AWS_ENDPOINT_URL_STS: must be https, or http to a loopback address")
             return configured.rstrip("/")
         if self.region is None:
             return "https://sts.amazonaws.com"
         if not _REGION.fullmatch(self.region):
-            raise InvalidSetting(f"region: not a region. found={self.region!r}")
+            raise InvalidSetting(f"region: invalid name. found={self.region!r}")
         return f"https://sts.{self.region}.{'amazonaws.com.cn' if self.region.startswith('cn-') else 'amazonaws.com'}"
 
-    async def _ask(self, form: bytes, headers: dict[str, str], source: str) -> Credentials:
+    async def _send(self, form: bytes, headers: dict[str, str], source: str) -> Credentials:
         request = HttpRequest(
             "POST", self.endpoint + "/", {**headers, "accept": "application/xml"}, form, TIMEOUT_SECONDS, True
         )
-        answer = await send_with_retries(self.host_environment.http, request, tries=TRIES, service="token service")
-        if answer.status == 200:
-            return parse_keys(answer.body, source)
-        raise parse_refusal(answer.status, answer.body, source)
+        response = await send_with_retries(self.host_environment.http, request, tries=TRIES, service="token service")
+        if response.status == 200:
+            return parse_credentials(response.body, source)
+        raise parse_error(response.status, response.body, source)
 
 
-def parse_keys(body: bytes, source: str) -> Credentials:
-    """The keys in the answer to AssumeRole or AssumeRoleWithWebIdentity. Raises Unavailable if it is not one."""
+def parse_credentials(body: bytes, source: str) -> Credentials:
+    """The credentials in an AssumeRole or AssumeRoleWithWebIdentity response. Raises Unavailable if incomplete."""
     found = _texts(body)
     for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"):
         if not found.get(name):
-            raise Unavailable(f"token service answered without {name}. source={source}")
+            raise Unavailable(f"token service response without {name}. source={source}")
     return Credentials(
         found["AccessKeyId"],
         Secret(found["SecretAccessKey"]),
@@ -130,19 +130,19 @@ def parse_keys(body: bytes, source: str) -> Credentials:
     )
 
 
-def parse_refusal(status: int, body: bytes, source: str) -> LakebedError:
-    """The error in an answer that is not 200. Its free text is dropped: it can quote the token."""
+def parse_error(status: int, body: bytes, source: str) -> LakebedError:
+    """The error in a response other than 200. Its message is dropped: it may quote the token."""
     code = _texts(body).get("Code", "")
-    kind = _REFUSALS.get(code)
+    kind = _ERRORS.get(code)
     if kind is None:
         kind = Throttled if status == 429 else Unavailable if status >= 500 else Unauthenticated
     shown = code if re.fullmatch(r"\w{1,64}", code) else "none"
-    return kind(f"token service refused. source={source} status={status} code={shown}")
+    return kind(f"token service request failed. source={source} status={status} code={shown}")
 
 
 def _texts(body: bytes) -> dict[str, str]:
-    """Local names of the leaves of an XML document, the first of each; empty if it is not XML."""
-    if b"<!" in body:  # no answer of STS has a document type, and without one no entity can expand
+    """The texts of an XML document's leaves by local name, the first of each; empty if it is not XML."""
+    if b"<!" in body:  # STS responses have no document type; without one, entities cannot expand
         return {}
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - see the line above
@@ -159,13 +159,13 @@ def _form(action: str, fields: dict[str, str]) -> bytes:
     return urlencode({"Action": action, "Version": API_VERSION, **fields}).encode()
 
 
-def _is_private_channel(url: str) -> bool:
+def _is_secure(url: str) -> bool:
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host is this machine by its spelling alone; names are not resolved."""
+    """Whether the host is a loopback name or address; names are not resolved."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Keys for a pod with a service account token (IRSA): the token file is traded at STS."""
+"""Credentials for a Kubernetes service account token (IRSA), exchanged at STS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sts import AssumedRole, TokenService
 
 @dataclass(frozen=True, slots=True)
 class WebIdentitySource:
-    """Applies when `AWS_WEB_IDENTITY_TOKEN_FILE` is set; needs `AWS_ROLE_ARN`."""
+    """Applies if `AWS_WEB_IDENTITY_TOKEN_FILE` is set; requires `AWS_ROLE_ARN`."""
 
     host_environment: HostEnvironment
     region: str | None = None
@@ -22,25 +22,27 @@ class WebIdentitySource:
     survives_outage = False
 
     async def load(self) -> Credentials | None:
-        """Keys for the token that is in the file now: it is replaced while we run."""
+        """Credentials for the current content of the token file, which is rotated."""
         value = self.host_environment.value
         path = value("AWS_WEB_IDENTITY_TOKEN_FILE")
         if not path:
             return None
         role = value("AWS_ROLE_ARN")
         if not role:
-            raise InvalidSetting("AWS_ROLE_ARN: missing, while AWS_WEB_IDENTITY_TOKEN_FILE is set")
+            raise InvalidSetting("AWS_ROLE_ARN: missing, but AWS_WEB_IDENTITY_TOKEN_FILE is set")
         session = value("AWS_ROLE_SESSION_NAME") or default_session_name(self.host_environment)
-        return await trade_token_file(self.host_environment, path, AssumedRole(role, session), self.region, self.name)
+        return await exchange_token_file(
+            self.host_environment, path, AssumedRole(role, session), self.region, self.name
+        )
 
 
-async def trade_token_file(
+async def exchange_token_file(
     host_environment: HostEnvironment, path: str, role: AssumedRole, region: str | None, source: str
 ) -> Credentials:
-    """Keys of `role` for the token in the file. Raises Unauthenticated if there is none."""
+    """Credentials of `role` for the token in the file. Raises Unauthenticated if there is none."""
     token = (await host_environment.read_file(path) or "").strip()
     if not token:
-        raise Unauthenticated(f"web identity token file is absent or empty. path={path}")
+        raise Unauthenticated(f"web identity token file does not exist or is empty. path={path}")
     service = TokenService(
         host_environment, region or (host_environment.value("AWS_REGION", "AWS_DEFAULT_REGION") or None)
     )
@@ -48,5 +50,5 @@ async def trade_token_file(
 
 
 def default_session_name(host_environment: HostEnvironment) -> str:
-    """A session name for the audit trail of the other side, when none was chosen."""
+    """A default session name for the audit log of AWS."""
     return f"lakebed-{host_environment.clock.now_ms()}"

@@ -1,9 +1,9 @@
-"""Writes the bytes of a large file around the page cache, where the file system lets us (ADR 11).
+"""Writes large files with direct I/O, bypassing the page cache, if the file system supports it (ADR 11).
 
-The disk then takes them from our own memory. What is aligned, as bodies are received, is not copied at all; what is not
-goes through one aligned buffer. The end of a file is seldom aligned, and goes through the cache as usual.
+The disk reads from process memory. Aligned buffers, as bodies are received in, are not copied; others go through one
+aligned buffer. The end of a file is seldom aligned, and goes through the cache.
 
-None of this makes anything durable: that is still for a sync to do.
+Direct I/O does not make writes durable; that still requires a sync.
 """
 
 from __future__ import annotations
@@ -20,58 +20,58 @@ __all__ = ["DirectWriting"]
 
 
 class DirectWriting:
-    """Appends to one file, of which nothing is written yet. One thread at a time."""
+    """Appends to an empty file. One thread at a time."""
 
-    __slots__ = ("_buffer", "_descriptor", "_held", "_is_direct")
+    __slots__ = ("_buffer", "_buffered", "_descriptor", "_is_direct")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._buffer: memoryview | None = None
-        self._held = 0
+        self._buffered = 0
         self._is_direct = False
         try:
             self._set_direct(True)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # A file system that always has a cache between: a memory disk, some network and user-space ones.
+            # Some file systems always cache: tmpfs, some network and FUSE ones.
 
     def write(self, body: ByteSource) -> None:
-        """Append bytes, of which the last may be kept back. Raises OSError."""
+        """Append bytes, the last of which may be buffered. Raises OSError."""
         view = memoryview(body)
         if not self._is_direct:
-            self._write_held()
+            self._write_buffer()
             self._write_out(view)
             return
-        if not self._held and _is_aligned(view):
+        if not self._buffered and _is_aligned(view):
             whole = len(view) - len(view) % ALIGNMENT
             self._write_out(view[:whole])
             view = view[whole:]
         while view:
-            view = self._hold(view)
+            view = self._copy(view)
 
     def finish(self) -> None:
-        """Write what was kept back. Raises OSError."""
+        """Write buffered bytes. Raises OSError."""
         if self._is_direct:
             self._set_direct(False)
-        self._write_held()
+        self._write_buffer()
 
-    def _write_held(self) -> None:
+    def _write_buffer(self) -> None:
         if self._buffer is not None:
-            self._write_out(self._buffer[: self._held])
+            self._write_out(self._buffer[: self._buffered])
             self._buffer = None
-            self._held = 0
+            self._buffered = 0
 
-    def _hold(self, view: memoryview) -> memoryview:
-        """Copy into the aligned buffer, written out when it is full; what is left."""
+    def _copy(self, view: memoryview) -> memoryview:
+        """Copy into the aligned buffer and write it when it is full; the remaining bytes."""
         if self._buffer is None:
             self._buffer = BODY_BUFFERS.take()
-        count = min(len(view), len(self._buffer) - self._held)
-        self._buffer[self._held : self._held + count] = view[:count]
-        self._held += count
-        if self._held == len(self._buffer):
+        count = min(len(view), len(self._buffer) - self._buffered)
+        self._buffer[self._buffered : self._buffered + count] = view[:count]
+        self._buffered += count
+        if self._buffered == len(self._buffer):
             self._write_out(self._buffer)
-            self._held = 0
+            self._buffered = 0
         return view[count:]
 
     def _write_out(self, view: memoryview) -> None:
@@ -80,8 +80,8 @@ class DirectWriting:
             try:
                 written += os.write(self._descriptor, view[written:])
             except OSError as error:
-                # A disk of larger blocks than usual, or one that has become full inside a block: the cache can do it,
-                # or say that it cannot.
+                # A disk with larger blocks, or one that became full inside a block: the cached write succeeds or
+                # reports the error.
                 if error.errno != errno.EINVAL or not self._is_direct:
                     raise
                 self._set_direct(False)
@@ -93,5 +93,5 @@ class DirectWriting:
 
 
 def _is_aligned(view: memoryview) -> bool:
-    """Whether the disk can take at least a block of it as it is."""
+    """Whether at least one block of the buffer can be written directly."""
     return len(view) >= ALIGNMENT and not view.readonly and address_of(view) % ALIGNMENT == 0

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and stay once they were said to be there (ADR 2)."""
+"""Atomic, durable file operations (ADR 2)."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ __all__ = [
 ]
 
 _FLUSH_BYTES: Final = 8 * 1024 * 1024
-"""How much is written before the kernel is asked to start writing it out, so that the final sync has little to do."""
+"""Bytes after which writeback starts, so that the final sync has little to do."""
 
 _SYNC_FILE_RANGE_WRITE: Final = 2
 
 FIRST_FILES: Final = 5
-"""So many of the deleted files are in the log."""
+"""Number of deleted files to log."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def storage_error(error: OSError) -> AccessDenied | Unavailable:
-    """What the operating system said as the store's error. Missing files are the caller's to explain."""
+    """The storage error for an OS error. Missing files are handled by the caller."""
     if error.errno in _FULL:
         return StorageFull(f"no space left in the folder. errno={error.errno}")
     if isinstance(error, PermissionError):
-        return AccessDenied(f"the folder may not be used. errno={error.errno}")
-    return Unavailable(f"the folder cannot be used. errno={error.errno} reason={error.strerror}")
+        return AccessDenied(f"no permission for the folder. errno={error.errno}")
+    return Unavailable(f"folder is not usable. errno={error.errno} reason={error.strerror}")
 
 
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Turn every OSError into the store's error."""
+    """Convert every OSError to a storage error."""
     try:
         yield
     except OSError as error:
@@ -58,7 +58,7 @@ def storage_errors() -> Iterator[None]:
 
 
 def sync_folder(path: str) -> None:
-    """Make the names in a folder durable: syncing a file does not promise that its name survives."""
+    """Sync a folder, to make the names in it durable: syncing a file does not make its name durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -67,7 +67,7 @@ def sync_folder(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and the missing ones above it, each durable in its parent."""
+    """Create a folder and its missing parents, each durable in its parent."""
     while True:
         missing: list[str] = []
         probe = path
@@ -81,11 +81,11 @@ def make_folder(path: str) -> None:
                 sync_folder(os.path.dirname(folder))
             return
         except FileNotFoundError:
-            continue  # somebody removed one of them, empty as it was
+            continue  # an empty parent was removed concurrently
 
 
 def list_tree(path: str) -> list[tuple[str, int]]:
-    """A file, or all files in a folder and below, with their sizes. What goes meanwhile is left out."""
+    """A file, or all files in a folder tree, with their sizes. Files removed meanwhile are skipped."""
     places = [path]
     if os.path.isdir(path):
         places = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
@@ -97,7 +97,7 @@ def list_tree(path: str) -> list[tuple[str, int]]:
 
 
 def file_deletion_fields(files: Sequence[tuple[str, int]]) -> dict[str, object]:
-    """What the log says of files that were deleted, given with their sizes: count, bytes, first files."""
+    """Log fields for deleted files, given with their sizes: count, bytes, first files."""
     return {
         "count": len(files),
         "bytes": sum(size for _, size in files),
@@ -106,7 +106,7 @@ def file_deletion_fields(files: Sequence[tuple[str, int]]) -> dict[str, object]:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a file or a folder with all in it; what is gone already is fine."""
+    """Remove a file or a folder tree; absent ones are ignored."""
     if os.path.isdir(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -115,7 +115,7 @@ def remove_tree(path: str) -> None:
 
 
 def remove_logged(path: str, log: logging.Logger, event: str) -> None:
-    """Remove a folder with all in it. Logs `event` with count, bytes and the first files, if there were any. Blocks."""
+    """Remove a folder tree, and log `event` with count, bytes and first files, if there were any. Blocks."""
     found = list_tree(path)
     remove_tree(path)
     if found:
@@ -130,7 +130,7 @@ def _find_sync_file_range() -> Callable[[int, int, int], None]:
     function.restype = ctypes.c_int
 
     def start_writeback(descriptor: int, offset: int, count: int) -> None:
-        # Its result is not looked at: this is a hint, and `sync` reports what could not be written.
+        # A hint whose result is ignored: `sync` reports write errors.
         function(descriptor, offset, count, _SYNC_FILE_RANGE_WRITE)
 
     return start_writeback
@@ -140,9 +140,9 @@ _start_writeback = _find_sync_file_range()
 
 
 class NewFile:
-    """A file being written under a name that nobody looks at, until `move` gives it its own.
+    """A file written under a temporary name, until `move` renames it.
 
-    The order is: `write`…, `stamp`, `sync`, `move`. `discard` undoes all but a `move`.
+    Call in the order `write`…, `stamp`, `sync`, `move`. `discard` undoes all but a `move`.
     """
 
     __slots__ = ("_descriptor", "_direct", "_flushed", "_path", "size")
@@ -150,7 +150,7 @@ class NewFile:
     def __init__(self, path: str, *, direct: bool = False) -> None:
         """Create `path`, which must not exist. Raises OSError.
 
-        With `direct`, `write` goes around the page cache where that is possible.
+        With `direct`, `write` bypasses the page cache if possible.
         """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self._path: str | None = path
@@ -166,7 +166,7 @@ class NewFile:
             return
         written = os.write(self._descriptor, body)
         self.size += written
-        if written < len(body):  # over 2 GiB at once, or the disk has just become full: the next write says
+        if written < len(body):  # over 2 GiB at once, or the disk became full: then the next write fails
             view = memoryview(body)
             while written < len(view):
                 count = os.write(self._descriptor, view[written:])
@@ -176,52 +176,52 @@ class NewFile:
             self._flush()
 
     def write_from(self, descriptor: int, count: int) -> None:
-        """Append `count` bytes of another file from its start, without bringing them here. Raises OSError."""
-        self._settle()
+        """Append the first `count` bytes of another file inside the kernel. Raises OSError."""
+        self._finish_direct()
         offset = 0
         while offset < count:
             moved = os.sendfile(self._descriptor, descriptor, offset, min(count - offset, _FLUSH_BYTES))
             if moved == 0:
-                raise OSError(errno.EIO, "file shorter than it was")
+                raise OSError(errno.EIO, "source file was truncated")
             offset += moved
             self.size += moved
             if self.size - self._flushed >= _FLUSH_BYTES:
                 self._flush()
 
     def stamp(self, modified_ns: int) -> None:
-        """Set the time of change, which is part of what `sync` makes durable."""
-        self._settle()
+        """Set the modification time, which `sync` makes durable."""
+        self._finish_direct()
         os.utime(self._descriptor, ns=(modified_ns, modified_ns))
 
     def stat(self) -> os.stat_result:
-        """What the file system keeps of it."""
+        """The file's status."""
         return os.fstat(self._descriptor)
 
     def sync(self) -> None:
-        """Put bytes, size and stamp on stable storage. After an error the file can only be discarded."""
-        self._settle()
+        """Sync bytes, size and modification time. After an error, the file can only be discarded."""
+        self._finish_direct()
         os.fsync(self._descriptor)
 
     def sync_bytes(self) -> None:
-        """Put bytes and size on stable storage; a stamp may be lost with the machine."""
-        self._settle()
+        """Sync bytes and size; a power loss may lose the modification time."""
+        self._finish_direct()
         os.fdatasync(self._descriptor)
 
     def move(self, path: str, *, make_missing: bool = True) -> None:
-        """Give the file its own name, replacing what has it, and make the name durable.
+        """Rename the file to `path`, replacing an existing file, and make the name durable.
 
-        Raises OSError when nothing has happened, Unavailable with `undecided` when the name is there and may not last.
+        Raises OSError if nothing happened, Unavailable with `undecided` if the name exists and may not be durable.
         """
         if self._path is None:
-            raise ValueError("file was moved or discarded")
+            raise ValueError("file was already moved or discarded")
         folder = os.path.dirname(path)
         while True:
             try:
                 os.rename(self._path, path)
                 break
             except FileNotFoundError:
-                # The folder was never made, or somebody removed it when its last object went. Once our file is in
-                # it, it cannot be removed.
+                # The folder does not exist, or was removed with its last object. It cannot be removed once it contains
+                # the new file.
                 if not make_missing or not os.path.exists(self._path):
                     raise
                 make_folder(folder)
@@ -230,7 +230,7 @@ class NewFile:
         try:
             sync_folder(folder)
         except OSError as error:
-            raise Unavailable(f"a new name may not be durable. errno={error.errno}", undecided=True) from error
+            raise Unavailable(f"file name may not be durable. errno={error.errno}", undecided=True) from error
 
     def discard(self) -> None:
         """Remove the file unless it was moved. Idempotent."""
@@ -241,13 +241,13 @@ class NewFile:
             self._path = None
 
     def close(self) -> None:
-        """Let the descriptor go. Idempotent; the file stays where it is."""
+        """Close the descriptor. Idempotent; the file remains."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _settle(self) -> None:
-        """Write what direct writing has kept back: all that follows concerns the whole file, and uses the cache."""
+    def _finish_direct(self) -> None:
+        """Write the buffer of direct I/O: what follows concerns the whole file and uses the page cache."""
         if self._direct is not None:
             self._direct.finish()
             self._direct = None

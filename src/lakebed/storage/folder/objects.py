@@ -1,15 +1,15 @@
-"""Objects as files of a local folder: the blocking half of the folder store (ADR 2).
+"""Objects as files in a local folder: the blocking part of the folder store (ADR 2).
 
     ROOT/format      the version of this layout
-    ROOT/objects/    one file an object, named by `layout`; its bytes are the object's bytes and nothing else
-    ROOT/metadata/   one file for each object that has user metadata, named by key and ETag
+    ROOT/objects/    one file per object with exactly its bytes, named by `layout`
+    ROOT/metadata/   one file for each object with user metadata, named by key and ETag
     ROOT/uploads/    one folder for each open multipart upload
-    ROOT/tmp/        files on their way; whatever is old here was left by a crash
-    ROOT/locks/      the locks that writers of one key take turns by
+    ROOT/tmp/        files being written; old ones were left by a crash
+    ROOT/locks/      lock files for writers of the same key
 
-The invariant: an object's ETag is its file's time of change and size, and the time of change of one key only grows. So
-one rename changes bytes and ETag together, a listing needs nothing but `stat`, and ETags survive restarts and copies
-that keep times. Writers of a key hold its lock from looking at the ETag until the new name is durable; readers take
+The invariant: an object's ETag is its file's modification time and size, and the modification time of a key only
+increases. So one rename changes bytes and ETag together, a listing only needs `stat`, and ETags survive restarts and
+copies that keep times. Writers of a key hold its lock from reading the ETag until the new name is durable; readers take
 no lock.
 """
 
@@ -39,11 +39,11 @@ __all__ = ["FolderObjects", "etag_of"]
 _FORMAT: Final = b"lakebed folder 1\n"
 _LOCKS: Final = 256
 _MAX_ROOT_BYTES: Final = 900
-"""A key of 1,024 bytes escapes to some 3,100; Linux paths end at 4,095."""
+"""A key of 1,024 bytes escapes to about 3,100; Linux limits paths to 4,095."""
 
 
-class _Notes(msgspec.Struct, frozen=True):
-    """What stands in a file of `metadata/`."""
+class _MetadataFile(msgspec.Struct, frozen=True):
+    """The content of a file in `metadata/`."""
 
     key: str
     metadata: dict[str, str]
@@ -55,7 +55,7 @@ def etag_of(found: os.stat_result) -> str:
 
 
 class FolderObjects:
-    """Objects in a folder. Every method blocks; any thread of any process may call any of them."""
+    """Objects in a folder. Every method blocks, and may be called from any thread of any process."""
 
     def __init__(self, root: Path, clock: Clock, random: Random) -> None:
         self._root = os.path.abspath(root)
@@ -66,7 +66,7 @@ class FolderObjects:
         self._temporary = os.path.join(self._root, "tmp")
         self._locks = os.path.join(self._root, "locks")
         if len(os.fsencode(self._root)) > _MAX_ROOT_BYTES:
-            raise InvalidSetting(f"storage.root: path too long. maximum={_MAX_ROOT_BYTES}")
+            raise InvalidSetting(f"storage.root: path is too long. maximum={_MAX_ROOT_BYTES}")
         with storage_errors():
             is_new = self._check_format()
             for folder in (self._objects, self._metadata, self._temporary, self._locks):
@@ -77,13 +77,13 @@ class FolderObjects:
 
     @property
     def root(self) -> str:
-        """The folder all of this is in."""
+        """The root folder."""
         return self._root
 
     def put(
         self, key: bytes, body: ByteSource, metadata: Mapping[str, str], condition: WriteCondition | None
     ) -> ObjectVersion:
-        """Write one object if the condition holds."""
+        """Write an object if the condition holds."""
         with storage_errors():
             self.check(key, condition)
             with self.new_file() as file:
@@ -93,7 +93,7 @@ class FolderObjects:
                     return self.publish(file, stamp, key, metadata, condition)
 
     def prepare(self, file: NewFile) -> int:
-        """Make a written file durable, before anybody has to wait for a lock; its stamp."""
+        """Sync a written file before its key's lock is taken; its modification time."""
         stamp = self.new_stamp()
         file.stamp(stamp)
         file.sync()
@@ -107,44 +107,44 @@ class FolderObjects:
         current = _stat(path)
         _check_condition(key, condition, current)
         if current is not None and current.st_mtime_ns >= stamp:
-            stamp = current.st_mtime_ns + 1  # the clock went back, or two writes fell into one millisecond
+            stamp = current.st_mtime_ns + 1  # the clock went back, or two writes in one millisecond
             file.stamp(stamp)
             file.sync()
         etag = f"{stamp:x}-{file.size:x}"
         if metadata:
-            self._write_notes(key, etag, metadata)
+            self._write_metadata(key, etag, metadata)
         file.move(path)
         if current is not None:
-            self._remove_notes(key, etag_of(current))
+            self._remove_metadata(key, etag_of(current))
         return ObjectVersion(etag)
 
     def check(self, key: bytes, condition: WriteCondition | None) -> None:
-        """Raise if the condition is false already: asked before work that would be in vain. Raises OSError too."""
+        """Raise if the condition is already false, before useless work. Raises OSError too."""
         if condition is None:
             return
         path = self.path(key)
         try:
             _check_condition(key, condition, _stat(path))
         except (AlreadyExists, PreconditionFailed):
-            with self.locked(key):  # the winner may be visible and not yet durable: it holds the lock until it is
+            with self.locked(key):  # the other write may not be durable yet: it holds the lock until it is
                 _check_condition(key, condition, _stat(path))
 
     def head(self, key: bytes) -> ObjectHead:
-        """What is known of the object. Raises NoSuchKey."""
+        """The object's size, ETag, time and metadata. Raises NoSuchKey."""
         path = self.path(key)
         with storage_errors():
             found = self._require(path, key)
             while True:
-                notes = self._read_notes(key, etag_of(found))
-                if notes is not None:
+                metadata = self._read_metadata(key, etag_of(found))
+                if metadata is not None:
                     break
-                # No notes: either the object has none, or it was replaced after we looked and they were removed.
+                # No metadata file: the object has no metadata, or it was replaced and its file removed meanwhile.
                 again = self._require(path, key)
                 if etag_of(again) == etag_of(found):
-                    notes = {}
+                    metadata = {}
                     break
                 found = again
-        return _head(key, found, notes)
+        return _head(key, found, metadata)
 
     def open_object(self, key: bytes) -> int:
         """A read-only descriptor of the object's file. Raises NoSuchKey."""
@@ -163,7 +163,7 @@ class FolderObjects:
                 yield _head(key, found, {})
 
     def delete(self, keys: Sequence[bytes]) -> None:
-        """Remove the objects that are there, and the folders that this leaves empty. One sync a folder."""
+        """Remove objects, and the folders that become empty. Absent objects are ignored. One sync per folder."""
         changed: set[str] = set()
         with storage_errors():
             for key in keys:
@@ -173,13 +173,13 @@ class FolderObjects:
                     if found is None:
                         continue
                     os.unlink(path)
-                    self._remove_notes(key, etag_of(found))
+                    self._remove_metadata(key, etag_of(found))
                 changed.add(self._remove_empty(os.path.dirname(path)))
             for folder in changed:
                 self._sync_nearest(folder)
 
     def sweep_temporary(self, older_than_ms: int) -> list[tuple[str, int]]:
-        """Remove what crashes left behind and nobody has touched for so long; those files with their sizes."""
+        """Remove leftovers of crashes that were not modified for this time; those files with their sizes."""
         removed: list[tuple[str, int]] = []
         latest_ms = self._clock.now_ms() - older_than_ms
         with storage_errors():
@@ -192,7 +192,7 @@ class FolderObjects:
             for shard in os.listdir(self._metadata):
                 folder = os.path.join(self._metadata, shard)
                 for name in os.listdir(folder):
-                    removed += self._sweep_notes(os.path.join(folder, name), latest_ms)
+                    removed += self._sweep_metadata(os.path.join(folder, name), latest_ms)
         return removed
 
     def path(self, key: bytes) -> str:
@@ -205,7 +205,7 @@ class FolderObjects:
 
     @contextmanager
     def new_file(self) -> Iterator[NewFile]:
-        """A file to write, which is gone afterwards unless it was moved."""
+        """A temporary file, which is removed afterwards unless it was moved."""
         file = NewFile(self.temporary_path())
         try:
             yield file
@@ -213,22 +213,22 @@ class FolderObjects:
             file.discard()
 
     def new_stamp(self) -> int:
-        """Now, in nanoseconds. Those below a millisecond are random.
+        """The current time in nanoseconds, with random digits below a millisecond.
 
-        Two writes of one key never share a stamp, because of the lock; a write after a delete does not know the stamp
-        that went, and this makes meeting it again as good as impossible.
+        Writes of a key never share a time, because of the lock. A write after a delete does not know the deleted
+        object's time; the random digits make a collision practically impossible.
         """
         return self._clock.now_ms() * 1_000_000 + self._random.randrange(1_000_000)
 
     @contextmanager
     def locked(self, key: bytes) -> Iterator[None]:
-        """Hold the key's lock, across threads and processes. Some keys share one: never take two."""
+        """Hold the key's lock, across threads and processes. Keys may share a lock: never take two."""
         descriptor = os.open(f"{self._locks}/{zlib.crc32(key) % _LOCKS:02x}", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(descriptor)  # which lets the lock go, as the end of the process would
+            os.close(descriptor)  # releases the lock, as the end of the process would
 
     def _require(self, path: str, key: bytes) -> os.stat_result:
         found = _stat(path)
@@ -237,57 +237,57 @@ class FolderObjects:
         return found
 
     def _remove_empty(self, folder: str) -> str:
-        """Remove empty folders from here upwards; the one that stays."""
+        """Remove empty folders from here upwards; the first that remains."""
         while folder != self._objects:
             try:
                 os.rmdir(folder)
             except FileNotFoundError:
-                pass  # another delete was here
+                pass  # removed by another delete
             except OSError:
                 break  # not empty
             folder = os.path.dirname(folder)
         return folder
 
     def _sync_nearest(self, folder: str) -> None:
-        """Sync a folder, or if another delete has removed it since, the one above that tells so."""
+        """Sync a folder, or its nearest parent if another delete removed it."""
         while True:
             try:
                 return sync_folder(folder)
             except FileNotFoundError:
                 folder = os.path.dirname(folder)
 
-    def _notes_path(self, key: bytes, etag: str) -> str:
+    def _metadata_path(self, key: bytes, etag: str) -> str:
         name = hashlib.sha256(key).hexdigest()
         return f"{self._metadata}/{name[:2]}/{name[2:]}@{etag}"
 
-    def _write_notes(self, key: bytes, etag: str, metadata: Mapping[str, str]) -> None:
+    def _write_metadata(self, key: bytes, etag: str, metadata: Mapping[str, str]) -> None:
         with self.new_file() as file:
-            file.write(msgspec.json.encode(_Notes(key.decode(), dict(metadata))))
+            file.write(msgspec.json.encode(_MetadataFile(key.decode(), dict(metadata))))
             file.sync()
-            file.move(self._notes_path(key, etag))
+            file.move(self._metadata_path(key, etag))
 
-    def _read_notes(self, key: bytes, etag: str) -> Mapping[str, str] | None:
+    def _read_metadata(self, key: bytes, etag: str) -> Mapping[str, str] | None:
         try:
-            with open(self._notes_path(key, etag), "rb") as file:
-                return msgspec.json.decode(file.read(), type=_Notes).metadata
+            with open(self._metadata_path(key, etag), "rb") as file:
+                return msgspec.json.decode(file.read(), type=_MetadataFile).metadata
         except FileNotFoundError:
             return None
 
-    def _remove_notes(self, key: bytes, etag: str) -> None:
-        # Not synced: notes that come back with a crash belong to no object, and the sweep finds them.
+    def _remove_metadata(self, key: bytes, etag: str) -> None:
+        # Not synced: a file that reappears after a crash belongs to no object, and the sweep removes it.
         with suppress(FileNotFoundError):
-            os.unlink(self._notes_path(key, etag))
+            os.unlink(self._metadata_path(key, etag))
 
-    def _sweep_notes(self, path: str, latest_ms: int) -> list[tuple[str, int]]:
-        """Remove notes whose object is another one by now; they and their size, if they were."""
+    def _sweep_metadata(self, path: str, latest_ms: int) -> list[tuple[str, int]]:
+        """Remove a metadata file whose object was replaced or deleted; its path and size if removed."""
         found = _stat(path)
         if found is None or found.st_mtime_ns // 1_000_000 > latest_ms:
             return []
         with open(path, "rb") as file:
-            key = msgspec.json.decode(file.read(), type=_Notes).key.encode()
+            key = msgspec.json.decode(file.read(), type=_MetadataFile).key.encode()
         with self.locked(key):
             current = _stat(self.path(key))
-            if current is not None and path == self._notes_path(key, etag_of(current)):
+            if current is not None and path == self._metadata_path(key, etag_of(current)):
                 return []
             remove_tree(path)
         return [(path, found.st_size)]
@@ -297,17 +297,19 @@ class FolderObjects:
         with self.new_file() as file:
             file.stamp(probe)
             if file.stat().st_mtime_ns != probe:
-                raise InvalidSetting(f"storage.root: the file system does not keep nanoseconds. path={self._root}")
+                raise InvalidSetting(
+                    f"storage.root: the file system does not store times in nanoseconds. path={self._root}"
+                )
 
     def _check_format(self) -> bool:
-        """Raise InvalidSetting unless the folder is ours or, which is the answer, new."""
+        """Whether the folder is new. Raises InvalidSetting if it belongs to another program or version."""
         try:
             with open(f"{self._root}/format", "rb") as file:
                 found = file.read()
         except FileNotFoundError:
             return True
         if found != _FORMAT:
-            raise InvalidSetting(f"storage.root: the folder of another program or version. path={self._root}")
+            raise InvalidSetting(f"storage.root: the folder belongs to another program or version. path={self._root}")
         return False
 
     def _write_format(self) -> None:
@@ -324,7 +326,7 @@ def _check_condition(key: bytes, condition: WriteCondition | None, current: os.s
     if isinstance(condition, IfMatch):
         found = None if current is None else etag_of(current)
         if found != condition.etag:
-            raise PreconditionFailed(f"etag differs. key={key.decode()} wanted={condition.etag} found={found}")
+            raise PreconditionFailed(f"etag differs. key={key.decode()} expected={condition.etag} found={found}")
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -1,7 +1,7 @@
-"""The byte store of a laptop: a local folder that survives crashes and is shared by processes (ADR 2).
+"""The object store in a local folder, which survives crashes and may be shared by processes (ADR 2).
 
-The work is done by `folder_objects` and `folder_uploads`, which block; this module runs them in threads of its own
-and hands out files to those who want the kernel to move the bytes.
+`objects` and `uploads` do the blocking work; this module runs them in its own threads, and opens files for callers that
+let the kernel move the bytes.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 RESERVE_BYTES: Final = 64 * 1024 * 1024
-"""Space that is not filled with objects, or a quarter of a small disk: the metadata beside us may need as much while
-objects are being removed."""
+"""Space that is kept free, or a quarter of a small disk: the metadata store on the same disk may need it while objects
+are deleted."""
 
 DIRECT_BYTES: Final = 4 * 1024 * 1024
-"""Files of at least this size are written around the page cache: it costs a third of the time in the kernel, and what
-is read soon after comes from the disk. Smaller ones are more likely to be read soon, and gain less."""
+"""Files of at least this size are written with direct I/O: it takes a third of the kernel time, but a read soon after
+goes to the disk. Smaller files are read soon more often, and gain less."""
 
 _PAGE_KEYS: Final = 1000
 _PIECE_BYTES: Final = 1024 * 1024
@@ -59,8 +59,8 @@ _PIECE_BYTES: Final = 1024 * 1024
 class FolderStorage:
     """Objects in a folder: an ObjectStorage, and FileBacked.
 
-    Several processes may use one folder at the same time. Cancelling a call does not stop the thread that carries it
-    out: the write may still happen, as it may across a network.
+    Several processes may use one folder. Cancelling a call does not stop its thread: the write may still happen, as
+    with a remote store.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class FolderStorage:
         threads: int = 8,
         min_part_bytes: int = MIN_PART_BYTES,
     ) -> None:
-        """Open the folder, made if need be. Blocks. Raises InvalidSetting for one that cannot keep our promises."""
+        """Open or create the folder. Blocks. Raises InvalidSetting if it cannot provide the guarantees."""
         self._objects = FolderObjects(root, clock, SystemRandom() if random is None else random)
         self._uploads = FolderUploads(self._objects, clock, min_part_bytes)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="lakebed-folder")
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        """Write the whole object. Two syncs; two more with metadata."""
+        """Write an object. Two syncs; two more with metadata."""
         return await self._put(key, body, metadata, None)
 
     async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
@@ -92,13 +92,13 @@ class FolderStorage:
         return await self._put(key, body, metadata, IfMatch(etag))
 
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> _FolderUpload:
-        """Begin an upload in parts."""
+        """Create a multipart upload."""
         check_key(key)
         upload_id = await self._run(self._uploads.start, key, check_metadata(metadata))
         return _FolderUpload(self, key, upload_id)
 
     async def list_uploads(self, prefix: str = "") -> AsyncIterator[OpenUpload]:
-        """Open uploads by key, then by id. Reads one small file each."""
+        """Open uploads by key and id. Reads one small file each."""
         for upload in await self._run(self._uploads.open_uploads, prefix):
             yield upload
 
@@ -111,21 +111,21 @@ class FolderStorage:
         return await self._run(self._read, check_key(key), None)
 
     async def get_range(self, key: Key, start: int, end: int) -> bytes:
-        """Bytes from `start` up to `end`. Raises NotFound, InvalidRange."""
+        """Bytes from `start` to `end`, exclusive. Raises NotFound, InvalidRange."""
         return await self._run(self._read, check_key(key), (start, end))
 
     async def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The same bytes in pieces of 1 MiB, all of the object as it was at the first step."""
+        """A range in pieces of 1 MiB, from the version of the object at the first step."""
         reader = _PieceReader(self._objects, check_key(key), start, end)
         try:
             while piece := await self._run(reader.read):
                 yield piece
         finally:
             try:
-                # In a thread, because a cancelled read may still be going on in another and must end first.
+                # In a thread: a cancelled read may still run in another thread, and must end first.
                 self._threads.submit(reader.close)
             except RuntimeError:
-                reader.close()  # the store was closed before its reader, so no thread is left that could read
+                reader.close()  # the store is closed, so no thread is reading
 
     async def head(self, key: Key) -> ObjectHead:
         """Size, ETag, time and metadata. Raises NotFound."""
@@ -148,28 +148,28 @@ class FolderStorage:
         await self._run(self._objects.delete, [check_key(key)])
 
     async def delete_many(self, keys: Sequence[Key]) -> None:
-        """Remove many."""
+        """Remove objects."""
         await self._run(self._objects.delete, [check_key(key) for key in keys])
 
     async def close(self) -> None:
-        """Finish what is under way and release the threads."""
+        """Wait for running calls and stop the threads."""
         await asyncio.to_thread(self._threads.shutdown)
 
     async def sweep_temporary(self, older_than_ms: int) -> list[tuple[str, int]]:
-        """Remove what crashed writers left and nobody has touched for so long; those files with their sizes."""
+        """Remove leftovers of crashed writers not modified for this time; those files with their sizes."""
         return await self._run(self._objects.sweep_temporary, older_than_ms)
 
     def check_capacity(self, size: int) -> None:
-        """Raise StorageFull unless so many more bytes fit and leave the reserve free. One system call."""
+        """Raise StorageFull unless `size` bytes fit and leave the reserve free. One system call."""
         with storage_errors():
             disk = os.statvfs(self._objects.root)
         reserve = min(RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 4)
         free = disk.f_bavail * disk.f_frsize
         if size + reserve > free:
-            raise StorageFull(f"no space left in the folder. wanted={size} free={free} reserve={reserve}")
+            raise StorageFull(f"no space left in the folder. size={size} free={free} reserve={reserve}")
 
     def create_file(self, key: Key, size_hint: int | None = None) -> _FolderWriter:
-        """Begin a write-once object. Raises StorageFull at once if `size_hint` bytes may not be stored. Blocks."""
+        """Create a write-once object. Raises StorageFull at once if `size_hint` bytes do not fit. Blocks."""
         path = self._objects.path(check_key(key))
         self.check_capacity(size_hint or 0)
         direct = size_hint is not None and size_hint >= DIRECT_BYTES
@@ -177,7 +177,7 @@ class FolderStorage:
             return _FolderWriter(self._objects, NewFile(self._objects.temporary_path(), direct=direct), path)
 
     def remove_files(self, keys: Sequence[Key]) -> None:
-        """Remove write-once objects, without syncs and without tidying folders that the next ones will need."""
+        """Remove write-once objects, without syncs, and without removing folders that new objects will need."""
         paths = [self._objects.path(check_key(key)) for key in keys]
         with storage_errors():
             for path in paths:
@@ -185,7 +185,7 @@ class FolderStorage:
                     os.unlink(path)
 
     def open_file(self, key: Key) -> int:
-        """A read-only descriptor of the object's bytes and nothing else. Raises NotFound."""
+        """A read-only descriptor of the object's file. Raises NotFound."""
         return self._objects.open_object(check_key(key))
 
     async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -208,7 +208,7 @@ class FolderStorage:
 
 
 class _FolderUpload:
-    """A begun upload of a FolderStorage."""
+    """A multipart upload to a FolderStorage."""
 
     def __init__(self, storage: FolderStorage, key: Key, upload_id: str) -> None:
         self._storage = storage
@@ -217,26 +217,26 @@ class _FolderUpload:
 
     @property
     def key(self) -> Key:
-        """Where the object will be."""
+        """The key of the object."""
         return self._key
 
     @property
     def upload_id(self) -> str:
-        """The store's name for this upload."""
+        """The upload's id in the store."""
         return self._upload_id
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
-        """Keep part `number`, replacing what was sent under it."""
+        """Store part `number`, replacing an earlier one."""
         storage = self._storage
         return await storage._run(storage._uploads.upload_part, self._upload_id, number, body)
 
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
-        """Make the object of these parts. Copies every byte once, inside the kernel."""
+        """Create the object from these parts. Copies every byte once, inside the kernel."""
         storage = self._storage
         return await storage._run(storage._uploads.complete, self._key.encode(), self._upload_id, parts, condition)
 
     async def abort(self) -> None:
-        """Forget the upload and its parts."""
+        """Delete the upload and its parts."""
         await self._storage.abort_upload(self._key, self._upload_id)
 
 
@@ -258,7 +258,7 @@ class _FolderWriter:
             raise storage_error(error) from error
 
     def commit(self) -> None:
-        """Sync the bytes, name the file, sync the name. A failed commit leaves nothing, unless it is undecided."""
+        """Sync the bytes, rename the file, sync the name. A failed commit leaves nothing, unless it is undecided."""
         try:
             with storage_errors():
                 self._file.stamp(self._objects.new_stamp())
@@ -269,13 +269,13 @@ class _FolderWriter:
             raise
 
     def discard(self) -> None:
-        """Remove what was written. Idempotent; nothing happens after `commit`."""
+        """Remove what was written. Idempotent; does nothing after `commit`."""
         self._file.discard()
 
 
 class _PieceReader:
-    """Reads a range of one file piece by piece. Opens it in the thread that reads first, so that no cancelled call
-    can lose a descriptor.
+    """Reads a range of one file in pieces. The first read opens the file in its thread, so that a cancelled call cannot
+    leak a descriptor.
     """
 
     def __init__(self, objects: FolderObjects, key: bytes, start: int, end: int | None) -> None:
@@ -289,7 +289,7 @@ class _PieceReader:
         self._closed = False
 
     def read(self) -> bytes:
-        """The next piece; nothing at the end. Raises NotFound and InvalidRange when called first."""
+        """The next piece; empty at the end. The first call raises NotFound and InvalidRange."""
         with self._turn, storage_errors():
             if self._closed:
                 return b""
@@ -303,7 +303,7 @@ class _PieceReader:
             return piece
 
     def close(self) -> None:
-        """Let the file go, once nobody reads it."""
+        """Close the file, after a running read."""
         with self._turn:
             self._closed = True
             if self._descriptor is not None:
@@ -312,16 +312,16 @@ class _PieceReader:
 
 
 def _read_fully(descriptor: int, offset: int, count: int) -> bytes:
-    """Exactly `count` bytes: stored files never shrink, so fewer means damage."""
+    """Exactly `count` bytes. Stored files never shrink, so fewer bytes mean damage."""
     piece = os.pread(descriptor, count, offset)
     if len(piece) == count:
         return piece
     pieces = [piece]
     missing = count - len(piece)
-    while missing:  # over 2 GiB, which is the most one call reads
+    while missing:  # one call reads at most 2 GiB
         piece = os.pread(descriptor, missing, offset + count - missing)
         if not piece:
-            raise Unavailable(f"file shorter than it was. missing={missing}")
+            raise Unavailable(f"file was truncated. missing={missing}")
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)

@@ -1,10 +1,10 @@
-"""Multipart uploads as folders of parts: the blocking half of the folder store's uploads (ADR 2).
+"""Multipart uploads as folders of parts: the blocking part of the folder store's uploads (ADR 2).
 
     ROOT/uploads/ID/upload   key, metadata and start
-    ROOT/uploads/ID/00001    part 1; its ETag is made like an object's
+    ROOT/uploads/ID/00001    part 1; its ETag is formed like an object's
 
-An upload's folder comes from `tmp/` and goes back there by one rename, so that it is there with all it needs or not at
-all. Ending an upload happens under its key's lock: of a complete and an abort that race, one finds it gone.
+An upload's folder is created in `tmp/` and removed there, with one rename each, so it exists completely or not at all.
+An upload ends under its key's lock: if a complete and an abort race, one of them finds no upload.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["FolderUploads"]
 
 
 class _Upload(msgspec.Struct, frozen=True):
-    """What stands in an upload's own file."""
+    """The content of the file `upload`."""
 
     key: str
     started_ms: int
@@ -36,7 +36,7 @@ class _Upload(msgspec.Struct, frozen=True):
 
 
 class FolderUploads:
-    """Open uploads of a folder. Every method blocks; any thread of any process may call any of them."""
+    """Open uploads in a folder. Every method blocks, and may be called from any thread of any process."""
 
     def __init__(self, objects: FolderObjects, clock: Clock, min_part_bytes: int) -> None:
         self._objects = objects
@@ -47,7 +47,7 @@ class FolderUploads:
             make_folder(self._uploads)
 
     def start(self, key: Key, metadata: Mapping[str, str]) -> str:
-        """Begin an upload; its id."""
+        """Create an upload; its id."""
         upload_id = str(new_upload_id(self._clock))
         upload = _Upload(key, self._clock.now_ms(), dict(metadata))
         with storage_errors():
@@ -69,7 +69,7 @@ class FolderUploads:
         return upload_id
 
     def upload_part(self, upload_id: str, number: int, body: ByteSource) -> PartReceipt:
-        """Keep one part. Raises NoSuchUpload."""
+        """Store a part. Raises NoSuchUpload."""
         check_part_number(number)
         folder = self._folder(upload_id)
         with storage_errors(), self._objects.new_file() as file:
@@ -81,13 +81,13 @@ class FolderUploads:
             try:
                 file.move(f"{folder}/{number:05d}", make_missing=False)
             except FileNotFoundError as error:
-                raise _gone(upload_id) from error
+                raise _no_such_upload(upload_id) from error
             return receipt
 
     def complete(
         self, key: bytes, upload_id: str, parts: Sequence[PartReceipt], condition: WriteCondition | None
     ) -> ObjectVersion:
-        """Make the object of the parts. Copies them once, inside the kernel."""
+        """Create the object from the parts. Copies them once, inside the kernel."""
         with storage_errors():
             upload = self._read(upload_id)
             chosen = check_completion(parts, self._parts(upload_id), self._min_part_bytes)
@@ -99,12 +99,12 @@ class FolderUploads:
                 with self._objects.locked(key):
                     self._read(upload_id)
                     version = self._objects.publish(file, stamp, key, upload.metadata, condition)
-                    away = self._take_away(upload_id)
-            self._remove(away)
+                    detached = self._detach(upload_id)
+            self._remove(detached)
         return version
 
     def abort(self, key: bytes, upload_id: str) -> None:
-        """Forget an upload of this key."""
+        """Delete an upload of this key."""
         with storage_errors():
             try:
                 upload = self._read(upload_id)
@@ -113,26 +113,26 @@ class FolderUploads:
             if upload.key.encode() != key:
                 return
             with self._objects.locked(key):
-                away = self._take_away(upload_id)
-            self._remove(away)
+                detached = self._detach(upload_id)
+            self._remove(detached)
 
     def open_uploads(self, prefix: str) -> list[OpenUpload]:
-        """All uploads of keys under `prefix`, by key and then by id."""
+        """All uploads of keys under `prefix`, by key and id."""
         found: list[OpenUpload] = []
         with storage_errors():
             for upload_id in os.listdir(self._uploads):
                 try:
                     upload = self._read(upload_id)
                 except NoSuchUpload:
-                    continue  # ended since
+                    continue  # ended meanwhile
                 if upload.key.startswith(prefix):
                     found.append(OpenUpload(Key(upload.key), upload_id, upload.started_ms))
         return sorted(found, key=lambda upload: (upload.key.encode(), upload.upload_id))
 
     def _folder(self, upload_id: str) -> str:
-        # Ids come back from callers: one that we cannot have made must not become a path.
+        # Ids come from callers: only a well-formed one may become a path.
         if not upload_id.isascii() or not upload_id.isalnum():
-            raise _gone(upload_id)
+            raise _no_such_upload(upload_id)
         return f"{self._uploads}/{upload_id}"
 
     def _read(self, upload_id: str) -> _Upload:
@@ -140,7 +140,7 @@ class FolderUploads:
             with open(f"{self._folder(upload_id)}/upload", "rb") as file:
                 return msgspec.json.decode(file.read(), type=_Upload)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise _gone(upload_id) from error
+            raise _no_such_upload(upload_id) from error
 
     def _parts(self, upload_id: str) -> dict[int, PartReceipt]:
         parts: dict[int, PartReceipt] = {}
@@ -152,32 +152,32 @@ class FolderUploads:
                         number = int(entry.name)
                         parts[number] = PartReceipt(number, etag_of(found), found.st_size)
         except FileNotFoundError as error:
-            raise _gone(upload_id) from error
+            raise _no_such_upload(upload_id) from error
         return parts
 
     def _append_part(self, file: NewFile, upload_id: str, receipt: PartReceipt) -> None:
         try:
             descriptor = os.open(f"{self._folder(upload_id)}/{receipt.number:05d}", os.O_RDONLY)
         except FileNotFoundError as error:
-            raise _gone(upload_id) from error
+            raise _no_such_upload(upload_id) from error
         try:
             if etag_of(os.fstat(descriptor)) != receipt.etag:
-                raise InvalidPart(f"part was replaced meanwhile. part={receipt.number} etag={receipt.etag}")
+                raise InvalidPart(f"part was replaced. part={receipt.number} etag={receipt.etag}")
             file.write_from(descriptor, receipt.size)
         finally:
             os.close(descriptor)
 
-    def _take_away(self, upload_id: str) -> str:
-        """End an upload; where its folder is now. The caller holds the key's lock."""
-        away = self._objects.temporary_path()
+    def _detach(self, upload_id: str) -> str:
+        """Move an upload's folder to a temporary path, which ends the upload. The caller holds the key's lock."""
+        path = self._objects.temporary_path()
         with suppress(FileNotFoundError):
-            os.rename(self._folder(upload_id), away)
-        return away
+            os.rename(self._folder(upload_id), path)
+        return path
 
-    def _remove(self, away: str) -> None:
+    def _remove(self, path: str) -> None:
         sync_folder(self._uploads)
-        remove_tree(away)
+        remove_tree(path)
 
 
-def _gone(upload_id: str) -> NoSuchUpload:
+def _no_such_upload(upload_id: str) -> NoSuchUpload:
     return NoSuchUpload(f"no such upload. upload={upload_id!r}")

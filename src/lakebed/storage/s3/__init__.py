@@ -1,6 +1,6 @@
-"""A byte store in a bucket of any S3 store.
+"""An object store in a bucket of any S3-compatible store.
 
-`connect_s3` makes one from `S3Options`. Only `client` knows the client library, which is an extra.
+`connect_s3` opens one from `S3Options`. Only `client` uses botocore, which is an extra.
 """
 
 from .connect import connect_s3, credentials_of, region_of

@@ -1,7 +1,7 @@
-"""Requests to an S3 store through botocore: the one module that knows the library. Its calls block.
+"""S3 requests through botocore; only this module uses the library. Its calls block.
 
-botocore does what is tedious (endpoints, signing, XML), and nothing that we decide: its retries are off, its own search
-for credentials and configuration files is off, and each call is signed with the one generation of keys it was given.
+botocore resolves endpoints, signs, and handles XML. Its retries and its search for credentials and configuration files
+are off, and each call is signed with the credentials passed to it.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from urllib3.exceptions import HTTPError
 
 from ...core.errors import IntegrityMismatch, InvalidInput, Unavailable
 from ..credentials import Credentials
-from .error_mapping import Refusal, StoreOperation, failure
+from .error_mapping import ErrorResponse, StoreOperation, failure
 from .options import S3Options
 from .request import Reply, S3ClientRequest
 
 DETAIL_CHARS: Final = 300
-"""How much of a store's own words an error repeats."""
+"""Length of the store's error message to include in errors."""
 
-_NO_ANSWER: Final = (HTTPClientError, ConnectionError, ResponseParserError, HTTPError, OSError)
-"""What the library raises when nothing came that could be read as an answer."""
+_NO_RESPONSE: Final = (HTTPClientError, ConnectionError, ResponseParserError, HTTPError, OSError)
+"""Errors of the library if no readable response arrived."""
 
 _NEVER_SENT: Final = (EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError, SSLError)
-"""Those of them that came before the request had left."""
+"""Those of them that occur before the request is sent."""
 
 _signer: ContextVar[Credentials] = ContextVar("s3_signer")
 
 
 class BotoClient:
-    """One botocore client, safe to call from several threads."""
+    """A botocore client that is safe to use from several threads."""
 
     def __init__(self, options: S3Options, region: str) -> None:
-        # At debug level the library logs whole headers, and so session tokens.
+        # At debug level the library logs all headers, including session tokens.
         logger = logging.getLogger("botocore")
         logger.setLevel(max(logger.level, logging.INFO))
-        # The ambient configuration must not change what we send: no profile, no files. Their credentials and region
-        # come in through the chain.
+        # Ambient configuration must not change requests: no profile, no files. Credentials and region from there come
+        # through the credential chain.
         session = botocore.session.Session(
             session_vars={
                 "profile": (None, None, None, None),
@@ -68,7 +68,7 @@ class BotoClient:
             }
         )
         session.register_component("data_loader", _service_models())
-        session.register_component("credential_provider", _OneGenerationAtATime())
+        session.register_component("credential_provider", _PerCallCredentials())
         style = "path" if options.uses_path_style else "auto" if options.path_style is None else "virtual"
         checks = "when_required" if options.checksum == "none" else "when_supported"
         self._bucket = options.bucket
@@ -91,20 +91,20 @@ class BotoClient:
                 },
             ),
         )
-        self._client.meta.events.register("before-call.s3", _stay_here)
+        self._client.meta.events.register("before-call.s3", _disable_redirects)
         self._methods = {operation: getattr(self._client, _snake_case(operation.value)) for operation in StoreOperation}
 
     def call(self, request: S3ClientRequest, signer: Credentials) -> Reply:
-        """Send one request, once. Raises what the answer means."""
+        """Send one request, without retries. Raises the error of the response."""
         key = {"Key": request.key} if request.key else {}
         token = _signer.set(signer)
         try:
             reply: Reply = self._methods[request.operation](Bucket=self._bucket, **key, **request.arguments)
         except ClientError as error:
-            # Without the cause: its response holds the string that was signed, headers and all.
-            raise failure(_refusal(error, signer), request.operation, request.key, request.condition) from None
-        except (BotoCoreError, *_NO_ANSWER) as error:
-            _raise_as_ours(error, request)
+            # Without the cause: its response contains the string to sign, with all headers.
+            raise failure(_error_response(error, signer), request.operation, request.key, request.condition) from None
+        except (BotoCoreError, *_NO_RESPONSE) as error:
+            _raise_mapped(error, request)
         finally:
             _signer.reset(token)
         return {**reply, "Body": ReplyBody(reply["Body"], request)} if "Body" in reply else reply
@@ -115,103 +115,105 @@ class BotoClient:
 
 
 class ReplyBody:
-    """The body of a GET, read in pieces."""
+    """The body of a GET."""
 
     def __init__(self, stream: Any, request: S3ClientRequest) -> None:  # Any: botocore's StreamingBody is untyped
         self._stream = stream
         self._request = request
-        self._turn = Lock()  # a close must not overtake a read in another thread
+        self._lock = Lock()  # a close must not overtake a read in another thread
 
     def read(self, size: int | None = None) -> bytes:
-        """Up to `size` bytes, or all; nothing at the end. Raises Unavailable if the end comes too early."""
+        """Up to `size` bytes, or all; empty at the end. Raises Unavailable if the body ends early."""
         try:
-            with self._turn:
+            with self._lock:
                 piece: bytes = self._stream.read(size)
-        except (BotoCoreError, *_NO_ANSWER) as error:
-            _raise_as_ours(error, self._request)
+        except (BotoCoreError, *_NO_RESPONSE) as error:
+            _raise_mapped(error, self._request)
         return piece
 
     def close(self) -> None:
-        """Give the connection back, or drop it if bytes are left."""
-        with self._turn:
+        """Return the connection to the pool, or drop it if bytes are left."""
+        with self._lock:
             self._stream.close()
 
 
-def _stay_here(context: dict[str, Any], **_: object) -> None:  # Any: the library's own notes on a request
-    """Have the library believe that a request was redirected before, which it does once at most.
+def _disable_redirects(context: dict[str, Any], **_: object) -> None:  # Any: botocore's request context is untyped
+    """Mark a request as already redirected, because botocore redirects at most once.
 
-    Its redirects look for the bucket's region with requests of their own, and without end where those are redirected
-    too. A store in another region is a wrong setting, and told as one.
+    Its redirects send extra requests to find the bucket's region, endlessly if those are redirected too. A store in
+    another region is reported as a wrong setting instead.
     """
     context.setdefault("s3_redirect", {})["redirected"] = True
 
 
 @cache
 def _service_models() -> Loader:
-    """The library's description of S3, parsed once a process: that is most of the cost of a client."""
+    """Botocore's description of S3, parsed once per process: that is most of the cost of a client."""
     return create_loader()
 
 
-class _OneGenerationAtATime:
-    """Stands where botocore keeps its credentials, and hands the signer those of the call under way."""
+class _PerCallCredentials:
+    """Replaces botocore's credentials by those of the current call."""
 
     method = "lakebed"
     account_id = None
 
-    def load_credentials(self) -> _OneGenerationAtATime:
+    def load_credentials(self) -> _PerCallCredentials:
         return self
 
     def get_frozen_credentials(self) -> ReadOnlyCredentials:
-        held = _signer.get()
-        token = held.session_token.reveal() if held.session_token else None
-        return ReadOnlyCredentials(held.access_key_id, held.secret_access_key.reveal(), token)
+        signer = _signer.get()
+        token = signer.session_token.reveal() if signer.session_token else None
+        return ReadOnlyCredentials(signer.access_key_id, signer.secret_access_key.reveal(), token)
 
     def get_deferred_property(self, name: str) -> object:
         return lambda: getattr(self.get_frozen_credentials(), name, None)
 
 
-def _raise_as_ours(error: Exception, request: S3ClientRequest) -> NoReturn:
+def _raise_mapped(error: Exception, request: S3ClientRequest) -> NoReturn:
     where = f"operation={request.operation} key={request.key!r}"
     if isinstance(error, ParamValidationError):
-        # Its message quotes the arguments, body included.
-        raise InvalidInput(f"arguments that S3 cannot take. {where}") from None
+        # Its message quotes the arguments, including the body.
+        raise InvalidInput(f"invalid arguments for S3. {where}") from None
     if isinstance(error, FlexibleChecksumError):
-        raise IntegrityMismatch(f"bytes do not match the checksum that came with them. {where}") from error
+        raise IntegrityMismatch(f"body does not match its checksum. {where}") from error
     if isinstance(error, IncompleteReadError):
-        raise Unavailable(f"the body ended early. {where}") from error
-    if isinstance(error, _NO_ANSWER):
+        raise Unavailable(f"body ended early. {where}") from error
+    if isinstance(error, _NO_RESPONSE):
         undecided = request.operation.changes_objects and not isinstance(error, _NEVER_SENT)
-        raise Unavailable(f"no whole answer. {where} reason={_system_reason(error)}", undecided=undecided) from error
-    # What is left is the library refusing to send: an endpoint or region that cannot be.
-    raise InvalidInput(f"the request could not be made. {where} reason={type(error).__name__}") from error
+        raise Unavailable(
+            f"no complete response. {where} reason={_system_reason(error)}", undecided=undecided
+        ) from error
+    # The library did not send the request: an invalid endpoint or region.
+    raise InvalidInput(f"cannot send the request. {where} reason={type(error).__name__}") from error
 
 
 def _system_reason(error: Exception) -> str:
-    """Why there was no answer, in the words of the operating system if the library's error comes from one of its."""
+    """The operating system's error message if there is one, else the class of the library's error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
-        further = getattr(cause, "kwargs", {}).get("error")  # where botocore keeps what it replaces
+        further = getattr(cause, "kwargs", {}).get("error")  # botocore stores a replaced error here
         cause = cause.__cause__ or (further if isinstance(further, BaseException) else None) or cause.__context__
     return type(error).__name__
 
 
-def _refusal(error: ClientError, signer: Credentials) -> Refusal:
-    told = error.response.get("Error", {})
-    answer = error.response.get("ResponseMetadata", {})
-    size = str(told.get("ActualObjectSize", ""))
-    return Refusal(
-        status=answer.get("HTTPStatusCode", 0),
-        code=_without_secrets(str(told.get("Code", "")), signer),
-        detail=_without_secrets(str(told.get("Message", "")), signer),
-        request_id=str(answer.get("RequestId", "")),
+def _error_response(error: ClientError, signer: Credentials) -> ErrorResponse:
+    content = error.response.get("Error", {})
+    metadata = error.response.get("ResponseMetadata", {})
+    size = str(content.get("ActualObjectSize", ""))
+    return ErrorResponse(
+        status=metadata.get("HTTPStatusCode", 0),
+        code=_without_secrets(str(content.get("Code", "")), signer),
+        detail=_without_secrets(str(content.get("Message", "")), signer),
+        request_id=str(metadata.get("RequestId", "")),
         object_size=int(size) if size.isdecimal() else None,
     )
 
 
 def _without_secrets(text: str, signer: Credentials) -> str:
-    """The text as far as errors repeat it, without the secret and the token should a store echo them."""
+    """The truncated text, without secret and token in case the store echoes them."""
     for secret in (signer.secret_access_key, signer.session_token):
         if secret:
             text = text.replace(secret.reveal(), "***")

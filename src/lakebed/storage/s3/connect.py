@@ -1,4 +1,4 @@
-"""From options to a store that is ready: region, credentials, client, probe."""
+"""Opens an S3 store from its options: region, credentials, client, probe."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ async def connect_s3(
     credentials: CredentialProvider | None = None,
     capabilities: Capabilities | None = None,
 ) -> S3Storage:
-    """A store, probed unless `capabilities` are known from an earlier probe or conditional writes are off.
+    """Open a store. It is probed unless its `capabilities` are known or conditional writes are off.
 
-    `credentials` replaces the chain. Raises NotSupported if the store ignores conditions, InvalidSetting if it cannot
-    be found, and whatever the first requests may raise.
+    `credentials` replaces the credential chain. Raises NotSupported if the store ignores conditions, InvalidSetting if
+    the store cannot be found, and any error of the first requests.
     """
-    around = host_environment or HostEnvironment.of_this_machine()
-    region = await region_of(options, around)
-    provider = credentials or credentials_of(options, around, region)
+    environment = host_environment or HostEnvironment.of_this_machine()
+    region = await region_of(options, environment)
+    provider = credentials or credentials_of(options, environment, region)
     known = capabilities if options.conditional_writes else NO_CONDITIONS
     client = await asyncio.to_thread(_make_client, options, region)
     storage = S3Storage(
@@ -42,7 +42,7 @@ async def connect_s3(
     )
     if known is None:
         try:
-            await probe_conditions(storage, Key(f"lakebed-probe/{new_blob_id(around.clock)}"))
+            await probe_conditions(storage, Key(f"lakebed-probe/{new_blob_id(environment.clock)}"))
         except BaseException:
             await asyncio.shield(storage.close())
             raise
@@ -50,7 +50,7 @@ async def connect_s3(
 
 
 def credentials_of(options: S3Options, host_environment: HostEnvironment, region: str) -> CredentialProvider:
-    """The keys that the store is spoken to with."""
+    """Credentials for the store, by the chain."""
     chain = default_chain(
         host_environment,
         access_key_id=options.access_key_id,
@@ -63,7 +63,7 @@ def credentials_of(options: S3Options, host_environment: HostEnvironment, region
 
 
 async def region_of(options: S3Options, host_environment: HostEnvironment) -> str:
-    """The region that options, the environment or the profile name. Raises InvalidSetting if none does and one must."""
+    """The region of the options, environment or profile. Raises InvalidSetting if none is set and one is required."""
     if options.region is not None:
         return options.region
     found = await find_region(host_environment)
@@ -71,12 +71,12 @@ async def region_of(options: S3Options, host_environment: HostEnvironment) -> st
         return found
     if options.endpoint is None:
         raise InvalidSetting("region: missing, as are AWS_REGION and a region in the AWS profile", argument="region")
-    return "us-east-1"  # what stores that know no regions take
+    return "us-east-1"  # accepted by stores without regions
 
 
 def _make_client(options: S3Options, region: str) -> S3Client:
     require_extra("s3", "storage on S3")
-    # Here, and not above: the library is an extra, and slow to load for those who do not use it.
+    # Imported on demand: the library is an extra, and slow to load.
     from .client import BotoClient
 
     return BotoClient(options, region)

@@ -1,4 +1,4 @@
-"""How keys, conditions and checksums are written for one store. Pure."""
+"""Encodes keys, conditions and checksums for one store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHECKSUM_FIELD: Final[Mapping[Checksum, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class S3Encoding:
-    """The store's way of writing things."""
+    """How requests to a store are written."""
 
     key_prefix: str = ""
     checksum: Checksum = "none"
@@ -33,13 +33,13 @@ class S3Encoding:
     def full_key(self, key: Key) -> str:
         """The key in the bucket. Raises InvalidName."""
         encoded = check_key(key)
-        # A character of the prefix may take several bytes, and S3 counts those of the whole.
+        # The limit is in bytes of the whole key.
         if len(encoded) + len(self.key_prefix.encode()) > MAX_KEY_BYTES:
-            raise InvalidName(f"key too long under the prefix. maximum={MAX_KEY_BYTES}", argument="key", value=key)
+            raise InvalidName(f"key with prefix is too long. maximum={MAX_KEY_BYTES}", argument="key", value=key)
         return self.key_prefix + key
 
     def own_key(self, full_key: str) -> Key | None:
-        """The key without the prefix; None for what is not ours to name, such as the markers of other tools."""
+        """The key without the prefix; None for other keys, such as folder markers of other tools."""
         if not full_key.startswith(self.key_prefix):
             return None
         key = full_key[len(self.key_prefix) :]
@@ -52,22 +52,22 @@ class S3Encoding:
     def put_arguments(self, condition: WriteCondition | None) -> dict[str, object]:
         """Arguments of PutObject beyond key, body and metadata. Raises NotSupported."""
         if condition is not None and not self.capabilities.conditional_put:
-            raise NotSupported("conditional writes are off, or the store does not honour them")
+            raise NotSupported("conditional writes are off, or the store does not support them")
         return {**self.checksum_arguments(), **self._condition_arguments(condition)}
 
     def complete_arguments(self, condition: WriteCondition | None) -> dict[str, object]:
         """Arguments of CompleteMultipartUpload beyond the parts. Raises NotSupported."""
         if condition is not None and not self.capabilities.conditional_complete:
-            raise NotSupported("conditions at the end of a multipart upload are off, or the store ignores them")
+            raise NotSupported("conditions on multipart completion are off, or the store does not support them")
         return self._condition_arguments(condition)
 
     def checksum_arguments(self) -> dict[str, object]:
-        """Arguments by which the library adds the chosen checksum, if one is."""
+        """Arguments that make the library add the configured checksum, if any."""
         return {} if self.checksum == "none" else {"ChecksumAlgorithm": self.checksum.upper()}
 
     @property
     def checksum_field(self) -> str:
-        """What answers and part lists call the chosen checksum; empty if none is."""
+        """The configured checksum's name in responses and part lists; empty for none."""
         return _CHECKSUM_FIELD[self.checksum]
 
     def _condition_arguments(self, condition: WriteCondition | None) -> dict[str, object]:
@@ -80,18 +80,18 @@ class S3Encoding:
 
 
 def quote_etag(etag: str) -> str:
-    """An ETag as HTTP writes it."""
+    """An ETag as in HTTP."""
     return f'"{etag}"'
 
 
 def unquote_etag(etag: str) -> str:
-    """An ETag as we keep it."""
+    """An ETag without quotes."""
     return etag[1:-1] if len(etag) >= 2 and etag[0] == etag[-1] == '"' else etag
 
 
 def is_xml_text(text: str) -> bool:
-    """Whether XML 1.0 can carry the text unchanged: it has no form for most control characters, nor for U+FFFE/F.
+    """Whether XML 1.0 can represent the text: it excludes most control characters, and U+FFFE/F.
 
-    A carriage return has one, but parsers may read it as a line feed.
+    It includes a carriage return, but parsers may read it as a line feed.
     """
     return all(character >= " " or character in "\t\n" for character in text) and not {"\ufffe", "\uffff"} & set(text)

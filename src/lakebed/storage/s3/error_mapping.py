@@ -1,10 +1,10 @@
-"""What an S3 answer that is not a success means: one pure table from status and code to our error tree.
+"""Maps S3 error responses, by status and code, to errors of this package.
 
-The code is believed before the status, because a 200 can carry an error in its body (CompleteMultipartUpload sends its
-headers early) and the client library reports that as 500. HEAD has no body, so there the status is all there is.
+The code takes precedence over the status: CompleteMultipartUpload may return an error in the body of a 200, which
+botocore reports as 500. A HEAD response has no body, so only its status is known.
 
-412 is *decided*: the condition was looked at and is false. 409 is *undecided*: another write was in the way. Taking a
-409 for "already exists" would make every contender believe that another one won.
+412 is *decided*: the condition was evaluated and is false. 409 is *undecided*: another write was concurrent. If a 409
+meant "already exists", each contender could believe that another one won.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..seam import IfAbsent, IfMatch, WriteCondition
 
 
 class StoreOperation(StrEnum):
-    """The S3 operations that the byte store uses, by their names on the wire."""
+    """S3 operations of the object store, by their names on the wire."""
 
     PUT = "PutObject"
     CREATE_UPLOAD = "CreateMultipartUpload"
@@ -37,7 +37,7 @@ class StoreOperation(StrEnum):
 
     @property
     def changes_objects(self) -> bool:
-        """Whether readers can see that it happened: then a lost answer leaves that open."""
+        """Whether readers see the effect: then a lost response leaves the outcome open."""
         return self in (StoreOperation.PUT, StoreOperation.COMPLETE, StoreOperation.DELETE, StoreOperation.DELETE_MANY)
 
 
@@ -110,23 +110,23 @@ _KIND_BY_STATUS: Final[Mapping[int, type[LakebedError]]] = {
 def failure_kind(
     status: int, code: str, operation: StoreOperation, condition: WriteCondition | None = None
 ) -> type[LakebedError]:
-    """The error that an answer means. `code` is S3's, or anything else when the answer had no body."""
+    """The error class of a response. `code` is S3's, or arbitrary if the response had no body."""
     if condition is not None:
         kind = _kind_of_condition(status, code, operation, condition)
         if kind is not None:
             return kind
     if operation is StoreOperation.HEAD and status == 400:
-        # Expired tokens end here, as HEAD has no body to say so; a refresh can help and nothing else could.
+        # Expired tokens are reported like this, because HEAD has no body; only a refresh can help.
         return e.CredentialsExpired
     if operation is StoreOperation.DELETE_MANY and code == "MissingContentMD5":
-        # A store of the days when only MD5 would do; it is asked one by one instead.
+        # An old store that requires MD5: keys are deleted one by one instead.
         return e.NotSupported
     if code in _KIND_BY_CODE:
         return _KIND_BY_CODE[code]
     if status in _KIND_BY_STATUS:
         return _KIND_BY_STATUS[status]
     if 300 <= status < 400:
-        return e.InvalidSetting  # another region or endpoint; asking again cannot help
+        return e.InvalidSetting  # another region or endpoint, so a retry cannot help
     return e.InvalidInput if 400 <= status < 500 else e.Unavailable
 
 
@@ -137,7 +137,7 @@ def _kind_of_condition(
         return e.AlreadyExists if isinstance(condition, IfAbsent) else e.PreconditionFailed
     if status == 304 and isinstance(condition, IfAbsent):
         return e.AlreadyExists
-    # The key to be replaced is gone: decided. A bucket or an upload that is gone is another matter.
+    # The key to replace does not exist: decided. A missing bucket or upload is another error.
     key_is_gone = code == "NoSuchKey" or (operation is StoreOperation.PUT and code != "NoSuchBucket")
     if status == 404 and isinstance(condition, IfMatch) and key_is_gone:
         return e.PreconditionFailed
@@ -145,8 +145,8 @@ def _kind_of_condition(
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """What the store said. `detail` is its free text, cleared of our secrets by whoever made this."""
+class ErrorResponse:
+    """An error response. `detail` is its message, without secrets."""
 
     status: int
     code: str
@@ -156,21 +156,21 @@ class Refusal:
 
 
 def failure(
-    refusal: Refusal, operation: StoreOperation, key: str = "", condition: WriteCondition | None = None
+    response: ErrorResponse, operation: StoreOperation, key: str = "", condition: WriteCondition | None = None
 ) -> LakebedError:
-    """The error for a refusal, told with everything but secrets."""
-    kind = failure_kind(refusal.status, refusal.code, operation, condition)
-    values = {"operation": operation, "status": refusal.status, "code": refusal.code, "key": repr(key) if key else ""}
-    values |= {"request": refusal.request_id, "detail": repr(refusal.detail) if refusal.detail else ""}
-    told = " ".join(f"{name}={value}" for name, value in values.items() if value)
+    """The error of a response, with its details."""
+    kind = failure_kind(response.status, response.code, operation, condition)
+    values = {"operation": operation, "status": response.status, "code": response.code, "key": repr(key) if key else ""}
+    values |= {"request": response.request_id, "detail": repr(response.detail) if response.detail else ""}
+    details = " ".join(f"{name}={value}" for name, value in values.items() if value)
     if issubclass(kind, e.InvalidSetting):
-        return kind(f"region, endpoint, bucket: the store is not where they say. {told}")
-    message = f"the store refused. {told}"
+        return kind(f"region, endpoint, bucket: the store is not there. {details}")
+    message = f"store request failed. {details}"
     if issubclass(kind, e.InvalidRange):
-        return kind(message, size=refusal.object_size)
+        return kind(message, size=response.object_size)
     if issubclass(kind, e.PreconditionFailed):
         return kind(message, condition="If-Match" if isinstance(condition, IfMatch) else None)
     if kind is e.Unavailable:
-        # A store that failed in the middle does not know; one that gave up waiting for the body does.
-        return e.Unavailable(message, undecided=operation.changes_objects and refusal.status >= 500)
+        # After an internal error the outcome is unknown; after a timeout waiting for the body nothing happened.
+        return e.Unavailable(message, undecided=operation.changes_objects and response.status >= 500)
     return kind(message)

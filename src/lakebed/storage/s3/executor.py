@@ -1,9 +1,9 @@
-"""Blocking S3 requests from async code: a bounded pool of threads, one generation of keys a request.
+"""Runs blocking S3 requests from async code, in a bounded thread pool.
 
-A request whose keys the store calls expired is sent once more with newer ones: the store has looked at the keys and
-nothing else, so this holds for conditional writes too. All other retries are the retry wrapper's.
+A request whose credentials the store reports as expired is sent once more with newer ones. This is safe for conditional
+writes too, because the store has only checked the credentials. All other retries are those of the retry wrapper.
 
-A cancelled caller leaves its request running in its thread: S3 cannot take one back. What it brings is dropped.
+Cancelling a caller does not stop its request, because S3 cannot cancel one. Its result is dropped.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class S3Executor:
         self._threads = ThreadPoolExecutor(max_concurrency, thread_name_prefix="s3")
 
     async def call(self, request: S3ClientRequest) -> Reply:
-        """The store's answer. Its body, if it has one, is the caller's to close."""
-        return await self.call_and(request, lambda reply: reply, drop=_drop_body)
+        """The response. The caller closes its body, if it has one."""
+        return await self.call_then(request, lambda reply: reply, drop=_drop_body)
 
-    async def call_and(
+    async def call_then(
         self, request: S3ClientRequest, finish: Callable[[Reply], T], *, drop: Callable[[T], None] | None = None
     ) -> T:
-        """What `finish` makes of the answer, in the same thread. `drop` frees it when nobody waits any more."""
+        """The result of `finish` on the response, in the same thread. `drop` releases it if the caller is cancelled."""
         signer = await self._credentials.credentials()
         try:
             return await self.run(lambda: finish(self._client.call(request, signer)), drop)
@@ -46,7 +46,7 @@ class S3Executor:
             return await self.run(lambda: finish(self._client.call(request, newer)), drop)
 
     async def run(self, work: Callable[[], T], drop: Callable[[T], None] | None = None) -> T:
-        """What `work` returns, from one of the threads."""
+        """The result of `work` in one of the threads."""
         future = self._threads.submit(work)
         try:
             return await asyncio.wrap_future(future)
@@ -56,14 +56,14 @@ class S3Executor:
             raise
 
     def close_later(self, body: S3Body) -> None:
-        """Close a body that a thread may still be reading: after it, and without anybody waiting."""
+        """Close a body in the background, after a read that may still run."""
         try:
             self._threads.submit(body.close)
-        except RuntimeError:  # the threads are gone, so none is reading
+        except RuntimeError:  # the threads have stopped, so none is reading
             body.close()
 
     async def close(self) -> None:
-        """Wait for requests under way, then release threads and connections. Idempotent."""
+        """Wait for running requests, then stop the threads and close the connections. Idempotent."""
         await self._credentials.close()
         await asyncio.to_thread(self._threads.shutdown)
         with contextlib.suppress(RuntimeError):

@@ -1,4 +1,4 @@
-"""One S3 request as a value, and the blocking client that sends it."""
+"""An S3 request, and the interface of the blocking client that sends it."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from ..credentials import Credentials
 from ..seam import WriteCondition
 from .error_mapping import StoreOperation
 
-Reply = Mapping[str, Any]  # Any: the library's answers are untyped; the store reads their fields by name
+Reply = Mapping[str, Any]  # Any: the library's responses are untyped; their fields are read by name
 
 
 @dataclass(frozen=True, slots=True)
 class S3ClientRequest:
-    """One operation on a key of the store's bucket. `arguments` are named as S3 names them and may hold the body."""
+    """An operation on a key of the store's bucket. `arguments` have S3's names and may contain the body."""
 
     operation: StoreOperation
     key: str = ""
     arguments: Mapping[str, object] = field(default_factory=dict, repr=False)
     condition: WriteCondition | None = None
-    """The condition that `arguments` carry, for telling what a refusal means."""
+    """The condition in `arguments`, to interpret an error response."""
 
 
 class S3Body(Protocol):
     """The body of a GET, under `Body` in its reply."""
 
     def read(self, size: int | None = None) -> bytes:
-        """Up to `size` bytes, or all; nothing at the end. Raises Unavailable if the end comes too early."""
+        """Up to `size` bytes, or all; empty at the end. Raises Unavailable if the body ends early."""
         ...
 
     def close(self) -> None:
-        """Give the connection back, or drop it if bytes are left."""
+        """Return the connection to the pool, or drop it if bytes are left."""
         ...
 
 
 class S3Client(Protocol):
-    """Sends requests, each once, from any thread."""
+    """Sends requests from any thread, without retries."""
 
     def call(self, request: S3ClientRequest, signer: Credentials) -> Reply:
-        """The store's answer. Raises what a refusal means, Unavailable when there is no answer."""
+        """The response. Raises the error of an error response, Unavailable if there is no response."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What S3 answers tell, as values of the seam. Pure."""
+"""Converts S3 responses to values of ObjectStorage."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .request import Reply
 
 
 def bare_etag(reply: Reply, operation: StoreOperation) -> str:
-    """The ETag. An answer without one is not believed: a proxy may have made it up. Raises Unavailable."""
+    """The ETag. A response without one is rejected: a proxy may have made it. Raises Unavailable."""
     etag = reply.get("ETag")
     if not isinstance(etag, str) or not etag:
-        raise Unavailable(f"an answer without an ETag. operation={operation}", undecided=operation.changes_objects)
+        raise Unavailable(f"response without an ETag. operation={operation}", undecided=operation.changes_objects)
     return unquote_etag(etag)
 
 
-def version_made(reply: Reply, operation: StoreOperation) -> ObjectVersion:
-    """What a write made. Raises Unavailable."""
+def written_version(reply: Reply, operation: StoreOperation) -> ObjectVersion:
+    """The version of a write. Raises Unavailable."""
     return ObjectVersion(bare_etag(reply, operation), reply.get("VersionId"))
 
 
-def head_told(key: Key, reply: Reply) -> ObjectHead:
-    """What HEAD says of an object. Raises Unavailable."""
+def object_head(key: Key, reply: Reply) -> ObjectHead:
+    """The result of a HEAD. Raises Unavailable."""
     metadata = {name.lower(): value for name, value in reply.get("Metadata", {}).items()}
     return ObjectHead(
         key,

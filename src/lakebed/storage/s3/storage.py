@@ -1,6 +1,6 @@
-"""A byte store in one bucket of any S3 store. See `ObjectStorage` for what it promises.
+"""An ObjectStorage in one bucket of any S3-compatible store.
 
-Requests are sent once: retrying is the retry wrapper's work, which knows what a lost answer means.
+Requests are sent once. The retry wrapper retries, because it can recognize its own writes.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from ..seam import (
     WriteCondition,
 )
 from .encoding import S3Encoding, is_xml_text, unquote_etag
-from .error_mapping import Refusal, StoreOperation, failure
+from .error_mapping import ErrorResponse, StoreOperation, failure
 from .executor import S3Executor
 from .request import Reply, S3Body, S3ClientRequest
-from .responses import epoch_ms, head_told, version_made
+from .responses import epoch_ms, object_head, written_version
 from .upload import S3Upload, abort_upload
 
 PAGE_KEYS: Final = 1000
-"""S3's most keys of a listing or a bulk delete."""
+"""S3's limit for keys in a listing or a bulk delete."""
 
 PIECE_BYTES: Final = 1024 * 1024
-"""How much of a streamed object is read at a time: a thread's turn should be worth its cost."""
+"""Bytes read at a time from a stream, enough to be worth a thread call."""
 
 
 class S3Storage:
     """Objects in a bucket, under a prefix. Used from one event loop."""
 
-    def __init__(self, calls: S3Executor, wire: S3Encoding, *, bulk_delete: bool = True) -> None:
+    def __init__(self, calls: S3Executor, encoding: S3Encoding, *, bulk_delete: bool = True) -> None:
         self._calls = calls
-        self._wire = wire
+        self._encoding = encoding
         self._bulk_delete = bulk_delete
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store is taken to honour."""
-        return self._wire.capabilities
+        """The conditional writes that the store is assumed to support."""
+        return self._encoding.capabilities
 
     def adopt(self, capabilities: Capabilities) -> None:
-        """Behave as was found out. See `AdoptsCapabilities`."""
-        self._wire = replace(self._wire, capabilities=capabilities)
+        """Use the result of the probe. See `AdoptsCapabilities`."""
+        self._encoding = replace(self._encoding, capabilities=capabilities)
 
     async def put(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
-        """Write the whole object, replacing what was there."""
+        """Write an object, replacing an existing one."""
         return await self._put(key, body, metadata, None)
 
     async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
@@ -71,22 +71,22 @@ class S3Storage:
         return await self._put(key, body, metadata, IfMatch(etag))
 
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> S3Upload:
-        """Begin an upload in parts."""
-        arguments = {"Metadata": dict(check_metadata(metadata)), **self._wire.checksum_arguments()}
+        """Create a multipart upload."""
+        arguments = {"Metadata": dict(check_metadata(metadata)), **self._encoding.checksum_arguments()}
         reply = await self._calls.call(
-            S3ClientRequest(StoreOperation.CREATE_UPLOAD, self._wire.full_key(key), arguments)
+            S3ClientRequest(StoreOperation.CREATE_UPLOAD, self._encoding.full_key(key), arguments)
         )
-        return S3Upload(self._calls, self._wire, key, reply["UploadId"])
+        return S3Upload(self._calls, self._encoding, key, reply["UploadId"])
 
     async def list_uploads(self, prefix: str = "") -> AsyncIterator[OpenUpload]:
         """Open uploads by key. One request per 1,000."""
         encode_text(prefix)
-        arguments: dict[str, object] = {"Prefix": self._wire.key_prefix + prefix, "EncodingType": "url"}
+        arguments: dict[str, object] = {"Prefix": self._encoding.key_prefix + prefix, "EncodingType": "url"}
         while True:
             reply = await self._calls.call(S3ClientRequest(StoreOperation.LIST_UPLOADS, arguments=arguments))
             decode = unquote_plus if reply.get("EncodingType") == "url" else str
             for upload in reply.get("Uploads", ()):
-                key = self._wire.own_key(decode(upload["Key"]))
+                key = self._encoding.own_key(decode(upload["Key"]))
                 if key is not None:
                     yield OpenUpload(key, upload["UploadId"], epoch_ms(upload["Initiated"]))
             if not reply.get("IsTruncated"):
@@ -96,24 +96,24 @@ class S3Storage:
 
     async def abort_upload(self, key: Key, upload_id: str) -> None:
         """Abort an upload found by `list_uploads`."""
-        await abort_upload(self._calls, self._wire, key, upload_id)
+        await abort_upload(self._calls, self._encoding, key, upload_id)
 
     async def get(self, key: Key) -> bytes:
         """The whole object. Raises NotFound."""
-        return await self._calls.call_and(S3ClientRequest(StoreOperation.GET, self._wire.full_key(key)), _read_all)
+        return await self._calls.call_then(S3ClientRequest(StoreOperation.GET, self._encoding.full_key(key)), _read_all)
 
     async def get_range(self, key: Key, start: int, end: int) -> bytes:
-        """Bytes from `start` up to `end`. Raises NotFound, InvalidRange."""
+        """Bytes from `start` to `end`, exclusive. Raises NotFound, InvalidRange."""
         request = self._range_request(key, start, end)
-        found = await self._calls.call_and(request, _read_range)
-        if not found:  # some stores answer an empty object's range with nothing instead of an error
+        found = await self._calls.call_then(request, _read_range)
+        if not found:  # some stores return nothing instead of an error for the range of an empty object
             raise InvalidRange(f"range not satisfiable. start={start} end={end} size=0", size=0)
         return found
 
     async def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The same bytes in pieces. Raises Unavailable in the middle if the store stops early."""
+        """A range in pieces. Raises Unavailable if the store stops early."""
         if start == 0 and end is None:
-            request = S3ClientRequest(StoreOperation.GET, self._wire.full_key(key))
+            request = S3ClientRequest(StoreOperation.GET, self._encoding.full_key(key))
         else:
             request = self._range_request(key, start, end)
         try:
@@ -133,20 +133,20 @@ class S3Storage:
 
     async def head(self, key: Key) -> ObjectHead:
         """Size, ETag, time and metadata. Raises NotFound."""
-        reply = await self._calls.call(S3ClientRequest(StoreOperation.HEAD, self._wire.full_key(key)))
-        return head_told(key, reply)
+        reply = await self._calls.call(S3ClientRequest(StoreOperation.HEAD, self._encoding.full_key(key)))
+        return object_head(key, reply)
 
     async def list_prefix(self, prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
-        """Objects under `prefix` after `start_after`. Names that no `Key` can have are passed over."""
+        """Objects under `prefix` after `start_after`. Names that are not a valid `Key` are skipped."""
         encode_text(prefix)
         encode_text(start_after)
-        arguments: dict[str, object] = {"Prefix": self._wire.key_prefix + prefix, "MaxKeys": PAGE_KEYS}
+        arguments: dict[str, object] = {"Prefix": self._encoding.key_prefix + prefix, "MaxKeys": PAGE_KEYS}
         if start_after:
-            arguments["StartAfter"] = self._wire.key_prefix + start_after
+            arguments["StartAfter"] = self._encoding.key_prefix + start_after
         while True:
             reply = await self._calls.call(S3ClientRequest(StoreOperation.LIST, arguments=arguments))
             for found in reply.get("Contents", ()):
-                key = self._wire.own_key(found["Key"])
+                key = self._encoding.own_key(found["Key"])
                 if key is not None:
                     modified_ms = epoch_ms(found["LastModified"])
                     yield ObjectHead(key, found["Size"], unquote_etag(found["ETag"]), modified_ms)
@@ -156,31 +156,31 @@ class S3Storage:
 
     async def delete(self, key: Key) -> None:
         """Remove the object."""
-        await self._delete(self._wire.full_key(key))
+        await self._delete(self._encoding.full_key(key))
 
     async def delete_many(self, keys: Sequence[Key]) -> None:
-        """Remove many. Where the store has no bulk delete, one by one, and so from then on."""
-        full_keys = [self._wire.full_key(key) for key in keys]
+        """Remove objects. If the store has no bulk delete, one by one, also in later calls."""
+        full_keys = [self._encoding.full_key(key) for key in keys]
         for first in range(0, len(full_keys), PAGE_KEYS):
             await self._delete_batch(full_keys[first : first + PAGE_KEYS])
 
     async def close(self) -> None:
-        """Wait for requests under way, then release connections and threads."""
+        """Wait for running requests, then close connections and threads."""
         await self._calls.close()
 
     async def _put(
         self, key: Key, body: ByteSource, metadata: Metadata | None, condition: WriteCondition | None
     ) -> ObjectVersion:
-        # A copy of what could change under the thread that sends it; bytes are taken as they are.
+        # A copy, in case the caller's buffer changes while a thread sends it; bytes are not copied.
         arguments: dict[str, object] = {"Body": bytes(body), "Metadata": dict(check_metadata(metadata))}
-        arguments |= self._wire.put_arguments(condition)
+        arguments |= self._encoding.put_arguments(condition)
         reply = await self._calls.call(
-            S3ClientRequest(StoreOperation.PUT, self._wire.full_key(key), arguments, condition)
+            S3ClientRequest(StoreOperation.PUT, self._encoding.full_key(key), arguments, condition)
         )
-        return version_made(reply, StoreOperation.PUT)
+        return written_version(reply, StoreOperation.PUT)
 
     def _range_request(self, key: Key, start: int, end: int | None) -> S3ClientRequest:
-        full_key = self._wire.full_key(key)
+        full_key = self._encoding.full_key(key)
         if start < 0 or (end is not None and end <= start):
             raise InvalidRange(f"range not satisfiable. start={start} end={end}", requested=f"{start}-{end}")
         last = "" if end is None else end - 1
@@ -201,13 +201,13 @@ class S3Storage:
                 raise outcome
 
     async def _delete_together(self, full_keys: Sequence[str]) -> None:
-        named = {"Delete": {"Objects": [{"Key": key} for key in full_keys], "Quiet": True}}
-        reply = await self._calls.call(S3ClientRequest(StoreOperation.DELETE_MANY, arguments=named))
+        arguments = {"Delete": {"Objects": [{"Key": key} for key in full_keys], "Quiet": True}}
+        reply = await self._calls.call(S3ClientRequest(StoreOperation.DELETE_MANY, arguments=arguments))
         for error in reply.get("Errors", ()):
             code = error.get("Code", "")
             if code != "NoSuchKey":
-                # The whole was a 200; a code that is not in the table leaves open what happened.
-                raise failure(Refusal(500, code), StoreOperation.DELETE_MANY, error.get("Key", ""))
+                # The response was a 200; an unknown code leaves the outcome open.
+                raise failure(ErrorResponse(500, code), StoreOperation.DELETE_MANY, error.get("Key", ""))
 
     async def _delete(self, full_key: str) -> None:
         try:
