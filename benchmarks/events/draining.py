@@ -19,7 +19,7 @@ from lakebed.events.delivery.model import TargetRecord, parse_subscription
 from lakebed.events.delivery.outbox_reader import OutboxReader
 from lakebed.events.delivery.queues import queue_of_events
 from lakebed.events.delivery.sending import SendSlots
-from lakebed.events.delivery.target_delivery import TargetDelivery, confirmed
+from lakebed.events.delivery.target_delivery import TargetDelivery, lease_check
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.seam import EventMessage
@@ -102,7 +102,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
                 store,
                 clock,
                 Random(1),
-                confirmed(leases, held),
+                lease_check(leases, held),
                 SendSlots(counter.max_in_flight),
                 region="us-east-1",
                 ids=EventIds(new_deployment_id()),

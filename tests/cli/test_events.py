@@ -84,7 +84,7 @@ def test_a_place_is_a_number_or_an_id(say: Lakebed, ask: Lakebed) -> None:
         assert json.loads(after)["id"] == second["id"]
     refused = ask("tail", "--no-follow", "--after", f"evt_{'a' * 26}_1")
     assert refused.status == 2
-    assert "after is an event id of another deployment: begin anew, with a number" in refused.err
+    assert "after is an event id of another deployment: start again from a number" in refused.err
 
 
 def test_events_are_followed_until_there_are_enough(say: Lakebed) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.documents import event_document
-from lakebed.events.forms import Form, dashed, operation_of, parse_form, render
+from lakebed.events.forms import Form, kebab_case, operation_of, parse_form, render
 from lakebed.events.names import SINGLES, EventName
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
@@ -100,7 +100,7 @@ def test_no_two_events_of_objects_are_one_operation() -> None:
 
 
 def test_names_of_ours_are_dashed() -> None:
-    assert dashed("AFTER_LOAD_TABLE") == "after-load-table"
+    assert kebab_case("AFTER_LOAD_TABLE") == "after-load-table"
     assert body(other_entry("lakebed:TaskPlanned"), Form.ENVELOPE)["operation"] == "task-planned"
 
 

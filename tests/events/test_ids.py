@@ -43,7 +43,7 @@ def test_a_cursor_is_an_id_an_id_of_an_earlier_version_or_a_number(seq: int) -> 
 
 
 def test_a_cursor_of_another_deployment_is_refused_with_both() -> None:
-    with pytest.raises(InvalidInput, match="of another deployment: begin anew") as refused:
+    with pytest.raises(InvalidInput, match="of another deployment: start again from a number") as refused:
         EventIds(OURS).parse_cursor(EventIds(THEIRS).cursor(7), "Last-Event-ID")
     assert str(refused.value).endswith(f"expected=evt_{OURS}_NUMBER found=evt_{THEIRS}_7")
     assert refused.value.argument == "Last-Event-ID"
@@ -69,7 +69,7 @@ def test_a_cursor_of_another_deployment_is_refused_with_both() -> None:
     ],
 )
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="after is a whole number from 0 to 9223372036854775807, or an event id"):
+    with pytest.raises(InvalidInput, match="after must be an integer from 0 to 9223372036854775807, or an event id"):
         EventIds(OURS).parse_cursor(text, "after")
 
 

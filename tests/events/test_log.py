@@ -9,7 +9,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.events.log import EventLog, EventPage, audit_trail
-from lakebed.events.selection import EVERYTHING, parse_selection
+from lakebed.events.selection import ALL_EVENTS, parse_selection
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
@@ -46,7 +46,7 @@ async def test_pages_go_on_where_the_last_one_ended(object_context: ObjectContex
     log = EventLog(object_context)
     seen: list[str] = []
     after = 0
-    while (page := await log.read(READER, EVERYTHING, after=after, limit=2)).entries:
+    while (page := await log.read(READER, ALL_EVENTS, after=after, limit=2)).entries:
         assert (page.first_seq, page.last_seq) == (1, 5)
         seen += kinds_of(page)
         after = page.next_after
@@ -69,7 +69,7 @@ async def test_what_is_passed_over_is_not_looked_at_again(object_context: Object
 async def test_a_look_for_rare_events_ends_and_can_be_gone_on_with(
     object_context: ObjectContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakebed.events.log._MAX_LOOKED_AT", 4)
+    monkeypatch.setattr("lakebed.events.log._MAX_SCANNED", 4)
     monkeypatch.setattr("lakebed.events.log.MAX_EVENTS", 2)
     await tell(object_context, *["Noise"] * 5, "News")
     log = EventLog(object_context)
@@ -81,20 +81,20 @@ async def test_a_look_for_rare_events_ends_and_can_be_gone_on_with(
 
 async def test_an_empty_log_and_a_cursor_ahead_of_it_give_nothing(object_context: ObjectContext) -> None:
     log = EventLog(object_context)
-    assert await log.read(READER, EVERYTHING, after=0, limit=10) == EventPage([], 0, 0, 0)
+    assert await log.read(READER, ALL_EVENTS, after=0, limit=10) == EventPage([], 0, 0, 0)
     await tell(object_context, "A")
-    assert await log.read(READER, EVERYTHING, after=7, limit=10) == EventPage([], 7, 1, 1)
+    assert await log.read(READER, ALL_EVENTS, after=7, limit=10) == EventPage([], 7, 1, 1)
 
 
 async def test_a_limit_of_nothing_tells_where_the_log_stands(object_context: ObjectContext) -> None:
     await tell(object_context, "A", "B")
-    assert await EventLog(object_context).read(READER, EVERYTHING, after=0, limit=0) == EventPage([], 0, 2, 1)
+    assert await EventLog(object_context).read(READER, ALL_EVENTS, after=0, limit=0) == EventPage([], 0, 2, 1)
 
 
 async def test_what_was_trimmed_shows_in_the_first_number(object_context: ObjectContext) -> None:
     await tell(object_context, "A", "B", "C")
     await object_context.outbox.trim(occurred_before_ms=2000, limit=2)
-    page = await EventLog(object_context).read(READER, EVERYTHING, after=0, limit=10)
+    page = await EventLog(object_context).read(READER, ALL_EVENTS, after=0, limit=10)
     assert (kinds_of(page), page.first_seq) == (["C"], 3)
 
 
@@ -108,7 +108,7 @@ async def test_the_audit_trail_is_of_users_keys_and_policies(object_context: Obj
         "PolicyAttached",
         "CatalogPolicyDropped",
     )
-    page = await audit_trail(object_context).read(AUDITOR, EVERYTHING, after=0, limit=10)
+    page = await audit_trail(object_context).read(AUDITOR, ALL_EVENTS, after=0, limit=10)
     assert kinds_of(page) == ["UserCreated", "AccessKeyCreated", "PolicyAttached", "CatalogPolicyDropped"]
     narrow = await audit_trail(object_context).read(AUDITOR, parse_selection("Policy*,Table*"), after=0, limit=10)
     assert kinds_of(narrow) == ["PolicyAttached"]
@@ -117,8 +117,8 @@ async def test_the_audit_trail_is_of_users_keys_and_policies(object_context: Obj
 async def test_each_right_opens_its_own_log(object_context: ObjectContext) -> None:
     for log, denied in ((EventLog(object_context), AUDITOR), (audit_trail(object_context), READER)):
         with pytest.raises(AccessDenied, match="lakebed:Read"):
-            await log.read(denied, EVERYTHING, after=0, limit=10)
-        await log.read(ROOT, EVERYTHING, after=0, limit=10)
+            await log.read(denied, ALL_EVENTS, after=0, limit=10)
+        await log.read(ROOT, ALL_EVENTS, after=0, limit=10)
 
 
 async def test_news_wakes_who_waits(object_context: ObjectContext) -> None:

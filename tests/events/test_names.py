@@ -15,7 +15,7 @@ from lakebed.events.names import (
 )
 
 N = EventName
-COMPOUNDS = [name for name in EventName if name.is_compound and name is not N.EVERYTHING]
+COMPOUNDS = [name for name in EventName if name.is_wildcard and name is not N.EVERYTHING]
 
 
 def test_there_are_thirty_seven_single_events_and_their_bits_never_change() -> None:

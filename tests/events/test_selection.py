@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.selection import EVERYTHING, MAX_WORDS, EventSelection, parse_selection
+from lakebed.events.selection import ALL_EVENTS, MAX_PATTERNS, EventSelection, parse_selection
 from lakebed.meta.outbox import OutboxEvent
 
 
@@ -23,26 +23,26 @@ def test_a_kind_is_taken_if_a_word_names_it_or_begins_it(words: list[tuple[str, 
     assert chosen.matches(of(kind)) is any(
         kind.startswith(word) if is_beginning else kind == word for word, is_beginning in words
     )
-    assert not chosen.is_everything
+    assert not chosen.matches_all
 
 
-def test_nothing_named_is_everything_and_so_is_a_star() -> None:
-    assert EVERYTHING.matches(of("Anything"))
-    assert EVERYTHING.is_everything
+def test_nothing_named_matches_all_and_so_is_a_star() -> None:
+    assert ALL_EVENTS.matches(of("Anything"))
+    assert ALL_EVENTS.matches_all
     assert parse_selection("*").matches(of("Anything"))
-    assert parse_selection("TableCreated,*").is_everything
+    assert parse_selection("TableCreated,*").matches_all
 
 
 @pytest.mark.parametrize("text", ["", ",", "a,,b", "*a", "a*b", "a**", "a,b*c*"])
 def test_words_that_name_nothing_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="kind is a list"):
+    with pytest.raises(InvalidInput, match="kind must be a comma-separated list"):
         parse_selection(text)
 
 
 def test_too_many_words_are_refused() -> None:
-    assert parse_selection(",".join(["a"] * MAX_WORDS)).matches(of("a"))
+    assert parse_selection(",".join(["a"] * MAX_PATTERNS)).matches(of("a"))
     with pytest.raises(InvalidInput, match="too many"):
-        parse_selection(",".join(["a"] * (MAX_WORDS + 1)))
+        parse_selection(",".join(["a"] * (MAX_PATTERNS + 1)))
 
 
 def test_an_event_is_taken_by_the_operation_that_it_came_of() -> None:
@@ -58,7 +58,7 @@ def test_a_subject_takes_what_is_in_it_and_nothing_that_only_begins_alike() -> N
     assert chosen.matches(of("A", subject="lake/ns1"))
     assert chosen.matches(of("A", subject="lake/ns1/t"))
     assert not chosen.matches(of("A", subject="lake/ns10/t"))
-    assert not chosen.is_everything
+    assert not chosen.matches_all
 
 
 def test_a_principal_is_whoever_the_event_names() -> None:

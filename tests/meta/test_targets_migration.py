@@ -73,13 +73,13 @@ async def test_a_stored_webhook_is_a_target_that_signs_with_its_secret_and_stand
         parse_subscription(["Table*", "AFTER_DROP_VIEW"]),
     )
     assert await records.all() == [expected]
-    assert await records.knows(old, "Ware_house-1:webhook")
+    assert await records.exists(old, "Ware_house-1:webhook")
     assert await Outbox(old).cursors(old) == [("target Ware_house-1:webhook", 9), ("upkeep", 3), ("webhooks", 4)]
     # Stored again, it is as any other target.
     stored = records.stored(expected)
 
     async def work(tx: Transaction) -> None:
-        await tx.run("UPDATE targets SET settings = ?, secrets = ?", stored.shown, stored.sealed)
+        await tx.run("UPDATE targets SET settings = ?, secrets = ?", stored.document, stored.sealed)
 
     await old.transact(work)
     assert await records.all() == [expected]

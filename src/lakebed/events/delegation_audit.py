@@ -1,4 +1,4 @@
-"""Who was handed keys and signatures to tables' files, and what was done with them: a part of the audit trail."""
+"""Audit of access delegation: vended credentials, remote signing, and the object accesses that used them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .log import READ_AUDIT
 
 @dataclass(frozen=True, slots=True)
 class TracedAccess:
-    """What was done, and for whom the keys had been made."""
+    """An access with delegated permission, and the delegation."""
 
     access: DelegatedAccess
     delegation: DelegationRecord | None
-    """None if its issue is not on record: lost in a crash, or not written yet. The access says for whom the key was."""
+    """None if the record was lost in a crash or is not written yet. The access names the principal too."""
 
 
 class DelegationAudit:
-    """Reads the trail. Everything raises AccessDenied."""
+    """Reads delegations and their accesses. Every method raises AccessDenied."""
 
     def __init__(self, context: ObjectContext) -> None:
         self._context = context
@@ -31,21 +31,21 @@ class DelegationAudit:
         self._accesses = DelegatedAccesses(context.meta)
 
     async def list_delegations(
-        self, caller: Caller, asked: DelegationFilter, *, before: int, limit: int
+        self, caller: Caller, criteria: DelegationFilter, *, before: int, limit: int
     ) -> list[DelegationRecord]:
-        """What was handed out, newest first, from before a place among all."""
+        """Delegations that match, newest first, before a position."""
         await self._authorize(caller)
-        return await self._delegations.list(asked, before=before, limit=limit)
+        return await self._delegations.list(criteria, before=before, limit=limit)
 
     async def get(self, caller: Caller, delegation_id: str) -> DelegationRecord:
-        """To whom a key was handed out. Raises NotFound."""
+        """One delegation. Raises NotFound."""
         await self._authorize(caller)
         return await self._delegations.find(delegation_id)
 
     async def of_delegation(
         self, caller: Caller, delegation_id: str, *, after: AccessGroup | None, limit: int
     ) -> list[TracedAccess]:
-        """What was done with a key, by bucket and object."""
+        """Accesses with one delegation, by bucket and object."""
         await self._authorize(caller)
         delegation = await self._found(delegation_id)
         found = await self._accesses.of_delegation(delegation_id, after=after, limit=limit)
@@ -54,7 +54,7 @@ class DelegationAudit:
     async def of_object(
         self, caller: Caller, bucket: str, key: str, *, after: AccessGroup | None, limit: int
     ) -> list[TracedAccess]:
-        """What was done to an object, with whichever key."""
+        """Delegated accesses to one object."""
         await self._authorize(caller)
         found = await self._accesses.of_object(bucket, key, after=after, limit=limit)
         known = {name: await self._found(name) for name in {access.place.delegation for access in found}}

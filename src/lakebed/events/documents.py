@@ -1,4 +1,4 @@
-"""Events as others see them: JSON, over whichever way it reaches them."""
+"""JSON documents of events, for the event API, the live feed and targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.meta.outbox import OutboxEntry
 
 
 def event_document(entry: OutboxEntry, event_id: str) -> dict[str, Any]:
-    """An event with its id; `type` is `AFTER_X` for one that came of an operation X."""
+    """An event with its id; `type` is `AFTER_X` for events of an operation X."""
     event = entry.event
     document: dict[str, Any] = {
         "id": event_id,
@@ -27,9 +27,9 @@ def event_document(entry: OutboxEntry, event_id: str) -> dict[str, Any]:
 
 
 def payload_document(payload: bytes) -> bytes:
-    """A payload of whatever kind as a JSON object, bytes in it as base64.
+    """A payload as a JSON object, with bytes as base64.
 
-    One that cannot be read is shown as it is: whoever reads the log must be able to go on behind it.
+    A payload that cannot be decoded becomes `{"unreadable": BASE64}`, so that it does not stop readers of the log.
     """
     try:
         decoded = msgspec.msgpack.decode(payload)
@@ -39,7 +39,7 @@ def payload_document(payload: bytes) -> bytes:
 
 
 def payload_text(payload: bytes, field: str) -> str:
-    """A field of a payload, if it has that field and a text in it; otherwise empty."""
+    """A string field of a payload; empty if it is missing or not a string."""
     try:
         decoded = msgspec.msgpack.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

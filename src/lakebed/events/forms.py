@@ -1,12 +1,12 @@
-"""Forms: how an event is written for whoever is sent it. Pure.
+"""Forms: the message formats of targets. Pure.
 
-s3            `{"EventName", "Key", "Records": [record]}`, as MinIO's targets send it, for readers of S3's events
-envelope      neutral: a namespace, an operation, what most want to know, and the record as the payload
+s3            `{"EventName", "Key", "Records": [record]}`, MinIO's format, for consumers of S3 events
+envelope      neutral: namespace, operation, common metadata, and the record as payload
 cloudevents   CloudEvents 1.0, structured JSON
-lakebed       as `GET /lakebed/v1/events` has it
-audit         an entry of an audit log, as MinIO's audit targets send it
+lakebed       the document of `GET /lakebed/v1/events`
+audit         an audit log entry in MinIO's format
 
-Requests are written in the same forms as events, and have an entry of an audit log in the place of a record.
+Request log entries have the same forms, with the audit document in place of the record.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ JSON: Final = "application/json"
 CLOUDEVENTS: Final = "application/cloudevents+json"
 SOURCE: Final = "lakebed"
 
-_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD_STARTS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Form(StrEnum):
-    """A way to write events."""
+    """A message format."""
 
     S3 = "s3"
     ENVELOPE = "envelope"
@@ -46,30 +46,32 @@ class Form(StrEnum):
 
 
 def parse_form(text: str) -> Form:
-    """A form by its name. Raises InvalidInput."""
+    """Parse the name of a form. Raises InvalidInput."""
     try:
         return Form(text)
     except ValueError:
-        raise InvalidInput(f"form is one of {', '.join(Form)}", argument="form", value=text[:80]) from None
+        raise InvalidInput(f"form must be one of {', '.join(Form)}", argument="form", value=text[:80]) from None
 
 
 def render(entry: OutboxEntry, form: Form, rule_id: str = "", *, region: str, ids: EventIds) -> EventMessage:
-    """The event in a form, for any target. `rule_id` is that of the bucket rule that selected it, if one did."""
-    read: _Read = _OfRequest(entry, region, ids) if is_request(entry) else _OfEvent(entry, rule_id, region, ids)
-    body = msgspec.json.encode(_WRITERS[form](read))
+    """Render an entry. `rule_id` is the bucket rule that matched it, or empty."""
+    source: _Source = (
+        _RequestSource(entry, region, ids) if is_request(entry) else _EventSource(entry, rule_id, region, ids)
+    )
+    body = msgspec.json.encode(_RENDERERS[form](source))
     return EventMessage(
         id=ids.of(entry),
-        name=read.name,
+        name=source.name,
         key=entry.event.subject,
-        is_removal=read.is_removal,
+        is_removal=source.is_removal,
         occurred_ms=entry.event.occurred_ms,
         body=body,
         content_type=CLOUDEVENTS if form is Form.CLOUDEVENTS else JSON,
     )
 
 
-class _Read(Protocol):
-    """What is written, for whom it is written. Each part is made when a form asks for it."""
+class _Source(Protocol):
+    """The parts of messages. Each is computed only if the form uses it."""
 
     entry: OutboxEntry
     id: str
@@ -94,12 +96,12 @@ class _Read(Protocol):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What most want to know; what is not known is left out."""
+        """Common fields, without unknown ones."""
         ...
 
     @property
     def origin(self) -> tuple[str, str]:
-        """The source of a cloud event, and the subject in it."""
+        """The `source` and `subject` of a CloudEvent."""
         ...
 
     @property
@@ -109,9 +111,7 @@ class _Read(Protocol):
     def audit(self) -> dict[str, Any]: ...
 
 
-class _OfEvent:
-    """An event."""
-
+class _EventSource:
     def __init__(self, entry: OutboxEntry, rule_id: str, region: str, ids: EventIds) -> None:
         self.entry = entry
         self.id = ids.of(entry)
@@ -126,7 +126,7 @@ class _OfEvent:
     @property
     def is_removal(self) -> bool:
         event = self._event
-        return event is not None and event.name.ends_what_it_names and not event.payload.remains
+        return event is not None and event.name.removes_resource and not event.payload.remains
 
     @property
     def record(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class _OfEvent:
 
     @property
     def operation(self) -> str:
-        return dashed(self.name.removeprefix("lakebed:")) if self._event is None else operation_of(self._event.name)
+        return kebab_case(self.name.removeprefix("lakebed:")) if self._event is None else operation_of(self._event.name)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -150,13 +150,13 @@ class _OfEvent:
         sequencer = sequencer_of(entry.seq)
         if event is None:
             principal = payload_text(entry.event.payload, "principal")
-            return _known({"subject": entry.event.subject, "sequencer": sequencer, "principalId": principal})
+            return _without_empty({"subject": entry.event.subject, "sequencer": sequencer, "principalId": principal})
         payload = event.payload
-        return _known(
+        return _without_empty(
             {
                 "bucket": payload.bucket,
                 "key": payload.key,
-                "size": payload.size if payload.key and not event.name.is_of_removal else None,
+                "size": payload.size if payload.key and not event.name.omits_object_fields else None,
                 "eTag": payload.etag,
                 "versionId": payload.version,
                 "sequencer": sequencer,
@@ -185,16 +185,14 @@ class _OfEvent:
         return event_document(self.entry, self.id)
 
 
-class _OfRequest:
-    """A request."""
-
+class _RequestSource:
     namespace = "audit.request"
     is_removal = False
 
     def __init__(self, entry: OutboxEntry, region: str, ids: EventIds) -> None:
         self.entry = entry
         self.id = ids.of(entry)
-        self._told = decode_request(entry)
+        self._payload = decode_request(entry)
         self._region = region
 
     @property
@@ -207,12 +205,12 @@ class _OfRequest:
 
     @property
     def operation(self) -> str:
-        return dashed(self.name)
+        return kebab_case(self.name)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        payload = self._told
-        return _known(
+        payload = self._payload
+        return _without_empty(
             {
                 "bucket": payload.bucket,
                 "key": payload.object,
@@ -225,7 +223,7 @@ class _OfRequest:
 
     @property
     def origin(self) -> tuple[str, str]:
-        return f"urn:lakebed:requests:{self._region}", self._told.request_id
+        return f"urn:lakebed:requests:{self._region}", self._payload.request_id
 
     @property
     def type(self) -> str:
@@ -233,69 +231,60 @@ class _OfRequest:
 
     @property
     def audit(self) -> dict[str, Any]:
-        return audit_of_request(self.entry, self._told)
+        return audit_of_request(self.entry, self._payload)
 
     @property
     def document(self) -> dict[str, Any]:
         return event_document(self.entry, self.id)
 
 
-def _s3(read: _Read) -> dict[str, Any]:
-    return {"EventName": read.name, "Key": read.entry.event.subject, "Records": [read.record]}
+def _s3(source: _Source) -> dict[str, Any]:
+    return {"EventName": source.name, "Key": source.entry.event.subject, "Records": [source.record]}
 
 
-def _envelope(read: _Read) -> dict[str, Any]:
+def _envelope(source: _Source) -> dict[str, Any]:
     return {
-        "id": read.id,
-        "namespace": read.namespace,
-        "operation": read.operation,
-        "timestamp": rfc3339(read.entry.event.occurred_ms),
+        "id": source.id,
+        "namespace": source.namespace,
+        "operation": source.operation,
+        "timestamp": rfc3339(source.entry.event.occurred_ms),
         "source": SOURCE,
-        "metadata": read.metadata,
-        "payload": read.record,
+        "metadata": source.metadata,
+        "payload": source.record,
     }
 
 
-def _cloudevent(read: _Read) -> dict[str, Any]:
-    source, subject = read.origin
+def _cloudevent(source: _Source) -> dict[str, Any]:
+    uri, subject = source.origin
     document: dict[str, Any] = {
         "specversion": "1.0",
-        "id": read.id,
-        "source": source,
-        "type": read.type,
+        "id": source.id,
+        "source": uri,
+        "type": source.type,
     }
-    if subject:
-        # One that is there may not be empty.
+    if subject:  # CloudEvents forbids an empty subject
         document["subject"] = subject
     return document | {
-        "time": rfc3339(read.entry.event.occurred_ms),
-        "sequence": sequencer_of(read.entry.seq),
+        "time": rfc3339(source.entry.event.occurred_ms),
+        "sequence": sequencer_of(source.entry.seq),
         "datacontenttype": JSON,
-        "data": read.record,
+        "data": source.record,
     }
 
 
-def _lakebed(read: _Read) -> dict[str, Any]:
-    return read.document
+def _without_empty(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value not in (None, "")}
 
 
-def _audit(read: _Read) -> dict[str, Any]:
-    return read.audit
-
-
-def _known(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if value not in (None, "")}
-
-
-_WRITERS: Final[Mapping[Form, Callable[[_Read], dict[str, Any]]]] = {
+_RENDERERS: Final[Mapping[Form, Callable[[_Source], dict[str, Any]]]] = {
     Form.S3: _s3,
     Form.ENVELOPE: _envelope,
     Form.CLOUDEVENTS: _cloudevent,
-    Form.LAKEBED: _lakebed,
-    Form.AUDIT: _audit,
+    Form.LAKEBED: lambda source: source.document,
+    Form.AUDIT: lambda source: source.audit,
 }
 
-_SPECIAL: Final[Mapping[EventName, str]] = {
+_IRREGULAR: Final[Mapping[EventName, str]] = {
     EventName.OBJECT_CREATED_COMPLETE_MULTIPART_UPLOAD: "created.multipart-complete",
     EventName.OBJECT_REMOVED_NO_OP: "removed.no-op",
     EventName.BUCKET_CREATED: "created",
@@ -304,14 +293,14 @@ _SPECIAL: Final[Mapping[EventName, str]] = {
 
 
 def operation_of(name: EventName) -> str:
-    """What a neutral envelope calls it: `created.put`, `removed.delete-marker-created`, `tagging.delete`."""
-    if name in _SPECIAL:
-        return _SPECIAL[name]
-    family, _, deed = name.value.removeprefix(PREFIX).partition(":")
-    words = [dashed(family.removeprefix("Object"))]
-    return ".".join([*words, dashed(deed)] if deed else words)
+    """The operation in an envelope: `created.put`, `removed.delete-marker-created`, `tagging.delete`."""
+    if name in _IRREGULAR:
+        return _IRREGULAR[name]
+    family, _, action = name.value.removeprefix(PREFIX).partition(":")
+    operation = kebab_case(family.removeprefix("Object"))
+    return f"{operation}.{kebab_case(action)}" if action else operation
 
 
-def dashed(name: str) -> str:
-    """`DeleteMarkerCreated` as `delete-marker-created`; what has no words of that kind in lower case."""
-    return _WORDS.sub("-", name.replace("_", "-").replace(":", ".")).lower()
+def kebab_case(name: str) -> str:
+    """`DeleteMarkerCreated` as `delete-marker-created`."""
+    return _WORD_STARTS.sub("-", name.replace("_", "-").replace(":", ".")).lower()

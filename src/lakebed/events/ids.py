@@ -1,10 +1,10 @@
-"""Event ids: one name for an event in all deployments, and a cursor into the event log. Pure.
+"""Event ids: unique across deployments, and cursors into the event log. Pure.
 
     evt_DEPLOYMENT_SEQUENCE     an event
     req_DEPLOYMENT_SEQUENCE     an entry of the request log
 
-A sequence number is unique in one deployment only: receivers that several deployments share need the whole id. A reader
-resumes behind an id, behind a bare number, or behind `evt_SEQUENCE`, the form of versions before deployments had ids.
+A sequence number is unique only within its deployment, so receivers shared by deployments need the whole id. A reader
+resumes after an id, a plain number, or `evt_SEQUENCE`, the format of versions without deployment ids.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _MAX_SEQ: Final = 2**63 - 1
 
 
 class EventId(NamedTuple):
-    """An id that was read."""
+    """A parsed id."""
 
     deployment: DeploymentId | None
-    """None in ids of versions before deployments had ids."""
+    """None in the format without a deployment id."""
     seq: int
 
 
 def parse_event_id(text: str) -> EventId:
-    """The parts of an id of an event or a request. Raises InvalidInput."""
+    """Parse the id of an event or of a request log entry. Raises InvalidInput."""
     found = _ID.fullmatch(text)
     if found is None or int(found[3]) > _MAX_SEQ:
         raise InvalidInput("expected an event id, evt_DEPLOYMENT_NUMBER", value=text[:80])
@@ -46,35 +46,35 @@ class EventIds:
         self.deployment = deployment
 
     def of(self, entry: OutboxEntry) -> str:
-        """The id of an entry: the same in every attempt, in every form and for every target."""
-        return self._written(_REQUEST if entry.seq >= FIRST_REQUEST else _EVENT, entry.seq)
+        """The id of an entry: the same in every attempt, form and target."""
+        return self._format(_REQUEST if entry.seq >= FIRST_REQUEST else _EVENT, entry.seq)
 
     def cursor(self, seq: int) -> str:
-        """The cursor behind that event, whether it is still kept or not."""
-        return self._written(_EVENT, seq)
+        """The cursor after an event, which need not exist any more."""
+        return self._format(_EVENT, seq)
 
     def parse_cursor(self, text: str, argument: str) -> int:
-        """The number of the event that a reader resumes behind. Raises InvalidInput.
+        """The sequence number that a reader resumes after. Raises InvalidInput.
 
-        An id of another deployment is refused: the same number is another event here.
+        Ids of other deployments are rejected: here the same number is a different event.
         """
         if _NUMBER.fullmatch(text) and int(text) <= _MAX_SEQ:
             return int(text)
         found = _ID.fullmatch(text)
         if found is None or found[1] != _EVENT or int(found[3]) > _MAX_SEQ:
             raise InvalidInput(
-                f"{argument} is a whole number from 0 to {_MAX_SEQ}, or an event id such as {self.cursor(42)}",
+                f"{argument} must be an integer from 0 to {_MAX_SEQ}, or an event id such as {self.cursor(42)}",
                 argument=argument,
                 value=text[:80],
             )
         if found[2] not in (None, self.deployment):
             raise InvalidInput(
-                f"{argument} is an event id of another deployment: begin anew, with a number (0: the oldest event that"
-                f" is kept). expected=evt_{self.deployment}_NUMBER found={text}",
+                f"{argument} is an event id of another deployment: start again from a number (0: the oldest retained"
+                f" event). expected=evt_{self.deployment}_NUMBER found={text}",
                 argument=argument,
                 value=text,
             )
         return int(found[3])
 
-    def _written(self, prefix: str, seq: int) -> str:
+    def _format(self, prefix: str, seq: int) -> str:
         return f"{prefix}_{self.deployment}_{seq}"

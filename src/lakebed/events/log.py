@@ -1,7 +1,7 @@
-"""The event log for readers: pages behind a cursor, of events that will still be there after a power loss.
+"""The event log for API readers: pages of durable events after a cursor.
 
-A reader that goes on from a page's `next_after` sees every event that it asked for, once and in order. Nothing is
-remembered here of readers; how long events stay for them is `meta.event_retention`.
+A reader that continues from `next_after` sees every selected event once and in order. The server keeps no state of
+readers; events are retained for `meta.event_retention`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from lakebed.meta.outbox import OutboxEntry
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from .selection import EVERYTHING, EventSelection
+from .selection import ALL_EVENTS, EventSelection
 
 READ_EVENTS: Final = "lakebed:ReadEvents"
 READ_AUDIT: Final = "lakebed:ReadAudit"
 
 MAX_EVENTS: Final = 1000
-"""Most events of a page."""
+"""Maximum page size."""
 
 AUDIT: Final = EventSelection(
     names=frozenset({"CatalogConfigured", "CatalogCreated", "CatalogDeleted"}),
-    beginnings=(
+    prefixes=(
         "AccessKey",
         "Attempt",
         "CatalogPolicy",
@@ -42,71 +42,72 @@ AUDIT: Final = EventSelection(
         "Webhook",
     ),
 )
-"""What tells who may do what, what is done to tables by itself, who changed either, and who tried in vain."""
+"""The audit trail: changes of permissions, policies and other configuration, and refused attempts."""
 
-_MAX_LOOKED_AT: Final = 10_000
-"""How many events are gone through for one page of a few kinds: then the page ends, and the reader asks again."""
+_MAX_SCANNED: Final = 10_000
+"""Events scanned for one page of a selection. After that the page ends early, possibly empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Some events, and where the log stands."""
+    """A page of events, and the bounds of the log."""
 
     entries: Sequence[OutboxEntry]
     next_after: int
-    """Behind the last event that was looked at, asked for or not."""
+    """The last scanned event, selected or not."""
     last_seq: int
+    """The newest event; 0 for an empty log."""
     first_seq: int
-    """The newest and the oldest event there is; 0 if there is none."""
+    """The oldest retained event; 0 for an empty log."""
 
 
 class EventLog:
-    """The log, or the part of it that a right is for."""
+    """Reads the event log, or the part of it that an action permits."""
 
-    def __init__(self, context: ObjectContext, action: str = READ_EVENTS, within: EventSelection = EVERYTHING) -> None:
-        """`action` is what readers of what is `within` have to be allowed."""
+    def __init__(self, context: ObjectContext, action: str = READ_EVENTS, scope: EventSelection = ALL_EVENTS) -> None:
+        """`action` is the permission that reading events in `scope` requires."""
         self._context = context
         self._action = action
-        self._within = within
+        self._scope = scope
 
     async def authorize(self, caller: Caller) -> None:
-        """Return if the caller may read it. Raises AccessDenied."""
+        """Return if the caller has permission to read the log. Raises AccessDenied."""
         await self._context.authorize_account(caller, self._action, "*")
 
     async def read(self, caller: Caller, selection: EventSelection, *, after: int, limit: int) -> EventPage:
-        """Up to `limit` events after a number, oldest first. Raises AccessDenied."""
+        """Up to `limit` events after a sequence number, oldest first. Raises AccessDenied."""
         await self.authorize(caller)
         meta, outbox = self._context.meta, self._context.outbox
         last = await outbox.last_seq(meta)
         first = await outbox.first_seq(meta)
         found: list[OutboxEntry] = []
-        start, looked_at = after, 0
-        while len(found) < limit and looked_at < _MAX_LOOKED_AT and after < last:
-            asked = MAX_EVENTS if self._is_sparse(selection) else limit - len(found)
-            entries = await outbox.read_after(meta, after, asked)
+        start, scanned = after, 0
+        while len(found) < limit and scanned < _MAX_SCANNED and after < last:
+            batch_size = MAX_EVENTS if self._filters(selection) else limit - len(found)
+            entries = await outbox.read_after(meta, after, batch_size)
             if not entries:
                 break
             for entry in entries:
-                looked_at += 1
+                scanned += 1
                 after = entry.seq
-                if self._within.matches(entry.event) and selection.matches(entry.event):
+                if self._scope.matches(entry.event) and selection.matches(entry.event):
                     found.append(entry)
                     if len(found) == limit:
                         break
         if last > start:
-            # A number that is told is never given to another event, even if the machine stops now.
+            # Numbers that clients have seen must not be reused after a power loss.
             await meta.sync()
-        return EventPage(found, after, max(last, after if looked_at else 0), first)
+        return EventPage(found, after, max(last, after if scanned else 0), first)
 
     async def wait_for_event(self, after: int, timeout_seconds: float) -> bool:
-        """Wait until there is an event after a number, of whatever kind; False if the time was over first."""
+        """Wait for an event of any kind after a sequence number; False on timeout."""
         return await self._context.outbox.wait_for_event(after, timeout_seconds)
 
-    def _is_sparse(self, selection: EventSelection) -> bool:
-        """Whether events have to be passed over."""
-        return not (self._within.is_everything and selection.is_everything)
+    def _filters(self, selection: EventSelection) -> bool:
+        """Whether the scope or the selection excludes events."""
+        return not (self._scope.matches_all and selection.matches_all)
 
 
 def audit_trail(context: ObjectContext) -> EventLog:
-    """What tells of rights, policies and refusals: for those who may read no more of the log than this."""
+    """The part of the log that the permission `lakebed:ReadAudit` covers."""
     return EventLog(context, READ_AUDIT, AUDIT)

@@ -1,4 +1,4 @@
-"""Who is sent which events: what those who deliver ask, and what those who configure it have to know of targets."""
+"""Protocols between bucket rules and targets: which targets an event goes to, and which targets exist."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from lakebed.meta.seam import Reader
 
 
 class Matcher(Protocol):
-    """Says which targets buckets' rules send events to."""
+    """Finds the targets of events by the rules of their buckets."""
 
     async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
-        """For each entry: by the id of a target, `<id>:<type>`, the id of the first rule that names it.
+        """For each entry: target ids (`<id>:<type>`), each with the id of the first rule that names it.
 
-        Decided by the rules that held when the event happened, whenever that is asked. What is kept of an event for
-        longer than its reader's cursor is before it has to be kept with the answer: old rules are forgotten.
+        The rules in force at the time of the event decide, however late it is matched. Versions of rules are deleted
+        once all cursors have passed them, so events that are kept longer must be kept with their matches.
         """
         ...
 
 
 class TargetLookup(Protocol):
-    """Says which targets there are."""
+    """Checks whether targets exist."""
 
-    async def knows(self, tx: Reader, target_id: str) -> bool:
-        """Whether there is a target `<id>:<type>`, as things are inside the transaction."""
+    async def exists(self, tx: Reader, target_id: str) -> bool:
+        """Whether the target `<id>:<type>` exists in the transaction."""
         ...
 
 
 class NoTargets:
-    """For a server without any target."""
+    """For a server without targets."""
 
-    async def knows(self, tx: Reader, target_id: str) -> bool:
-        """No."""
+    async def exists(self, tx: Reader, target_id: str) -> bool:
+        """Always False."""
         return False
 
 

@@ -1,10 +1,9 @@
-"""The names of S3's events: what they are called, which bit of a mask is whose, which stand for several. Pure.
+"""Names of S3 events, and their bit masks. Pure.
 
-Every name has an ordinal, its place in `EventName`; a name of a single event owns the bit `1 << (ordinal - 1)` of a
-mask of 64 bits, and a compound name those of all that it stands for. Ordinals are on disk, in the masks of buckets:
-they never change.
+Each name has an ordinal, its position in `EventName`. A single event has the bit `1 << (ordinal - 1)` of a 64-bit mask;
+a wildcard name has the bits of its members. Ordinals must not change: the masks of buckets are stored.
 
-In the outbox events are called by their kind: the name without `s3:`, and of buckets without the star.
+The outbox stores an event's kind: its name without `s3:`, and for bucket events without the wildcard.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ PREFIX: Final = "s3:"
 
 
 class EventName(StrEnum):
-    """All names, in the order of their ordinals."""
+    """All names, in order of ordinals."""
 
     OBJECT_ACCESSED_GET = "s3:ObjectAccessed:Get"
     OBJECT_ACCESSED_GET_RETENTION = "s3:ObjectAccessed:GetRetention"
@@ -59,7 +58,7 @@ class EventName(StrEnum):
     LIFECYCLE_TRANSITION = "s3:LifecycleTransition"
     INTELLIGENT_TIERING = "s3:IntelligentTiering"
 
-    # Names that stand for several.
+    # Wildcards.
     OBJECT_ACCESSED_ALL = "s3:ObjectAccessed:*"
     OBJECT_CREATED_ALL = "s3:ObjectCreated:*"
     OBJECT_REMOVED_ALL = "s3:ObjectRemoved:*"
@@ -70,14 +69,14 @@ class EventName(StrEnum):
     OBJECT_TRANSITION_ALL = "s3:ObjectTransition:*"
     SCANNER_ALL = "s3:Scanner:*"
     EVERYTHING = ""
-    """Has no name that anybody could write."""
+    """All single events. Configurations cannot name it."""
 
-    # Counted, and sent to nobody.
+    # Reserved by MinIO for its counters: never sent.
     ABORT_MULTIPART_UPLOAD = "s3:ObjectRemoved:AbortMultipartUpload"
     CREATE_MULTIPART_UPLOAD = "s3:ObjectCreated:CreateMultipartUpload"
     DELETE_OBJECTS = "s3:ObjectRemoved:DeleteObjects"
 
-    # For audit targets alone: no bucket has them, and no star reaches them.
+    # Only for audit targets: not in buckets, and not part of a wildcard.
     KMS_KEY_CREATED = "kms:Key:Created"
     KMS_KEY_ROTATED = "kms:Key:Rotated"
     KMS_KEY_ENABLED = "kms:Key:Enabled"
@@ -92,50 +91,50 @@ class EventName(StrEnum):
 
     @property
     def ordinal(self) -> int:
-        """Its place among all, from 1."""
+        """The position among all names, from 1."""
         return _ORDINALS[self]
 
     @property
     def mask(self) -> int:
-        """The bits of all that it stands for."""
+        """The bit of a single event; the bits of all members of a wildcard."""
         return _MASKS[self]
 
     @property
     def singles(self) -> tuple[EventName, ...]:
-        """What it stands for; of a single event itself."""
+        """The members of a wildcard; a single event itself."""
         return tuple(name for name in EventName if not _MEMBERS.get(name) and name.mask & self.mask)
 
     @property
-    def is_compound(self) -> bool:
-        """Whether it stands for several."""
+    def is_wildcard(self) -> bool:
+        """Whether the name means several events."""
         return self in _MEMBERS
 
     @property
     def version(self) -> str:
-        """The version of the schema of its records."""
+        """The schema version of its records."""
         if self in _VERSION_2_3:
             return "2.3"
         return "2.2" if self.mask & EventName.REPLICATION_ALL.mask else "2.1"
 
     @property
     def kind(self) -> str:
-        """What the outbox calls it."""
+        """The event's kind in the outbox."""
         return self.value.removeprefix(PREFIX).removesuffix(":*")
 
     @property
-    def is_of_removal(self) -> bool:
-        """Whether its records are of what is no more: without a size, an ETag and all that."""
-        return self in _OF_REMOVAL
+    def omits_object_fields(self) -> bool:
+        """Whether its records omit size, ETag, content type and user metadata."""
+        return self in _WITHOUT_OBJECT_FIELDS
 
     @property
-    def ends_what_it_names(self) -> bool:
-        """Whether what it is about is gone afterwards, unless its event says that something is left of it."""
-        return self in _ENDS
+    def removes_resource(self) -> bool:
+        """Whether the object or bucket no longer exists afterwards, unless the event's payload says `remains`."""
+        return self in _REMOVING
 
 
 _N = EventName
 SINGLES: Final = tuple(_N)[:37]
-"""The names of single events."""
+"""The single events that buckets emit."""
 
 _FIRST_INTERNAL: Final = 48
 _FIRST_AUDIT: Final = 51
@@ -148,7 +147,7 @@ _MEMBERS: Final[Mapping[EventName, tuple[EventName, ...]]] = {
         _N.OBJECT_ACCESSED_GET_LEGAL_HOLD,
         _N.OBJECT_ACCESSED_ATTRIBUTES,
     ),
-    # As S3 has them: retention and legal holds are asked for by their names, and so is the removal of all versions.
+    # As in S3: retention, legal holds and the removal of all versions are not members of a wildcard.
     _N.OBJECT_CREATED_ALL: (
         _N.OBJECT_CREATED_COMPLETE_MULTIPART_UPLOAD,
         _N.OBJECT_CREATED_COPY,
@@ -185,11 +184,11 @@ _MEMBERS: Final[Mapping[EventName, tuple[EventName, ...]]] = {
 _ORDINALS: Final[Mapping[EventName, int]] = {name: place for place, name in enumerate(EventName, 1)}
 
 
-def _own_bits(names: Iterable[EventName]) -> int:
+def _bits(names: Iterable[EventName]) -> int:
     return sum(1 << (_ORDINALS[name] - 1) for name in names)
 
 
-_MASKS: Final[Mapping[EventName, int]] = {name: _own_bits(_MEMBERS.get(name, (name,))) for name in EventName}
+_MASKS: Final[Mapping[EventName, int]] = {name: _bits(_MEMBERS.get(name, (name,))) for name in EventName}
 
 _VERSION_2_3: Final = frozenset(
     {
@@ -204,7 +203,7 @@ _VERSION_2_3: Final = frozenset(
     }
 )
 
-_OF_REMOVAL: Final = frozenset(
+_WITHOUT_OBJECT_FIELDS: Final = frozenset(
     {
         _N.OBJECT_REMOVED_DELETE,
         _N.OBJECT_REMOVED_DELETE_MARKER_CREATED,
@@ -215,7 +214,7 @@ _OF_REMOVAL: Final = frozenset(
     }
 )
 
-_ENDS: Final = frozenset(
+_REMOVING: Final = frozenset(
     {
         _N.OBJECT_REMOVED_DELETE,
         _N.OBJECT_REMOVED_DELETE_MARKER_CREATED,
@@ -229,13 +228,13 @@ _ENDS: Final = frozenset(
 )
 
 ON_DEMAND: Final = _N.OBJECT_ACCESSED_ALL.mask | _N.OBJECT_REMOVED_NO_OP.mask | _N.OBJECT_ACL_PUT.mask
-"""What changed nothing: an event is made of it only where somebody has asked for it."""
+"""Events of operations without a change. They are emitted only while a rule or a listener subscribes to them."""
 
 _ALIASES: Final[Mapping[str, EventName]] = {
     "s3:ObjectCreated:PutTagging": _N.OBJECT_TAGGING_PUT,
     "s3:ObjectCreated:DeleteTagging": _N.OBJECT_TAGGING_DELETE,
 }
-"""What they were called once: understood, and never written."""
+"""Deprecated names: accepted in input, never written."""
 
 _BY_TEXT: Final[Mapping[str, EventName]] = {
     **_ALIASES,
@@ -249,7 +248,7 @@ _BY_KIND: Final[Mapping[str, EventName]] = {name.kind: name for name in SINGLES}
 
 
 def parse_name(text: str) -> EventName:
-    """A name as a bucket's rule or a listener writes it, compound ones too. Raises InvalidInput."""
+    """Parse a name in a bucket rule or listener, including wildcards. Raises InvalidInput."""
     found = _BY_TEXT.get(text)
     if found is None or found.ordinal >= _FIRST_AUDIT:
         raise InvalidInput("A specified event is not supported for notifications.", argument="Event", value=text[:200])
@@ -257,12 +256,12 @@ def parse_name(text: str) -> EventName:
 
 
 def name_of_kind(kind: str) -> EventName | None:
-    """The name of what the outbox has under a kind; None for what is no event of S3."""
+    """The name of an outbox kind; None for kinds that are not S3 events."""
     return _BY_KIND.get(kind)
 
 
 def mask_of(names: Iterable[EventName]) -> int:
-    """The bits of all these."""
+    """The union of the masks."""
     mask = 0
     for name in names:
         mask |= name.mask

@@ -1,8 +1,7 @@
-"""Records: events as S3 tells of them. Pure.
+"""Event records in the format of S3 notifications. Pure.
 
-A record has the fields of S3's, and besides `source` as MinIO and its relatives have it. Names keep their `s3:`, which
-those clients expect. Events of anything but S3 have a record too, of the same frame with what is ours in place of what
-is S3's, so that whoever goes through `Records` finds one for every event.
+A record has the fields of an S3 record and MinIO's `source`. Event names keep their prefix `s3:`, as MinIO's clients
+expect. Other events have a record with the same frame and `lakebed` in place of `s3`, so that `Records` is never empty.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SCHEMA_VERSION: Final = "1.0"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _META: Final = "x-amz-meta-"
-_KEPT_BACK: Final = (
+_INTERNAL_METADATA: Final = (
     "internal-",
     "x-rustfs-internal-",
     "x-minio-internal-",
@@ -35,14 +34,14 @@ _KEPT_BACK: Final = (
     "x-minio-encryption-",
     "x-amz-meta-internal-",
 )
-"""How metadata begins that servers keep for themselves."""
+"""Prefixes of metadata that servers use internally; records omit it."""
 
 _SEQUENCER_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class S3Event:
-    """An entry of the outbox that is an event of S3."""
+    """A decoded outbox entry of an S3 event."""
 
     seq: int
     name: EventName
@@ -51,7 +50,7 @@ class S3Event:
 
 
 def s3_event_of(entry: OutboxEntry) -> S3Event | None:
-    """The entry, read; None if it is no event of S3, or cannot be read."""
+    """Decode the entry; None if it is not an S3 event or cannot be decoded."""
     name = name_of_kind(entry.event.kind)
     if name is None:
         return None
@@ -63,7 +62,7 @@ def s3_event_of(entry: OutboxEntry) -> S3Event | None:
 
 
 def record_of(event: S3Event, *, rule_id: str, region: str) -> dict[str, Any]:
-    """The record of an event, for whom a rule with that id has asked for it; nobody's rule is empty."""
+    """The record of an S3 event; `rule_id` is the bucket rule that matched it, or empty."""
     payload = event.payload
     return {
         "eventVersion": event.name.version,
@@ -93,7 +92,7 @@ def record_of(event: S3Event, *, rule_id: str, region: str) -> dict[str, Any]:
 
 
 def other_record_of(entry: OutboxEntry, document: dict[str, Any], *, region: str) -> dict[str, Any]:
-    """The record of an event that is none of S3's, with its `document`, as `GET /events` has it, under `lakebed`."""
+    """The record of any other event, with its `document` from `GET /events` under `lakebed`."""
     payload = entry.event.payload
     principal, source_ip = payload_text(payload, "principal"), payload_text(payload, "source_ip")
     return {
@@ -111,52 +110,54 @@ def other_record_of(entry: OutboxEntry, document: dict[str, Any], *, region: str
 
 def _object(event: S3Event) -> dict[str, Any]:
     payload = event.payload
-    found: dict[str, Any] = {"key": encode_key(payload.key)}
-    if payload.key and not event.name.is_of_removal:
-        found["size"] = payload.size
+    document: dict[str, Any] = {"key": encode_key(payload.key)}
+    if payload.key and not event.name.omits_object_fields:
+        document["size"] = payload.size
         if payload.etag:
-            found["eTag"] = payload.etag
+            document["eTag"] = payload.etag
         if payload.content_type:
-            found["contentType"] = payload.content_type
-        metadata = _shown(payload.metadata)
+            document["contentType"] = payload.content_type
+        metadata = _user_metadata(payload.metadata)
         if metadata:
-            found["userMetadata"] = metadata
+            document["userMetadata"] = metadata
     if payload.version:
-        found["versionId"] = payload.version
-    found["sequencer"] = sequencer_of(event.seq)
-    return found
+        document["versionId"] = payload.version
+    document["sequencer"] = sequencer_of(event.seq)
+    return document
 
 
-def _shown(metadata: dict[str, str]) -> dict[str, str]:
-    return {f"{_META}{name}": value for name, value in metadata.items() if not name.lower().startswith(_KEPT_BACK)}
+def _user_metadata(metadata: dict[str, str]) -> dict[str, str]:
+    return {
+        f"{_META}{name}": value for name, value in metadata.items() if not name.lower().startswith(_INTERNAL_METADATA)
+    }
 
 
 def _source(payload: ObjectEvent) -> dict[str, str]:
     host, port = payload.host, ""
     name, colon, number = payload.host.rpartition(":")
-    # An address of IPv6 has colons of its own, and brackets around them where a port follows.
+    # IPv6 addresses contain colons, and are in brackets if a port follows.
     if colon and number.isascii() and number.isdigit() and (":" not in name or name.endswith("]")):
         host, port = name, number
     return {"host": host, "port": port, "userAgent": payload.user_agent}
 
 
 def sequencer_of(seq: int) -> str:
-    """Rises with the events of a key, compared as text; with those of a bucket, and of all buckets, too."""
+    """S3's sequencer: compares as text in the order of events, also across keys and buckets."""
     return f"{seq:0{_SEQUENCER_DIGITS}X}"
 
 
 def encode_key(key: str) -> str:
-    """A key as records have it: as in a form, but with its slashes."""
+    """The key of a record: form-urlencoded, except for slashes."""
     return quote_plus(key, safe="/*").replace("~", "%7E")
 
 
 def rfc3339(ms: int) -> str:
-    """A moment in UTC with three digits of fractions: `2026-01-02T03:04:05.006Z`."""
+    """A UTC timestamp with milliseconds: `2026-01-02T03:04:05.006Z`."""
     seconds, fraction = divmod(ms, 1000)
     return f"{_second(seconds)}.{fraction:03}Z"
 
 
 @lru_cache(maxsize=256)
 def _second(seconds: int) -> str:
-    """Events come in the order of time: most are of the same second as the one before."""
+    """Cached: consecutive events mostly share a second."""
     return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()

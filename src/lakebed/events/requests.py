@@ -1,7 +1,7 @@
-"""Requests as audit logs tell of them: one entry for each, whichever protocol it came by. Pure.
+"""Entries of the request log, and audit documents of requests and events. Pure.
 
-The document is MinIO's, so that what reads audit logs of MinIO or RustFS reads these. What is not known is left out,
-and no secret was ever put in (`wire/audit/redaction.py`).
+The documents have the format of MinIO's audit log, so that its consumers can read them. Unknown fields are omitted.
+Entries contain no secrets (`wire/audit/redaction.py`).
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from .records import rfc3339
 
 VERSION: Final = "1"
 INCOMING: Final = "incoming"
-"""What has led to an entry: somebody asked. MinIO has others for what a server does by itself."""
+"""The trigger of a request. MinIO has other values for background operations."""
 
 
 class RequestEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The payload of an entry of the log of requests."""
+    """The payload of a request log entry."""
 
     edge: str = ""
-    """Which protocol: `s3`, `iceberg`, `management`, `admin`, `oauth`."""
+    """The protocol: `s3`, `iceberg`, `management`, `admin`, `oauth`."""
     api: str = ""
-    """The operation that was asked for, by the name that its protocol has for it."""
+    """The operation, by its name in the protocol."""
     method: str = ""
     bucket: str = ""
     """The bucket, or the catalog."""
     object: str = ""
-    """The key in it, or the namespace and what is in that."""
+    """The key in the bucket, or the namespace and table in the catalog."""
     status: int = 0
-    """0 if the request was never answered."""
+    """0 for requests without a response."""
     received_bytes: int = 0
+    """Bytes of the request body."""
     sent_bytes: int = 0
-    """Of bodies."""
+    """Bytes of the response body."""
     first_byte_ns: int = 0
-    """From the end of the request's head to the beginning of the answer."""
+    """From the end of the request head to the start of the response."""
     response_ns: int = 0
-    """From there to the end of the answer."""
+    """From the end of the request head to the end of the response."""
     request_id: str = ""
     source_ip: str = ""
     host: str = ""
@@ -52,30 +53,30 @@ class RequestEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     request_headers: dict[str, str] = {}
     response_headers: dict[str, str] = {}
     principal: str = ""
-    """Who it was; empty if nobody showed that they are anybody."""
+    """Empty for unauthenticated requests."""
     access_key: str = ""
-    """The key that the request was signed with, or is said to be where `principal` is empty."""
+    """The verified access key; without a `principal`, the claimed one."""
     delegation: str = ""
-    """The keys that the catalog handed out, if it came with such."""
+    """The id of the vended credentials that signed the request, if any."""
     node: str = ""
-    """Which server it came to."""
+    """The server that received the request."""
 
 
 _decode: Final = msgspec.msgpack.Decoder(RequestEntry).decode
 
 
 def event_of_request(entry: RequestEntry, occurred_ms: int) -> OutboxEvent:
-    """The entry as the log keeps it. Each is about itself: none waits for another."""
+    """The entry as the log stores it. Its subject is its request id, so that deliveries are independent."""
     return OutboxEvent(f"{entry.edge}:{entry.api}", entry.request_id, msgspec.msgpack.encode(entry), occurred_ms)
 
 
 def is_request(entry: OutboxEntry) -> bool:
-    """Whether an entry is of the log of requests, and not of the outbox."""
+    """Whether an entry belongs to the request log rather than the outbox."""
     return entry.seq >= FIRST_REQUEST
 
 
 def decode_request(entry: OutboxEntry) -> RequestEntry:
-    """What is told of a request. One that cannot be read is empty: whoever delivers goes on behind it."""
+    """The payload of an entry; almost empty if it cannot be decoded, so that it does not stop delivery."""
     try:
         return _decode(entry.event.payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -83,7 +84,7 @@ def decode_request(entry: OutboxEntry) -> RequestEntry:
 
 
 def audit_of_request(entry: OutboxEntry, payload: RequestEntry) -> dict[str, Any]:
-    """The entry of an audit log."""
+    """The audit document of a request."""
     api = {
         "name": payload.api,
         "bucket": payload.bucket,
@@ -105,7 +106,7 @@ def audit_of_request(entry: OutboxEntry, payload: RequestEntry) -> dict[str, Any
     }
     if not payload.principal:
         tags["claimedAccessKey"] = payload.access_key
-    return _known(
+    return _without_empty(
         {
             "version": VERSION,
             "time": rfc3339(entry.event.occurred_ms),
@@ -121,29 +122,29 @@ def audit_of_request(entry: OutboxEntry, payload: RequestEntry) -> dict[str, Any
             "requestQuery": payload.query,
             "requestHeader": payload.request_headers,
             "responseHeader": payload.response_headers,
-            "tags": _known(tags),
+            "tags": _without_empty(tags),
             "accessKey": payload.access_key if payload.principal else "",
         }
     )
 
 
 def audit_of_event(entry: OutboxEntry, document: Mapping[str, Any]) -> dict[str, Any]:
-    """An event in the same frame, for a target that has everything so; `document` is the event, under the tags."""
+    """The audit document of an event, with the event's own `document` in its tags."""
     event = entry.event
-    return _known(
+    return _without_empty(
         {
             "version": VERSION,
             "time": rfc3339(event.occurred_ms),
             "event": event.kind,
             "trigger": event.type or "event",
-            "api": _known({"name": event.operation}),
+            "api": _without_empty({"name": event.operation}),
             "remotehost": payload_text(event.payload, "source_ip"),
             "requestID": payload_text(event.payload, "request_id"),
-            "tags": _known({"subject": event.subject, "principal": payload_text(event.payload, "principal")})
+            "tags": _without_empty({"subject": event.subject, "principal": payload_text(event.payload, "principal")})
             | {"event": document},
         }
     )
 
 
-def _known(document: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if value not in ("", {})}

@@ -1,4 +1,4 @@
-"""Which events a reader asks for: by kind, by the operation that they came of, by subject, by who did it. Pure."""
+"""Event selections: filters by kind, operation, subject and principal. Pure."""
 
 from __future__ import annotations
 
@@ -10,64 +10,67 @@ from lakebed.meta.outbox import OutboxEvent
 
 from .documents import payload_text
 
-MAX_WORDS: Final = 100
+MAX_PATTERNS: Final = 100
 
-_ANYTHING: Final = "*"
+_WILDCARD: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class EventSelection:
-    """Some events. Nothing named is everything."""
+    """A filter of events. Empty fields match everything."""
 
     names: frozenset[str] = frozenset()
-    beginnings: tuple[str, ...] = ()
-    """Kinds of events, or `AFTER_` names of operations, and how such names begin."""
+    """Event kinds, or `AFTER_` names of operations."""
+    prefixes: tuple[str, ...] = ()
+    """Prefixes of such names."""
     subject: str = ""
-    """What they are about, or what that is in: `lake/sales` takes `lake/sales/orders` and not `lake/sales2`."""
+    """The subject or a parent of it: `lake/sales` matches `lake/sales/orders` and not `lake/sales2`."""
     principal: str = ""
-    """Who did it, as the event names them."""
+    """The principal in the event's payload."""
 
     def matches(self, event: OutboxEvent) -> bool:
-        """Whether an event is asked for."""
+        """Whether the selection includes an event."""
         if self.subject and event.subject != self.subject and not event.subject.startswith(self.subject + "/"):
             return False
-        if (self.names or self.beginnings) and not (self._names(event.kind) or self._names(event.type)):
+        if (self.names or self.prefixes) and not (self._names(event.kind) or self._names(event.type)):
             return False
         return not self.principal or payload_text(event.payload, "principal") == self.principal
 
     def names_kind(self, kind: str) -> bool:
-        """Whether events of a kind are asked for by name, and not with all others."""
-        return "" not in self.beginnings and self._names(kind)
+        """Whether a name or a non-empty prefix matches a kind: `*` names no kind."""
+        return "" not in self.prefixes and self._names(kind)
 
     @property
-    def is_everything(self) -> bool:
-        """Whether no event is left out."""
+    def matches_all(self) -> bool:
+        """Whether the selection includes every event."""
         if self.subject or self.principal:
             return False
-        return "" in self.beginnings or not (self.names or self.beginnings)
+        return "" in self.prefixes or not (self.names or self.prefixes)
 
     def _names(self, name: str) -> bool:
-        return bool(name) and (name in self.names or name.startswith(self.beginnings))
+        return bool(name) and (name in self.names or name.startswith(self.prefixes))
 
 
-EVERYTHING: Final = EventSelection()
+ALL_EVENTS: Final = EventSelection()
 
 
 def parse_selection(text: str, *, subject: str = "", principal: str = "") -> EventSelection:
-    """Words with commas between them; one that ends in `*` is a beginning. Raises InvalidInput."""
-    words = text.split(",")
-    if len(words) > MAX_WORDS:
-        raise InvalidInput(f"too many kinds of events. found={len(words)} maximum={MAX_WORDS}", argument="kind")
+    """Parse comma-separated names; a name that ends in `*` is a prefix. Raises InvalidInput."""
+    patterns = text.split(",")
+    if len(patterns) > MAX_PATTERNS:
+        raise InvalidInput(f"too many event kinds. found={len(patterns)} maximum={MAX_PATTERNS}", argument="kind")
     names: set[str] = set()
-    beginnings: set[str] = set()
-    for word in words:
-        stem = word.removesuffix(_ANYTHING)
-        if not word or _ANYTHING in stem:
+    prefixes: set[str] = set()
+    for pattern in patterns:
+        stem = pattern.removesuffix(_WILDCARD)
+        if not pattern or _WILDCARD in stem:
             raise InvalidInput(
-                "kind is a list of names with commas between them; a name may end in *", argument="kind", value=text
+                "kind must be a comma-separated list of names, each with an optional trailing *",
+                argument="kind",
+                value=text,
             )
-        if stem == word:
-            names.add(word)
+        if stem == pattern:
+            names.add(pattern)
         else:
-            beginnings.add(stem)
-    return EventSelection(frozenset(names), tuple(sorted(beginnings)), subject, principal)
+            prefixes.add(stem)
+    return EventSelection(frozenset(names), tuple(sorted(prefixes)), subject, principal)

@@ -1,8 +1,8 @@
-"""What is told of requests that change nothing, or of requests as such: gathered in memory, written a moment later.
+"""Buffers read events and request log entries in memory and writes them in batches.
 
-No request waits for it. What a process has gathered is written to a log together, so many a transaction; one that is
-killed takes what it had not written with it, one that ends writes it. While the store cannot be written to, or not as
-fast as requests come, a bounded number of entries and of bytes waits, and what is beyond is counted and not told.
+Requests do not wait for the write. A killed process loses its buffer; a process that stops writes it. While the store
+is unavailable or too slow, the buffer keeps a bounded number of entries and bytes; further entries are dropped and
+counted.
 """
 
 from __future__ import annotations
@@ -20,114 +20,113 @@ from lakebed.meta.seam import MetaStore, Transaction
 
 log = logging.getLogger("lakebed.events")
 
-MOST_WAITING: Final = 10_000
-MOST_BYTES: Final = 16 * 1024 * 1024
-AT_ONCE: Final = 500
-"""Entries of one transaction. When so many wait, they wait no longer."""
+MAX_ENTRIES: Final = 10_000
+MAX_BYTES: Final = 16 * 1024 * 1024
+BATCH: Final = 500
+"""Entries per transaction. This many buffered entries are written without waiting for `flush_seconds`."""
 
-_PAUSE_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 
 
-def _uncounted(_: int) -> None:
+def _ignore(_: int) -> None:
     return
 
 
 class WriteBehind:
-    """Gathers and writes. Used from one event loop."""
+    """A buffer in front of a log. Used from one event loop."""
 
     def __init__(
         self,
         meta: MetaStore,
         outbox: Outbox,
-        what: str,
+        label: str,
         *,
         flush_seconds: float,
-        most_waiting: int = MOST_WAITING,
-        most_bytes: int = MOST_BYTES,
-        dropped: Callable[[int], None] = _uncounted,
+        max_entries: int = MAX_ENTRIES,
+        max_bytes: int = MAX_BYTES,
+        on_drop: Callable[[int], None] = _ignore,
     ) -> None:
-        """`what` is gathered, for the log; `dropped` is told how many entries were not."""
+        """`label` names the entries in log lines; `on_drop` receives the number of dropped entries."""
         self._meta = meta
         self._outbox = outbox
-        self._what = what
+        self._label = label
         self._flush_seconds = flush_seconds
-        self._most_waiting = most_waiting
-        self._most_bytes = most_bytes
-        self._dropped = dropped
-        self._waiting: deque[OutboxEvent] = deque()
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._on_drop = on_drop
+        self._buffer: deque[OutboxEvent] = deque()
         self._bytes = 0
-        self._missed = 0
-        self._news = asyncio.Event()
-        self._many = asyncio.Event()
+        self._dropped = 0
+        self._is_dirty = asyncio.Event()
+        self._has_batch = asyncio.Event()
         self._writing = asyncio.Lock()
 
     @property
     def has_room(self) -> bool:
-        """Whether one more would be kept."""
-        return len(self._waiting) < self._most_waiting and self._bytes < self._most_bytes
+        """Whether `add` would buffer another entry."""
+        return len(self._buffer) < self._max_entries and self._bytes < self._max_bytes
 
     def add(self, event: OutboxEvent) -> None:
-        """Have it written; if too much waits, have it counted. Returns at once."""
+        """Buffer an entry, or drop it if the buffer is full. Returns at once."""
         if not self.has_room:
-            self.miss()
+            self.drop()
             return
-        self._waiting.append(event)
+        self._buffer.append(event)
         self._bytes += len(event.payload)
-        self._news.set()
-        if len(self._waiting) >= AT_ONCE:
-            self._many.set()
+        self._is_dirty.set()
+        if len(self._buffer) >= BATCH:
+            self._has_batch.set()
 
-    def miss(self) -> None:
-        """Count one that is not told of."""
-        self._missed += 1
-        self._dropped(1)
-        # Whoever writes says so in the log, though there may be nothing to write.
-        self._news.set()
+    def drop(self) -> None:
+        """Count a dropped entry."""
+        self._dropped += 1
+        self._on_drop(1)
+        self._is_dirty.set()  # the next flush logs it
 
     async def run(self) -> None:
-        """Write what is gathered, until cancelled; then what is left."""
+        """Write buffered entries until cancelled, then the rest of the buffer."""
         try:
             while True:
-                await self._news.wait()
+                await self._is_dirty.wait()
                 try:
                     async with asyncio.timeout(self._flush_seconds):
-                        await self._many.wait()
+                        await self._has_batch.wait()
                 except TimeoutError:
                     pass
                 try:
                     await asyncio.shield(self.flush())
                 except LakebedError as error:
-                    log.warning("%s could not be written; they are kept", self._what, exc_info=error)
-                    await asyncio.sleep(_PAUSE_SECONDS)
+                    log.warning("writing buffered %s failed, retrying", self._label, exc_info=error)
+                    await asyncio.sleep(_RETRY_SECONDS)
                 except Exception:
-                    # A mistake of ours must not end this for the life of the process.
-                    log.exception("writing %s crashed; it is tried again", self._what)
-                    await asyncio.sleep(_PAUSE_SECONDS)
+                    # A bug must not stop the writer for the life of the process.
+                    log.exception("writing buffered %s crashed, retrying", self._label)
+                    await asyncio.sleep(_RETRY_SECONDS)
         finally:
             try:
                 await asyncio.shield(self.flush())
             except LakebedError as error:
-                log.warning("the last %s could not be written", self._what, exc_info=error)
+                log.warning("writing the last buffered %s failed", self._label, exc_info=error)
 
     async def flush(self) -> int:
-        """Write all that was gathered; how many. What cannot be written stays for the next time."""
+        """Write the buffer; return the number of entries. Entries of a failed batch stay buffered."""
         async with self._writing:
-            self._news.clear()
-            self._many.clear()
-            missed, self._missed = self._missed, 0
-            if missed:
-                log.warning("%s were not told of: too many waited", self._what, extra={"missed": missed})
+            self._is_dirty.clear()
+            self._has_batch.clear()
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                log.warning("%s dropped: write buffer full", self._label, extra={"dropped": dropped})
             written = 0
             try:
-                while self._waiting:
-                    batch = list(islice(self._waiting, AT_ONCE))
+                while self._buffer:
+                    batch = list(islice(self._buffer, BATCH))
                     await self._write(batch)
                     for event in batch:
-                        self._waiting.popleft()
+                        self._buffer.popleft()
                         self._bytes -= len(event.payload)
                     written += len(batch)
             except BaseException:
-                self._news.set()
+                self._is_dirty.set()
                 raise
             return written
 

@@ -169,14 +169,14 @@ def open_office(
     *configured: TargetRecord,
     holder: str = "one",
     matcher: Matcher | None = None,
-    most_kept: int = 1000,
+    max_entries: int = 1000,
 ) -> Office:
     """One process on the store."""
     master = MasterKeys({"first": b"1" * 32}, active="first")
     kinds = TargetTypes([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
     interests = ListenerRegistry(object_context.meta, clock, holder)
     records = TargetRecords(object_context.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in configured})
-    requests = RequestLog(object_context.meta, most_kept=most_kept)
+    requests = RequestLog(object_context.meta, max_entries=max_entries)
     dispatcher = EventDispatcher(
         object_context.meta,
         object_context.outbox,

@@ -3,12 +3,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.events.delivery.circuit_breaker import LONGEST_PAUSE_SECONDS, PATIENCE, CircuitBreaker
+from lakebed.events.delivery.circuit_breaker import FAILURE_THRESHOLD, MAX_PAUSE_SECONDS, CircuitBreaker
 
 
 def down() -> CircuitBreaker:
     breaker = CircuitBreaker()
-    for _ in range(PATIENCE):
+    for _ in range(FAILURE_THRESHOLD):
         breaker.record_failure(0, 0.0)
     return breaker
 
@@ -16,7 +16,7 @@ def down() -> CircuitBreaker:
 def test_a_few_failures_are_no_outage_and_many_in_a_row_are() -> None:
     breaker = CircuitBreaker()
     seen: list[bool] = []
-    for answers in ([False] * (PATIENCE - 1), [True], [False] * (PATIENCE - 1), [False]):
+    for answers in ([False] * (FAILURE_THRESHOLD - 1), [True], [False] * (FAILURE_THRESHOLD - 1), [False]):
         for is_good in answers:
             breaker.record_success() if is_good else breaker.record_failure(0, 0.0)
         seen.append(breaker.is_open)
@@ -51,7 +51,7 @@ def test_pauses_are_never_longer_than_the_longest(probes: int, chance: float) ->
     breaker = down()
     now_ms = 0
     for _ in range(probes):
-        now_ms += round(LONGEST_PAUSE_SECONDS * 1000)
+        now_ms += round(MAX_PAUSE_SECONDS * 1000)
         assert breaker.start_round(now_ms)
         breaker.record_failure(now_ms, chance)
     assert breaker.is_long_open == (probes >= 3)

@@ -27,8 +27,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(dispatcher, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_RETRY_SECONDS", 0.01)
 
 
 class Running:
@@ -62,7 +62,7 @@ async def test_targets_of_settings_and_api_are_served_from_when_they_came(office
         assert ("added", "a") not in receiver.pairs
         await until(lambda: counts.delivered == len(receiver.pairs))
         await office.targets.delete(ROOT, "added", NAME)
-        await until(lambda: "added:memory" not in configured.dispatcher._served)
+        await until(lambda: "added:memory" not in configured.dispatcher._running)
         await office.tell("c")
         await until(lambda: ("stated", "c") in receiver.pairs)
         assert ("added", "c") not in receiver.pairs
@@ -156,7 +156,7 @@ async def test_nothing_new_is_begun_at_the_end_of_either_log(
 async def test_what_takes_too_long_at_the_end_goes_back_to_the_queue(
     office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_ENDING_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_DRAIN_SECONDS", 0.01)
     receiver.box().pause = lambda message: asyncio.Event()
     await office.put()
     await office.tell("a")
@@ -258,14 +258,14 @@ async def test_what_a_target_is_behind_by_is_measured_and_told_no_more_by_who_re
     counts = Counts()
     await office.dispatcher._measure({"r:memory": a_target()}, counts)
     assert counts.standings == {"r:memory": TargetBacklog(behind=2, waiting=1, dead=0)}
-    await office.dispatcher._rest(counts)
+    await office.dispatcher._stand_by(counts)
     assert counts.standings == {"r:memory": TargetBacklog(0, 0, 0)}
 
 
 async def test_old_dead_letters_and_too_many_of_them_go(
     office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "MOST_DEAD", 2)
+    monkeypatch.setattr(dispatcher, "MAX_DEAD_LETTERS", 2)
     await office.put()
     receiver.refuses = lambda subject: True
     await office.tell("a", "b", "c", "d")
@@ -274,10 +274,10 @@ async def test_old_dead_letters_and_too_many_of_them_go(
         await office.drain(delivery)
         office.clock.advance(10)
     assert await office.counts() == (0, 4)
-    await office.dispatcher._forget(["r:memory"])
+    await office.dispatcher._delete_dead_letters(["r:memory"])
     assert await office.counts() == (0, 2)
     office.clock.advance(31 * 86_400)
-    await office.dispatcher._forget(["r:memory"])
+    await office.dispatcher._delete_dead_letters(["r:memory"])
     assert await office.counts() == (0, 0)
 
 
@@ -295,4 +295,4 @@ async def test_what_is_told_only_on_demand_is_asked_for_while_a_target_wants_it(
     await office.targets.delete(ROOT, "r", NAME)
     await office.dispatcher.refresh(Counts())
     assert not office.interests.wants(bucket, "ObjectAccessed:Get")
-    await office.dispatcher._stop(list(office.dispatcher._served))
+    await office.dispatcher._stop(list(office.dispatcher._running))

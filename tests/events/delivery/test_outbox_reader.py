@@ -54,9 +54,9 @@ async def test_who_is_behind_reads_without_taking_it_from_the_others(office: Off
 async def test_a_batch_knows_whether_it_took_all_there_was(office: Office, outbox: Counting) -> None:
     await office.tell(*"abcde")
     feed = OutboxReader(outbox, RuleMatcher(office.object_context.meta), batch=3)
-    assert (await feed.after(0)).has_followers
-    assert (await feed.after(1)).has_followers
-    assert not (await feed.after(3)).has_followers
+    assert (await feed.after(0)).is_full
+    assert (await feed.after(1)).is_full
+    assert not (await feed.after(3)).is_full
 
 
 async def test_what_comes_later_is_read_when_it_is_there(office: Office, outbox: Counting) -> None:

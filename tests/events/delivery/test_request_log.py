@@ -26,9 +26,9 @@ async def serve(office: Office, name: str = "r") -> None:
         await office.drain(delivery)
 
 
-def knows(office: Office) -> bool:
+def exists(office: Office) -> bool:
     """Whether its process notes requests."""
-    return office.interests.wants_requests
+    return office.interests.has_request_subscribers
 
 
 async def test_who_asks_for_requests_is_sent_each_as_an_entry_of_an_audit_log(office: Office) -> None:
@@ -102,17 +102,17 @@ async def test_a_change_holds_for_the_process_at_once_and_for_others_when_they_l
     assert isinstance(object_context.clock, ManualClock)
     other = open_office(object_context, object_context.clock, receiver, holder="two")
     await office.put()
-    assert not knows(office)
+    assert not exists(office)
     await office.put(requests=True)
-    assert knows(office)
-    assert not knows(other)
+    assert exists(office)
+    assert not exists(other)
     await other.interests.share()
-    assert knows(other)
+    assert exists(other)
     await office.put(requests=False)
-    assert not knows(office)
+    assert not exists(office)
     await office.put(requests=True)
     await office.targets.delete(ROOT, "r", NAME)
-    assert not knows(office)
+    assert not exists(office)
 
 
 async def test_who_asks_no_more_is_forgotten_with_what_waited(office: Office) -> None:
@@ -153,7 +153,7 @@ async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_coun
     object_context: ObjectContext, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert isinstance(object_context.clock, ManualClock)
-    office = open_office(object_context, object_context.clock, receiver, most_kept=3)
+    office = open_office(object_context, object_context.clock, receiver, max_entries=3)
     await office.put(requests=True)
     await office.targets.pause(ROOT, "r", NAME, is_paused=True)
     await office.ask(*(f"R{number}" for number in range(10)))
@@ -161,7 +161,7 @@ async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_coun
     assert await office.dispatcher._held.acquire()
     await office.dispatcher.refresh(counts)
     assert [(name, tally.lost) for name, tally in counts.tallies] == [("r:memory", 7)]
-    assert "a target lost requests" in caplog.text
+    assert "target lost requests" in caplog.text
     await office.dispatcher.refresh(counts)
     assert sum(tally.lost for _, tally in counts.tallies) == 7
     await serve(office)
@@ -175,7 +175,7 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     office = open_office(object_context, object_context.clock, receiver, a_target("r", "TableCommitted", requests=True))
     await office.requests.begin(["r:memory"])
     await office.interests.refresh_request_subscribers()
-    assert knows(office)
+    assert exists(office)
     # Before anybody serves it.
     await office.ask("R1")
     assert await office.dispatcher._held.acquire()
@@ -184,18 +184,18 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     async with asyncio.timeout(30):
         while receiver.subjects != ["R1"]:
             await asyncio.sleep(0)
-    await office.dispatcher._rest(counts)
+    await office.dispatcher._stand_by(counts)
     # The settings name it no more.
     after = open_office(object_context, object_context.clock, receiver)
     await after.dispatcher._held.acquire()
     await after.dispatcher.refresh(Counts())
     await after.interests.refresh_request_subscribers()
-    assert not knows(after)
+    assert not exists(after)
 
 
 async def test_a_kind_that_has_no_use_for_requests_is_not_sent_any(office: Office) -> None:
     kind = TargetType(NAME, MemorySettings, office.receiver.kind.make, takes_requests=False)
-    office.targets._kinds = TargetTypes([kind])
-    with pytest.raises(InvalidInput, match="not sent requests") as refused:
+    office.targets._types = TargetTypes([kind])
+    with pytest.raises(InvalidInput, match="do not accept requests") as refused:
         await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "r"}, requests=True))
     assert refused.value.argument == "requests"

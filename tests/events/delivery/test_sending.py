@@ -102,7 +102,7 @@ async def test_a_failure_ends_its_lane_and_a_final_one_does_not() -> None:
     box.failure = lambda message: failures.get(message.key)
     outcome = await sent(box, lane(1, "a1", "a2", "a3"), lane(11, "b1", "b2"), notes=notes)
     assert sorted(outcome.delivered) == [1, 12]
-    assert sorted((failed.one.entry.seq, failed.why, failed.is_final) for failed in outcome.failed) == [
+    assert sorted((failed.event.entry.seq, failed.reason, failed.is_final) for failed in outcome.failed) == [
         (2, "down", False),
         (11, "never", True),
     ]
@@ -130,7 +130,7 @@ async def test_an_event_that_cannot_be_rendered_is_not_tried_again() -> None:
     outcome = await send_groups(
         MemoryTarget(Mailbox()), [lane(1, "a", "ab", "abc")], refuse, Notes().watch, SendSlots(1)
     )
-    assert [(failed.why, failed.is_final) for failed in outcome.failed] == [
+    assert [(failed.reason, failed.is_final) for failed in outcome.failed] == [
         ("no such form", True),
         ("the event cannot be rendered: ZeroDivisionError", True),
     ]
@@ -141,13 +141,13 @@ async def test_an_event_that_cannot_be_rendered_is_not_tried_again() -> None:
 async def test_a_target_that_never_answers_does_not_hold_up_the_round_for_ever(
     monkeypatch: pytest.MonkeyPatch, max_in_flight: int
 ) -> None:
-    monkeypatch.setattr(sending, "LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr(sending, "MAX_SECONDS", 0.01)
     box = Mailbox()
     box.pause = lambda message: asyncio.Event()
     outcome = await sent(box, lane(1, "a1", "a2"), lane(11, "b1"), lane(21, "c1"), max_in_flight=max_in_flight)
-    assert {failed.why for failed in outcome.failed} == {"no answer within 0.01 s"}
+    assert {failed.reason for failed in outcome.failed} == {"no response within 0.01 s"}
     assert len(outcome.failed) == max_in_flight
-    tried = {failed.one.entry.seq for failed in outcome.failed}
+    tried = {failed.event.entry.seq for failed in outcome.failed}
     assert tried | set(seqs(outcome.behind)) | set(seqs(outcome.untried)) == {1, 2, 11, 21}
 
 

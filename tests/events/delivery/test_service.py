@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, InvalidInput, InvalidName, NotFound, StateConflict, Unavailable
 from lakebed.core.webhooks import new_secret
-from lakebed.events.delivery import DeliveryState, TargetOrigin, TargetSpec, shown_settings
+from lakebed.events.delivery import DeliveryState, TargetOrigin, TargetSpec, masked_settings
 from lakebed.events.names import EventName
 from lakebed.events.rules import NotificationConfiguration, NotificationRule
 from lakebed.events.rules.model import encode_configuration
@@ -37,28 +37,28 @@ async def test_a_secret_is_made_once_and_shown_once(office: Office) -> None:
     made = await office.targets.put(MANAGER, "r", WEBHOOK, a_webhook())
     assert made.is_new
     assert isinstance(made.record.settings, WebhookSettings)
-    assert made.made == {"secret": made.record.settings.secret}
+    assert made.generated == {"secret": made.record.settings.secret}
     assert made.arn == "arn:lakebed:sqs:us-east-1:r:webhook"
     again = await office.targets.put(MANAGER, "r", WEBHOOK, a_webhook(URL + "/2"))
-    assert (again.is_new, again.made) == (False, {})
+    assert (again.is_new, again.generated) == (False, {})
     assert isinstance(again.record.settings, WebhookSettings)
     assert again.record.settings.secret == made.record.settings.secret
     # What was shown can be given back.
-    shown = shown_settings(again.record.settings)
+    shown = masked_settings(again.record.settings)
     assert shown == {"endpoint": URL + "/2", "secret": "***"}
     same = await office.targets.put(MANAGER, "r", WEBHOOK, TargetSpec(shown))
     assert same.record.settings == again.record.settings
     own = new_secret().reveal()
     changed = await office.targets.put(MANAGER, "r", WEBHOOK, a_webhook(secret=own))
     assert isinstance(changed.record.settings, WebhookSettings)
-    assert (changed.made, changed.record.settings.secret) == ({}, own)
+    assert (changed.generated, changed.record.settings.secret) == ({}, own)
 
 
 async def test_stored_secrets_are_sealed_and_never_shown(office: Office) -> None:
     secret = new_secret().reveal()
     put = await office.targets.put(ROOT, "r", WEBHOOK, a_webhook(secret=secret, auth_token="hunter2"))
     ((shown, sealed),) = await office.object_context.meta.rows("SELECT settings, secrets FROM targets")
-    for text in (shown, str(sealed), repr(put), str(shown_settings(put.record.settings))):
+    for text in (shown, str(sealed), repr(put), str(masked_settings(put.record.settings))):
         assert secret not in text
         assert "hunter2" not in text
     found = await office.records.find(office.object_context.meta, "r", WEBHOOK)
@@ -124,12 +124,12 @@ async def test_those_of_the_settings_are_shown_and_not_changed(office: Office, r
         office.targets.delete(ROOT, "stated", NAME),
         office.targets.pause(ROOT, "stated", NAME, is_paused=True),
     ):
-        with pytest.raises(StateConflict, match="one of the settings"):
+        with pytest.raises(StateConflict, match="configured in the settings"):
             await asked
 
 
 async def test_there_are_not_any_number_of_them(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakebed.events.delivery.service.MOST_TARGETS", 1)
+    monkeypatch.setattr("lakebed.events.delivery.service.MAX_TARGETS", 1)
     await office.targets.put(ROOT, "one", NAME, TargetSpec())
     with pytest.raises(StateConflict, match="remove one first"):
         await office.targets.put(ROOT, "two", NAME, TargetSpec())

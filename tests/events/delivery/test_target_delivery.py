@@ -13,7 +13,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Fenced, LakebedError, NotFound, Undeliverable
 from lakebed.events.delivery import DeliveryState, TargetSpec
 from lakebed.events.delivery import target_delivery as module
-from lakebed.events.delivery.circuit_breaker import PATIENCE
+from lakebed.events.delivery.circuit_breaker import FAILURE_THRESHOLD
 from lakebed.events.delivery.ordering import OutgoingEvent
 from lakebed.events.delivery.outbox_reader import OutboxReader
 from lakebed.events.delivery.sending import FailedEvent, SendResult
@@ -46,7 +46,7 @@ async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
     delivery = await office.delivery()
     delivery._queue = replace(
         delivery._queue,
-        feed=OutboxReader(office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2),
+        reader=OutboxReader(office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2),
     )
     # Before them is that the target was made.
     behind, level = await delivery.send_new(), await delivery.send_new()
@@ -57,9 +57,9 @@ async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     await delivery.wait_for_event(behind, 1.0)
-    assert (behind.delivered, behind.is_level, rests) == (1, False, [])
+    assert (behind.delivered, behind.is_caught_up, rests) == (1, False, [])
     await delivery.wait_for_event(level, 1.0)
-    assert (level.delivered, level.is_level, rests) == (1, True, [0.1])
+    assert (level.delivered, level.is_caught_up, rests) == (1, True, [0.1])
 
 
 async def test_a_new_courier_goes_on_where_the_last_one_stood(office: Office, receiver: Receiver) -> None:
@@ -162,8 +162,8 @@ async def test_what_waits_survives_the_outbox(office: Office, receiver: Receiver
 async def test_no_more_is_read_while_too_much_waits(
     office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
-    office.dispatcher._feed = OutboxReader(
+    monkeypatch.setattr(module, "MAX_WAITING", 3)
+    office.dispatcher._events_reader = OutboxReader(
         office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2
     )
     await office.put()
@@ -175,7 +175,7 @@ async def test_no_more_is_read_while_too_much_waits(
     # The first two of the log were that of the target itself, and one of these.
     assert (await office.counts())[0] == 3
     assert receiver.box().tried == 3
-    assert (await delivery.send_new()).is_held
+    assert (await delivery.send_new()).is_blocked
     receiver.refuses = lambda subject: False
     office.clock.advance(10)
     for _ in range(10):
@@ -301,7 +301,9 @@ async def test_a_target_that_is_down_is_asked_now_and_then_and_the_outbox_keeps_
     delivery = await office.delivery()
     await office.drain(delivery)
     tried = receiver.box().tried
-    assert PATIENCE <= tried < PATIENCE + receiver.kind.make(receiver.kind.settings()).max_in_flight + 1
+    assert (
+        FAILURE_THRESHOLD <= tried < FAILURE_THRESHOLD + receiver.kind.make(receiver.kind.settings()).max_in_flight + 1
+    )
     assert (await office.counts())[0] == tried
     for _ in range(20):
         office.clock.advance(31)
@@ -323,15 +325,15 @@ async def test_events_that_are_refused_again_and_again_do_not_keep_others_from_b
 ) -> None:
     await office.put()
     receiver.refuses = lambda subject: subject.startswith("bad")
-    await office.tell(*(f"bad{number}" for number in range(2 * PATIENCE)))
+    await office.tell(*(f"bad{number}" for number in range(2 * FAILURE_THRESHOLD)))
     delivery = await office.delivery()
     await office.drain(delivery)
     await office.tell("good")
-    for _ in range(6 * PATIENCE):
+    for _ in range(6 * FAILURE_THRESHOLD):
         office.clock.advance(31)
         await office.drain(delivery)
     assert receiver.subjects == ["good"]
-    assert await office.counts() == (0, 2 * PATIENCE)
+    assert await office.counts() == (0, 2 * FAILURE_THRESHOLD)
 
 
 async def test_a_slow_target_does_not_keep_the_cursor_from_moving(office: Office, receiver: Receiver) -> None:
@@ -379,7 +381,7 @@ async def test_who_is_killed_in_the_midst_of_a_batch_sends_it_again_and_nothing_
     assert set(receiver.subjects) == {f"s{number}" for number in range(20)}
     assert len(receiver.subjects) == before + 20
     ids = [message.id for message in receiver.box().got]
-    # Whoever has handled one knows it when it comes again.
+    # Whoever has handled one exists it when it comes again.
     assert len(set(ids)) == 20
 
 

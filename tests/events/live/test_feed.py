@@ -26,7 +26,9 @@ async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
 
 @pytest.fixture
 def feed(store: ObjectStore) -> LiveFeed:
-    return LiveFeed(store.meta, store.object_context.outbox, ListenerRegistry(store.meta, store.clock, "p"), kept=KEPT)
+    return LiveFeed(
+        store.meta, store.object_context.outbox, ListenerRegistry(store.meta, store.clock, "p"), tail_events=KEPT
+    )
 
 
 async def tell(store: ObjectStore, *kinds: str) -> None:
@@ -123,7 +125,7 @@ async def test_nobody_reads_when_nobody_listens(store: ObjectStore, feed: LiveFe
 async def test_a_reader_that_failed_goes_on(
     store: ObjectStore, feed: LiveFeed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("lakebed.events.live.feed._PAUSE_SECONDS", 0)
+    monkeypatch.setattr("lakebed.events.live.feed._RETRY_SECONDS", 0)
     outbox, failures = store.object_context.outbox, [Unavailable("gone"), ValueError("ours")]
     whole = outbox.read_durable
 
@@ -136,7 +138,7 @@ async def test_a_reader_that_failed_goes_on(
     async with feed.subscribe(after=await feed.position()) as subscription:
         await tell(store, "A")
         assert await collect(subscription, 1) == ["A"]
-    assert "cannot read" in caplog.text
+    assert "live feed read failed" in caplog.text
     assert "crashed" in caplog.text
 
 

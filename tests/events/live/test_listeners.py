@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.events.live.listeners import ALL_BUCKETS, KEPT_MS, ListenerRegistry, mask_of_selection, read_event_mask
+from lakebed.events.live.listeners import ALL_BUCKETS, EXPIRY_MS, ListenerRegistry, mask_of_selection, read_event_mask
 from lakebed.events.names import EventName
-from lakebed.events.selection import EVERYTHING, EventSelection, parse_selection
+from lakebed.events.selection import ALL_EVENTS, EventSelection, parse_selection
 from lakebed.objects.buckets.bucket import Bucket
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 
@@ -84,12 +84,12 @@ async def test_what_a_process_that_died_asked_for_is_forgotten(store: ObjectStor
     here, there = process(store, "here"), process(store, "there")
     with here.listening("b-1", READS):
         await here.share()
-        store.clock.advance(KEPT_MS / 1000 / 2)
+        store.clock.advance(EXPIRY_MS / 1000 / 2)
         await here.share()
-        store.clock.advance(KEPT_MS / 1000 * 0.75)
+        store.clock.advance(EXPIRY_MS / 1000 * 0.75)
         await there.share()
         assert there.wants(bucket, GET), "it was said again in time"
-        store.clock.advance(KEPT_MS / 1000)
+        store.clock.advance(EXPIRY_MS / 1000)
         await there.share()
         assert not there.wants(bucket, GET)
 
@@ -109,7 +109,7 @@ async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectSto
 @pytest.mark.parametrize(
     ("selection", "mask"),
     [
-        (EVERYTHING, 0),
+        (ALL_EVENTS, 0),
         (parse_selection("*"), 0),
         (parse_selection("Table*"), 0),
         (parse_selection("ObjectAccessed:*"), READS),
@@ -126,7 +126,7 @@ def test_who_asks_by_name_asks_for_reads_and_who_asks_for_everything_does_not(
 async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bucket: Bucket) -> None:
     one, two = process(store, "one"), process(store, "two")
     one.set_target_masks(
-        [read_event_mask(parse_selection("ObjectAccessed:*", subject="b-1/in")), read_event_mask(EVERYTHING)]
+        [read_event_mask(parse_selection("ObjectAccessed:*", subject="b-1/in")), read_event_mask(ALL_EVENTS)]
     )
     await one.share()
     await two.share()

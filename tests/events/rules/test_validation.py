@@ -10,7 +10,7 @@ from lakebed.events.rules import NO_RULES, NotificationConfiguration, Notificati
 from lakebed.events.rules.compiled import CompiledRules
 from lakebed.events.rules.model import decode_configuration, encode_configuration
 from lakebed.events.rules.patterns import ends_of, pattern_of
-from lakebed.events.rules.validation import MAX_RULES, check_configuration, first_ambiguous
+from lakebed.events.rules.validation import MAX_RULES, check_configuration, find_overlap
 
 REGION = "us-east-1"
 HOOK = "arn:lakebed:sqs::1:webhook"
@@ -118,11 +118,11 @@ def test_checked_rules_name_a_target_once_for_an_event(rules: list[NotificationR
 def test_rules_that_are_not_ambiguous_share_no_event_and_some_key_shows_those_that_are(
     rules: list[NotificationRule], middle: str
 ) -> None:
-    found = first_ambiguous(rules)
+    found = find_overlap(rules)
     if found is None:
         return
     one, other = found
-    shared = next(name for name in EventName if not name.is_compound and name.mask & one.mask & other.mask)
+    shared = next(name for name in EventName if not name.is_wildcard and name.mask & one.mask & other.mask)
     heads = sorted((ends_of(pattern_of(rule.prefix, rule.suffix))[0] for rule in found), key=len)
     tails = sorted((ends_of(pattern_of(rule.prefix, rule.suffix))[1] for rule in found), key=len)
     between = [pattern_of(rule.prefix, rule.suffix).split("*")[1:-1] for rule in found]

@@ -36,7 +36,7 @@ class Targets:
     def __init__(self, *known: str) -> None:
         self._known = known
 
-    async def knows(self, tx: Reader, target_id: str) -> bool:
+    async def exists(self, tx: Reader, target_id: str) -> bool:
         return target_id in self._known
 
 

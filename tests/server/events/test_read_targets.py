@@ -85,9 +85,9 @@ def test_one_that_is_misspelled_is_not_quoted(spelled: str) -> None:
     ("change", "told"),
     [
         (("https://receiver", "http://receiver"), "targets.named.warehouse.settings.endpoint: events are posted over"),
-        (('["Table*", "AFTER_DROP_VIEW"]', "[]"), "targets.named.warehouse.kinds: subject is for the kinds"),
-        (('["Table*", "AFTER_DROP_VIEW"]', '["a*b"]'), "targets.named.warehouse.kinds: kind is a list"),
-        (('form = "lakebed"', 'form = "haiku"'), "targets.named.warehouse.form: form is one of"),
+        (('["Table*", "AFTER_DROP_VIEW"]', "[]"), "targets.named.warehouse.kinds: subject requires kinds"),
+        (('["Table*", "AFTER_DROP_VIEW"]', '["a*b"]'), "targets.named.warehouse.kinds: kind must be a comma-separated list"),
+        (('form = "lakebed"', 'form = "haiku"'), "targets.named.warehouse.form: form must be one of"),
         (('type = "webhook"', 'type = "pigeon"'), "targets.named.warehouse.type: no such type of target"),
         (('type = "webhook"', ""), "targets.named.warehouse.type: missing"),
         (("skip_tls_verify = true", "colour = 1"), "targets.named.warehouse.settings.colour: "),

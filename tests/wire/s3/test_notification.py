@@ -30,7 +30,7 @@ ARN = "arn:lakebed:sqs:us-east-1:1:webhook"
 
 
 class Known:
-    async def knows(self, tx: Reader, target_id: str) -> bool:
+    async def exists(self, tx: Reader, target_id: str) -> bool:
         return target_id == "1:webhook"
 
 

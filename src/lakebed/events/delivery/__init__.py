@@ -1,10 +1,10 @@
-"""Events on their way to targets: in the order of each object and table, at least once, with dead letters."""
+"""Delivery of events to targets: at least once, in order per object and table, with retries and dead letters."""
 
 from .dispatcher import DeliveryCounts, DeliveryObserver, EventDispatcher, TargetBacklog
 from .model import Delivery, DeliveryState, Subscription, TargetOrigin, TargetRecord, parse_subscription
 from .records import TargetRecords
 from .request_log import RequestLog
-from .service import PutTargetResult, TargetService, TargetSpec, TargetStatus, check_requests, shown_settings
+from .service import PutTargetResult, TargetService, TargetSpec, TargetStatus, check_requests, masked_settings
 
 __all__ = [
     "Delivery",
@@ -23,6 +23,6 @@ __all__ = [
     "TargetSpec",
     "TargetStatus",
     "check_requests",
+    "masked_settings",
     "parse_subscription",
-    "shown_settings",
 ]

@@ -1,7 +1,7 @@
-"""Runs the deliveries of all targets, in one process of all that share a store.
+"""Delivers events to all targets, in the one process that holds the lease.
 
-Whoever holds the lease serves each target in a task of its own, so that none waits for another. Targets that come, go
-or change are noticed by looking now and then, whichever process they were changed in.
+Each target has its own tasks, so that slow targets do not delay others. Changes of targets, by any process, are found
+by polling.
 """
 
 from __future__ import annotations
@@ -31,71 +31,71 @@ from .queues import EVENTS, REQUESTS, DeliveryQueue, LoopProof, NoBucketRules, q
 from .records import TargetRecords, drop_deliveries
 from .request_log import RequestLog
 from .sending import SendSlots
-from .target_delivery import DeliveryRound, TargetDelivery, confirmed
+from .target_delivery import DeliveryRound, TargetDelivery, lease_check
 
 log = logging.getLogger("lakebed.events")
 
 LEASE: Final = "targets"
 LEASE_SECONDS: Final = 20.0
-"""How long events wait after the process that delivers them was killed."""
+"""After a crash of the delivering process, deliveries resume within this time."""
 
-DEAD_KEPT_MS: Final = 30 * 86_400_000
-MOST_DEAD: Final = 10_000
-"""Dead letters of a target, of either log; older ones make room."""
+DEAD_LETTER_RETENTION_MS: Final = 30 * 86_400_000
+MAX_DEAD_LETTERS: Final = 10_000
+"""Per target and log; older dead letters are deleted."""
 
-_LOOK_SECONDS: Final = 1.0
-_PAUSE_SECONDS: Final = 1.0
-_ENDING_SECONDS: Final = 3.0
-"""How long an attempt that is under way is waited for when nothing more is to be sent."""
+_POLL_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
+_DRAIN_SECONDS: Final = 3.0
+"""How long a stopping delivery waits for attempts in flight."""
 
-_FORGET_MS: Final = 3_600_000
+_CLEANUP_MS: Final = 3_600_000
 _MEASURE_MS: Final = 5_000
 
 
 class DeliveryCounts(NamedTuple):
-    """What was done for a target since the last one."""
+    """Outcomes of deliveries to a target since the previous report."""
 
     delivered: int
     failed: int
     dead_lettered: int
     skipped: int
     lost: int = 0
-    """Requests that were kept for it for as long as there was room."""
+    """Requests deleted before delivery, because the request log was full."""
 
 
 class TargetBacklog(NamedTuple):
-    """How far a target's deliveries have come."""
+    """A target's undelivered events."""
 
     behind: int
-    """Events that it has not been through, asked for or not."""
+    """Events after the cursor, matching or not."""
     waiting: int
     dead: int
     in_flight: int = 0
-    """Events that are being sent at this moment."""
+    """Groups being sent."""
 
 
 NO_BACKLOG: Final = TargetBacklog(0, 0, 0)
 
 
 class DeliveryObserver(Protocol):
-    """Who counts deliveries."""
+    """Receives the metrics of deliveries."""
 
     def count(self, target: str, tally: DeliveryCounts) -> None:
-        """Something was done for a target."""
+        """Add the outcomes of a round."""
         ...
 
     def measure(self, target: str, standing: TargetBacklog) -> None:
-        """How a target stands now; `NO_BACKLOG` when it is no longer for this process to tell."""
+        """Set the backlog; `NO_BACKLOG` once this process no longer serves the target."""
         ...
 
 
-class _Served(NamedTuple):
+class _RunningTarget(NamedTuple):
     record: TargetRecord
     task: asyncio.Task[None]
 
 
 class EventDispatcher:
-    """Delivers while it holds the lease. One in each process; one of them works."""
+    """Delivers while it holds the lease. Every process has one; one of them is active."""
 
     def __init__(
         self,
@@ -103,9 +103,9 @@ class EventDispatcher:
         outbox: Outbox,
         clock: Clock,
         records: TargetRecords,
-        kinds: TargetTypes,
+        types: TargetTypes,
         matcher: Matcher,
-        interests: ListenerRegistry,
+        listeners: ListenerRegistry,
         holder: str,
         random: Random,
         requests: RequestLog,
@@ -115,70 +115,70 @@ class EventDispatcher:
         ids: EventIds,
         max_attempts: int,
     ) -> None:
-        """`holder` is the lease's: whoever delivers under it next takes the place of this one at once."""
+        """`holder` identifies this dispatcher in the lease: a successor with the same name takes over at once."""
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
         self._records = records
-        self._kinds = kinds
-        self._feed = OutboxReader(outbox, matcher)
+        self._types = types
+        self._events_reader = OutboxReader(outbox, matcher)
         self._requests = requests
-        self._requests_feed = OutboxReader(requests.log, NoBucketRules())
+        self._requests_reader = OutboxReader(requests.log, NoBucketRules())
         self._prove = prove
-        self._interests = interests
+        self._listeners = listeners
         self._leases = Leases(meta, clock)
         self._held = HeldLease(meta, self._leases, clock, LEASE, holder, LEASE_SECONDS)
         self._random = random
         self._region = region
         self._ids = ids
         self._max_attempts = max_attempts
-        self._served: dict[str, _Served] = {}
+        self._running: dict[str, _RunningTarget] = {}
         self._slots: dict[str, SendSlots] = {}
         self._measured: set[str] = set()
-        self._forgot_ms = 0
+        self._cleaned_ms = 0
         self._measured_ms = 0
 
     async def run(self, observer: DeliveryObserver) -> None:
-        """Wait for the lease, and deliver while it is held. Raises what a look at the targets raises."""
+        """Acquire the lease and deliver while it is held. Raises the errors of `refresh`."""
         keeper = asyncio.create_task(self._held.keep_renewed())
         try:
             while True:
                 if await self._held.acquire():
                     await self.refresh(observer)
-                    await asyncio.sleep(_LOOK_SECONDS)
+                    await asyncio.sleep(_POLL_SECONDS)
                 else:
-                    await self._rest(observer)
+                    await self._stand_by(observer)
                     await asyncio.sleep(LEASE_SECONDS / 4)
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-            await self._rest(observer)
+            await self._stand_by(observer)
             await self._held.release()
 
     async def refresh(self, observer: DeliveryObserver) -> None:
-        """Serve those who are there now, and nobody else. For whoever holds the lease."""
-        present = {one.id: one for one in await self._records.all()}
-        changed = [name for name, served in self._served.items() if present.get(name) != served.record]
-        ended = [name for name, served in self._served.items() if served.task.done()]
+        """Start and stop deliveries to match the configured targets. Requires the lease."""
+        records = {record.id: record for record in await self._records.all()}
+        changed = [name for name, running in self._running.items() if records.get(name) != running.record]
+        ended = [name for name, running in self._running.items() if running.task.done()]
         await self._stop({*changed, *ended})
-        await self._settle_cursors(present)
-        # Of those who are paused too: what happens meanwhile is kept for them.
-        wishes = (selection for record in present.values() for selection in record.subscription.selections)
-        self._interests.set_target_masks(map(read_event_mask, wishes))
-        for name, record in present.items():
-            if name not in self._served and not record.is_paused:
+        await self._reconcile_cursors(records)
+        # Paused targets too: their events are kept until they resume.
+        selections = (selection for record in records.values() for selection in record.subscription.selections)
+        self._listeners.set_target_masks(map(read_event_mask, selections))
+        for name, record in records.items():
+            if name not in self._running and not record.is_paused:
                 task = asyncio.create_task(self._serve(record, observer), name=f"target {name}")
-                self._served[name] = _Served(record, task)
-        await self._forget(present)
+                self._running[name] = _RunningTarget(record, task)
+        await self._delete_dead_letters(records)
         await self._trim_requests(observer)
-        await self._measure(present, observer)
+        await self._measure(records, observer)
 
     def deliveries_of(self, record: TargetRecord, target: EventTarget) -> Sequence[TargetDelivery]:
-        """Who serve a target under this process's lease: with events, and with requests if it asks for these."""
-        queues = [queue_of_events(record, self._outbox, self._feed)]
+        """The deliveries to a target: events, and requests if it subscribes to them."""
+        queues = [queue_of_events(record, self._outbox, self._events_reader)]
         if record.subscription.requests:
-            queues.append(queue_of_requests(record, self._requests.log, self._requests_feed, self._prove))
-        # One for both: as many as may be under way to the target are so whatever they are.
+            queues.append(queue_of_requests(record, self._requests.log, self._requests_reader, self._prove))
+        # Shared: the limit is per target.
         slots = self._slots[record.id] = SendSlots(target.max_in_flight)
         return [self._delivery(record, target, queue, slots) for queue in queues]
 
@@ -192,7 +192,7 @@ class EventDispatcher:
             self._meta,
             self._clock,
             self._random,
-            confirmed(self._leases, self._held),
+            lease_check(self._leases, self._held),
             slots,
             region=self._region,
             ids=self._ids,
@@ -200,8 +200,8 @@ class EventDispatcher:
         )
 
     async def _serve(self, record: TargetRecord, observer: DeliveryObserver) -> None:
-        """What is new and what is tried again do not wait for each other: an attempt may take long."""
-        target = await self._made(record)
+        """Deliver to a target. New events and retries run concurrently, since attempts can be slow."""
+        target = await self._create(record)
         try:
             async with asyncio.TaskGroup() as group:
                 for delivery in self.deliveries_of(record, target):
@@ -214,18 +214,18 @@ class EventDispatcher:
             self._slots.pop(record.id, None)
             await target.close()
 
-    async def _made(self, record: TargetRecord) -> EventTarget:
-        """The target, ready to be sent to; tried until it is."""
-        kind = self._kinds.find(record.type)
+    async def _create(self, record: TargetRecord) -> EventTarget:
+        """Create the target, retrying until it succeeds."""
+        type_ = self._types.find(record.type)
         while True:
             try:
-                # Those of the API were prepared when they were added.
-                if kind.prepare is not None and record.origin is TargetOrigin.SETTINGS:
-                    await kind.prepare(record.settings)
-                return kind.make(record.settings)
+                # Targets of the API were prepared when they were added.
+                if type_.prepare is not None and record.origin is TargetOrigin.SETTINGS:
+                    await type_.prepare(record.settings)
+                return type_.make(record.settings)
             except Exception as error:
-                log.warning("a target cannot be set up; it is tried again", extra=_facts(record), exc_info=error)
-            await asyncio.sleep(_PAUSE_SECONDS)
+                log.warning("target setup failed, retrying", extra={"target": record.id}, exc_info=error)
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _repeat(
         self,
@@ -243,125 +243,120 @@ class EventDispatcher:
         while True:
             done = DeliveryRound()
             try:
-                done = await _whole(counted(), delivery)
+                done = await _complete(counted(), delivery)
             except Fenced:
                 self._held.mark_lost()
                 return
             except NotFound:
-                # Whatever else serves it ends too; if it is there after all, it is served anew.
-                raise
+                raise  # ends all deliveries to the target; if it still exists, `refresh` restarts them
             except LakebedError as error:
-                log.warning("events could not be delivered; it is tried again", extra=_facts(record), exc_info=error)
-                await asyncio.sleep(_PAUSE_SECONDS)
+                log.warning("event delivery failed, retrying", extra={"target": record.id}, exc_info=error)
+                await asyncio.sleep(_RETRY_SECONDS)
             except Exception:
-                # A mistake of ours must not end the deliveries for the life of the process.
-                log.exception("the delivery of events crashed; it is tried again", extra=_facts(record))
-                await asyncio.sleep(_PAUSE_SECONDS)
-            await wait(done, _LOOK_SECONDS)
+                # A bug must not stop deliveries for the life of the process.
+                log.exception("event delivery crashed, retrying", extra={"target": record.id})
+                await asyncio.sleep(_RETRY_SECONDS)
+            await wait(done, _POLL_SECONDS)
 
-    async def _settle_cursors(self, present: Mapping[str, TargetRecord]) -> None:
-        """Give those of the settings a place in the outbox, and take it from those whom the settings name no more.
+    async def _reconcile_cursors(self, records: Mapping[str, TargetRecord]) -> None:
+        """Create missing cursors at the end of the logs, and delete those of targets removed from the settings.
 
-        A new one begins at the end. Those of the API have theirs from when they were made to when they are removed.
+        Cursors of the API's targets are created and deleted with the targets.
         """
         outbox = self._outbox
-        known = {name for cursor, _ in await outbox.cursors(self._meta) if (name := target_of(cursor))}
-        missing, left = present.keys() - known, known - present.keys()
-        asking = {name for name, record in present.items() if record.subscription.requests}
-        unsettled = asking ^ {name for name, _ in await self._requests.log.cursors(self._meta)}
-        if not missing and not left and not unsettled:
+        existing = {name for cursor, _ in await outbox.cursors(self._meta) if (name := target_of(cursor))}
+        missing, surplus = records.keys() - existing, existing - records.keys()
+        subscribers = {name for name, record in records.items() if record.subscription.requests}
+        changed = subscribers ^ {name for name, _ in await self._requests.log.cursors(self._meta)}
+        if not missing and not surplus and not changed:
             return
 
         async def work(tx: Transaction) -> None:
             await self._leases.check(tx, self._held.lease)
-            # As it is inside the transaction: one may just have been made, or removed, by the API.
+            # Read again in the transaction: the API may have added or removed targets since.
             stored = {target_id(*row) for row in await tx.rows(rows.IDS)}
             last_seq = await outbox.last_seq(tx)
             for name in missing:
                 if name in stored or name in self._records.configured:
-                    await outbox.open_cursor(tx, present[name].cursor, at_seq=last_seq)
-            for name in left - stored:
+                    await outbox.open_cursor(tx, records[name].cursor, at_seq=last_seq)
+            for name in surplus - stored:
                 await drop_deliveries(outbox, tx, name)
-            who_ask = {target_id(*row) for row in await tx.rows(rows.WHO_ASK_FOR_REQUESTS)}
-            for name in unsettled:
+            stored_subscribers = {target_id(*row) for row in await tx.rows(rows.REQUEST_SUBSCRIBERS)}
+            for name in changed:
                 configured = self._records.configured.get(name)
-                subscribed = name in who_ask if configured is None else configured.subscription.requests
+                subscribed = name in stored_subscribers if configured is None else configured.subscription.requests
                 await self._requests.set_subscribed(tx, name, subscribed=subscribed)
 
         await self._meta.transact(work)
 
-    async def _forget(self, present: Iterable[str]) -> None:
-        """Remove dead letters that are too old, or too many."""
+    async def _delete_dead_letters(self, targets: Iterable[str]) -> None:
+        """Delete dead letters beyond their maximum age or number."""
         now_ms = self._clock.now_ms()
-        if now_ms - self._forgot_ms < _FORGET_MS:
+        if now_ms - self._cleaned_ms < _CLEANUP_MS:
             return
-        self._forgot_ms = now_ms
+        self._cleaned_ms = now_ms
 
         async def work(tx: Transaction) -> None:
-            await tx.run(rows.FORGET_DEAD, now_ms - DEAD_KEPT_MS)
-            for name in present:
-                # Of each log: requests, of which there are many, must not make events give way.
+            await tx.run(rows.DELETE_OLD_DEAD, now_ms - DEAD_LETTER_RETENTION_MS)
+            for name in targets:
+                # Per log, so that many requests do not displace events.
                 for first, end in ((EVENTS.start, EVENTS.stop), (REQUESTS.start, REQUESTS.stop)):
-                    await tx.run(rows.FORGET_MANY_DEAD, name, first, name, first, end, MOST_DEAD)
+                    await tx.run(rows.DELETE_SURPLUS_DEAD, name, first, name, first, end, MAX_DEAD_LETTERS)
 
         await self._meta.transact(work)
 
     async def _trim_requests(self, observer: DeliveryObserver) -> None:
         for name, lost in (await self._requests.trim()).items():
-            log.warning("a target lost requests: it is too far behind", extra={"target": name, "lost": lost})
+            log.warning("target lost requests: too far behind", extra={"target": name, "lost": lost})
             observer.count(name, DeliveryCounts(0, 0, 0, 0, lost))
 
-    async def _measure(self, present: Mapping[str, TargetRecord], observer: DeliveryObserver) -> None:
+    async def _measure(self, records: Mapping[str, TargetRecord], observer: DeliveryObserver) -> None:
         now_ms = self._clock.now_ms()
         if now_ms - self._measured_ms < _MEASURE_MS:
             return
         self._measured_ms = now_ms
-        places = {name: seq for cursor, seq in await self._outbox.cursors(self._meta) if (name := target_of(cursor))}
+        cursors = {name: seq for cursor, seq in await self._outbox.cursors(self._meta) if (name := target_of(cursor))}
         counts = {(name, state): count for name, state, count in await self._meta.rows(rows.ALL_COUNTS)}
         last_seq = await self._outbox.last_seq(self._meta)
-        for name in present:
-            standing = TargetBacklog(
-                max(0, last_seq - places.get(name, last_seq)) + await self._requests.behind(name),
+        for name in records:
+            backlog = TargetBacklog(
+                max(0, last_seq - cursors.get(name, last_seq)) + await self._requests.behind(name),
                 counts.get((name, DeliveryState.WAITING.value), 0),
                 counts.get((name, DeliveryState.DEAD.value), 0),
                 self._slots[name].taken if name in self._slots else 0,
             )
-            observer.measure(name, standing)
-        for name in self._measured - present.keys():
+            observer.measure(name, backlog)
+        for name in self._measured - records.keys():
             observer.measure(name, NO_BACKLOG)
-        self._measured = set(present)
+        self._measured = set(records)
 
-    async def _rest(self, observer: DeliveryObserver) -> None:
-        """Leave it to others."""
-        await self._stop(list(self._served))
-        self._interests.set_target_masks(())
+    async def _stand_by(self, observer: DeliveryObserver) -> None:
+        """Stop all deliveries: another process may hold the lease."""
+        await self._stop(list(self._running))
+        self._listeners.set_target_masks(())
         for name in self._measured:
             observer.measure(name, NO_BACKLOG)
         self._measured = set()
         self._measured_ms = 0
 
     async def _stop(self, names: Iterable[str]) -> None:
-        tasks = [self._served.pop(name).task for name in names]
+        tasks = [self._running.pop(name).task for name in names]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _whole(round_: Coroutine[None, None, DeliveryRound], delivery: TargetDelivery) -> DeliveryRound:
-    """A round, to its end: cut off, it would not write down what was sent, which would be sent again.
+async def _complete(round_: Coroutine[None, None, DeliveryRound], delivery: TargetDelivery) -> DeliveryRound:
+    """Run a round to its end. An interrupted round would not store its deliveries, and repeat them.
 
-    Who is cancelled meanwhile begins nothing new, and has a moment for what is under way.
+    On cancellation, the round starts no more attempts and has a short time for those in flight.
     """
     in_flight = asyncio.create_task(round_)
     try:
         return await asyncio.shield(in_flight)
     except asyncio.CancelledError:
         delivery.finish()
-        await asyncio.wait((in_flight,), timeout=_ENDING_SECONDS)
+        await asyncio.wait((in_flight,), timeout=_DRAIN_SECONDS)
         in_flight.cancel()
         await asyncio.gather(in_flight, return_exceptions=True)
         raise
-
-
-def _facts(record: TargetRecord) -> dict[str, str]:
-    return {"target": record.id}

@@ -1,4 +1,4 @@
-"""Targets as they are set up, and what became of an event that could not be delivered at once."""
+"""Configured targets, subscriptions, and the state of deliveries that need a retry."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from ..targets.seam import TargetSettings
 MAX_SUBJECT_CHARS: Final = 2048
 
 BY_RULE: Final = "s3"
+"""Default form of events that a bucket rule matched."""
 BY_SUBSCRIPTION: Final = "lakebed"
+"""Default form of events that the target's subscription matched."""
 OF_REQUESTS: Final = "audit"
-"""The forms of what a target is sent because of a bucket's rule and because of its own wish, and of requests, if it
-names none."""
+"""Default form of request log entries."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class TargetOrigin(StrEnum):
-    """Where a target was named."""
+    """Where a target is configured."""
 
     SETTINGS = "settings"
     API = "api"
@@ -37,36 +38,36 @@ class TargetOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a target is sent besides what bucket rules have sent to it."""
+    """The events that a target receives in addition to those of bucket rules."""
 
     kinds: tuple[str, ...] = ()
-    """Names of kinds, or `AFTER_` names of operations, or beginnings of either followed by `*`."""
+    """Event kinds or `AFTER_` names of operations, each with an optional trailing `*`."""
     subject: str = ""
-    """Of those kinds, what is about this, or in it."""
+    """Restricts `kinds` to a subject and its children."""
     audit: bool = False
-    """What the audit trail is made of, too."""
+    """Whether it includes the audit trail."""
     requests: bool = False
-    """An entry of an audit log for every request, too."""
+    """Whether it includes the request log."""
     selections: tuple[EventSelection, ...] = ()
 
     def matches(self, event: OutboxEvent) -> bool:
-        """Whether an event is asked for."""
+        """Whether the subscription includes an event."""
         return any(selection.matches(event) for selection in self.selections)
 
 
 def parse_subscription(
     kinds: Sequence[str] = (), subject: str = "", *, audit: bool = False, requests: bool = False
 ) -> Subscription:
-    """A wish of these words. Raises InvalidInput."""
+    """A subscription of these fields. Raises InvalidInput."""
     selections: list[EventSelection] = []
-    if any("\0" in word for word in (*kinds, subject)):
-        raise InvalidInput("a NUL is in no event's kind or subject", argument="kinds")
+    if any("\0" in text for text in (*kinds, subject)):
+        raise InvalidInput("kinds and subject must not contain NUL", argument="kinds")
     if kinds:
         if len(subject) > MAX_SUBJECT_CHARS:
             raise InvalidInput(f"subject has at most {MAX_SUBJECT_CHARS} characters", argument="subject")
         selections.append(parse_selection(",".join(kinds), subject=subject))
     elif subject:
-        raise InvalidInput("subject is for the kinds of events that are asked for: name some", argument="kinds")
+        raise InvalidInput("subject requires kinds: name at least one", argument="kinds")
     if audit:
         selections.append(AUDIT)
     return Subscription(tuple(kinds), subject, audit, requests, tuple(selections))
@@ -74,100 +75,100 @@ def parse_subscription(
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """A target as it is set up. One that differs in anything is served anew from where it stands."""
+    """A configured target. After any change its delivery restarts from its cursors."""
 
     name: str
     type: str
     settings: TargetSettings
     subscription: Subscription = Subscription()
     form: str = ""
-    """Of everything that it is sent; empty for the usual one of each."""
+    """The form of all its messages; empty for the default form of each source."""
     is_paused: bool = False
     origin: TargetOrigin = TargetOrigin.API
 
     @property
     def id(self) -> str:
-        """`<name>:<type>`, as bucket rules name it."""
+        """`<name>:<type>`, as in bucket rules."""
         return target_id(self.name, self.type)
 
     @property
     def cursor(self) -> str:
-        """The name of its place in the outbox."""
+        """The name of its outbox cursor."""
         return cursor_of(self.id)
 
     def form_for(self, rule: str) -> str:
-        """The form of an event that a rule asked for, or the target itself if that is empty."""
+        """The form of an event that a bucket rule matched, or the subscription if `rule` is empty."""
         return self.form or (BY_RULE if rule else BY_SUBSCRIPTION)
 
     @property
     def form_of_requests(self) -> str:
-        """The form of requests."""
+        """The form of request log entries."""
         return self.form or OF_REQUESTS
 
 
 class DeliveryState(StrEnum):
-    """Where an event is that was not delivered at once."""
+    """The state of an event whose first attempt did not succeed."""
 
     WAITING = "waiting"
-    """To be tried again, or behind one of its lane that is."""
+    """Waiting for a retry, or behind a waiting event of its ordering key."""
 
     DEAD = "dead"
-    """Given up: after its last attempt, or because the target will never take it."""
+    """A dead letter: out of attempts, or undeliverable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event that was not delivered at once."""
+    """An event that waits for a retry, or a dead letter."""
 
     entry: OutboxEntry
     ordering_key: str
     rule: str
-    """The bucket rule that asked for it; empty if the target itself did."""
+    """The bucket rule that matched it; empty for the target's own subscription."""
     state: DeliveryState
     attempts: int
     due_ms: int
     failure: str
-    """Why the last attempt failed."""
+    """The reason of the last failure."""
     changed_ms: int
 
 
-_CURSORS: Final = "target "
+_CURSOR_PREFIX: Final = "target "
 
 
 def target_id(name: str, type_: str) -> str:
-    """How a target is named among all."""
+    """`<name>:<type>`."""
     return f"{name}:{type_}"
 
 
 def cursor_of(target: str) -> str:
-    """The name of a target's place in the outbox."""
-    return _CURSORS + target
+    """The name of a target's outbox cursor."""
+    return _CURSOR_PREFIX + target
 
 
 def target_of(cursor: str) -> str | None:
-    """Whose place it is; None for a cursor of something else."""
-    return cursor.removeprefix(_CURSORS) if cursor.startswith(_CURSORS) else None
+    """The target of a cursor; None for other cursors."""
+    return cursor.removeprefix(_CURSOR_PREFIX) if cursor.startswith(_CURSOR_PREFIX) else None
 
 
 def target_arn(region: str, target: str) -> str:
-    """How configurations of buckets name a target."""
+    """The target's ARN in notification configurations."""
     return f"arn:lakebed:sqs:{region}:{target}"
 
 
 def check_name(name: str) -> str:
-    """The name, if a target can have it. Raises InvalidName."""
+    """The name, if it is valid. Raises InvalidName."""
     if not _NAME.fullmatch(name):
-        raise InvalidName("the name of a target has 1 to 64 letters, digits, - and _", argument="name", value=name[:80])
+        raise InvalidName("a target name has 1 to 64 letters, digits, - and _", argument="name", value=name[:80])
     return name
 
 
 def check_form(form: str) -> str:
-    """The form, if there is such a one, or none is named. Raises InvalidInput."""
+    """The form, if it is valid or empty. Raises InvalidInput."""
     return parse_form(form) if form else form
 
 
 def delivery_from(row: Row) -> Delivery:
-    """A delivery from its row."""
+    """Decode a row of the table of deliveries."""
     (
         seq,
         ordering_key,

@@ -1,7 +1,7 @@
-"""Lanes: what the order of deliveries is kept within. Pure.
+"""Groups events by ordering key: deliveries are in order within a key. Pure.
 
-Events of one table or object go out one after the other; those of different ones do not wait for each other. While one
-of a lane waits to be tried again, all later ones of that lane wait behind it.
+Events of one table or object are sent one after the other; different keys are independent. While an event waits for a
+retry, all later events of its key wait behind it.
 """
 
 from __future__ import annotations
@@ -14,54 +14,52 @@ import msgspec
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
 
-class _Identified(msgspec.Struct):
-    """Of a payload, what lanes need: the rest is passed over without being read."""
+class _PayloadId(msgspec.Struct):
+    """Only the field that ordering needs: decoding skips all others."""
 
     id: str = ""
 
 
-_identity: Final = msgspec.msgpack.Decoder(_Identified).decode
+_decode_id: Final = msgspec.msgpack.Decoder(_PayloadId).decode
 
 
 def ordering_key_of(event: OutboxEvent) -> str:
-    """A table's or view's id, which stays when it is renamed; for what has none, what the event is about."""
+    """The id of the event's table or view, which survives renames; the subject for other events."""
     try:
-        return _identity(event.payload).id or event.subject
+        return _decode_id(event.payload).id or event.subject
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return event.subject
 
 
 class OutgoingEvent(NamedTuple):
-    """An event that a target is to be sent."""
+    """An event to send to a target."""
 
     entry: OutboxEntry
     ordering_key: str
     rule: str = ""
-    """The bucket rule that asked for it; empty if the target itself did."""
+    """The bucket rule that matched it; empty for the target's own subscription."""
     attempts: int = 0
-    """How often it was tried before."""
+    """Earlier attempts."""
 
 
 class GroupedEvents(NamedTuple):
-    """What is to be done with some events."""
+    """Events to send, and events that must wait."""
 
     groups: Mapping[str, Sequence[OutgoingEvent]]
-    """To be sent now, each lane in order; lanes in the order of their first events."""
+    """To send now, by ordering key, each group in order."""
     behind: Sequence[OutgoingEvent]
-    """To wait behind earlier ones of their lanes."""
+    """Events behind a waiting event of their key."""
 
 
-def group_by_ordering_key(wanted: Iterable[tuple[OutboxEntry, str]], held_up: Container[str]) -> GroupedEvents:
-    """Events and the rules that asked for them, by lane; `held_up` are the lanes in which something waits."""
+def group_by_ordering_key(events: Iterable[tuple[OutboxEntry, str]], waiting: Container[str]) -> GroupedEvents:
+    """Group events with their rules; `waiting` has the ordering keys of waiting events."""
     groups: dict[str, list[OutgoingEvent]] = {}
     behind: list[OutgoingEvent] = []
-    for entry, rule in wanted:
+    for entry, rule in events:
         ordering_key = ordering_key_of(entry.event)
-        one = OutgoingEvent(entry, ordering_key, rule)
-        if ordering_key in held_up:
-            behind.append(one)
-        elif ordering_key in groups:
-            groups[ordering_key].append(one)
+        event = OutgoingEvent(entry, ordering_key, rule)
+        if ordering_key in waiting:
+            behind.append(event)
         else:
-            groups[ordering_key] = [one]
+            groups.setdefault(ordering_key, []).append(event)
     return GroupedEvents(groups, behind)

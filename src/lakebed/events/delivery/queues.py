@@ -1,6 +1,6 @@
-"""What a target is sent from: the outbox, and the log of requests. Each has its place in either, and they do not mix.
+"""The two logs that a target is served from: the outbox and the request log, each with its own cursor.
 
-What waits is told apart by its number: requests are numbered from where no event comes to.
+Waiting deliveries of both are in one table; their sequence numbers tell them apart.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from .model import TargetRecord
 from .outbox_reader import OutboxReader
 
 EVENTS: Final = range(FIRST_REQUEST)
+"""Sequence numbers of events."""
 REQUESTS: Final = range(FIRST_REQUEST, 2**63 - 1)
-"""The numbers of either."""
+"""Sequence numbers of requests."""
 
 LoopProof = Callable[[str], str]
-"""What is sent beside a message with that id, so that this server knows it for its own if it comes to itself."""
+"""Computes the loop guard's header for a message id."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryQueue:
-    """A log as one target is served from it."""
+    """One log, as a target consumes it."""
 
     log: Outbox
-    feed: OutboxReader
+    reader: OutboxReader
     cursor: str
-    """The name of the target's place."""
-    numbers: range
+    """The name of the target's cursor."""
+    seqs: range
     matches: Callable[[OutboxEvent], bool]
-    """Whether the target itself asks for an entry."""
+    """Whether the target's subscription includes an entry."""
     form_for: Callable[[str], str]
-    """The form of an entry that a rule asked for, or the target itself if that is empty."""
+    """The form of an entry that a bucket rule matched, or the subscription if the rule is empty."""
     prove: LoopProof | None = None
 
 
-def queue_of_events(record: TargetRecord, log: Outbox, feed: OutboxReader) -> DeliveryQueue:
-    """What happens, as far as the target or a rule asks for it."""
-    return DeliveryQueue(log, feed, record.cursor, EVENTS, record.subscription.matches, record.form_for)
+def queue_of_events(record: TargetRecord, log: Outbox, reader: OutboxReader) -> DeliveryQueue:
+    """The outbox, for events that the subscription or a bucket rule matches."""
+    return DeliveryQueue(log, reader, record.cursor, EVENTS, record.subscription.matches, record.form_for)
 
 
-def queue_of_requests(record: TargetRecord, log: Outbox, feed: OutboxReader, prove: LoopProof) -> DeliveryQueue:
-    """Every request."""
-    return DeliveryQueue(log, feed, record.id, REQUESTS, lambda _: True, lambda _: record.form_of_requests, prove)
+def queue_of_requests(record: TargetRecord, log: Outbox, reader: OutboxReader, prove: LoopProof) -> DeliveryQueue:
+    """The whole request log."""
+    return DeliveryQueue(log, reader, record.id, REQUESTS, lambda _: True, lambda _: record.form_of_requests, prove)
 
 
 class NoBucketRules:
-    """The `Matcher` of requests: no rule of a bucket names them."""
+    """The `Matcher` of requests: bucket rules never match them."""
 
     async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
-        """Nobody, for each."""
-        nobody: Mapping[str, str] = {}
-        return [nobody] * len(entries)
+        """No targets for each entry."""
+        return [{}] * len(entries)

@@ -1,4 +1,4 @@
-"""Which targets there are: those that the settings name, and those that were added by the API."""
+"""The configured targets: those in the settings, and those added by the API."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .model import target_id as id_of
 log = logging.getLogger("lakebed.events")
 
 PURPOSE: Final = "webhook secrets"
-"""What the vault seals for: what was stored when there were webhooks alone must open still."""
+"""The vault's key purpose. Named when all targets were webhooks; a change would make stored secrets unreadable."""
 
 _SIGNING_SECRET: Final = "secret"  # noqa: S105 - the name of a field
 
 
 class StoredSettings(NamedTuple):
-    """Settings of a target as they are stored."""
+    """Target settings in their stored format."""
 
-    shown: str
+    document: str
     sealed: bytes
 
 
@@ -38,22 +38,22 @@ class TargetRecords:
     """The targets of a server."""
 
     def __init__(
-        self, meta: MetaStore, vault: Vault, kinds: TargetTypes, configured: Mapping[str, TargetRecord]
+        self, meta: MetaStore, vault: Vault, types: TargetTypes, configured: Mapping[str, TargetRecord]
     ) -> None:
-        """`configured` are those of the settings, by their ids."""
+        """`configured` has the targets of the settings by id."""
         self._meta = meta
         self._vault = vault
-        self._kinds = kinds
+        self._types = types
         self.configured = dict(configured)
         self._unreadable: set[str] = set()
 
     @property
     def request_subscribers(self) -> Sequence[str]:
-        """Those of the settings that are sent requests."""
+        """The targets in the settings that subscribe to requests."""
         return [name for name, record in self.configured.items() if record.subscription.requests]
 
     async def all(self) -> list[TargetRecord]:
-        """Every target, by name. One that cannot be read is told of in the log, and holds no other up."""
+        """All targets, sorted by id. Skips and logs targets that cannot be decoded."""
         found = dict(self.configured)
         for row in await self._meta.rows(rows.TARGETS):
             name = id_of(row[0], row[1])
@@ -61,25 +61,25 @@ class TargetRecords:
                 found.setdefault(name, self._read(row))
             except LakebedError:
                 if name not in self._unreadable:
-                    log.exception("a target cannot be read; it is left out", extra={"target": name})
+                    log.exception("target cannot be decoded, skipping it", extra={"target": name})
                 self._unreadable.add(name)
         return [found[name] for name in sorted(found)]
 
     async def find(self, reader: Reader, name: str, type_: str) -> TargetRecord | None:
-        """The one of that name and type, if there is one. Raises Corrupted, InvalidInput."""
+        """The target, or None. Raises Corrupted, InvalidInput."""
         configured = self.configured.get(id_of(name, type_))
         if configured is not None:
             return configured
         row = await reader.row(rows.TARGET, name, type_)
         return None if row is None else self._read(row)
 
-    async def knows(self, tx: Reader, target_id: str) -> bool:
-        """Whether there is a target `<id>:<type>`, as things are inside the transaction."""
+    async def exists(self, tx: Reader, target_id: str) -> bool:
+        """Implements `TargetLookup`."""
         name, _, type_ = target_id.partition(":")
         return target_id in self.configured or await tx.row(rows.TARGET, name, type_) is not None
 
     def stored(self, record: TargetRecord) -> StoredSettings:
-        """Its settings as they are stored."""
+        """Encode the settings for storage, with sealed secrets."""
         document = settings_document(record.settings)
         secrets = {key: document.pop(key) for key in record.settings.secrets if key in document}
         return StoredSettings(
@@ -88,30 +88,30 @@ class TargetRecords:
         )
 
     def _read(self, row: Row) -> TargetRecord:
-        name, type_, shown, sealed, form, kinds, subject, audit, is_paused, requests = row
+        name, type_, document, sealed, form, kinds, subject, audit, is_paused, requests = row
         opened = self._vault.open(sealed, _context(name, type_))
-        # A webhook that was stored before there were targets of other kinds has its secret here, and nothing else.
+        # Webhooks of early versions have only their secret here, without JSON.
         secrets = msgspec.json.decode(opened) if opened.startswith(b"{") else {_SIGNING_SECRET: opened.decode()}
         try:
-            settings = self._kinds.read(type_, msgspec.json.decode(shown) | secrets)
+            settings = self._types.read(type_, msgspec.json.decode(document) | secrets)
         except InvalidInput as error:
-            raise Corrupted(f"a stored target cannot be read: {error}. target={id_of(name, type_)}") from error
-        asked = parse_subscription(
+            raise Corrupted(f"stored target is invalid: {error}. target={id_of(name, type_)}") from error
+        subscription = parse_subscription(
             kinds.split(",") if kinds else (), subject, audit=bool(audit), requests=bool(requests)
         )
-        return TargetRecord(name, type_, settings, asked, form, bool(is_paused), TargetOrigin.API)
+        return TargetRecord(name, type_, settings, subscription, form, bool(is_paused), TargetOrigin.API)
 
 
 def settings_document(settings: TargetSettings) -> dict[str, Any]:
-    """Settings as a document: what they were made of, but for what has its default. Any: JSON."""
+    """Settings as a document, without default values. Any: JSON."""
     document: dict[str, Any] = msgspec.to_builtins(settings)
     defaults = {field.encode_name: field.default for field in msgspec.structs.fields(settings)}
     return {name: value for name, value in document.items() if value != defaults.get(name)}
 
 
 async def drop_deliveries(outbox: Outbox, tx: Transaction, target: str) -> None:
-    """Forget where a target stood, and what waited for it: the outbox waits for it no longer."""
-    await tx.run(rows.FORGET_ALL, target)
+    """Delete a target's outbox cursor, waiting events and dead letters."""
+    await tx.run(rows.DELETE_DELIVERIES, target)
     await outbox.drop_cursor(tx, cursor_of(target))
 
 

@@ -1,9 +1,8 @@
-"""The log of requests, as far as targets go: who has a place in it, and how much of it is kept for them.
+"""The request log: cursors of subscribed targets, and retention.
 
 A target that subscribes to requests has a cursor in the log. Without cursors nothing is written
-(`events/live/listeners.py` checks); entries that all cursors have passed are removed at once. A target that is down or
-paused must not fill the disk: beyond a number of requests it loses the oldest, and a log line and a metric report how
-many.
+(`events/live/listeners.py` checks). Entries that all cursors have passed are deleted at once. A target that is down or
+paused must not fill the disk: beyond a number of requests it loses the oldest, which a log line and a metric report.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from lakebed.meta.seam import MetaStore, Transaction
 
 from . import rows
 
-MOST_KEPT: Final = 1_000_000
-"""Requests that are kept for a target that does not take them: about a gigabyte."""
+MAX_ENTRIES: Final = 1_000_000
+"""Requests retained for a target that does not accept them: about 1 GB."""
 
-_ROUNDS: Final = 50
-_EVERY_AGE: Final = 2**62
+_TRIM_ROUNDS: Final = 50
+_ANY_AGE: Final = 2**62
 
 
 class RequestLog:
-    """The log of requests of a server, for all who are sent some."""
+    """The request log of a deployment."""
 
-    def __init__(self, meta: MetaStore, *, most_kept: int = MOST_KEPT) -> None:
+    def __init__(self, meta: MetaStore, *, max_entries: int = MAX_ENTRIES) -> None:
         self._meta = meta
-        self._most_kept = most_kept
+        self._max_entries = max_entries
         self.log = Outbox(meta, REQUESTS)
 
     async def set_subscribed(self, tx: Transaction, target: str, *, subscribed: bool) -> None:
-        """Give a target a place from now on, or take it, with what waits: as it asks. Idempotent."""
+        """Create a target's cursor at the end of the log, or delete it with its waiting requests. Idempotent."""
         if subscribed:
             await self.log.open_cursor(tx, target, at_seq=await self.log.last_seq(tx))
         else:
             await self.log.drop_cursor(tx, target)
-            await tx.run(rows.FORGET_REQUESTS, target, FIRST_REQUEST)
+            await tx.run(rows.DELETE_REQUESTS, target, FIRST_REQUEST)
 
     async def begin(self, targets: Iterable[str]) -> None:
-        """Give these a place from now on: what comes next is written down for them, before anybody serves them."""
+        """Create missing cursors, so that requests are recorded before the first delivery."""
         known = {name for name, _ in await self.log.cursors(self._meta)}
         missing = sorted(set(targets) - known)
         if not missing:
@@ -53,26 +52,26 @@ class RequestLog:
         await self._meta.transact(work)
 
     async def behind(self, target: str) -> int:
-        """How many requests a target has not been through."""
-        place = await self.log.cursor(self._meta, target)
-        # One that was given a place in an empty log stands before the first number there is.
-        return 0 if place is None else max(0, await self.log.last_seq(self._meta) - max(place, FIRST_REQUEST - 1))
+        """The number of requests after a target's cursor."""
+        cursor = await self.log.cursor(self._meta, target)
+        # A cursor in an empty log is before the first sequence number.
+        return 0 if cursor is None else max(0, await self.log.last_seq(self._meta) - max(cursor, FIRST_REQUEST - 1))
 
     async def trim(self) -> Mapping[str, int]:
-        """Remove what everybody has, and what is too much; by target, how many requests it will not be sent."""
+        """Delete consumed and surplus entries; return the number of lost requests by target."""
         first = await self.log.first_seq(self._meta)
         if not first:
             return {}
-        lost = await self._give_up(first)
-        places = [seq for _, seq in await self.log.cursors(self._meta)]
-        if not places or min(places) >= first:
-            for _ in range(_ROUNDS):
-                if not await self.log.trim(occurred_before_ms=_EVERY_AGE):
+        lost = await self._skip_surplus(first)
+        cursors = [seq for _, seq in await self.log.cursors(self._meta)]
+        if not cursors or min(cursors) >= first:
+            for _ in range(_TRIM_ROUNDS):
+                if not await self.log.trim(occurred_before_ms=_ANY_AGE):
                     break
         return lost
 
-    async def _give_up(self, first: int) -> Mapping[str, int]:
-        oldest = await self.log.last_seq(self._meta) - self._most_kept
+    async def _skip_surplus(self, first: int) -> Mapping[str, int]:
+        oldest = await self.log.last_seq(self._meta) - self._max_entries
         late = {
             name: lost for name, seq in await self.log.cursors(self._meta) if (lost := oldest - max(seq, first - 1)) > 0
         }

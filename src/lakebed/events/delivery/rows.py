@@ -1,4 +1,4 @@
-"""The statements of targets and deliveries."""
+"""SQL statements on targets and deliveries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _TARGET: Final = "name, type, settings, secrets, form, kinds, subject, audit, is
 TARGETS: Final = f"SELECT {_TARGET} FROM targets ORDER BY name, type"  # noqa: S608 - ours
 TARGET: Final = f"SELECT {_TARGET} FROM targets WHERE name = ? AND type = ?"  # noqa: S608 - ours
 IDS: Final = "SELECT name, type FROM targets"
-WHO_ASK_FOR_REQUESTS: Final = "SELECT name, type FROM targets WHERE requests = 1"
+REQUEST_SUBSCRIBERS: Final = "SELECT name, type FROM targets WHERE requests = 1"
 PUT_TARGET: Final = f"""
 INSERT INTO targets ({_TARGET}, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name, type) DO UPDATE
@@ -50,10 +50,10 @@ UPDATE deliveries SET state = 'waiting', attempts = 0, due_ms = ?, changed_ms = 
 WHERE target = ? AND state = 'dead'
 """
 REDRIVE_ONE: Final = f"{REDRIVE_ALL} AND seq = ?"
-FORGET_ALL: Final = "DELETE FROM deliveries WHERE target = ?"
-FORGET_REQUESTS: Final = "DELETE FROM deliveries WHERE target = ? AND seq >= ?"
-FORGET_DEAD: Final = "DELETE FROM deliveries WHERE state = 'dead' AND changed_ms < ?"
-FORGET_MANY_DEAD: Final = """
+DELETE_DELIVERIES: Final = "DELETE FROM deliveries WHERE target = ?"
+DELETE_REQUESTS: Final = "DELETE FROM deliveries WHERE target = ? AND seq >= ?"
+DELETE_OLD_DEAD: Final = "DELETE FROM deliveries WHERE state = 'dead' AND changed_ms < ?"
+DELETE_SURPLUS_DEAD: Final = """
 DELETE FROM deliveries WHERE target = ? AND state = 'dead' AND seq >= ? AND seq <= (
     SELECT seq FROM deliveries WHERE target = ? AND state = 'dead' AND seq >= ? AND seq < ?
     ORDER BY seq DESC LIMIT 1 OFFSET ?

@@ -1,7 +1,7 @@
-"""Sends lanes of events to a target: several lanes at a time, each in order, for as long as it makes sense.
+"""Sends groups of events to a target: groups concurrently, each group in order.
 
-Of a lane, what comes behind one that failed is not tried. What the target will never take holds nothing up. When the
-time of a round is over, or the target is found to be down, the rest is left untried.
+A group stops at its first failure that a retry can fix; undeliverable events do not stop it. When the round's time is
+over or the circuit breaker opens, the remaining events stay untried.
 """
 
 from __future__ import annotations
@@ -22,88 +22,88 @@ log = logging.getLogger("lakebed.events")
 
 MAX_FAILURE_CHARS: Final = 500
 
-LONGEST_SECONDS: Final = 120.0
-"""After that whatever is still under way has failed: a target has timeouts of its own, and they did not help."""
+MAX_SECONDS: Final = 120.0
+"""Attempts in flight for longer have failed: a backstop for the timeouts of targets."""
 
-_TURN: Final = 128
-"""How many lanes are sent before others have a turn, to a target that never makes anybody wait."""
+_GROUPS_PER_YIELD: Final = 128
+"""Groups sent before yielding to the event loop, for targets whose `send` never suspends."""
 
 Render = Callable[[OutgoingEvent], EventMessage]
 
 
 class FailedEvent(NamedTuple):
-    """An event that was tried and not delivered."""
+    """A failed attempt."""
 
-    one: OutgoingEvent
-    why: str
+    event: OutgoingEvent
+    reason: str
     is_final: bool = False
-    """Whether no other attempt would help."""
+    """Whether a retry cannot help."""
 
 
 @dataclass(slots=True)
 class SendResult:
-    """What came of some lanes."""
+    """The outcome of sending some groups."""
 
     delivered: list[int] = field(default_factory=list)
     failed: list[FailedEvent] = field(default_factory=list)
     behind: list[OutgoingEvent] = field(default_factory=list)
-    """Behind one of their lane that failed."""
+    """Not sent, because an earlier event of the group failed."""
     untried: list[OutgoingEvent] = field(default_factory=list)
-    """Left when there was no time, or no hope, for more."""
+    """Not sent, because the round ended or the circuit breaker opened."""
 
     @property
     def last_tried(self) -> int | None:
-        """The last event that was tried; None if none was."""
-        tried = (*self.delivered, *(failed.one.entry.seq for failed in self.failed))
+        """The highest sequence number of an attempt; None without attempts."""
+        tried = (*self.delivered, *(failed.event.entry.seq for failed in self.failed))
         return max(tried, default=None)
 
 
 class SendSlots:
-    """How many may be under way at once, whoever sends: one is had for as long as a lane is sent."""
+    """Limits the groups in flight to a target, over all its queues."""
 
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
-        self.turns = asyncio.Semaphore(self.count)
+        self.semaphore = asyncio.Semaphore(self.count)
         self.taken = 0
 
 
 class SendCallbacks(NamedTuple):
-    """What is asked and told while lanes are sent."""
+    """Connects `send_groups` with the round and the circuit breaker."""
 
     may_send: Callable[[], bool]
-    """Whether one more may be sent."""
-    answered: Callable[[], None]
-    """The target has taken one, or said that it never will."""
-    failed: Callable[[], None]
+    """Whether another event may be sent."""
+    on_response: Callable[[], None]
+    """The target accepted an event or rejected it for good."""
+    on_failure: Callable[[], None]
 
 
 async def send_groups(
     target: EventTarget,
     groups: Iterable[Sequence[OutgoingEvent]],
     render: Render,
-    watch: SendCallbacks,
+    callbacks: SendCallbacks,
     slots: SendSlots,
 ) -> SendResult:
-    """Send these lanes, in the order in which they come."""
+    """Send groups, started in the given order."""
     queue = deque(groups)
     outcome = SendResult()
 
     async def work() -> None:
         while queue:
-            async with slots.turns:
-                # Only now: what was taken out and not begun would be nowhere, were this to end here.
+            async with slots.semaphore:
+                # Taken from the queue only with a slot: cancellation before it would lose the group.
                 if not queue:
                     return
                 slots.taken += 1
                 try:
-                    await _send_group(target, queue.popleft(), render, watch, outcome)
+                    await _send_group(target, queue.popleft(), render, callbacks, outcome)
                 finally:
                     slots.taken -= 1
-            if not len(queue) % _TURN:
+            if not len(queue) % _GROUPS_PER_YIELD:
                 await asyncio.sleep(0)
 
     try:
-        async with asyncio.timeout(LONGEST_SECONDS):
+        async with asyncio.timeout(MAX_SECONDS):
             workers = min(slots.count, len(queue))
             if workers <= 1:
                 await work()
@@ -112,56 +112,56 @@ async def send_groups(
                     for _ in range(workers):
                         group.create_task(work())
     except TimeoutError:
-        outcome.untried.extend(one for group in queue for one in group)
+        outcome.untried.extend(event for group in queue for event in group)
     return outcome
 
 
 async def _send_group(
-    target: EventTarget, group: Sequence[OutgoingEvent], render: Render, watch: SendCallbacks, outcome: SendResult
+    target: EventTarget, group: Sequence[OutgoingEvent], render: Render, callbacks: SendCallbacks, outcome: SendResult
 ) -> None:
-    for position, one in enumerate(group):
-        if not watch.may_send():
+    for position, event in enumerate(group):
+        if not callbacks.may_send():
             outcome.untried.extend(group[position:])
             return
-        message = _rendered(render, one)
+        message = _rendered(render, event)
         if isinstance(message, FailedEvent):
             outcome.failed.append(message)
             continue
         try:
             await target.send(message)
         except Undeliverable as error:
-            outcome.failed.append(FailedEvent(one, _words(error), is_final=True))
-            watch.answered()
+            outcome.failed.append(FailedEvent(event, _reason(error), is_final=True))
+            callbacks.on_response()
             continue
         except (Exception, asyncio.CancelledError) as error:
-            outcome.failed.append(FailedEvent(one, _words(error)))
+            outcome.failed.append(FailedEvent(event, _reason(error)))
             outcome.behind.extend(group[position + 1 :])
-            watch.failed()
+            callbacks.on_failure()
             if isinstance(error, asyncio.CancelledError):
                 raise
             if not isinstance(error, LakebedError):
-                # A mistake in a target's code holds up one lane, as any failure does.
-                log.exception("a target crashed; it is tried again", extra={"event": message.id})
+                # A bug in a target stops one group, like any failure.
+                log.exception("target crashed, retrying", extra={"event": message.id})
             return
-        outcome.delivered.append(one.entry.seq)
-        watch.answered()
+        outcome.delivered.append(event.entry.seq)
+        callbacks.on_response()
 
 
-def _rendered(render: Render, one: OutgoingEvent) -> EventMessage | FailedEvent:
-    """The message; or why there is none, which will be so for ever."""
+def _rendered(render: Render, event: OutgoingEvent) -> EventMessage | FailedEvent:
+    """The message, or a final failure."""
     try:
-        return render(one)
+        return render(event)
     except LakebedError as error:
-        return FailedEvent(one, _words(error), is_final=True)
+        return FailedEvent(event, _reason(error), is_final=True)
     except Exception as error:
-        log.exception("an event cannot be rendered", extra={"seq": one.entry.seq})
-        return FailedEvent(one, f"the event cannot be rendered: {type(error).__name__}", is_final=True)
+        log.exception("event cannot be rendered", extra={"seq": event.entry.seq})
+        return FailedEvent(event, f"the event cannot be rendered: {type(error).__name__}", is_final=True)
 
 
-def _words(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
-        return f"no answer within {LONGEST_SECONDS:g} s"
+        return f"no response within {MAX_SECONDS:g} s"
     if not isinstance(error, LakebedError):
-        # Not its words: nobody has seen to it that no secret is among them.
+        # Without its message, which may contain secrets.
         return f"the target crashed: {type(error).__name__}"
     return (str(error) or type(error).__name__)[:MAX_FAILURE_CHARS]

@@ -1,13 +1,11 @@
-"""Delivers the events of one target, behind its cursor in the outbox; and requests, behind that in their log.
+"""Delivers one log, the outbox or the request log, to one target.
 
-A round sends what is new and what is due again, and writes what came of it: the cursor moves past all that was sent,
-and in the same transaction what could not be sent goes to the store, with a copy of itself, to wait. So a crash loses
-nothing; what a round had sent before it is sent again. Rounds are those of whoever holds the lease: another's is
-refused when it commits.
+A round sends new events or due retries and commits the outcome in one transaction: the cursor moves past the batch, and
+failed events are stored as copies that wait for a retry. So a crash loses nothing; events that the interrupted round
+had sent are sent again. The transaction checks the lease, which fences former holders.
 
-What is delivered costs no write but the cursor's, one for a batch. A target that refuses everything has up to two
-thousand events waiting; until some of them are delivered or given up, no more are read, and the outbox keeps them. So
-it does for one that is found to be down, at once.
+Delivered events cost one write per batch, the cursor's. Up to two thousand events of a target wait for a retry; then no
+more are read until some are delivered or become dead letters. Nothing is read while the circuit breaker is open either.
 """
 
 from __future__ import annotations
@@ -38,50 +36,51 @@ from .outbox_reader import Batch
 from .queues import DeliveryQueue
 from .sending import FailedEvent, SendCallbacks, SendResult, SendSlots, send_groups
 
-MOST_WAITING: Final = 1000
-MOST_RETRIES: Final = 200
-"""Events of a round that are tried again."""
+MAX_WAITING: Final = 1000
+"""No new events are read while this many wait."""
+MAX_RETRIES: Final = 200
+"""Retries per round."""
 ROUND_SECONDS: Final = 5.0
-"""After that a round begins nothing new: a slow target must not keep the cursor from moving."""
+"""A round starts no attempts after this time, so that a slow target does not stop the cursor."""
 
-_CURSOR_REST_MS: Final = 5_000
-"""How often the cursor moves past events that are not asked for."""
+_IDLE_CURSOR_MS: Final = 5_000
+"""The interval of cursor updates past events that do not match."""
 
-_SHORTEST_SECONDS: Final = 0.01
-_GATHERING_SECONDS: Final = 0.1
-"""Rest behind a round that had sent all there was. Each round syncs the log and moves the cursor, whatever it sends,
-and PUTs wait for both: on a busy server hundreds of events share that, instead of the few of the last moment."""
+_MIN_WAIT_SECONDS: Final = 0.01
+_BATCHING_SECONDS: Final = 0.1
+"""Pause after a round that reached the end of the log. Each round syncs the log and moves the cursor, and PUTs wait for
+both: with the pause, hundreds of events share a round on a busy server."""
 
-ConfirmLease = Callable[[Transaction], Awaitable[None]]
-"""Raises Fenced unless the transaction is that of whoever delivers now."""
+LeaseCheck = Callable[[Transaction], Awaitable[None]]
+"""Raises Fenced unless this process holds the lease in the transaction."""
 
 
 class DeliveryRound(NamedTuple):
-    """What one round came to."""
+    """The outcome of a round."""
 
     delivered: int = 0
     failed: int = 0
     dead_lettered: int = 0
     skipped: int = 0
-    """Events that were read and not asked for."""
+    """Events read that do not match."""
     more: bool = False
-    """Whether there may be more to do."""
-    is_level: bool = False
-    """Whether that can only be what has come meanwhile."""
-    is_held: bool = False
-    """Whether nothing new is read for now: so much waits, or the target is down."""
+    """Whether another round may have work."""
+    is_caught_up: bool = False
+    """Whether the round reached the end of the log."""
+    is_blocked: bool = False
+    """Whether no events were read, because too many wait or the circuit breaker is open."""
     next_due_ms: int | None = None
-    """When something is to be tried again, if something is."""
+    """The time of the next retry, if known."""
 
 
-class _Waiting(NamedTuple):
+class _WaitingEvent(NamedTuple):
     seq: int
     ordering_key: str
     due_ms: int
 
 
 class TargetDelivery:
-    """Serves one target from one log."""
+    """Delivers one log to one target."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class TargetDelivery:
         meta: MetaStore,
         clock: Clock,
         random: Random,
-        confirm: ConfirmLease,
+        check_lease: LeaseCheck,
         slots: SendSlots,
         *,
         region: str,
@@ -105,71 +104,68 @@ class TargetDelivery:
         self._meta = meta
         self._clock = clock
         self._random = random
-        self._confirm = confirm
+        self._check_lease = check_lease
         self._region = region
         self._ids = ids
         self._max_attempts = max_attempts
-        # Apart: some events that are refused again and again must not keep new ones from being tried.
+        # Separate, so that events that fail again and again do not stop new events.
         self._breaker_new = CircuitBreaker()
         self._breaker_retries = CircuitBreaker()
         self._read_seq: int | None = None
-        """Up to where events were read; None until it is known where the cursor stands."""
+        """The last event read; None until the cursor is loaded."""
         self._cursor_seq = 0
-        """Up to where they are done with, as the store has it."""
+        """The stored cursor."""
         self._moved_ms = 0
-        self._is_ending = False
+        self._is_finishing = False
 
     def finish(self) -> None:
-        """Begin nothing new: rounds end with what is under way, and write down what came of it."""
-        self._is_ending = True
+        """Start no more attempts. The current round commits the outcome of those in flight."""
+        self._is_finishing = True
 
     async def step(self) -> DeliveryRound:
-        """One round of both. Raises Fenced, NotFound when the target is gone, and what stores raise."""
-        again, new = await self.send_retries(), await self.send_new()
+        """One round of retries and new events. Raises Fenced, NotFound for a deleted target, and store errors."""
+        retries, new = await self.send_retries(), await self.send_new()
         return DeliveryRound(
-            again.delivered + new.delivered,
-            again.failed + new.failed,
-            again.dead_lettered + new.dead_lettered,
+            retries.delivered + new.delivered,
+            retries.failed + new.failed,
+            retries.dead_lettered + new.dead_lettered,
             new.skipped,
-            again.more or new.more,
+            retries.more or new.more,
         )
 
-    async def wait_until_due(self, done: DeliveryRound, longest_seconds: float) -> None:
-        """Wait until something may be due again."""
+    async def wait_until_due(self, done: DeliveryRound, max_seconds: float) -> None:
+        """Wait until a retry may be due."""
         if not done.more:
-            left_ms = longest_seconds * 1000 if done.next_due_ms is None else done.next_due_ms - self._clock.now_ms()
-            await asyncio.sleep(min(longest_seconds, max(_SHORTEST_SECONDS, left_ms / 1000)))
+            left_ms = max_seconds * 1000 if done.next_due_ms is None else done.next_due_ms - self._clock.now_ms()
+            await asyncio.sleep(min(max_seconds, max(_MIN_WAIT_SECONDS, left_ms / 1000)))
 
-    async def wait_for_event(self, done: DeliveryRound, longest_seconds: float) -> None:
-        """Wait until there may be something new to send."""
-        if done.is_held:
-            # There is, and nothing can be done about it yet.
-            await asyncio.sleep(longest_seconds)
-        elif done.is_level:
-            await asyncio.sleep(min(longest_seconds, _GATHERING_SECONDS))
+    async def wait_for_event(self, done: DeliveryRound, max_seconds: float) -> None:
+        """Wait until a round may have new events to send."""
+        if done.is_blocked:
+            await asyncio.sleep(max_seconds)
+        elif done.is_caught_up:
+            await asyncio.sleep(min(max_seconds, _BATCHING_SECONDS))
         elif not done.more:
-            await self._queue.log.wait_for_event(self._read_seq or 0, longest_seconds)
+            await self._queue.log.wait_for_event(self._read_seq or 0, max_seconds)
 
-    async def _waiting(self) -> list[_Waiting]:
-        numbers = self._queue.numbers
-        return [
-            _Waiting(*row) for row in await self._meta.rows(rows.WAITING, self._record.id, numbers.start, numbers.stop)
-        ]
+    async def _waiting(self) -> list[_WaitingEvent]:
+        seqs = self._queue.seqs
+        found = await self._meta.rows(rows.WAITING, self._record.id, seqs.start, seqs.stop)
+        return [_WaitingEvent(*row) for row in found]
 
-    # -- what waits ---------------------------------------------------------------------------------------------
+    # -- retries ------------------------------------------------------------------------------------------------
 
     async def send_retries(self) -> DeliveryRound:
-        """Try again the lanes that are due, each up to its first failure. Raises as `step`."""
+        """Retry the ordering keys that are due, each up to its first failure. Raises as `step`."""
         now_ms = self._clock.now_ms()
         waiting = await self._waiting()
         if not waiting or not self._breaker_retries.start_round(now_ms):
             return DeliveryRound()
-        groups = [list(group) for _, group in groupby(waiting, lambda one: one.ordering_key)]
+        groups = [list(group) for _, group in groupby(waiting, lambda event: event.ordering_key)]
         groups.sort(key=lambda group: group[0].due_ms)
         due = [group for group in groups if group[0].due_ms <= now_ms]
         if self._breaker_retries.is_open:
-            # Whichever is due first, though it may not be due yet: it is the target that is asked about.
-            due = groups[:1]
+            due = groups[:1]  # the probe, due or not
         outcome = await self._send(await self._loaded(due), self._breaker_retries)
         dead_lettered = 0
         if outcome.delivered or outcome.failed:
@@ -183,17 +179,17 @@ class TargetDelivery:
             next_due_ms=min(later, default=now_ms + 1000 if outcome.failed else None),
         )
 
-    async def _loaded(self, groups: Iterable[Sequence[_Waiting]]) -> list[list[OutgoingEvent]]:
-        """The events of some lanes, in order; of many, the first."""
+    async def _loaded(self, groups: Iterable[Sequence[_WaitingEvent]]) -> list[list[OutgoingEvent]]:
+        """Load the events of some groups, up to `MAX_RETRIES`."""
         found: list[list[OutgoingEvent]] = []
-        room = MOST_RETRIES
+        room = MAX_RETRIES
         for group in groups:
             loaded: list[OutgoingEvent] = []
-            for one in group[:room]:
-                row = await self._meta.row(rows.DELIVERY, self._record.id, one.seq)
+            for event in group[:room]:
+                row = await self._meta.row(rows.DELIVERY, self._record.id, event.seq)
                 if row is not None:
                     delivery = delivery_from(row)
-                    loaded.append(OutgoingEvent(delivery.entry, one.ordering_key, delivery.rule, delivery.attempts))
+                    loaded.append(OutgoingEvent(delivery.entry, event.ordering_key, delivery.rule, delivery.attempts))
             room -= len(loaded)
             found.append(loaded)
             if room <= 0:
@@ -207,75 +203,75 @@ class TargetDelivery:
             await tx.run(rows.DELIVERED, self._record.id, seq)
         now_ms = self._clock.now_ms()
         for failed in outcome.failed:
-            state, attempts, due_ms = self._verdict(failed, now_ms)
+            state, attempts, due_ms = self._next_state(failed, now_ms)
             dead_lettered += state is DeliveryState.DEAD
             await tx.run(
                 rows.FAILED,
                 state.value,
                 attempts,
                 due_ms,
-                failed.why,
+                failed.reason,
                 now_ms,
                 self._record.id,
-                failed.one.entry.seq,
+                failed.event.entry.seq,
             )
         return dead_lettered
 
-    def _verdict(self, failed: FailedEvent, now_ms: int) -> tuple[DeliveryState, int, int]:
-        """What becomes of an event that failed, how often it was tried, and when it is tried next."""
-        attempts = failed.one.attempts + 1
+    def _next_state(self, failed: FailedEvent, now_ms: int) -> tuple[DeliveryState, int, int]:
+        """The state, number of attempts and time of the next attempt after a failure."""
+        attempts = failed.event.attempts + 1
         is_dead = failed.is_final or attempts >= self._max_attempts
         due_ms = now_ms + round(retry_delay_seconds(attempts, self._random.random()) * 1000)
         return DeliveryState.DEAD if is_dead else DeliveryState.WAITING, attempts, due_ms
 
-    # -- what is new --------------------------------------------------------------------------------------------
+    # -- new events ---------------------------------------------------------------------------------------------
 
     async def send_new(self) -> DeliveryRound:
-        """Send what was not read yet, but for what has to wait behind something of its lane. Raises as `step`."""
+        """Send unread events, except behind waiting events of their ordering keys. Raises as `step`."""
         if self._read_seq is None:
             self._read_seq = await self._queue.log.cursor(self._meta, self._queue.cursor)
             self._cursor_seq = self._read_seq or 0
         if self._read_seq is None:
-            raise self._gone()
+            raise self._not_found()
         if not self._breaker_new.start_round(self._clock.now_ms()):
-            return DeliveryRound(is_held=True)
+            return DeliveryRound(is_blocked=True)
         waiting = await self._waiting()
-        if len(waiting) >= MOST_WAITING:
-            return DeliveryRound(is_held=True)
-        batch = await self._queue.feed.after(self._read_seq)
+        if len(waiting) >= MAX_WAITING:
+            return DeliveryRound(is_blocked=True)
+        batch = await self._queue.reader.after(self._read_seq)
         if not batch.entries:
             if self._read_seq > self._cursor_seq:
                 await self._move(self._read_seq, SendResult(), [])
             return DeliveryRound()
-        groups, behind = group_by_ordering_key(self._wanted(batch), {one.ordering_key for one in waiting})
+        groups, behind = group_by_ordering_key(self._matching(batch), {event.ordering_key for event in waiting})
         outcome = await self._send(list(groups.values()), self._breaker_new)
-        seq, waits = consumed(batch.last_seq, outcome, behind)
+        seq, deferred = consumed(batch.last_seq, outcome, behind)
         if seq is None:
-            return DeliveryRound(is_held=True)
-        dead_lettered = await self._move(seq, outcome, waits)
+            return DeliveryRound(is_blocked=True)
+        dead_lettered = await self._move(seq, outcome, deferred)
         skipped = 0
         if not outcome.untried:
             skipped = len(batch.entries) - sum(map(len, groups.values())) - len(behind)
-        is_level = not batch.has_followers and not outcome.untried
+        is_caught_up = not batch.is_full and not outcome.untried
         return DeliveryRound(
-            len(outcome.delivered), len(outcome.failed), dead_lettered, skipped, more=True, is_level=is_level
+            len(outcome.delivered), len(outcome.failed), dead_lettered, skipped, more=True, is_caught_up=is_caught_up
         )
 
-    def _wanted(self, batch: Batch) -> Iterator[tuple[OutboxEntry, str]]:
-        """What it is to be sent, once each, with the rule that asks for it if one does."""
-        me, matches = self._record.id, self._queue.matches
+    def _matching(self, batch: Batch) -> Iterator[tuple[OutboxEntry, str]]:
+        """The events for this target, each with the bucket rule that matched it, or empty."""
+        target, matches = self._record.id, self._queue.matches
         for entry, rules in batch.pairs():
-            rule = rules.get(me)
+            rule = rules.get(target)
             if rule is not None:
                 yield entry, rule
             elif matches(entry.event):
                 yield entry, ""
 
-    async def _move(self, seq: int, outcome: SendResult, waits: Sequence[OutgoingEvent]) -> int:
-        """Move the cursor to a place; what was not delivered up to there waits, or was given up: how many."""
+    async def _move(self, seq: int, outcome: SendResult, deferred: Sequence[OutgoingEvent]) -> int:
+        """Move the cursor, and store failed and deferred events; return the number of dead letters."""
         now_ms = self._clock.now_ms()
-        is_idle = not (outcome.delivered or outcome.failed or waits)
-        if is_idle and now_ms - self._moved_ms < _CURSOR_REST_MS:
+        is_idle = not (outcome.delivered or outcome.failed or deferred)
+        if is_idle and now_ms - self._moved_ms < _IDLE_CURSOR_MS:
             self._read_seq = seq
             return 0
 
@@ -283,11 +279,11 @@ class TargetDelivery:
             await self._check(tx)
             dead_lettered = 0
             for failed in outcome.failed:
-                state, attempts, due_ms = self._verdict(failed, now_ms)
+                state, attempts, due_ms = self._next_state(failed, now_ms)
                 dead_lettered += state is DeliveryState.DEAD
-                await self._add(tx, failed.one, state, attempts, due_ms, failed.why, now_ms)
-            for one in waits:
-                await self._add(tx, one, DeliveryState.WAITING, 0, now_ms, "", now_ms)
+                await self._add(tx, failed.event, state, attempts, due_ms, failed.reason, now_ms)
+            for event in deferred:
+                await self._add(tx, event, DeliveryState.WAITING, 0, now_ms, "", now_ms)
             await self._queue.log.advance(tx, self._queue.cursor, seq)
             return dead_lettered
 
@@ -299,95 +295,96 @@ class TargetDelivery:
     async def _add(
         self,
         tx: Transaction,
-        one: OutgoingEvent,
+        outgoing: OutgoingEvent,
         state: DeliveryState,
         attempts: int,
         due_ms: int,
-        why: str,
+        failure: str,
         now_ms: int,
     ) -> None:
-        event = one.entry.event
+        event = outgoing.entry.event
         await tx.run(
             rows.ADD,
             self._record.id,
-            one.entry.seq,
-            one.ordering_key,
+            outgoing.entry.seq,
+            outgoing.ordering_key,
             event.kind,
             event.subject,
             event.payload,
             event.occurred_ms,
             event.operation,
-            one.rule,
+            outgoing.rule,
             state.value,
             attempts,
             due_ms,
-            why,
+            failure,
             now_ms,
         )
 
     # -- both ---------------------------------------------------------------------------------------------------
 
     async def _send(self, groups: Sequence[Sequence[OutgoingEvent]], breaker: CircuitBreaker) -> SendResult:
-        """Send these lanes; if the target is taken to be down, one of them, to see."""
+        """Send groups; if the circuit breaker is open, only the first, as a probe."""
         end = self._clock.monotonic() + ROUND_SECONDS
-        was_down, had_lasted = breaker.is_open, breaker.is_long_open
-        tried, rest = (groups[:1], groups[1:]) if was_down else (groups, ())
+        was_open, was_long_open = breaker.is_open, breaker.is_long_open
+        tried, rest = (groups[:1], groups[1:]) if was_open else (groups, ())
 
         def may_send() -> bool:
-            return not self._is_ending and breaker.may_send() and self._clock.monotonic() < end
+            return not self._is_finishing and breaker.may_send() and self._clock.monotonic() < end
 
-        def answered() -> None:
+        def on_response() -> None:
             self._breaker_new.record_success()
             self._breaker_retries.record_success()
 
-        def failed() -> None:
+        def on_failure() -> None:
             breaker.record_failure(self._clock.now_ms(), self._random.random())
 
         outcome = await send_groups(
-            self._target, tried, self._render, SendCallbacks(may_send, answered, failed), self._slots
+            self._target, tried, self._render, SendCallbacks(may_send, on_response, on_failure), self._slots
         )
         outcome.untried.extend(chain.from_iterable(rest))
-        if had_lasted and not breaker.is_open:
-            # What waits was put off for as long as it was down, and need not wait any longer.
+        if was_long_open and not breaker.is_open:
+            # The target recovered: retry now, not at the times scheduled during the outage.
             now_ms = self._clock.now_ms()
             await self._meta.transact(lambda tx: tx.run(rows.ALL_DUE, now_ms, self._record.id, now_ms))
         return outcome
 
-    def _render(self, one: OutgoingEvent) -> EventMessage:
+    def _render(self, event: OutgoingEvent) -> EventMessage:
         queue = self._queue
-        message = render(one.entry, parse_form(queue.form_for(one.rule)), one.rule, region=self._region, ids=self._ids)
+        form = parse_form(queue.form_for(event.rule))
+        message = render(event.entry, form, event.rule, region=self._region, ids=self._ids)
         proof = "" if queue.prove is None else queue.prove(message.id)
         return replace(message, target=self._record.id, proof=proof)
 
     async def _check(self, tx: Transaction) -> None:
-        await self._confirm(tx)
+        await self._check_lease(tx)
         if await self._queue.log.cursor(tx, self._queue.cursor) is None:
-            raise self._gone()
+            raise self._not_found()
 
-    def _gone(self) -> NotFound:
+    def _not_found(self) -> NotFound:
         return NotFound(f"no such target. target={self._record.id}")
 
 
 def consumed(
     last_seq: int, outcome: SendResult, behind: Sequence[OutgoingEvent]
 ) -> tuple[int | None, Sequence[OutgoingEvent]]:
-    """Up to where a batch is done with, and what of that has to wait; None if nothing of it was begun.
+    """The new cursor after a batch, and the events up to it that must wait. None if no event was tried.
 
-    What comes after the last event that was tried stays where it is: it is read again.
+    Events after the last attempt are read again.
     """
-    waits = [*behind, *outcome.behind]
+    deferred = [*behind, *outcome.behind]
     if not outcome.untried:
-        return last_seq, waits
+        return last_seq, deferred
     tried = outcome.last_tried
     if tried is None:
         return None, ()
-    return tried, [one for one in chain(waits, outcome.untried) if one.entry.seq < tried]
+    return tried, [event for event in chain(deferred, outcome.untried) if event.entry.seq < tried]
 
 
-def confirmed(leases: Leases, held: HeldLease) -> ConfirmLease:
-    """Confirms the lease inside a transaction."""
+def lease_check(leases: Leases, held: HeldLease) -> LeaseCheck:
+    """Checks the held lease inside a transaction."""
 
-    async def confirm(tx: Transaction) -> None:
+    async def check(tx: Transaction) -> None:
         await leases.check(tx, held.lease)
 
-    return confirm
+    return check

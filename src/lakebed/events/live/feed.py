@@ -1,8 +1,8 @@
-"""The live feed: events as they happen, for who listens now.
+"""The live feed: new events for connected clients.
 
-A subscription is a place in the outbox. All subscriptions that are level share one reader and the events that it read
-last, in memory; one that is behind reads for itself, as slowly as it likes: nobody who writes waits for anybody who
-listens, and nobody who listens for another. An event is told once it is on stable storage, in order, and once.
+A subscription is a position in the outbox. Subscriptions at the end of the outbox share one reader and its in-memory
+tail; a slower subscription reads from the store. So writers never wait for subscribers, nor subscribers for each other.
+Each subscription gets durable events only, in order and once.
 """
 
 from __future__ import annotations
@@ -25,56 +25,58 @@ from .listeners import ALL_BUCKETS, ListenerRegistry
 
 log = logging.getLogger("lakebed.events")
 
-KEPT: Final = 1024
-"""How many events are in memory for those who are level."""
+TAIL_EVENTS: Final = 1024
+"""Newest events in memory."""
 PAGE: Final = 256
-_LOOK_SECONDS: Final = 30.0
-_PAUSE_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 30.0
+_RETRY_SECONDS: Final = 1.0
 
 EntryFilter = Callable[[OutboxEntry], bool]
 
 _seq = attrgetter("seq")
 
 
-def _everything(_: OutboxEntry) -> bool:
+def _all(_: OutboxEntry) -> bool:
     return True
 
 
 class LiveFeed:
     """The feed of one process. Used from one event loop."""
 
-    def __init__(self, meta: MetaStore, outbox: Outbox, interests: ListenerRegistry, *, kept: int = KEPT) -> None:
+    def __init__(
+        self, meta: MetaStore, outbox: Outbox, listeners: ListenerRegistry, *, tail_events: int = TAIL_EVENTS
+    ) -> None:
         self._meta = meta
         self._outbox = outbox
-        self._interests = interests
-        self._kept = kept
+        self._listeners = listeners
+        self._tail_events = tail_events
         self._tail: list[OutboxEntry] = []
         self._from_seq = self._to_seq = 0
-        """All events after the first and up to the second number are in the tail."""
+        """The tail has all events after the first number, up to the second."""
         self._subscriptions = 0
         self._reader: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
+        self._has_more = asyncio.Event()
 
     async def position(self) -> int:
-        """The number of the last event there is: who subscribes behind it misses nothing from now on."""
+        """The sequence number of the newest event: a subscription after it misses no later event."""
         last = await self._outbox.last_seq(self._meta)
-        # A number that is told is never given to another event, even if the machine stops now.
+        # Numbers that clients have seen must not be reused after a power loss.
         await self._meta.sync()
         return last
 
     async def first(self) -> int:
-        """The number of the oldest event there is; 0 if there is none."""
+        """The sequence number of the oldest retained event; 0 for an empty outbox."""
         return await self._outbox.first_seq(self._meta)
 
     @asynccontextmanager
     async def subscribe(
-        self, matches: EntryFilter = _everything, *, after: int, bucket: str = ALL_BUCKETS, mask: int = 0
+        self, matches: EntryFilter = _all, *, after: int, bucket: str = ALL_BUCKETS, mask: int = 0
     ) -> AsyncIterator[LiveSubscription]:
-        """Follow what happens after a number. `mask` has the bits of what is asked for, of a bucket or of all.
+        """Subscribe to events after a sequence number.
 
-        Of these, what is told of on demand only is told of while the subscription lasts.
+        Read events in `mask`, of one bucket or all, are emitted while the subscription is open.
         """
-        with self._interests.listening(bucket, mask):
+        with self._listeners.listening(bucket, mask):
             self._begin(await self.position())
             try:
                 yield LiveSubscription(self, matches, after)
@@ -95,84 +97,84 @@ class LiveFeed:
             self._reader = None
 
     async def _read(self) -> None:
-        """Read what happens, for all who are level."""
+        """Append new events to the tail."""
         while True:
             try:
                 entries = await self._outbox.read_durable(self._to_seq, PAGE)
                 if entries:
                     self._add(entries)
                 else:
-                    await self._outbox.wait_for_event(self._to_seq, _LOOK_SECONDS)
+                    await self._outbox.wait_for_event(self._to_seq, _POLL_SECONDS)
             except LakebedError as error:
-                log.warning("the live feed cannot read; it is tried again", exc_info=error)
-                await asyncio.sleep(_PAUSE_SECONDS)
+                log.warning("live feed read failed, retrying", exc_info=error)
+                await asyncio.sleep(_RETRY_SECONDS)
             except Exception:
-                # A mistake of ours must not end the feed of all who listen.
-                log.exception("the reader of the live feed crashed; it is tried again")
-                await asyncio.sleep(_PAUSE_SECONDS)
+                # A bug must not stop the feed for all subscribers.
+                log.exception("live feed reader crashed, retrying")
+                await asyncio.sleep(_RETRY_SECONDS)
 
     def _add(self, entries: Sequence[OutboxEntry]) -> None:
         self._tail += entries
         self._to_seq = entries[-1].seq
-        surplus = len(self._tail) - self._kept
+        surplus = len(self._tail) - self._tail_events
         if surplus > 0:
             self._from_seq = self._tail[surplus - 1].seq
             del self._tail[:surplus]
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        has_more, self._has_more = self._has_more, asyncio.Event()
+        has_more.set()
 
     # -- for subscriptions ----------------------------------------------------------------------------------------
 
     async def page_after(self, seq: int) -> Sequence[OutboxEntry]:
-        """Some events after a number: from memory for who is level, from the store for who is behind."""
+        """Events after a sequence number: from the tail if it reaches back that far, else from the store."""
         if seq < self._from_seq:
             return await self._outbox.read_durable(seq, PAGE)
         start = bisect_right(self._tail, seq, key=_seq)
         return self._tail[start : start + PAGE]
 
-    def next_news(self) -> asyncio.Event:
-        """Set when there is more than now."""
-        return self._news
+    def next_events(self) -> asyncio.Event:
+        """Set when the tail grows."""
+        return self._has_more
 
 
 class LiveSubscription:
-    """Somebody's place in the feed."""
+    """A subscriber's position in the feed."""
 
     def __init__(self, feed: LiveFeed, matches: EntryFilter, after: int) -> None:
         self._feed = feed
-        self._takes = matches
+        self._matches = matches
         self.after = after
-        """The last event that was looked at, asked for or not."""
+        """The last event read, matching or not."""
 
     async def next(self, timeout_seconds: float) -> list[OutboxEntry]:
-        """The next events that are asked for, oldest first; none in that time if there are none. Raises as stores."""
+        """The next matching events, oldest first; empty on timeout. Raises the store's errors."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_seconds
         while True:
-            news = self._feed.next_news()  # before the look: what comes between look and wait must not be missed
+            has_more = self._feed.next_events()  # before the read: events between read and wait must not be missed
             page = await self._feed.page_after(self.after)
             if page:
                 self.after = page[-1].seq
-                found = [entry for entry in page if self._takes(entry)]
+                found = [entry for entry in page if self._matches(entry)]
                 if found:
                     return found
             left = end - loop.time()
             if left <= 0:
                 return []
             if page:
-                # Others have their turn between the pages of one who is far behind.
+                # Let other tasks run between the pages of a subscriber that is far behind.
                 await asyncio.sleep(0)
                 continue
             try:
                 async with asyncio.timeout(left):
-                    await news.wait()
+                    await has_more.wait()
             except TimeoutError:
                 return []
 
 
 @dataclass(frozen=True, slots=True)
 class S3EventFilter:
-    """Some events of a bucket, or of all, on keys that begin and end as they say."""
+    """Selects S3 events by mask, bucket, and prefix and suffix of the key."""
 
     mask: int
     bucket: str = ALL_BUCKETS
@@ -180,7 +182,7 @@ class S3EventFilter:
     suffix: str = ""
 
     def matches(self, entry: OutboxEntry) -> bool:
-        """Whether it is one of them. Prefix and suffix are plain text, and may share characters of a short key."""
+        """Whether an event matches. Prefix and suffix are literal, and may overlap in a short key."""
         name = name_of_kind(entry.event.kind)
         if name is None or not name.mask & self.mask:
             return False

@@ -1,4 +1,4 @@
-"""Which events of a bucket go to which targets: configurations, what they match, and which of them held when."""
+"""Notification rules of buckets: configurations, their versions, and matching of events."""
 
 from .arns import TargetArn, parse_arn
 from .model import NO_RULES, NotificationConfiguration, NotificationRule

@@ -1,7 +1,7 @@
 """ARNs of targets: `arn:lakebed:sqs:<region>:<id>:<type>`. Pure.
 
-A target itself is named by what the ARN ends in, `<id>:<type>`. The partitions of MinIO and RustFS are taken too:
-configurations that were written for these are put as they are.
+The target id is the last part, `<id>:<type>`. The partitions `minio` and `rustfs` are accepted too, so that
+configurations for these servers work unchanged.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ MAX_ARN_CHARS: Final = 1024
 
 
 class TargetArn(NamedTuple):
-    """The ARN of a target, in its parts."""
+    """A parsed ARN."""
 
     id: str
     type: str
     region: str = ""
-    """Empty for wherever the server is."""
+    """Empty for the server's region."""
     partition: str = PARTITION
 
     @property
     def target_id(self) -> str:
-        """What the target is called without regard to where it is."""
+        """`<id>:<type>`."""
         return f"{self.id}:{self.type}"
 
     def __str__(self) -> str:
@@ -36,14 +36,14 @@ class TargetArn(NamedTuple):
 
 
 def parse_arn(text: str) -> TargetArn:
-    """An ARN in its parts. Raises InvalidInput."""
+    """Parse an ARN. Raises InvalidInput."""
     parts = text.split(":")
     if len(parts) == _FIELDS and len(text) <= MAX_ARN_CHARS:
         scheme, partition, service, region, name, kind = parts
         if scheme == "arn" and partition in _PARTITIONS and service == _SERVICE and name and kind:
             return TargetArn(name, kind, region, partition)
     raise InvalidInput(
-        f"The ARN could not be parsed: it is arn:{PARTITION}:{_SERVICE}:REGION:ID:TYPE.",
+        f"The ARN could not be parsed: expected arn:{PARTITION}:{_SERVICE}:REGION:ID:TYPE.",
         argument="Queue",
         value=text[:200],
     )

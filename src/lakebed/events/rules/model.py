@@ -1,4 +1,4 @@
-"""A bucket's notification configuration: rules, each of which sends some events of some keys to one target."""
+"""A bucket's notification configuration: rules that send events to targets."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from .arns import parse_arn
 
 
 class NotificationRule(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """Some events of some keys, for one target. New fields go to the end: rows of old releases lack them."""
+    """Sends events of matching keys to one target. New fields go to the end: rows of earlier releases lack them."""
 
     id: str
     arn: str
-    """As it was put."""
+    """Unchanged from the request."""
     events: tuple[EventName, ...]
     prefix: str | None = None
+    """None if absent from the request; distinct from an empty value."""
     suffix: str | None = None
-    """None where nothing was said; empty where that was said."""
+    """As `prefix`."""
 
     @property
     def target_id(self) -> str:
-        """`<id>:<type>` of the target."""
+        """The target, as `<id>:<type>`."""
         return parse_arn(self.arn).target_id
 
     @property
@@ -33,13 +34,13 @@ class NotificationRule(msgspec.Struct, frozen=True, array_like=True, omit_defaul
 
 
 class NotificationConfiguration(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """All rules of a bucket, in the order in which they were put."""
+    """All rules of a bucket, in the order of the request."""
 
     rules: tuple[NotificationRule, ...] = ()
 
     @property
     def mask(self) -> int:
-        """The bits of all events that any rule names."""
+        """The bits of all events in the rules."""
         mask = 0
         for rule in self.rules:
             mask |= rule.mask
@@ -53,10 +54,10 @@ _decoder = msgspec.msgpack.Decoder(NotificationConfiguration)
 
 
 def encode_configuration(configuration: NotificationConfiguration) -> bytes | None:
-    """A configuration as it is stored; None if there is nothing in it."""
+    """Encode a configuration for storage; None if it is empty."""
     return _encode(configuration) if configuration.rules else None
 
 
 def decode_configuration(document: bytes | None) -> NotificationConfiguration:
-    """A stored configuration."""
+    """Decode a stored configuration."""
     return NO_RULES if document is None else _decoder.decode(document)

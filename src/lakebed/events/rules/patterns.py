@@ -1,7 +1,7 @@
-"""Patterns of keys, made of a prefix and a suffix. Pure.
+"""Key patterns of rules. Pure.
 
-A star stands for any characters, none too; every other character for itself. What a rule's prefix and suffix say is
-one pattern with at least one star, so that prefix and suffix never share characters of a key.
+`*` matches any number of characters; all other characters match themselves. A rule's prefix and suffix are combined in
+one pattern with at least one `*`, so that they cannot overlap in a key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _STARS: Final = re.compile(r"\*{2,}")
 
 
 def pattern_of(prefix: str | None, suffix: str | None) -> str:
-    """The pattern of keys with this prefix and this suffix; of all keys without them."""
+    """The pattern of a prefix and a suffix; `*` without either."""
     head, tail = prefix or "", suffix or ""
     if head and not head.endswith(_STAR):
         head += _STAR
@@ -24,7 +24,7 @@ def pattern_of(prefix: str | None, suffix: str | None) -> str:
 
 
 class KeyPattern(NamedTuple):
-    """A pattern with at least one star, taken apart."""
+    """A pattern, split at its wildcards."""
 
     head: str
     middle: tuple[str, ...]
@@ -32,15 +32,12 @@ class KeyPattern(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> KeyPattern:
-        """A pattern that `pattern_of` has made."""
+        """Split a pattern from `pattern_of`."""
         head, *middle, tail = text.split(_STAR)
         return cls(head, tuple(middle), tail)
 
     def matches(self, key: str) -> bool:
-        """Whether a key is of the pattern.
-
-        Takes time in proportion to the key: each piece between two stars is looked for once, behind the one before it.
-        """
+        """Whether a key matches. Linear in the key's length: each piece is searched once, after the previous one."""
         head, middle, tail = self
         if not key.startswith(head) or not key.endswith(tail) or len(key) < len(head) + len(tail):
             return False
@@ -54,9 +51,8 @@ class KeyPattern(NamedTuple):
 
 
 def ends_of(pattern: str) -> tuple[str, str]:
-    """What is before the first star of a pattern with one, and what is after the last.
+    """The text before the first wildcard, and after the last.
 
-    Only these can keep two patterns apart: all that has to be in between, of one and of the other, may follow each
-    other in a key.
+    Two patterns are disjoint only if these conflict: the pieces in between can follow each other in one key.
     """
     return pattern.partition(_STAR)[0], pattern.rpartition(_STAR)[2]

@@ -1,4 +1,4 @@
-"""Notification configurations for those who look after buckets: read, and put whole."""
+"""Reads and replaces the notification configurations of buckets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITE: Final = "s3:PutBucketNotification"
 
 
 class BucketNotifications:
-    """The use cases."""
+    """The operations on notification configurations."""
 
     def __init__(self, context: ObjectContext, targets: TargetLookup, *, max_rules: int = MAX_RULES) -> None:
         self._context = context
@@ -32,24 +32,23 @@ class BucketNotifications:
         self._max_rules = max_rules
 
     async def read(self, caller: Caller, bucket_name: str) -> NotificationConfiguration:
-        """What is set on a bucket. Raises NoSuchBucket, AccessDenied."""
+        """The configuration of a bucket. Raises NoSuchBucket, AccessDenied."""
         context = self._context
         bucket = await context.bucket(context.meta, bucket_name)
         await context.authorize(caller, bucket, READ)
         return decode_configuration(await latest_version(context.meta, bucket.name))
 
     async def authorize(self, caller: Caller, bucket_name: str) -> None:
-        """Return if the caller may change what is set. Raises NoSuchBucket, AccessDenied."""
+        """Return if the caller has permission to replace the configuration. Raises NoSuchBucket, AccessDenied."""
         context = self._context
         await context.authorize(caller, await context.bucket(context.meta, bucket_name), WRITE)
 
     async def put(
         self, caller: Caller, bucket_name: str, configuration: NotificationConfiguration, *, checks_targets: bool = True
     ) -> None:
-        """Replace what is set; it holds for every event after this one, wherever that is handled.
+        """Replace the configuration. It applies to all events after the commit, in every process.
 
-        With `checks_targets` False a target may come to be later. Raises InvalidInput, NoSuchBucket, AccessDenied;
-        nothing has changed then.
+        With `checks_targets` False, targets need not exist yet. Raises InvalidInput, NoSuchBucket, AccessDenied.
         """
         context = self._context
         await self.authorize(caller, bucket_name)
@@ -70,10 +69,10 @@ class BucketNotifications:
 
     async def _check_targets(self, tx: Transaction, configuration: NotificationConfiguration) -> None:
         for target_id in dict.fromkeys(rule.target_id for rule in configuration.rules):
-            if not await self._targets.knows(tx, target_id):
+            if not await self._targets.exists(tx, target_id):
                 arn = next(rule.arn for rule in configuration.rules if rule.target_id == target_id)
                 raise InvalidInput(
-                    "Unable to validate the following destination configurations: there is no such target.",
+                    "Unable to validate the following destination configurations: the target does not exist.",
                     argument="Queue",
                     value=arn[:200],
                 )

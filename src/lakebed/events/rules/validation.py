@@ -1,4 +1,4 @@
-"""What a notification configuration has to be like. Pure; whether its targets exist only the store knows."""
+"""Validation of notification configurations, except for the existence of targets. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_FILTER_BYTES: Final = 1024
 
 
 def check_configuration(configuration: NotificationConfiguration, region: str, *, max_rules: int = MAX_RULES) -> None:
-    """Return if it may be put on a bucket of a server in that region. Raises InvalidInput."""
+    """Return if the configuration is valid in the server's region. Raises InvalidInput."""
     rules = configuration.rules
     if len(rules) > max_rules:
         raise InvalidInput(
@@ -30,17 +30,17 @@ def check_configuration(configuration: NotificationConfiguration, region: str, *
         if rule.id in ids:
             raise InvalidInput("Two configurations have the same Id.", argument="Id", value=rule.id[:200])
         ids.add(rule.id)
-    both = first_ambiguous(rules)
-    if both is not None:
+    overlap = find_overlap(rules)
+    if overlap is not None:
         raise InvalidInput(
-            "Configurations overlap: the same event of the same key would go to one destination by both."
-            f" Id={both[0].id[:200]} Id={both[1].id[:200]}",
+            "Configurations overlap: both would send the same event of the same key to one destination."
+            f" Id={overlap[0].id[:200]} Id={overlap[1].id[:200]}",
             argument="Filter",
         )
 
 
-class _Reach(NamedTuple):
-    """What a rule takes: in the order of these, those whose heads begin with another's come right behind it."""
+class _Scope(NamedTuple):
+    """The scope of a rule. Sorting puts a head directly before the heads that start with it."""
 
     target_id: str
     head: str
@@ -48,32 +48,32 @@ class _Reach(NamedTuple):
     mask: int
     number: int
 
-    def contains_head_of(self, other: _Reach) -> bool:
+    def contains_head_of(self, other: _Scope) -> bool:
         return self.target_id == other.target_id and other.head.startswith(self.head)
 
-    def meets(self, other: _Reach) -> bool:
+    def overlaps(self, other: _Scope) -> bool:
         return bool(self.mask & other.mask) and (self.tail.endswith(other.tail) or other.tail.endswith(self.tail))
 
 
-def first_ambiguous(rules: Sequence[NotificationRule]) -> tuple[NotificationRule, NotificationRule] | None:
-    """Two rules that could both send one event to one target, if there are some.
+def find_overlap(rules: Sequence[NotificationRule]) -> tuple[NotificationRule, NotificationRule] | None:
+    """Two rules that could send one event to the same target, or None.
 
-    S3 refuses this for different destinations too, and has other means to reach several; here each of them has its
-    own rule, as with MinIO. A rule is compared with those alone whose keys begin as its own do.
+    S3 rejects overlaps for different destinations too. Here, as in MinIO, every destination needs its own rule. Each
+    rule is compared only with rules whose literal prefix starts its own.
     """
-    reaches = []
+    scopes = []
     for number, rule in enumerate(rules):
         head, tail = ends_of(pattern_of(rule.prefix, rule.suffix))
-        reaches.append(_Reach(rule.target_id, head, tail, rule.mask, number))
-    around: list[_Reach] = []
-    for one in sorted(reaches):
-        while around and not around[-1].contains_head_of(one):
-            around.pop()
-        for other in around:
-            if other.meets(one):
-                first, second = sorted((one.number, other.number))
+        scopes.append(_Scope(rule.target_id, head, tail, rule.mask, number))
+    enclosing: list[_Scope] = []
+    for scope in sorted(scopes):
+        while enclosing and not enclosing[-1].contains_head_of(scope):
+            enclosing.pop()
+        for other in enclosing:
+            if other.overlaps(scope):
+                first, second = sorted((scope.number, other.number))
                 return rules[first], rules[second]
-        around.append(one)
+        enclosing.append(scope)
     return None
 
 
@@ -94,7 +94,7 @@ def _check_rule(rule: NotificationRule, region: str) -> None:
 
 
 def check_filter_value(name: str, value: str | None) -> None:
-    """Return if a prefix or suffix can be asked for. Raises InvalidInput."""
+    """Return if a prefix or suffix is valid. Raises InvalidInput."""
     if value is None:
         return
     if len(value.encode("utf-8", "replace")) > MAX_FILTER_BYTES:
@@ -103,7 +103,7 @@ def check_filter_value(name: str, value: str | None) -> None:
         )
     if "\\" in value or not {".", ".."}.isdisjoint(value.split("/")):
         raise InvalidInput(
-            "The value of a filter has no backslash, and no . or .. between its slashes.",
+            "The value of a filter must not contain a backslash, or . or .. as a path segment.",
             argument=name,
             value=value[:200],
         )

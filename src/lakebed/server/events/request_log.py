@@ -44,7 +44,7 @@ class RequestAudit:
 
     def record(self, request: Request) -> None:
         """Record a request if a target subscribes to requests."""
-        if self.interests.wants_requests:
+        if self.interests.has_request_subscribers:
             self.recorder.start_record(request)
 
     async def begin(self) -> None:
@@ -63,7 +63,7 @@ def wire_request_audit(
     dropped: Callable[[int], None],
 ) -> RequestAudit:
     """The request log of this process."""
-    behind = WriteBehind(meta, log.log, "requests", flush_seconds=FLUSH_SECONDS, dropped=dropped)
+    behind = WriteBehind(meta, log.log, "requests", flush_seconds=FLUSH_SECONDS, on_drop=dropped)
     sink = record_sink(behind, own_messages(master), socket.gethostname())
     return RequestAudit(RequestRecorder(sink, clock), behind, interests, log, configured)
 
@@ -75,7 +75,7 @@ def record_sink(behind: WriteBehind, own: LoopGuard, node: str) -> RecordSink:
         if _is_own(own, request, response):
             return
         if not behind.has_room:
-            behind.miss()
+            behind.drop()
             return
         behind.add(event_of_request(request_entry(record, request, response, node), record.occurred_ms))
 

@@ -88,7 +88,7 @@ def wire_dispatcher(
 
 def request_log(meta: MetaStore, settings: TargetsSettings) -> RequestLog:
     """The log of requests, kept as the settings have it."""
-    return RequestLog(meta, most_kept=settings.requests_kept)
+    return RequestLog(meta, max_entries=settings.requests_kept)
 
 
 def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, kinds: TargetTypes) -> TargetRecords:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lakebed.events.delivery import Delivery, DeliveryState, TargetRecord, TargetSpec, TargetStatus, shown_settings
+from lakebed.events.delivery import Delivery, DeliveryState, TargetRecord, TargetSpec, TargetStatus, masked_settings
 from lakebed.events.documents import event_document
 from lakebed.events.ids import EventIds
 from lakebed.wire.http.message import Response
@@ -69,8 +69,8 @@ async def put_target(services: AdminServices, request: JsonRequest) -> Response:
         TargetSpec(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit, asked.requests),
     )
     document = _described(put.record, put.arn)
-    if put.made:
-        document["made"] = put.made
+    if put.generated:
+        document["made"] = put.generated
     return Response(201 if put.is_new else 200, [JSON, ("Cache-Control", "no-store")], msgspec.json.encode(document))
 
 
@@ -165,7 +165,7 @@ def _described(record: TargetRecord, arn: str) -> dict[str, Any]:
         "name": record.name,
         "type": record.type,
         "arn": arn,
-        "settings": shown_settings(record.settings),
+        "settings": masked_settings(record.settings),
         "kinds": record.subscription.kinds,
         "audit": record.subscription.audit,
         "requests": record.subscription.requests,
