@@ -86,7 +86,10 @@ def test_one_that_is_misspelled_is_not_quoted(spelled: str) -> None:
     [
         (("https://receiver", "http://receiver"), "targets.named.warehouse.settings.endpoint: events are posted over"),
         (('["Table*", "AFTER_DROP_VIEW"]', "[]"), "targets.named.warehouse.kinds: subject requires kinds"),
-        (('["Table*", "AFTER_DROP_VIEW"]', '["a*b"]'), "targets.named.warehouse.kinds: kind must be a comma-separated list"),
+        (
+            ('["Table*", "AFTER_DROP_VIEW"]', '["a*b"]'),
+            "targets.named.warehouse.kinds: kind must be a comma-separated list",
+        ),
         (('form = "lakebed"', 'form = "haiku"'), "targets.named.warehouse.form: form must be one of"),
         (('type = "webhook"', 'type = "pigeon"'), "targets.named.warehouse.type: no such type of target"),
         (('type = "webhook"', ""), "targets.named.warehouse.type: missing"),

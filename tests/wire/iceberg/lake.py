@@ -279,7 +279,11 @@ def wire_lake(
     )
     management = JsonApplication(
         catalog.shared,
-        [management_mount().on(ManagementServices.on(f, root, clients, catalog.jobs.copies.discard_orphans, catalog.federation))],
+        [
+            management_mount().on(
+                ManagementServices.on(f, root, clients, catalog.jobs.copies.discard_orphans, catalog.federation)
+            )
+        ],
         refused=governance.refused_at("management"),
     )
     trace = DelegationTraceWriter(delegations, accesses)
