@@ -132,7 +132,7 @@ def test_a_new_key_goes_to_all_servers_and_then_becomes_active(tmp_path: Path, p
     assert "missing=new" in complaint(launch(tmp_path / "one", postgres_dsn, only_old))
     mistyped = settings_file(tmp_path / "mistyped.toml", "new", old=new, new=new)
     line = complaint(launch(tmp_path / "one", postgres_dsn, mistyped))
-    assert line.startswith("lakebed: encryption.keys.old: not the key of that id")
+    assert line.startswith("lakebed: encryption.keys.old: stored data was encrypted with another key of this id")
 
 
 def test_a_server_keeps_the_generated_key_of_its_folder_and_one_with_another_is_refused(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_server_keeps_the_generated_key_of_its_folder_and_one_with_another_is_
         put_and_get(first, first, "made before")
     other = settings_file(tmp_path / "other.toml", key_id, **{key_id: "b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVyMTE="})
     line = complaint(launch(tmp_path / "data", IN_FOLDER, other))
-    assert line.startswith(f"lakebed: encryption.keys.{key_id}: not the key of that id")
+    assert line.startswith(f"lakebed: encryption.keys.{key_id}: stored data was encrypted with another key of this id")
     assert key not in line
     with serving(tmp_path / "data", IN_FOLDER) as again:
         put_and_get(again, again, "made after all")

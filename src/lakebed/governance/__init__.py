@@ -1,4 +1,4 @@
-"""Who may do what: principals and their keys, policies, and the one authorizer that decides."""
+"""Identity and access management: principals, credentials, policies, grants and the authorizer."""
 
 from .authorizer import PolicyAuthorizer
 from .credentials.access_keys import AccessKeys

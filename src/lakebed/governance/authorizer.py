@@ -1,12 +1,15 @@
-"""The one authorizer: AWS's evaluation of identity, resource and session policies (ADR 5), and grants (ADR 16).
+"""The authorizer: AWS's evaluation of identity, resource and session policies (ADR 5), and of grants (ADR 16).
 
-In order: an explicit denial anywhere refuses. Then, of the caller's own account, an identity policy *or* the resource
-policy must allow; of another account, both must; an anonymous caller has only the resource policy. Each session policy
-must allow besides. Root of an account needs no identity policy, and neither do keys that the catalog handed out for a
-table's files: it has asked whether the caller may have them, and wrote the session policy that they are held to.
+1. An explicit deny in any policy refuses the request.
+2. In the account that owns the resource, an identity policy *or* the resource policy must allow it. From another
+   account both must. An anonymous caller has only the resource policy.
+3. Every session policy must allow it too.
 
-Grants allow as the policies together do, whatever the account: a role was given to the caller by who manages access to
-the service, and privileges to the role by who manages access to the catalog. So both sides have agreed.
+Root of an account needs no identity policy. Vended credentials need none either: the catalog authorized the caller
+before it vended them, and wrote the session policy that limits them.
+
+Grants allow across accounts. A role is granted by an administrator of the service and its privileges by an
+administrator of the catalog, so both sides have agreed.
 """
 
 from __future__ import annotations
@@ -24,18 +27,18 @@ from .policy_language.principal_element import GrantScope
 from .policy_language.request_context import PartialRequestContext, RequestContext
 
 _OWN_POLICY_ACTIONS: Final = frozenset({"s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"})
-"""What root of the owning account may always do, so that no bucket policy locks everybody out."""
+"""Always allowed to root of the owning account, so that a bucket policy cannot lock all callers out."""
 
 _OWN_IDENTITY_ACTIONS: Final = frozenset({"sts:getcalleridentity", "sts:getsessiontoken", "sts:assumerole"})
-"""What gives a caller nothing that it has not: allowed to every identity unless a policy denies it.
+"""Allowed to every identity unless a policy denies it, because it adds no permissions.
 
-A session that assumes a role here keeps the caller's own rights or fewer (see `sessions`). Tagging one is another
-matter, since policies may grant by tags: `sts:TagSession` needs a policy as everything else does.
+A session that assumes a role keeps at most the caller's own permissions (see `sessions`). Tagging a session can add
+some, because policies may grant by tags: `sts:TagSession` needs a policy.
 """
 
 
 class PolicyAuthorizer:
-    """Decides by policy documents and grants. Implements `core.access.Authorizer` and `core.access.PolicyLanguage`."""
+    """Authorizes by policies and grants. Implements `core.access.Authorizer` and `core.access.PolicyLanguage`."""
 
     __slots__ = ("_clock",)
 
@@ -52,55 +55,55 @@ class PolicyAuthorizer:
     async def visible(
         self, request: AccessRequest, rules: ResourceRules, targets: Sequence[AccessTarget]
     ) -> Sequence[AccessTarget]:
-        """All: who may see a list is asked about the list, and grants that show a part of it are found by it."""
+        """All targets: listing is authorized on the parent, and `granted_listing` filters by grants."""
         return targets
 
     def decide(self, request: AccessRequest, rules: ResourceRules) -> None:
-        """Return if allowed; raise AccessDenied otherwise. What policies and grants say is known without waiting."""
+        """Return if allowed; raise AccessDenied otherwise. Synchronous: everything needed is in memory."""
         caller = request.principal
-        # The commonest question, answered first: root on its own bucket that has no policy, with lasting keys.
+        # Fast path of the most common request: root with a long-lived key, on its own bucket without a policy.
         if caller.is_root and rules.policy is None and caller.session is None and caller.account == rules.owner:
             return
         _raise(_refusal(RequestContext(request, self._clock), rules), request)
 
     def could_allow(self, request: AccessRequest, rules: ResourceRules) -> bool:
-        """Whether some request with this action could be allowed, as far as policies and grants say."""
+        """Whether policies and grants could allow some request with this action."""
         return _refusal(PartialRequestContext(request, self._clock), rules) is None
 
     def check_limits(self, request: AccessRequest, rules: ResourceRules) -> bool:
-        """Raise AccessDenied if something refuses, whoever may allow: a denial, or a session policy that is silent.
+        """Raise AccessDenied for an explicit deny, or if a session policy does not allow the request.
 
-        True if nothing has to allow it besides.
+        True if the request is allowed without an identity policy, resource policy or grant.
         """
         question = RequestContext(request, self._clock)
         documents = _documents(question, rules)
         _raise(_limit(question, documents), request)
-        return _needs_no_allowance(question, documents)
+        return _is_allowed_within_limits(question, documents)
 
     def check_bucket_policy(self, document: bytes, bucket: str, table_bucket: str = "") -> None:
-        """Raise InvalidPolicy, with the reason, unless the document may stand on that bucket.
+        """Raise InvalidPolicy, with the reason, unless the document is a valid policy of that bucket.
 
         `table_bucket` is its ARN in S3 Tables, if it holds tables.
         """
         check_bucket_policy(document, bucket, table_bucket)
 
     def is_public(self, document: bytes) -> bool:
-        """Whether the document grants something to everybody, by S3's definition."""
+        """Whether the document makes the bucket public, by S3's definition."""
         return is_public(document)
 
 
 def _raise(refusal: str | None, request: AccessRequest) -> None:
     if refusal is not None:
         caller = request.principal
-        who = "anonymous" if caller.is_anonymous else caller.caller_arn
-        raise AccessDenied(f"{refusal}. principal={who} action={request.action} resource={request.resource}")
+        name = "anonymous" if caller.is_anonymous else caller.caller_arn
+        raise AccessDenied(f"{refusal}. principal={name} action={request.action} resource={request.resource}")
 
 
 class _Documents(NamedTuple):
-    """The policies that a question is about."""
+    """The policies that apply to a request."""
 
     owns: bool
-    """Whether the caller is of the account that owns the resource."""
+    """Whether the caller belongs to the account that owns the resource."""
     resource: CompiledPolicy | None
     identity: list[CompiledPolicy]
     session: list[CompiledPolicy]
@@ -110,12 +113,12 @@ class _Documents(NamedTuple):
 def _documents(question: RequestContext, rules: ResourceRules) -> _Documents:
     caller = question.caller
     owns = caller.account == rules.owner and not caller.is_anonymous
-    # Not even a damaged policy keeps the owner's root from replacing it.
-    keeps_key = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS
+    # The owner's root can replace a policy even if the stored one is damaged.
+    skips_resource_policy = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS
     session = caller.session
     return _Documents(
         owns,
-        None if rules.policy is None or keeps_key else _stored(rules.policy),
+        None if rules.policy is None or skips_resource_policy else _stored(rules.policy),
         [_stored(document) for document in caller.policies],
         [] if session is None else [_stored(document) for document in session.policies],
         [] if session is None else [_stored(document) for document in session.outer_policies],
@@ -123,10 +126,10 @@ def _documents(question: RequestContext, rules: ResourceRules) -> _Documents:
 
 
 def _refusal(question: RequestContext, rules: ResourceRules) -> str | None:
-    """Why the answer is no; None if it is yes."""
+    """The reason for a refusal; None if the request is allowed."""
     documents = _documents(question, rules)
     limit = _limit(question, documents)
-    if limit is not None or _needs_no_allowance(question, documents):
+    if limit is not None or _is_allowed_within_limits(question, documents):
         return limit
     owns = documents.owns
     identity_allows = question.caller.is_root or any(question.is_allowed_by(policy) for policy in documents.identity)
@@ -137,9 +140,9 @@ def _refusal(question: RequestContext, rules: ResourceRules) -> str | None:
 
 
 def _limit(question: RequestContext, documents: _Documents) -> str | None:
-    """Why nothing could allow it; None if something could."""
+    """The reason for a refusal that no policy or grant can override; None if there is none."""
     if question.caller.must_rotate:
-        return "the client secret has to be rotated first"
+        return "the client secret must be rotated first"
     if documents.resource is not None and _denies(documents.resource, question):
         return "explicitly denied by the resource policy"
     for policy in documents.identity:
@@ -155,10 +158,10 @@ def _limit(question: RequestContext, documents: _Documents) -> str | None:
     return None
 
 
-def _needs_no_allowance(question: RequestContext, documents: _Documents) -> bool:
-    """Whether what is within the limits is allowed by that alone."""
+def _is_allowed_within_limits(question: RequestContext, documents: _Documents) -> bool:
+    """Whether a request that passes the limits needs no policy or grant that allows it."""
     session = question.caller.session
-    # Within the account that owns the table. A bucket of the same name that is somebody else's by now is not meant.
+    # Only in the account that owns the table: another account may own a bucket of this name by now.
     is_delegated = session is not None and session.delegated_for != "" and bool(documents.session) and documents.owns
     return is_delegated or _is_of_own_identity(question, documents)
 
@@ -175,12 +178,12 @@ def _policy_refusal(
     owns: bool,
     identity_allows: bool,
 ) -> str | None:
-    """Why policies do not allow what no identity policy allows within the owning account; None if they do."""
+    """The reason that the resource policy does not allow a request without an allowing identity policy; or None."""
     caller = question.caller
     if not owns and not caller.is_anonymous and not identity_allows:
         return "no identity policy allows it"
     granted = GrantScope.NONE if resource_policy is None else _grant(resource_policy, question)
-    # Naming an account hands the right to it. Within the owning account that adds nothing to what identities hold.
+    # Naming an account only lets the account's identity policies allow it, and these did not.
     if granted is GrantScope.NONE or (owns and granted is GrantScope.ACCOUNT):
         return "no identity policy and no resource policy allows it" if owns else "no resource policy allows it"
     if not owns and rules.restrict_public_buckets and rules.policy is not None and is_public(rules.policy):
@@ -192,12 +195,12 @@ def _stored(document: bytes) -> CompiledPolicy:
     try:
         return parse_policy(document)
     except InvalidPolicy as error:
-        # Documents are checked when they are put. Guessing at a damaged one could turn a denial into nothing.
-        raise Corrupted(f"a stored policy does not parse. reason={error}") from error
+        # Policies are validated when put. Skipping a damaged one could drop a deny.
+        raise Corrupted(f"stored policy does not parse. reason={error}") from error
 
 
 def _denies(policy: CompiledPolicy, question: RequestContext) -> bool:
-    for statement in policy.denials:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
+    for statement in policy.denials:  # noqa: SIM110 - hot path: a generator expression is slower
         if statement.denies(question.caller) and question.denied_by(statement):
             return True
     return False

@@ -1,14 +1,14 @@
-"""What happened to a user, its access keys and its policies, as the outbox keeps it: written with the change itself.
+"""Identity events: changes of users, access keys, user policies, credentials and signing keys.
 
-Every row that came, went or changed has an event of its own, those of a user's keys and policies too when they come or
-go with the user: whoever follows the events knows what the tables hold. What changed nothing tells nothing.
+An event commits with its change. Every created, changed or deleted row has one, including a user's keys and policies
+that are created or deleted with the user. A call that changes nothing emits nothing.
 
     User            Created, Configured, Enabled, Disabled, Deleted
     AccessKey       Created, Rotated, Enabled, Disabled, Deleted
-    Policy          Attached (also in place of one of the same name), Detached
-    ClientCredentials   Created, Rotated, Reset; they go with their user
-    ExternalIdentity    Linked: who comes with a token of a provider was found to be, or became, a user
-    TokenKey        Created, Retired, Revoked: the keys that the server signs tokens with
+    Policy          Attached (or replaced), Detached
+    ClientCredentials   Created, Rotated, Reset; deleted with their user, without an event
+    ExternalIdentity    Linked: an identity of a provider was linked to a user
+    TokenKey        Created, Retired, Revoked: the server's token signing keys
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .model import User
 
 
 class IdentityEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The payload. It names things and shows nothing of what is in them: no secret, no policy document."""
+    """The payload: names only, no secrets and no policy documents."""
 
     user: str = ""
     user_id: str = ""
-    """Told of the user itself, as is the ARN."""
+    """Only on events of the user itself, as is the ARN."""
 
     arn: str = ""
     access_key: str = ""
@@ -41,7 +41,7 @@ class IdentityEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     policy: str = ""
     is_canned: bool = False
     principal: str = ""
-    """Who made the change: root, or who manages users by the management API."""
+    """The caller: root, or a principal of the management API."""
 
     account: str = ""
 
@@ -53,7 +53,7 @@ decode_event = msgspec.msgpack.Decoder(IdentityEvent).decode
 async def append_user_event(
     outbox: Outbox, tx: Transaction, name: str, user: User, caller: Principal, now_ms: int
 ) -> None:
-    """Record what became of a user."""
+    """Append a user event."""
     event = IdentityEvent(
         user=user.name, user_id=user.user_id, arn=user.arn, principal=caller.name, account=caller.account
     )
@@ -63,7 +63,7 @@ async def append_user_event(
 async def append_access_key_event(
     outbox: Outbox, tx: Transaction, name: str, user: str, access_key_id: str, caller: Principal, now_ms: int
 ) -> None:
-    """Record what became of a user's access key."""
+    """Append an access key event."""
     event = IdentityEvent(user=user, access_key=access_key_id, principal=caller.name, account=caller.account)
     await outbox.append(tx, OutboxEvent(name, f"{user}/{access_key_id}", _encode(event), now_ms))
 
@@ -79,7 +79,7 @@ async def append_user_policy_event(
     *,
     is_canned: bool,
 ) -> None:
-    """Record what became of a user's policy."""
+    """Append a user policy event."""
     event = IdentityEvent(user=user, policy=policy, is_canned=is_canned, principal=caller.name, account=caller.account)
     await outbox.append(tx, OutboxEvent(name, f"{user}/{policy}", _encode(event), now_ms))
 
@@ -87,13 +87,13 @@ async def append_user_policy_event(
 async def append_client_event(
     outbox: Outbox, tx: Transaction, name: str, user: str, client_id: str, caller: Principal, now_ms: int
 ) -> None:
-    """Record what became of a user's client credentials."""
+    """Append an event of client credentials."""
     event = IdentityEvent(user=user, client=client_id, principal=caller.name, account=caller.account)
     await outbox.append(tx, OutboxEvent(name, f"{user}/{client_id}", _encode(event), now_ms))
 
 
 async def append_identity_event(outbox: Outbox, tx: Transaction, user: User, issuer: str, now_ms: int) -> None:
-    """Record that a user came with a token of a provider for the first time."""
+    """Record the first login of a user with a token of a provider."""
     event = IdentityEvent(
         user=user.name, user_id=user.user_id, issuer=issuer, principal=user.name, account=user.account
     )
@@ -103,6 +103,6 @@ async def append_identity_event(outbox: Outbox, tx: Transaction, user: User, iss
 async def append_token_key_event(
     outbox: Outbox, tx: Transaction, name: str, key_id: str, caller: Principal, now_ms: int
 ) -> None:
-    """Record what became of a key that tokens are signed with."""
+    """Append a signing key event."""
     event = IdentityEvent(token_key=key_id, principal=caller.name, account=caller.account)
     await outbox.append(tx, OutboxEvent(name, key_id, _encode(event), now_ms))

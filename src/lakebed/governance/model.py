@@ -1,4 +1,4 @@
-"""Users and access keys: values, and the rules of their names."""
+"""Users, policies and access keys, and their name rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.core.errors import InvalidInput, InvalidName
 from lakebed.core.secrets import Secret
 
 TEMPORARY_KEY_PREFIX: Final = "LKBT"
-"""How the ids of temporary keys begin. No lasting key begins so."""
+"""Prefix of temporary access key ids; reserved."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9+=,.@_-]{1,128}")
 _RESERVED: Final = frozenset({"root", "anonymous"})
@@ -21,7 +21,7 @@ _SECRET: Final = re.compile(r"[!-~]{8,128}")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who may hold access keys."""
+    """An IAM user, who can have access keys."""
 
     name: str
     user_id: str
@@ -31,13 +31,13 @@ class User:
 
     @property
     def arn(self) -> str:
-        """The user as policies name it."""
+        """The user's ARN."""
         return user_arn(self.account, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class UserPolicy:
-    """A policy of a user: its own document, or a canned one by name."""
+    """A policy of a user: inline, or a canned policy."""
 
     name: str
     is_canned: bool
@@ -46,32 +46,32 @@ class UserPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AccessKey:
-    """A lasting key, without its secret."""
+    """A long-lived access key, without its secret."""
 
     id: str
     user: str
     enabled: bool
     created_ms: int
     rotated_ms: int
-    """When the secret was last made."""
+    """Creation time of the current secret."""
     expires_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewAccessKey:
-    """A key just made or rotated: the only time that its secret is shown."""
+    """A created or rotated key with its secret, which is returned only once."""
 
     key: AccessKey
     secret: Secret
 
 
 def user_arn(account: str, name: str) -> str:
-    """A user as policies name it."""
+    """The ARN of a user."""
     return f"arn:aws:iam::{account}:user/{name}"
 
 
 def check_user_name(name: str) -> None:
-    """Raise InvalidName unless a user may be called so."""
+    """Raise InvalidName unless the name is valid for a user."""
     if not _NAME.fullmatch(name):
         raise InvalidName("a user name has 1 to 128 letters, digits or +=,.@_-", argument="name", value=name)
     if name.lower() in _RESERVED:
@@ -79,33 +79,35 @@ def check_user_name(name: str) -> None:
 
 
 def check_policy_name(name: str) -> None:
-    """Raise InvalidName unless a policy may be called so."""
+    """Raise InvalidName unless the name is valid for a policy."""
     if not _NAME.fullmatch(name):
         raise InvalidName("a policy name has 1 to 128 letters, digits or +=,.@_-", argument="policy", value=name)
 
 
 def check_account(account: str) -> None:
-    """Raise InvalidName unless it is an account id."""
+    """Raise InvalidName unless the text is an account id."""
     if not _ACCOUNT.fullmatch(account):
         raise InvalidName("an account id has 12 digits", argument="account", value=account)
 
 
 def is_key_id(text: str) -> bool:
-    """Whether a key, lasting or temporary, could have this id."""
+    """Whether the text can be an access key id."""
     return _KEY_ID.fullmatch(text) is not None
 
 
 def check_key_id(key_id: str) -> None:
-    """Raise InvalidName unless a lasting key may have this id."""
+    """Raise InvalidName unless the id is valid for a long-lived key."""
     if not is_key_id(key_id):
         raise InvalidName("an access key id has 3 to 128 letters, digits or _.-", argument="access_key_id")
     if key_id.startswith(TEMPORARY_KEY_PREFIX):
         raise InvalidName(
-            f"ids of temporary keys begin so. prefix={TEMPORARY_KEY_PREFIX}", argument="access_key_id", value=key_id
+            f"this prefix is reserved for temporary keys. prefix={TEMPORARY_KEY_PREFIX}",
+            argument="access_key_id",
+            value=key_id,
         )
 
 
 def check_secret(secret: Secret) -> None:
-    """Raise InvalidInput unless it can be a secret key. The text is not told."""
+    """Raise InvalidInput unless the secret is valid. The error does not contain it."""
     if not _SECRET.fullmatch(secret.reveal()):
         raise InvalidInput("a secret key has 8 to 128 visible ASCII characters", argument="secret_key")

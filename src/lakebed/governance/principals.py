@@ -1,7 +1,4 @@
-"""Users and their policies, kept in the metadata store. Root is from the settings and lives in memory only.
-
-Each change commits with the events that tell of it, which are appended after all else, as the outbox asks for.
-"""
+"""Users and their policies, in the metadata store. Root comes from the settings and is not stored."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from .policy_language.identity_policy import check_identity_policy, unknown_acti
 from .rbac.principal_roles import append_revocation_events, revoke_all_roles
 
 MAX_POLICIES: Final = 50
-"""Most policies of one user: they are read with every lookup of a key."""
+"""Most policies of one user: every key lookup reads them."""
 
 _USER_COLUMNS: Final = "name, user_id, account, enabled, created_ms"
 _INSERT_USER: Final = (
@@ -51,7 +48,7 @@ _CANNED: Final = "canned"
 
 
 class Principals:
-    """Making, changing and finding users."""
+    """Creates, changes and finds users."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock, root: Principal) -> None:
         self._store = store
@@ -60,7 +57,7 @@ class Principals:
         self._root = root
 
     async def create_user(self, name: str, *, account: str | None = None, canned: Sequence[str] = ()) -> User:
-        """Make a user, with canned policies by name, in root's account or another one.
+        """Create a user, with canned policies by name, in root's account or another one.
 
         Raises InvalidName, NoSuchPrincipal for an unknown canned policy, AlreadyExists.
         """
@@ -78,7 +75,7 @@ class Principals:
                 await tx.run(_PUT_POLICY, name, _CANNED, policy, None)
             await append_user_event(self._outbox, tx, "UserCreated", user, self._root, user.created_ms)
             for policy in attached:
-                await self._tell_of_policy(tx, "PolicyAttached", name, _CANNED, policy, user.created_ms)
+                await self._append_policy_event(tx, "PolicyAttached", name, _CANNED, policy, user.created_ms)
 
         await self._store.transact(work)
         return user
@@ -88,11 +85,11 @@ class Principals:
         return await find_user(self._store, name)
 
     async def users(self, *, after: str = "", limit: int = 1000) -> list[User]:
-        """Users by name, those after `after`."""
+        """Users ordered by name, starting after `after`."""
         return [user_from(row) for row in await self._store.rows(_USERS, after, limit)]
 
     async def set_user_enabled(self, name: str, *, enabled: bool) -> User:
-        """Let a user in again or keep it out; its keys and sessions follow at once. Raises NoSuchPrincipal."""
+        """Enable or disable a user, with its keys and sessions at once. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> User:
@@ -107,7 +104,7 @@ class Principals:
         return await self._store.transact(work)
 
     async def delete_user(self, name: str) -> None:
-        """Remove a user with its keys, policies and roles; its sessions end at once. Raises NoSuchPrincipal."""
+        """Delete a user with its keys, policies and roles; its sessions end at once. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -116,22 +113,22 @@ class Principals:
         await self._store.transact(work)
 
     async def put_policy(self, user: str, policy: str, document: bytes) -> None:
-        """Give a user a policy of its own, in place of one of the same name. Raises InvalidPolicy, NoSuchPrincipal."""
+        """Put an inline policy, replacing one of the same name. Raises InvalidPolicy, NoSuchPrincipal."""
         check_policy_name(policy)
         check_identity_policy(document)
         await self._put(user, _INLINE, policy, document)
 
     async def delete_policy(self, user: str, policy: str) -> None:
-        """Take away a policy of the user's own. Raises NoSuchPrincipal if there is none of that name."""
+        """Delete an inline policy. Raises NoSuchPrincipal if it does not exist."""
         await self._drop(user, _INLINE, policy)
 
     async def attach_canned(self, user: str, policy: str) -> None:
-        """Give a user a canned policy. Idempotent. Raises NoSuchPrincipal."""
+        """Attach a canned policy. Idempotent. Raises NoSuchPrincipal."""
         canned_document(policy)
         await self._put(user, _CANNED, policy, None)
 
     async def detach_canned(self, user: str, policy: str) -> None:
-        """Take away a canned policy. Raises NoSuchPrincipal if the user has it not."""
+        """Detach a canned policy. Raises NoSuchPrincipal if it is not attached."""
         await self._drop(user, _CANNED, policy)
 
     async def policies(self, user: str) -> list[UserPolicy]:
@@ -152,7 +149,7 @@ class Principals:
             counted = await tx.row(_COUNT_POLICIES, user)
             if counted is not None and counted[0] > MAX_POLICIES:
                 raise InvalidInput(f"too many policies of one user. user={user} maximum={MAX_POLICIES}")
-            await self._tell_of_policy(tx, "PolicyAttached", user, kind, policy, now_ms)
+            await self._append_policy_event(tx, "PolicyAttached", user, kind, policy, now_ms)
 
         await self._store.transact(work)
 
@@ -162,11 +159,13 @@ class Principals:
         async def work(tx: Transaction) -> None:
             if not await tx.run(_DELETE_POLICY, user, kind, policy):
                 raise NoSuchUserPolicy(f"no such policy of that user. user={user} policy={policy}")
-            await self._tell_of_policy(tx, "PolicyDetached", user, kind, policy, now_ms)
+            await self._append_policy_event(tx, "PolicyDetached", user, kind, policy, now_ms)
 
         await self._store.transact(work)
 
-    async def _tell_of_policy(self, tx: Transaction, name: str, user: str, kind: str, policy: str, now_ms: int) -> None:
+    async def _append_policy_event(
+        self, tx: Transaction, name: str, user: str, kind: str, policy: str, now_ms: int
+    ) -> None:
         await append_user_policy_event(
             self._outbox, tx, name, user, policy, self._root, now_ms, is_canned=kind == _CANNED
         )
@@ -180,7 +179,7 @@ async def insert_user(tx: Transaction, user: User) -> None:
 
 
 async def remove_user(tx: Transaction, outbox: Outbox, name: str, caller: Principal, now_ms: int) -> None:
-    """Remove a user with all that is its own, and tell of each. Raises NoSuchPrincipal."""
+    """Delete a user with its keys, policies and roles, and append their events. Raises NoSuchPrincipal."""
     user = await find_user(tx, name)
     keys = await tx.rows(_USER_KEYS, name)
     policies = await tx.rows(_POLICIES, name)
@@ -213,7 +212,7 @@ def user_from(row: Row) -> User:
 
 
 def principal_from(user: User, policies: Iterable[Row], key: LongLivedKey, grants: Grants | None = None) -> Principal:
-    """A caller from a user, kind, name and document of its policies as an outer join has them, its key and grants."""
+    """A principal. `policies` holds kind, name and document of each policy, all None for a user without any."""
     documents = tuple(policy_document(kind, name, document) for kind, name, document in policies if kind is not None)
     return Principal(
         user.name, user.account, user.arn, policies=documents, user_id=user.user_id, key=key, grants=grants
@@ -221,7 +220,7 @@ def principal_from(user: User, policies: Iterable[Row], key: LongLivedKey, grant
 
 
 def canned_document(name: str) -> bytes:
-    """The canned policy of that name. Raises NoSuchPrincipal."""
+    """A canned policy by name. Raises NoSuchPrincipal."""
     document = CANNED_POLICIES.get(name)
     if document is None:
         raise NoSuchUserPolicy(f"no such canned policy. policy={name} known={','.join(sorted(CANNED_POLICIES))}")
@@ -229,12 +228,12 @@ def canned_document(name: str) -> bytes:
 
 
 def policy_document(kind: str, name: str, document: bytes | None) -> bytes:
-    """The text of a stored policy. Raises Corrupted for a canned one that this build does not bring."""
+    """The document of a stored policy. Raises Corrupted for an unknown canned policy."""
     if kind == _INLINE and document is not None:
         return document
     found = CANNED_POLICIES.get(name)
     if found is None:
-        raise Corrupted(f"a user holds a policy that this build does not know. policy={name}")
+        raise Corrupted(f"user has an unknown canned policy. policy={name}")
     return found
 
 
@@ -246,7 +245,7 @@ _INLINE_POLICIES: Final = (
 
 
 class StoredPolicyProblem(NamedTuple):
-    """What is wrong with a user's policy."""
+    """A problem with a user's policy."""
 
     principal: str
     policy: str
@@ -254,7 +253,7 @@ class StoredPolicyProblem(NamedTuple):
 
 
 async def stored_policy_problems(reader: Reader) -> AsyncIterator[StoredPolicyProblem]:
-    """Each unknown action of each user's own policies, by user. One read per 500 policies."""
+    """The unknown actions in inline policies, ordered by user. One read per 500 policies."""
     principal, policy = "", ""
     while True:
         rows = await reader.rows(_INLINE_POLICIES, principal, principal, policy, _PAGE)

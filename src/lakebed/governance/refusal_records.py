@@ -1,18 +1,17 @@
-"""Attempts that were refused or failed, as the audit trail keeps them: who, what, on what, from where, and why not.
+"""Audit events of refused and failed requests: caller, operation, subject, address and reason.
 
-Whoever is refused is not kept waiting for the record of it: attempts are noted in memory and written to the outbox
-together, a moment later, by each process for itself. What a process that is killed had not written yet, milliseconds
-of it, is lost; one that ends writes it.
+Recording does not delay the response: each process buffers records in memory and writes them to the outbox in batches.
+A killed process loses the last milliseconds of them; a stopping process writes them first.
 
-Nobody fills the trail by trying. The first attempt of a kind is written at once; the same again, by the same caller
-from the same place on the same thing with the same answer, is counted, and the count written at the end of a minute. A
-caller has at most a hundred kinds a minute, and all together five hundred; what is beyond is counted only.
+Repetition is bounded. The first attempt of a kind is written at once. Repetitions (same caller, address, subject and
+outcome) are counted, and the count is written at the end of a one-minute window. A window holds at most 100 kinds per
+caller and 500 in total; attempts beyond are only counted.
 
-    AttemptDenied       nobody showed who they are, or whoever it was may not
+    AttemptDenied       not authenticated or not authorized
     AttemptVetoed       a listener refused
-    AttemptLimited      it came too often
-    AttemptFailed       a change that did not happen for any other reason, or something that broke
-    AttemptsUncounted   how many were not written one by one
+    AttemptLimited      throttled
+    AttemptFailed       a failed change, or an internal error
+    AttemptsUncounted   number of attempts beyond the limits
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ WINDOW_MS: Final = 60_000
 MAX_KINDS: Final = 500
 MAX_KINDS_PER_CALLER: Final = 100
 MAX_CHARS: Final = 1024
-"""Of each text: strangers choose some of them."""
+"""Of each text: clients choose some of them."""
 
 _PAUSE_SECONDS: Final = 1.0
 
 
 class RefusalOutcome(StrEnum):
-    """How an attempt ended; also the kind of its event."""
+    """The outcome of an attempt; also its event kind."""
 
     DENIED = "AttemptDenied"
     VETOED = "AttemptVetoed"
@@ -56,20 +55,20 @@ UNCOUNTED: Final = "AttemptsUncounted"
 
 @dataclass(frozen=True, slots=True)
 class RefusalRecord:
-    """Something that somebody tried."""
+    """A refused or failed request."""
 
     edge: str
-    """By which protocol: `catalog`, `management`, `admin`, `s3`, `oauth`."""
+    """The API: `catalog`, `management`, `admin`, `s3`, `oauth`."""
     route: str
-    """What was asked for, by its name in that protocol: `dropTable`, `PutObject`."""
+    """The operation's name in that API: `dropTable`, `PutObject`."""
     operation: str
-    """The same as an operation, where it is one: `DROP_TABLE`."""
+    """The Lakebed operation, if any: `DROP_TABLE`."""
     subject: str
-    """On what: `lake/sales/orders`, `bucket/key`."""
+    """Such as `lake/sales/orders` or `bucket/key`."""
     principal: str
-    """Who, if that was found out."""
+    """The authenticated principal, if any."""
     claimed: str
-    """Whose key it was said to be, if that was not found out."""
+    """The unverified access key id or name, if the caller was not authenticated."""
     source_ip: str
     request_id: str
     status: int
@@ -87,20 +86,17 @@ class RefusalEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     claimed: str = ""
     source_ip: str = ""
     request_id: str = ""
-    """Of the last one, if there were several."""
+    """Of the last attempt, if counted."""
     status: int = 0
     reason: str = ""
     count: int = 1
     first_ms: int = 0
     last_ms: int = 0
-    """When the first and the last of several were."""
+    """Times of the first and last counted attempt."""
 
 
 def outcome_of(error: LakebedError, status: int, *, changes: bool) -> RefusalOutcome | None:
-    """How an attempt ended that was answered with an error; None for what is no attempt worth a word.
-
-    That is a read that found nothing, or that was asked for in the wrong way.
-    """
+    """The outcome of a request that failed with `error`. None for unsuccessful reads, which are not audited."""
     if isinstance(error, Vetoed):
         return RefusalOutcome.VETOED
     if isinstance(error, AccessDenied | Unauthenticated) or status in (401, 403):
@@ -110,7 +106,7 @@ def outcome_of(error: LakebedError, status: int, *, changes: bool) -> RefusalOut
     return RefusalOutcome.FAILED if status >= 500 or (changes and status >= 400) else None
 
 
-class _Kind(NamedTuple):
+class _AttemptKind(NamedTuple):
     outcome: RefusalOutcome
     edge: str
     route: str
@@ -123,7 +119,7 @@ class _Kind(NamedTuple):
 
 @dataclass(slots=True)
 class _Repeated:
-    """What came after the first attempt of a kind."""
+    """Repetitions of a kind within the window."""
 
     last: RefusalRecord
     first_ms: int
@@ -132,31 +128,31 @@ class _Repeated:
 
 
 class _Window(NamedTuple):
-    """What a minute came to."""
+    """A finished window."""
 
-    kinds: dict[_Kind, _Repeated]
+    kinds: dict[_AttemptKind, _Repeated]
     callers: dict[tuple[str, str], int]
     uncounted: int
 
 
 class RefusalRecorder:
-    """Notes attempts, and writes them down in the background."""
+    """Buffers attempts and writes them in the background."""
 
     def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock) -> None:
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
         self._fresh: list[tuple[RefusalRecord, int]] = []
-        """First ones of their kind, with the time of each, that are not written yet."""
-        self._kinds: dict[_Kind, _Repeated] = {}
+        """First attempts that are not written yet, with their times."""
+        self._kinds: dict[_AttemptKind, _Repeated] = {}
         self._callers: dict[tuple[str, str], int] = {}
         self._uncounted = 0
         self._window_ends_ms = 0
-        self._news = asyncio.Event()
+        self._pending = asyncio.Event()
         self._writing = asyncio.Lock()
 
     def record(self, attempt: RefusalRecord) -> None:
-        """Remember an attempt. Returns at once, whatever the store does."""
+        """Buffer an attempt. Never blocks."""
         now_ms = self._clock.now_ms()
         if not self._kinds:
             self._window_ends_ms = now_ms + WINDOW_MS
@@ -176,45 +172,45 @@ class RefusalRecorder:
         self._callers[caller] = of_caller + 1
         self._kinds[kind] = _Repeated(attempt, now_ms, now_ms)
         self._fresh.append((attempt, now_ms))
-        self._news.set()
+        self._pending.set()
 
     async def run(self) -> None:
-        """Write down what is noted, until cancelled; then what is left."""
+        """Write buffered attempts until cancelled, then the rest."""
         try:
             while True:
                 await self._wait()
                 try:
-                    # Not cut short by the end of the server: what is on its way would be lost.
+                    # Cancellation must not interrupt a write: its attempts would be lost.
                     await asyncio.shield(self.write())
                 except LakebedError as error:
-                    log.warning("attempts could not be written down; they are kept", exc_info=error)
+                    log.warning("writing audit records of refusals failed; retrying", exc_info=error)
                     await asyncio.sleep(_PAUSE_SECONDS)
                 except Exception:
-                    # A mistake of ours must not end the trail for the life of the process.
-                    log.exception("writing down attempts crashed; it is tried again")
+                    # An unexpected error must not end auditing for the life of the process.
+                    log.exception("writing audit records of refusals crashed; retrying")
                     await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             try:
                 await asyncio.shield(self.write(ending=True))
             except LakebedError as error:
-                log.warning("the last attempts could not be written down", exc_info=error)
+                log.warning("writing the last audit records of refusals failed; they are lost", exc_info=error)
 
     async def write(self, *, ending: bool = False) -> int:
-        """Write what is new, and at the end of a minute what was repeated; how many events. Raises as stores do."""
+        """Write first attempts, and counts of a finished window. Returns the number of events. Raises store errors."""
         async with self._writing:
             return await self._write(ending=ending)
 
     async def _write(self, *, ending: bool) -> int:
         now_ms = self._clock.now_ms()
-        closes = bool(self._kinds) and (ending or now_ms >= self._window_ends_ms)
-        # What is noted from here on is noted anew: nothing is counted twice, or not at all.
+        is_over = bool(self._kinds) and (ending or now_ms >= self._window_ends_ms)
+        # Attempts recorded during the transaction go to the new buffers, so each is counted exactly once.
         fresh, self._fresh = self._fresh, []
         closed = _Window({}, {}, 0)
-        if closes:
+        if is_over:
             closed = _Window(self._kinds, self._callers, self._uncounted)
             self._kinds, self._callers, self._uncounted = {}, {}, 0
-        self._news.clear()
-        events = [_event(attempt, at_ms) for attempt, at_ms in fresh] + _repetitions(closed, now_ms)
+        self._pending.clear()
+        events = [_event(attempt, at_ms) for attempt, at_ms in fresh] + _repetition_events(closed, now_ms)
         if not events:
             return 0
 
@@ -230,7 +226,7 @@ class RefusalRecorder:
         return len(events)
 
     def _take_back(self, fresh: list[tuple[RefusalRecord, int]], closed: _Window) -> None:
-        """Remember again what could not be written. What came since is kept beside it, within the same bounds."""
+        """Put back attempts that could not be written, merged with newer ones within the same limits."""
         self._fresh = (fresh + self._fresh)[:MAX_KINDS]
         if closed.kinds:
             since, self._kinds, self._callers = self._kinds, closed.kinds, closed.callers
@@ -244,38 +240,38 @@ class RefusalRecorder:
                     self._kinds[kind] = repeated
                 else:
                     self._uncounted += repeated.count
-        self._news.set()
+        self._pending.set()
 
     async def _wait(self) -> None:
-        """Wait until something is to be written."""
+        """Wait for an attempt to write, or for the end of the window."""
         if not self._kinds:
-            await self._news.wait()
+            await self._pending.wait()
             return
         left_seconds = max(0.0, (self._window_ends_ms - self._clock.now_ms()) / 1000)
         try:
             async with asyncio.timeout(left_seconds):
-                await self._news.wait()
+                await self._pending.wait()
         except TimeoutError:
             return
 
 
 def shortened(attempt: RefusalRecord) -> RefusalRecord:
-    """The attempt with texts of a length that can be kept."""
+    """A copy of the attempt with texts of bounded length."""
     return replace(
         attempt,
-        subject=_kept(attempt.subject),
-        claimed=_kept(attempt.claimed),
-        reason=_kept(attempt.reason),
+        subject=_storable(attempt.subject),
+        claimed=_storable(attempt.claimed),
+        reason=_storable(attempt.reason),
     )
 
 
-def _kept(text: str) -> str:
-    """A text as a store takes it: without what is no UTF-8, without NULs, and not longer than it may be."""
+def _storable(text: str) -> str:
+    """A text that every store accepts: valid UTF-8, without NUL, of bounded length."""
     return text[:MAX_CHARS].encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
-def _kind_of(attempt: RefusalRecord) -> _Kind:
-    return _Kind(
+def _kind_of(attempt: RefusalRecord) -> _AttemptKind:
+    return _AttemptKind(
         attempt.outcome,
         attempt.edge,
         attempt.route,
@@ -287,7 +283,7 @@ def _kind_of(attempt: RefusalRecord) -> _Kind:
     )
 
 
-def _repetitions(window: _Window, now_ms: int) -> list[OutboxEvent]:
+def _repetition_events(window: _Window, now_ms: int) -> list[OutboxEvent]:
     events = [
         _event(one.last, one.last_ms, count=one.count, first_ms=one.first_ms)
         for one in window.kinds.values()

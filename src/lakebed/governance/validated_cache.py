@@ -1,6 +1,6 @@
-"""A bounded memory of what was made from what: the value is given back only while its source is unchanged.
+"""A bounded cache of derived values. An entry is valid only while its source is unchanged.
 
-It spares work and never answers from the past, so it needs no invalidation, not even between processes.
+It saves computation and never returns stale values, so it needs no invalidation, even between processes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class ValidatedCache(Generic[S, V]):
-    """Values by name, each with its source. The least recently used go first."""
+    """Values by name, each with its source. Evicts the least recently used."""
 
     __slots__ = ("_entries", "_limit")
 
@@ -22,7 +22,7 @@ class ValidatedCache(Generic[S, V]):
         self._entries: OrderedDict[str, tuple[S, V]] = OrderedDict()
 
     def get(self, name: str, source: S) -> V | None:
-        """What was made under `name` from an equal source, or None."""
+        """The value put under `name` from an equal source, or None."""
         entry = self._entries.get(name)
         if entry is None or entry[0] != source:
             return None
@@ -30,7 +30,7 @@ class ValidatedCache(Generic[S, V]):
         return entry[1]
 
     def put(self, name: str, source: S, value: V) -> V:
-        """Remember and give back a value."""
+        """Store and return a value."""
         self._entries[name] = (source, value)
         self._entries.move_to_end(name)
         if len(self._entries) > self._limit:

@@ -169,7 +169,7 @@ def test_secrets_made_anew_are_not_used_on_what_the_old_ones_sealed(admin: Admin
     establish_identity(Settings(server=ServerSettings(data=data)))
     outcome = admin("key", "create", "ann")
     assert outcome.status == FAILED
-    assert outcome.err.startswith("lakebed: encryption.keys: stored data needs master keys that are not here")
+    assert outcome.err.startswith("lakebed: encryption.keys: stored data needs master keys that are not configured")
     assert f"missing={lost}" in outcome.err
     assert outcome.err.count("\n") == 1
     (data / "backup").rename(data / SECRETS_FILE)

@@ -34,5 +34,5 @@ async def test_temporary_key_needs_its_token(
 
 async def test_lasting_key_takes_no_token(credentials: CredentialLookup, sessions: Sessions, root: Credential) -> None:
     key = sessions.issue(root.principal)
-    with pytest.raises(Unauthenticated, match="temporary key only"):
+    with pytest.raises(Unauthenticated, match="only a temporary key"):
         await credentials.credential("ROOTKEY", key.session_token.reveal())

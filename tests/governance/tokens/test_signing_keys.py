@@ -159,7 +159,7 @@ async def test_the_private_half_is_sealed_and_bound_to_its_row(
 ) -> None:
     await signing_keys.signer()
     other = MasterKeys({"first": b"2" * 32}, active="first")
-    with pytest.raises(Exception, match="sealed bytes do not open"):
+    with pytest.raises(Exception, match="decryption failed"):
         await TokenSigningKeys(store, outbox, other, clock, root.principal).signer()
 
 

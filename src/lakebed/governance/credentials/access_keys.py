@@ -1,7 +1,7 @@
-"""Lasting access keys: their secrets sealed in the metadata store, found by one read.
+"""Long-lived access keys, with encrypted secrets in the metadata store.
 
-Signatures are made with the secret itself, so the store must be able to give it back: it is sealed by the vault, bound
-to the key's id and its user, and a row moved under another name does not open.
+Verifying a signature needs the secret itself, so it is encrypted, not hashed. Encryption is bound to the key id and its
+user: a row moved under another name does not decrypt.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PURPOSE: Final = "access key secrets"
 
 
 class AccessKeys:
-    """Making, changing and finding lasting keys."""
+    """Creates, changes and finds long-lived keys."""
 
     def __init__(
         self,
@@ -75,15 +75,15 @@ class AccessKeys:
         self._credentials: ValidatedCache[list[Row], Credential] = ValidatedCache(4096)
 
     async def lookup(self, access_key_id: str) -> Credential:
-        """The credential of a key that is good now: one read, none for root. The same object while unchanged.
+        """The credential of a valid key, by one read; none for root. The same object while unchanged.
 
-        A key activates all roles of its user. After a change of roles or grants, one more read finds what they hold.
+        A key activates all roles of its user. One more read loads grants after a change of roles or grants.
 
-        Raises Unauthenticated for a key that is unknown or disabled, or whose user is; CredentialsExpired.
+        Raises Unauthenticated for an unknown or disabled key or a disabled user; CredentialsExpired.
         """
         if access_key_id == self._root.access_key_id:
             return self._root
-        # What cannot be an id is not asked for, nor repeated in a message: it may be anything a stranger sent.
+        # Text that cannot be an id is not queried, and not repeated in the error: the client sent it.
         rows = await self._store.rows(_LOOKUP, access_key_id) if is_key_id(access_key_id) else []
         if not rows:
             raise Unauthenticated("unknown access key")
@@ -93,21 +93,21 @@ class AccessKeys:
             raise Unauthenticated(f"the access key is disabled. access_key_id={access_key_id}")
         if expires_ms is not None and self._clock.now_ms() >= expires_ms:
             raise CredentialsExpired(f"the access key has expired. access_key_id={access_key_id}")
-        known = self._credentials.get(access_key_id, rows)
-        if known is not None:
-            return known
-        secret = Secret(self._vault.open(sealed, _bound(access_key_id, user.name)).decode())
+        cached = self._credentials.get(access_key_id, rows)
+        if cached is not None:
+            return cached
+        secret = Secret(self._vault.open(sealed, _context(access_key_id, user.name)).decode())
         grants = await self._grants.of(user.name, change_number)
         principal = principal_from(user, (row[10:] for row in rows), LongLivedKey(access_key_id, created_ms), grants)
         return self._credentials.put(access_key_id, rows, Credential(access_key_id, secret, principal, expires_ms))
 
     async def has_secret(self, access_key_id: str, secret: Secret) -> bool:
-        """Whether the key exists and the secret is its own, even if it has expired or is disabled."""
+        """Whether the key exists and has this secret, even if it is expired or disabled."""
         rows = await self._store.rows(_LOOKUP, access_key_id) if is_key_id(access_key_id) else []
         if not rows:
             return False
         sealed, user_name = rows[0][0], rows[0][4]
-        return Secret(self._vault.open(sealed, _bound(access_key_id, user_name)).decode()) == secret
+        return Secret(self._vault.open(sealed, _context(access_key_id, user_name)).decode()) == secret
 
     async def create(
         self,
@@ -117,7 +117,7 @@ class AccessKeys:
         secret: Secret | None = None,
         expires_ms: int | None = None,
     ) -> NewAccessKey:
-        """Make a key, with an id and a secret of the caller's or fresh ones.
+        """Create a key, with the given id and secret or generated ones.
 
         Raises NoSuchPrincipal, AlreadyExists, InvalidName, InvalidInput.
         """
@@ -131,14 +131,14 @@ class AccessKeys:
         if key_id == self._root.access_key_id:
             raise AlreadyExists(f"access key exists. access_key_id={key_id}")
         key = AccessKey(key_id, user, enabled=True, created_ms=now_ms, rotated_ms=now_ms, expires_ms=expires_ms)
-        sealed = self._vault.seal(secret.reveal().encode(), _bound(key_id, user))
+        sealed = self._vault.seal(secret.reveal().encode(), _context(key_id, user))
 
         async def work(tx: Transaction) -> None:
             if await tx.row(_HAS_USER, user) is None:
                 raise NoSuchPrincipal(f"no such user. name={user}")
             if not await tx.run(_INSERT, key_id, user, sealed, 1, now_ms, now_ms, expires_ms):
                 raise AlreadyExists(f"access key exists. access_key_id={key_id}")
-            await self._tell(tx, "AccessKeyCreated", key, now_ms)
+            await self._append_event(tx, "AccessKeyCreated", key, now_ms)
 
         await self._store.transact(work)
         return NewAccessKey(key, secret)
@@ -148,25 +148,25 @@ class AccessKeys:
         return await _key(self._store, access_key_id)
 
     async def of_user(self, user: str) -> list[AccessKey]:
-        """A user's keys, by id."""
+        """A user's keys, ordered by id."""
         return [_key_from(row) for row in await self._store.rows(_KEYS_OF_USER, user)]
 
     async def rotate(self, access_key_id: str) -> NewAccessKey:
-        """Give a key a fresh secret; the old one is refused from now on. Sessions live on. Raises NoSuchPrincipal."""
+        """Replace a key's secret; the old one is invalid at once. Sessions remain. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
         secret = Secret(new_secret_key())
 
         async def work(tx: Transaction) -> NewAccessKey:
             key = await _key(tx, access_key_id)
-            sealed = self._vault.seal(secret.reveal().encode(), _bound(key.id, key.user))
+            sealed = self._vault.seal(secret.reveal().encode(), _context(key.id, key.user))
             await tx.run(_ROTATE, sealed, now_ms, key.id)
-            await self._tell(tx, "AccessKeyRotated", key, now_ms)
+            await self._append_event(tx, "AccessKeyRotated", key, now_ms)
             return NewAccessKey(replace(key, rotated_ms=now_ms), secret)
 
         return await self._store.transact(work)
 
     async def set_enabled(self, access_key_id: str, *, enabled: bool) -> AccessKey:
-        """Accept a key again or refuse it; the sessions that came from it follow at once. Raises NoSuchPrincipal."""
+        """Enable or disable a key and its sessions at once. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> AccessKey:
@@ -174,23 +174,23 @@ class AccessKeys:
             if key.enabled == enabled:
                 return key
             await tx.run(_ENABLE, int(enabled), key.id)
-            await self._tell(tx, "AccessKeyEnabled" if enabled else "AccessKeyDisabled", key, now_ms)
+            await self._append_event(tx, "AccessKeyEnabled" if enabled else "AccessKeyDisabled", key, now_ms)
             return replace(key, enabled=enabled)
 
         return await self._store.transact(work)
 
     async def delete(self, access_key_id: str) -> None:
-        """Remove a key; the sessions that came from it end at once. Raises NoSuchPrincipal."""
+        """Delete a key; its sessions end at once. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             key = await _key(tx, access_key_id)
             await tx.run(_DELETE, key.id)
-            await self._tell(tx, "AccessKeyDeleted", key, now_ms)
+            await self._append_event(tx, "AccessKeyDeleted", key, now_ms)
 
         await self._store.transact(work)
 
-    async def _tell(self, tx: Transaction, name: str, key: AccessKey, now_ms: int) -> None:
+    async def _append_event(self, tx: Transaction, name: str, key: AccessKey, now_ms: int) -> None:
         await append_access_key_event(self._outbox, tx, name, key.user, key.id, self._root.principal, now_ms)
 
 
@@ -206,5 +206,5 @@ def _key_from(row: Row) -> AccessKey:
     return AccessKey(key_id, user, bool(enabled), created_ms, rotated_ms, expires_ms)
 
 
-def _bound(access_key_id: str, user: str) -> bytes:
+def _context(access_key_id: str, user: str) -> bytes:
     return f"{access_key_id}\0{user}".encode()

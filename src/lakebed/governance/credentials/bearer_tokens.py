@@ -1,7 +1,6 @@
-"""Who calls with a bearer token: the server's own tokens and those of providers, told apart by who issued them.
+"""Authenticates bearer tokens: the server's own and those of identity providers.
 
-A token says itself by whom it was issued, and only that one's keys are tried on it. So no provider can sign for
-another, nor for the server.
+The issuer in the token selects the verification keys. So a provider cannot sign for another provider or the server.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ..tokens.jws import invalid_token, read_unverified
 
 
 class PrincipalResolver(Protocol):
-    """Somebody's tokens."""
+    """Verifies the tokens of one issuer."""
 
     async def principal(self, token: Secret) -> Principal:
-        """Who calls with one of them. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked, Unavailable."""
+        """The principal. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked, Unavailable."""
         ...
 
 
@@ -33,14 +32,14 @@ _decode = msgspec.json.Decoder(_Issued).decode
 
 
 class BearerTokens:
-    """All tokens that are accepted."""
+    """Verifies tokens of all accepted issuers."""
 
     def __init__(self, sources: Mapping[str, PrincipalResolver]) -> None:
-        """`sources` by their issuer."""
+        """`sources` are by issuer."""
         self._sources = dict(sources)
 
     async def principal(self, token: Secret) -> Principal:
-        """Who calls with the token. Raises as the sources do; Unauthenticated for a token of nobody here."""
+        """The principal. Raises Unauthenticated for an unknown issuer, and the errors of the issuer's resolver."""
         try:
             issuer = _decode(read_unverified(token.reveal()).payload).iss
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

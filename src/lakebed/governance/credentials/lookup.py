@@ -1,4 +1,4 @@
-"""Whose key is this: the one place where edges ask, for lasting and temporary keys alike."""
+"""Looks up credentials by access key id, long-lived and temporary."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class CredentialLookup:
         self._sessions = sessions
 
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
-        """The credential of a key that is good now. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
+        """The credential of a valid key. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
         is_temporary = access_key_id.startswith(TEMPORARY_KEY_PREFIX)
         if session_token is None:
             if is_temporary:
                 raise Unauthenticated("a temporary key needs its session token")
             return await self._access_keys.lookup(access_key_id)
         if not is_temporary:
-            raise Unauthenticated("a session token goes with a temporary key only")
+            raise Unauthenticated("only a temporary key can have a session token")
         return await self._sessions.credential(session_token, access_key_id)

@@ -1,11 +1,10 @@
-"""The master keys that stored data was sealed with, known by their fingerprints: no server starts without all of them.
+"""Fingerprints of master keys: a server starts only if it has every master key that encrypted stored data.
 
-Two servers on one metadata store that hold different keys would each seal what the other cannot open: secrets of access
-keys, session tokens, objects. So a key is recorded when it is first active, in the transaction that compares those
-recorded before. Of servers that start together on an empty store with keys of their own, one is first and the others
-are refused.
+Two servers on one metadata store with different keys could not decrypt each other's secrets, session tokens and
+objects. So a key is recorded when it is first active, in the transaction that compares the recorded keys. Of servers
+that start together on an empty store, each with its own key, the first starts and the others are refused.
 
-A key that was never active has sealed nothing: it may come, change and go unrecorded. ADR 8 has the reasons.
+A key that was never active has encrypted nothing and is not recorded. ADR 8 has the reasons.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _REMEDY: Final = (
 
 
 async def verify_master_keys(store: MetaStore, keys: MasterKeys) -> None:
-    """Compare the keys held with those recorded, and record the active one.
+    """Compare the configured keys with the recorded ones, and record the active one.
 
-    Raises InvalidSetting, with nothing recorded, when one is missing or is another key of the same id.
+    Raises InvalidSetting and records nothing if a recorded key is missing or different.
     """
 
     async def work(tx: Transaction) -> None:
@@ -37,14 +36,14 @@ async def verify_master_keys(store: MetaStore, keys: MasterKeys) -> None:
         missing = [key_id for key_id in recorded if key_id not in keys]
         if missing:
             raise InvalidSetting(
-                f"encryption.keys: stored data needs master keys that are not here: {_REMEDY}."
+                f"encryption.keys: stored data needs master keys that are not configured: {_REMEDY}."
                 f" missing={','.join(missing)}",
                 argument="encryption.keys",
             )
         for key_id, fingerprint in recorded.items():
             if keys.fingerprint(key_id) != fingerprint:
                 raise InvalidSetting(
-                    f"encryption.keys.{key_id}: not the key of that id that stored data was sealed with: {_REMEDY}."
+                    f"encryption.keys.{key_id}: stored data was encrypted with another key of this id: {_REMEDY}."
                     f" key={key_id}",
                     argument=f"encryption.keys.{key_id}",
                 )

@@ -1,16 +1,16 @@
-"""Temporary credentials that nothing stores: the session token carries all of it, sealed.
+"""Temporary credentials. They are not stored: the session token contains everything, encrypted.
 
-The token holds which lasting key it came from and whose that was, the session policies, the tags and the times, closed
-by the vault and bound to the access key id; the secret is derived from that id. What the token does not hold is rights:
-the key it came from is looked up with every use, as if it had signed itself. So disabling or deleting that key, or its
-user, ends its sessions at once, and in every process; a fresh secret for it does not. ADR 9 has the reasons.
+The vault encrypts the token and binds it to the access key id; the secret is derived from that id. The token holds its
+parent key and user, session policies, tags and times, but no permissions: those are looked up by the parent key on
+every use. So disabling or deleting that key or user ends its sessions at once, in every process; rotating the key's
+secret does not. ADR 9 has the reasons.
 
-A role that AssumeRole names may be any of the caller's own account, and stands for the caller's own rights: it is none
-of those that hold grants. A session can only have fewer rights: each session policy must allow besides, and a session
-made by a session keeps its limits and does not outlive it.
+AssumeRole accepts any role name of the caller's account. It stands for no granted role: the session has the caller's
+own permissions. A session can only reduce permissions: every session policy must allow too. A session of a session
+keeps the limits of the outer one and does not outlive it.
 
-One kind has a right of its own, and only `delegate` makes it: keys to a table's files, for who has rights to the table
-and perhaps none to the bucket (ADR 12). A session made by such a session is held to the same policy as well.
+Only delegated sessions, made by `delegate`, have permissions of their own: vended credentials for a table's files,
+whose principal may have no permission on the bucket (ADR 12). Sessions made from them keep their policy.
 """
 
 from __future__ import annotations
@@ -65,36 +65,36 @@ _SIGNING: Final = "session secrets"
 
 
 class HasPrincipal(Protocol):
-    """Something that somebody holds."""
+    """A result that has a principal, such as a credential."""
 
     @property
     def principal(self) -> Principal:
-        """Who."""
+        """The principal."""
         ...
 
 
 class LongLivedKeys(Protocol):
-    """Whose a lasting key is, and whether it is good."""
+    """Lookup of long-lived keys."""
 
     async def lookup(self, key_id: str, /) -> HasPrincipal:
-        """Who holds a key that is good now. Raises Unauthenticated, CredentialsExpired."""
+        """The principal of a valid key. Raises Unauthenticated, CredentialsExpired."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TemporaryKey:
-    """What the caller of STS receives."""
+    """The result of an STS request."""
 
     access_key_id: str
     secret: Secret
     session_token: Secret
     session: Session
     principal: Principal
-    """Who calls with it."""
+    """The principal with the session."""
 
 
 class _Claims(msgspec.Struct, frozen=True, array_like=True):
-    """What is sealed in a token."""
+    """The content of a session token."""
 
     key_id: str
     key_created_ms: int
@@ -108,7 +108,7 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
     delegated_for: str = ""
     outer_policies: tuple[bytes, ...] = ()
     delegation: str = ""
-    """Only of a session that a delegated one has made: of that one itself it is the key that it goes with."""
+    """Only in sessions made from a delegated session. For the delegated session itself it is the access key id."""
     obtained_by: str = ""
     roles: tuple[str, ...] | None = None
     roles_by_provider: bool = False
@@ -116,7 +116,7 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class OpenedToken:
-    """A token that is ours and has not expired. Whether the key it came from is still good is another question."""
+    """A valid token that has not expired. Whether its parent key is still valid is not checked."""
 
     key: LongLivedKey
     user_id: str
@@ -156,10 +156,10 @@ class Sessions:
         duration_seconds: int = DEFAULT_DURATION_SECONDS,
         tags: Mapping[str, str] | None = None,
     ) -> TemporaryKey:
-        """Make temporary keys for a caller. Without a role they call under the caller's own ARN.
+        """Issue a temporary key. Without a role, requests have the caller's own ARN.
 
-        The edge has asked the authorizer before (`sts:AssumeRole`, `sts:GetSessionToken`; `sts:TagSession` for tags).
-        Raises InvalidInput, InvalidPolicy, InvalidTag, TooLarge; AccessDenied for a role of another account.
+        The caller has authorized `sts:AssumeRole` or `sts:GetSessionToken`, and `sts:TagSession` for tags. Raises
+        InvalidInput, InvalidPolicy, InvalidTag, TooLarge; AccessDenied for a role of another account.
         """
         arn = None if role_arn is None else _session_arn(principal, role_arn, session_name)
         outer = principal.session
@@ -180,7 +180,7 @@ class Sessions:
             *self._life(outer, duration_seconds),
             policies,
             _all_tags(outer, tags or {}),
-            # Handed on, and with it the catalog's policy: what all policies allow together only becomes less.
+            # Inherited together with the catalog's policy: all policies must allow, so this cannot add permissions.
             "" if outer is None else outer.delegated_for,
             () if outer is None else outer.outer_policies,
             "" if outer is None else outer.delegation,
@@ -192,24 +192,23 @@ class Sessions:
     def delegate(
         self, principal: Principal, *, table: str, policy: bytes, duration_seconds: int, request_id: str = ""
     ) -> TemporaryKey:
-        """Make keys that may do what `policy` allows, whatever the caller's own policies allow. They still may deny.
+        """Issue a key that `policy` alone gives permissions. Policies of the caller can still deny.
 
-        For the catalog alone, which has asked before whether the caller may have the files of `table`. The token says
-        which request it was made for, so that every use can be traced by itself. Raises InvalidInput, InvalidPolicy;
-        AccessDenied to who has such keys already: they are not made out of each other.
+        Only for the catalog, which has authorized access to the files of `table`. The token contains the request id, so
+        that its use can be traced. Raises InvalidInput, InvalidPolicy; AccessDenied for a caller with such a key.
         """
         outer = principal.session
         if outer is not None and outer.delegated_for:
-            raise AccessDenied("keys to a table's files are handed out by the catalog, not by such keys")
+            raise AccessDenied("vended credentials cannot be used to obtain vended credentials")
         if not table or not MIN_DELEGATION_SECONDS <= duration_seconds <= MAX_DELEGATION_SECONDS:
             raise InvalidInput(
-                f"keys to a table's files name the table and last {MIN_DELEGATION_SECONDS} to"
+                f"vended credentials name a table and last {MIN_DELEGATION_SECONDS} to"
                 f" {MAX_DELEGATION_SECONDS} seconds. found={duration_seconds}"
             )
         check_identity_policy(policy)
         access_key_id = new_access_key_id(TEMPORARY_KEY_PREFIX)
         session = Session(
-            # The name that the caller goes by, and its tags: denials that name them must still find them.
+            # Keep the caller's session ARN and tags: denies that name them must still apply.
             None if outer is None else outer.arn,
             *self._life(outer, duration_seconds),
             (policy,),
@@ -223,14 +222,14 @@ class Sessions:
         return self._seal(principal, session, access_key_id)
 
     def _life(self, outer: Session | None, duration_seconds: int) -> tuple[int, int]:
-        """When a session begins and when it ends."""
+        """Start and expiry of a session."""
         issued_ms = self._clock.now_ms()
         expires_ms = issued_ms + duration_seconds * 1000
-        # Keys that were stolen must not renew themselves for ever.
+        # A stolen key must not extend itself without end.
         return issued_ms, expires_ms if outer is None else min(expires_ms, outer.expires_ms)
 
     def open(self, session_token: str, access_key_id: str) -> OpenedToken:
-        """Open a token. Raises Unauthenticated if it is not ours or not this key's, CredentialsExpired."""
+        """Open a token. Raises Unauthenticated if it is invalid or of another key, CredentialsExpired."""
         if len(session_token) > _MAX_TOKEN_CHARS:
             raise Unauthenticated("the session token is not valid")
         opened = self._unsealed(session_token, access_key_id)
@@ -239,10 +238,10 @@ class Sessions:
         return opened
 
     async def credential(self, session_token: str, access_key_id: str) -> Credential:
-        """The credential of a temporary key that is good now: one read, for the key it came from.
+        """The credential of a temporary key, verified by one read of its parent key.
 
-        Raises Unauthenticated if the token is not valid; CredentialsExpired if it or the key it came from has expired;
-        CredentialsRevoked if that key or its user is gone, disabled or another one of the same name.
+        Raises Unauthenticated if the token is invalid; CredentialsExpired if it or its parent key has expired;
+        CredentialsRevoked if that key or its user was deleted, disabled or replaced.
         """
         opened = self.open(session_token, access_key_id)
         try:
@@ -250,9 +249,9 @@ class Sessions:
         except CredentialsExpired:
             raise
         except Unauthenticated as error:
-            raise CredentialsRevoked("the key that the session came from may not call any more") from error
+            raise CredentialsRevoked("the parent key of the session is disabled or deleted") from error
         if (parent.key, parent.user_id) != (opened.key, opened.user_id):
-            raise CredentialsRevoked("the key that the session came from is not there any more")
+            raise CredentialsRevoked("the parent key of the session was replaced")
         known = self._credentials.get(session_token, parent)
         if known is not None:
             return known
@@ -263,7 +262,7 @@ class Sessions:
     def _seal(self, principal: Principal, session: Session, access_key_id: str = "") -> TemporaryKey:
         key = principal.key
         if key is None:
-            raise AccessDenied("a session comes from a key, and an anonymous caller has none")
+            raise AccessDenied("a session requires a key, and an anonymous caller has none")
         access_key_id = access_key_id or new_access_key_id(TEMPORARY_KEY_PREFIX)
         claims = _Claims(
             key.id,
@@ -320,9 +319,9 @@ _FROM_URLSAFE: Final = bytes.maketrans(b"-_", b"+/")
 def _session_arn(principal: Principal, role_arn: str, session_name: str) -> str:
     role = _ROLE.fullmatch(role_arn)
     if role is None:
-        raise InvalidInput("a role is named as arn:aws:iam::ACCOUNT:role/NAME", argument="RoleArn", value=role_arn)
+        raise InvalidInput("a role ARN reads arn:aws:iam::ACCOUNT:role/NAME", argument="RoleArn", value=role_arn)
     if role["account"] != principal.account:
-        raise AccessDenied(f"a role of another account. principal={principal.caller_arn} role={role_arn}")
+        raise AccessDenied(f"role belongs to another account. principal={principal.caller_arn} role={role_arn}")
     if not _SESSION_NAME.fullmatch(session_name):
         raise InvalidInput(
             "a session name has 2 to 64 letters, digits or +=,.@_-", argument="RoleSessionName", value=session_name
@@ -331,7 +330,7 @@ def _session_arn(principal: Principal, role_arn: str, session_name: str) -> str:
 
 
 def _all_tags(outer: Session | None, tags: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The tags of the session around it, then its own: what was set once cannot be set otherwise within."""
+    """The outer session's tags and new ones. A new tag cannot replace an inherited one."""
     if len(tags) > MAX_TAGS:
         raise InvalidTag(f"a session has at most {MAX_TAGS} tags. found={len(tags)}")
     for key, value in tags.items():

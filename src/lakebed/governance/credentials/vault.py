@@ -1,11 +1,10 @@
-"""Sealed bytes: secrets that must come back as they were, closed with the server's master key.
+"""Encryption of secrets with the server's master keys.
 
-Every purpose has a key of its own, derived from the master key by HKDF, so that nothing sealed for one purpose opens
-for another. Sealed bytes name the master key that closed them: after a change of the active key, the old ones open
-what they closed.
+Each purpose has its own key, derived from the master key by HKDF, so that data encrypted for one purpose does not
+decrypt for another. Encrypted data names its master key: after a change of the active key, older keys still decrypt.
 
-Layout: version 1, length of the key's id, the id, a nonce of 12 bytes, AES-256-GCM ciphertext with its tag. All that
-comes before the nonce, and the caller's context, are authenticated with it.
+Layout: version 1, length of the key id, key id, 12-byte nonce, AES-256-GCM ciphertext with tag. The bytes before the
+nonce, and the caller's context, are authenticated.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _KEY_BYTES: Final = 32
 _FINGERPRINT: Final = "fingerprint"
-"""A purpose that nothing is sealed for: what is derived for it opens nothing."""
+"""A purpose that encrypts nothing, so that a fingerprint reveals no key in use."""
 
 
 class MasterKeys:
-    """The server's master keys by id. One is active; the others still open what they closed."""
+    """The server's master keys by id. The active one encrypts; all decrypt."""
 
     __slots__ = ("_derive", "_ids", "active")
 
@@ -52,12 +51,12 @@ class MasterKeys:
         return key_id in self._ids
 
     def derive(self, purpose: str, key_id: str | None = None) -> bytes:
-        """A key of 32 bytes for one purpose, from the active master key or the one named, which must be there."""
+        """A 32-byte key for one purpose, from the active or the named master key, which must exist."""
         derived: bytes = self._derive(key_id or self.active, purpose)
         return derived
 
     def fingerprint(self, key_id: str) -> bytes:
-        """What tells a key from others where the key itself must not be. Neither the key nor a derived one follows."""
+        """Identifies a key without revealing it or a key derived from it."""
         return self.derive(_FINGERPRINT, key_id)
 
 
@@ -66,7 +65,7 @@ def _derive(master: bytes, purpose: str) -> bytes:
 
 
 class Vault:
-    """Seals and opens bytes for one purpose."""
+    """Encrypts and decrypts for one purpose."""
 
     __slots__ = ("_entropy", "_keys", "_purpose")
 
@@ -76,29 +75,29 @@ class Vault:
         self._entropy = entropy
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
-        """Close `plain`. Only who gives the same context, such as the row it belongs to, can open it."""
+        """Encrypt `plain`. Decryption requires the same context, such as the row that it belongs to."""
         name = self._keys.active.encode()
         header = bytes((_VERSION, len(name))) + name
         nonce = self._entropy(_NONCE_BYTES)
         return header + nonce + self._cipher(self._keys.active).encrypt(nonce, plain, header + context)
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """What was sealed with this context. Raises Corrupted if it is damaged, foreign, or its key is not here."""
+        """Decrypt. Raises Corrupted if the data is damaged, has another context, or its master key is missing."""
         key_id = self.key_id(sealed)
         start = 2 + sealed[1]
         nonce, body = sealed[start : start + _NONCE_BYTES], sealed[start + _NONCE_BYTES :]
         try:
             return self._cipher(key_id).decrypt(nonce, body, sealed[:start] + context)
         except InvalidTag as error:
-            raise Corrupted(f"sealed bytes do not open. purpose={self._purpose} key={key_id}") from error
+            raise Corrupted(f"decryption failed. purpose={self._purpose} key={key_id}") from error
 
     def key_id(self, sealed: bytes) -> str:
-        """The master key that closed these bytes. Raises Corrupted if they cannot be sealed bytes of this server."""
+        """The id of the master key that encrypted the data. Raises Corrupted for data of another format."""
         if len(sealed) < 2 or sealed[0] != _VERSION or len(sealed) < 2 + sealed[1] + _NONCE_BYTES + _TAG_BYTES:
-            raise Corrupted(f"these are not sealed bytes. purpose={self._purpose}")
+            raise Corrupted(f"not encrypted by this server. purpose={self._purpose}")
         key_id = sealed[2 : 2 + sealed[1]].decode("utf-8", "replace")
         if key_id not in self._keys:
-            raise Corrupted(f"the master key of sealed bytes is not here. purpose={self._purpose} key={key_id}")
+            raise Corrupted(f"master key of encrypted data is missing. purpose={self._purpose} key={key_id}")
         return key_id
 
     def _cipher(self, key_id: str) -> AESGCM:

@@ -1,9 +1,8 @@
-"""The actions that the policy of a user or a session may name, by service, and the check that it names no other.
+"""The actions that identity policies may name, by service, and their validation.
 
-A misspelled action in a denial denies nothing, so it is refused where a policy is written. Known are the actions that
-this server asks about and those that AWS has for the same services, so that a policy written for AWS is accepted
-unchanged. Actions of services that this server does not have (`kms:Decrypt`) never match a request; they are accepted
-for the same reason (ADR 44).
+A misspelled action in a Deny denies nothing, so unknown actions are refused when a policy is put. Known are the actions
+that this server authorizes, and all AWS actions of the same services, so that AWS policies are accepted unchanged.
+Actions of other services (`kms:Decrypt`) never match a request; they are accepted for the same reason (ADR 44).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _S3_ACCOUNT_ACTIONS: Final = named_actions(
     "DeleteStorageLensConfigurationTagging GetStorageLensDashboard CreateStorageLensGroup DeleteStorageLensGroup",
     "GetStorageLensGroup ListStorageLensGroups UpdateStorageLensGroup PauseReplication",
 )
-"""Those that act on no bucket and no object, so that no bucket policy names them."""
+"""Actions on neither a bucket nor an object, so not valid in bucket policies."""
 
 _AWS_TABLE_ACTIONS: Final = named_actions(
     "s3tables",
@@ -64,7 +63,7 @@ _AWS_TABLE_ACTIONS: Final = named_actions(
     "GetTableRecordExpirationConfiguration PutTableRecordExpirationConfiguration",
     "GetTableRecordExpirationJobStatus",
 )
-"""Those of S3 Tables that a table bucket's policy does not name, most of them never asked about here."""
+"""S3 Tables actions that are not valid in a table bucket's policy; most are never authorized here."""
 
 _STS_ACTIONS: Final = named_actions(
     "sts",
@@ -74,11 +73,11 @@ _STS_ACTIONS: Final = named_actions(
 )
 
 _SERVER_ACTIONS: Final = named_actions("lakebed", "ListTasks SubmitTask RunTasks ReadEvents ReadAudit ManageTargets")
-"""Those on the server as a whole."""
+"""Actions on the server."""
 
 _STREAM_ACTIONS: Final = named_actions("streams", "Read Write Create Drop Alter Describe")
 
-_OWN_ACTIONS: Final = (
+_LAKEBED_ACTIONS: Final = (
     frozenset(name for name in ACTION_PRIVILEGES if name.startswith("lakebed:"))
     | frozenset(map(action_name, MANAGEMENT_OPERATIONS))
     | _SERVER_ACTIONS
@@ -88,10 +87,10 @@ KNOWN_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
     "s3": OBJECT_ACTIONS | BUCKET_ACTIONS | _S3_ACCOUNT_ACTIONS,
     "s3tables": TABLE_ACTIONS | TABLE_BUCKET_ACTIONS | _AWS_TABLE_ACTIONS,
     "sts": _STS_ACTIONS,
-    "lakebed": _OWN_ACTIONS,
+    "lakebed": _LAKEBED_ACTIONS,
     "streams": _STREAM_ACTIONS,
 }
-"""By service, each as it is written: `s3:GetObject`."""
+"""By service, spelled like `s3:GetObject`."""
 
 _LOWER: Final = {service: frozenset(name.lower() for name in names) for service, names in KNOWN_ACTIONS.items()}
 _ALL_LOWER: Final = frozenset[str]().union(*_LOWER.values())
@@ -100,14 +99,14 @@ _ALL: Final = frozenset[str]().union(*KNOWN_ACTIONS.values())
 
 _SERVICE: Final = re.compile(r"[a-z0-9.-]+")
 _NAME: Final = re.compile(r"[a-z0-9_.*?-]+")
-"""What services of AWS and their actions are written with, in lower case."""
+"""The characters of AWS services and actions, in lower case."""
 
 _SERVICE_LIKENESS: Final = 0.8
-"""From it on a service counts as a misspelling of ours. No service of AWS is so similar; a test walks them."""
+"""Similarity from which a service counts as a misspelled known one. No AWS service reaches it; a test checks them."""
 
 
 def action_problem(written: str) -> str | None:
-    """Why an identity policy must not name an action; None for one that it may name."""
+    """Why an identity policy must not name an action; None if it may."""
     action = written.lower()
     service = action.partition(":")[0]
     is_pattern = _has_wildcards(action)
@@ -132,11 +131,11 @@ def action_problem(written: str) -> str | None:
 
 
 def _nearest_service(written: str) -> str | None:
-    """The service of ours that another name is a misspelling of, if it is one."""
+    """The known service that the text misspells, or None."""
     nearest = get_close_matches(written, KNOWN_ACTIONS, 1, _SERVICE_LIKENESS)
     if nearest:
         return nearest[0]
-    # Too short to be that similar. No service of AWS is named so.
+    # Too short for that similarity. No AWS service has such a name.
     return "s3" if len(written) <= 2 and ("3" in written or written.startswith("s")) else None
 
 
@@ -145,7 +144,7 @@ def _has_wildcards(text: str) -> bool:
 
 
 def nearest_name(written: str, known: Iterable[str]) -> str:
-    """The known name most similar to a written one, as the end of an error; empty if none is similar."""
+    """A suggestion for the end of an error: the most similar known name; empty if none is similar."""
     by_lower = {name.lower(): name for name in sorted(known)}
     nearest = get_close_matches(written.lower(), by_lower, 1)
     return f'; did you mean "{by_lower[nearest[0]]}"?' if nearest else ""

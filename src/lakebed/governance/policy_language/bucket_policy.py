@@ -1,4 +1,4 @@
-"""What a policy must be to stand on a bucket, and whether it opens the bucket to the public."""
+"""Validation of bucket policies, and whether a policy makes a bucket public."""
 
 from __future__ import annotations
 
@@ -22,40 +22,39 @@ _TABLES_ARN_PREFIX: Final = "arn:aws:s3tables:"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of resource that a bucket is, and what can be done to it."""
+class _ResourceKind:
+    """A kind of resource: the bucket as S3 bucket, or as table bucket. With the actions on it."""
 
     service: str
     arn: str
     """Of the bucket."""
     arn_prefix: str
-    """How resources of the kind begin."""
     own_actions: frozenset[str]
     """In lower case, as the next."""
     inner_actions: frozenset[str]
-    """Those on what is in the bucket: its objects, its tables."""
+    """On objects or tables in the bucket."""
 
     @property
     def actions(self) -> frozenset[str]:
         return self.own_actions | self.inner_actions
 
     def owns(self, resource: PolicyPattern) -> bool:
-        """Whether a resource is this bucket or in it."""
+        """Whether a resource pattern matches this bucket or names in it."""
         if not resource.text.startswith(self.arn_prefix):
             return False
         bucket, _ = self._split(resource)
-        # A variable cannot stand for a bucket: the policy is of this one.
+        # A variable cannot match the bucket: the policy is for this bucket only.
         return PolicyPattern(bucket, variables=False).matches(self.arn, no_values)
 
     def reached(self, resource: PolicyPattern) -> frozenset[str]:
-        """The actions on what a resource that is owned can stand for."""
+        """The actions on what an owned resource pattern can match."""
         bucket, has_more = self._split(resource)
         if has_more:
             return self.inner_actions
         return self.actions if "*" in bucket else self.own_actions
 
     def _split(self, resource: PolicyPattern) -> tuple[str, bool]:
-        """What of a resource is the bucket, and whether there is more. A table bucket has a slash in its own ARN."""
+        """The bucket's part of a pattern, and whether there is more. A table bucket's own ARN has a slash."""
         parts = resource.text.split("/")
         names = self.arn.count("/") + 1
         return "/".join(parts[:names]), len(parts) > names
@@ -69,14 +68,14 @@ _TABLE_BUCKET_ACTIONS: Final = frozenset(name.lower() for name in TABLE_BUCKET_A
 
 @lru_cache(maxsize=256)
 def check_bucket_policy(document: bytes, bucket: str, table_bucket: str = "") -> CompiledPolicy:
-    """Compile a document that is to stand on `bucket`; the same arguments once. Raises InvalidPolicy with the reason.
+    """Compile and validate a policy of `bucket`, cached by the arguments. Raises InvalidPolicy with the reason.
 
-    `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables: its policy may then speak of these too.
+    `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables: the policy may then name them too.
     """
     policy = parse_policy(document)
-    kinds = [_Kind("s3", f"{_ARN_PREFIX}{bucket}", _ARN_PREFIX, _BUCKET_ACTIONS, _OBJECT_ACTIONS)]
+    kinds = [_ResourceKind("s3", f"{_ARN_PREFIX}{bucket}", _ARN_PREFIX, _BUCKET_ACTIONS, _OBJECT_ACTIONS)]
     if table_bucket:
-        kinds.append(_Kind("s3tables", table_bucket, _TABLES_ARN_PREFIX, _TABLE_BUCKET_ACTIONS, _TABLE_ACTIONS))
+        kinds.append(_ResourceKind("s3tables", table_bucket, _TABLES_ARN_PREFIX, _TABLE_BUCKET_ACTIONS, _TABLE_ACTIONS))
     for statement in policy.statements:
         _check_principal(statement)
         _check_actions(statement, kinds)
@@ -90,11 +89,11 @@ def _check_principal(statement: PolicyStatement) -> None:
     if statement.principal is None:
         raise InvalidPolicy(f"a bucket policy's statement must name a Principal. sid={statement.sid}")
     if statement.allows and statement.excludes_principal:
-        # Everybody but a few, anonymous callers included, is never what the author of a grant meant.
+        # It would grant to everyone but a few, anonymous callers included: never intended.
         raise InvalidPolicy(f"allow with NotPrincipal is not allowed. sid={statement.sid}")
 
 
-def _check_actions(statement: PolicyStatement, kinds: Sequence[_Kind]) -> None:
+def _check_actions(statement: PolicyStatement, kinds: Sequence[_ResourceKind]) -> None:
     services = tuple(f"{kind.service}:" for kind in kinds)
     for action, written in zip(statement.actions, statement.written_actions, strict=True):
         if not action.text.startswith(services) and action.text != "*":
@@ -104,18 +103,18 @@ def _check_actions(statement: PolicyStatement, kinds: Sequence[_Kind]) -> None:
             raise InvalidPolicy(f'unknown action "{written}"{nearest_name(written, _spellings(kinds))}')
 
 
-def _spellings(kinds: Sequence[_Kind]) -> Iterable[str]:
-    """The actions of these kinds as they are written."""
+def _spellings(kinds: Sequence[_ResourceKind]) -> Iterable[str]:
+    """The actions of these kinds as AWS writes them."""
     return (name for kind in kinds for name in KNOWN_ACTIONS[kind.service] if name.lower() in kind.actions)
 
 
-def _check_resources(statement: PolicyStatement, bucket: str, kinds: Sequence[_Kind]) -> None:
+def _check_resources(statement: PolicyStatement, bucket: str, kinds: Sequence[_ResourceKind]) -> None:
     for resource in statement.resources:
         if not any(kind.owns(resource) for kind in kinds):
             raise InvalidPolicy(f"resource is not of this bucket. resource={resource.text} bucket={bucket}")
 
 
-def _check_conditions(statement: PolicyStatement, kinds: Sequence[_Kind]) -> None:
+def _check_conditions(statement: PolicyStatement, kinds: Sequence[_ResourceKind]) -> None:
     known = frozenset[str]().union(*(kind.actions for kind in kinds))
     for condition in statement.conditions:
         able = (actions_with_key(condition.key) or frozenset()) & known
@@ -127,15 +126,15 @@ def _check_conditions(statement: PolicyStatement, kinds: Sequence[_Kind]) -> Non
         if statement.excludes_actions:
             continue
         for action in statement.actions:
-            # Of what a wildcard stands for, one action is enough: `s3:*` goes with every key.
+            # One matching action is enough for a wildcard: `s3:*` is valid with every key.
             if not _any_match(action, able):
                 raise InvalidPolicy(
                     f"condition key does not apply to the action. key={condition.key} action={action.text}"
                 )
 
 
-def _check_fit(statement: PolicyStatement, kinds: Sequence[_Kind]) -> None:
-    """Actions on resources of another kind. S3 says so last: what is wrong with a condition comes before."""
+def _check_fit(statement: PolicyStatement, kinds: Sequence[_ResourceKind]) -> None:
+    """Refuse actions on resources of another kind. Checked last, as in S3: errors of conditions come first."""
     if statement.excludes_actions or statement.excludes_resources:
         return
     reached: set[str] = set()
@@ -167,7 +166,7 @@ _LIMITING_KEYS: Final = frozenset(
         "s3:dataaccesspointarn",
     }
 )
-"""Keys whose fixed values make a grant to everybody one to somebody."""
+"""Keys whose fixed values restrict a grant to everyone, so that it is not public."""
 
 _LIMITING_OPERATORS: Final = frozenset({"StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike"})
 
@@ -177,9 +176,9 @@ _WIDEST_V6: Final = 32
 
 @lru_cache(maxsize=1024)
 def is_public(document: bytes) -> bool:
-    """Whether the policy grants something to everybody, by S3's definition: no fixed principal, no fixed limit.
+    """Whether the policy has a public grant, by S3's definition: no fixed principal and no fixed limiting condition.
 
-    Denials are not looked at: what is granted to all and then denied to some is public still.
+    Denies are not considered: a grant to everyone with exceptions is still public.
     """
     return any(_is_public_grant(statement) for statement in parse_policy(document).grants)
 
@@ -194,7 +193,7 @@ def _is_public_grant(statement: PolicyStatement) -> bool:
 
 
 def _limits(condition: Condition) -> bool:
-    # …IfExists and ForAllValues hold for requests without the key, so they keep nobody out.
+    # …IfExists and ForAllValues hold for requests without the key, so they restrict nothing.
     if condition.key not in _LIMITING_KEYS or condition.if_exists or condition.quantifier is Quantifier.ALL:
         return False
     if condition.key == "aws:sourceip":
@@ -205,6 +204,6 @@ def _limits(condition: Condition) -> bool:
 
 
 def _is_narrow(block: str) -> bool:
-    """Whether an address block is narrow enough to mean somebody."""
+    """Whether an address block is too small to count as public."""
     network = ipaddress.ip_network(block, strict=False)
     return network.prefixlen >= (_WIDEST_V4 if network.version == 4 else _WIDEST_V6)

@@ -1,4 +1,4 @@
-"""Policies that every server has, to be attached by name."""
+"""Canned policies: built in, attached by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _policy(*grants: tuple[Sequence[str], str]) -> bytes:
 
 _EVERY_BUCKET: Final = "arn:aws:s3:::*"
 _EVERY_TABLE_BUCKET: Final = "arn:aws:s3tables:*:*:bucket/*"
-"""And every table in one."""
+"""Matches tables too."""
 
 CANNED_POLICIES: Final[Mapping[str, bytes]] = {
     "consoleAdmin": _policy((["*"], "*")),
@@ -29,5 +29,5 @@ CANNED_POLICIES: Final[Mapping[str, bytes]] = {
         )
     ),
 }
-"""By name: everything; reading and listing all buckets and their tables; everything of S3 and S3 Tables; adding objects
-without reading any."""
+"""By name: everything; reading and listing all buckets and tables; everything in S3 and S3 Tables; adding objects
+without reading them."""

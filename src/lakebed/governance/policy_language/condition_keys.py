@@ -1,14 +1,12 @@
-"""The condition keys that the policy of a bucket or table bucket may name, and the actions that can carry them.
+"""The condition keys that bucket and table bucket policies may name, with the actions that can have them.
 
-A key that is not here is refused when a policy is put, and so is one that stands beside an action that never carries
-it: what depends on a value that no request has denies nothing, or grants nothing, and its author does not notice.
-Keys of what is no bucket and no object (batch jobs, access grants, storage lens) are not here: no action of a bucket
-policy carries them. Identity policies name these and those of other requests (`key_problem`), beside any action: AWS
-accepts `s3:prefix` beside `s3:GetObject` there, and pasted policies rely on it.
+Unknown keys are refused when a policy is put, and so are keys beside actions that never have them: such a condition
+denies nothing, or grants nothing, without its author noticing. Keys of other resources (batch jobs, access grants,
+storage lens) are missing: no action of a bucket policy has them. Identity policies may name all keys beside any action
+(`key_problem`), as in AWS: existing policies rely on `s3:prefix` beside `s3:GetObject`.
 
-A key may be here and never have a value on this server (`aws:SourceVpc`, `s3:DataAccessPointArn`, …): its conditions
-are evaluated as for every request that lacks a key. The tags of a bucket (`s3:BucketTag/…`, `aws:ResourceTag/…`) are
-such: S3 shows them to policies only where a bucket's owner has asked for that (PutBucketAbac), which is not offered.
+Some keys never have a value on this server (`aws:SourceVpc`, `s3:DataAccessPointArn`). Bucket tags (`s3:BucketTag/…`,
+`aws:ResourceTag/…`) are among them: S3 has them only in buckets with PutBucketAbac, which is not supported.
 """
 
 from __future__ import annotations
@@ -29,13 +27,13 @@ from .resource_actions import (
 )
 
 ADDRESS_KEYS: Final = frozenset({"aws:sourceip"})
-"""Keys whose operands S3 reads as addresses whatever the operator is, even under Null."""
+"""Keys whose operands S3 parses as addresses with any operator, even Null."""
 
 
 def actions_with_key(key: str) -> frozenset[str] | None:
-    """The actions whose requests can carry a key, both in lower case; None if there is no such key.
+    """The actions whose requests can have a key, both in lower case; None for an unknown key.
 
-    A family of keys (`s3:ExistingObjectTag/…`) needs the name of one.
+    A key family (`s3:ExistingObjectTag/…`) requires a name after the slash.
     """
     family, slash, name = key.partition("/")
     return _CARRIERS.get(family + slash) if name or not slash else None
@@ -58,7 +56,7 @@ _BY_ACCESS_POINT: Final = (
 ) | _named("ListBucket ListBucketVersions ListBucketMultipartUploads")
 
 _TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
-    # Global keys, which every action takes: of the principal and its session,
+    # Global keys, valid with every action: of the principal and its session,
     ("aws:PrincipalAccount aws:PrincipalArn aws:PrincipalTag/ aws:PrincipalType aws:userid aws:username", _EVERY),
     ("aws:PrincipalOrgID aws:PrincipalOrgPaths", _EVERY),
     ("aws:PrincipalIsAWSService aws:PrincipalServiceName aws:PrincipalServiceNamesList", _EVERY),
@@ -76,10 +74,10 @@ _TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     ("aws:CalledVia aws:CalledViaFirst aws:CalledViaLast aws:ViaAWSService", _EVERY),
     ("aws:SourceAccount aws:SourceArn aws:SourceOrgID aws:SourceOrgPaths aws:SourceOwner", _EVERY),
     ("aws:CalledViaAWSMCP aws:IsMcpServiceAction aws:ViaAWSMCPService", _EVERY),
-    # S3's own: of any request,
+    # S3 keys: of any request,
     ("s3:authType s3:signatureAge s3:signatureversion s3:TlsVersion s3:x-amz-content-sha256", _EVERY_OF_S3),
     ("s3:ResourceAccount s3:BucketTag/", _EVERY_OF_S3),
-    # of requests by way of an access point or an access grant,
+    # of requests through an access point or an access grant,
     (
         "s3:AccessPointNetworkOrigin s3:AccessPointTag/ s3:DataAccessPointAccount s3:DataAccessPointArn",
         _BY_ACCESS_POINT,
@@ -92,9 +90,9 @@ _TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
             "GetObject GetObjectAcl GetObjectVersion GetObjectVersionAcl PutObject PutObjectAcl PutObjectVersionAcl",
         ),
     ),
-    # of listings, though not of that of uploads,
+    # of listings, except of uploads,
     ("s3:delimiter s3:max-keys s3:prefix", _LISTS),
-    # of objects that are there,
+    # of existing objects,
     (
         "s3:ExistingObjectTag/",
         _named(
@@ -115,7 +113,7 @@ _TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     # of conditional requests,
     ("s3:if-match", _named("GetObject PutObject DeleteObject")),
     ("s3:if-none-match", _named("GetObject PutObject")),
-    # of what is written,
+    # of writes,
     ("s3:ObjectCreationOperation", _named("PutObject")),
     ("s3:RequestObjectTag/ s3:RequestObjectTagKeys", _PUT | _named("PutObjectTagging PutObjectVersionTagging")),
     ("s3:x-amz-acl s3:x-amz-grant-full-control s3:x-amz-grant-read s3:x-amz-grant-read-acp", _ACL_WRITES),
@@ -131,11 +129,11 @@ _TABLE: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     ("s3:locationconstraint s3:x-amz-bucket-namespace s3:x-amz-object-ownership", _named("CreateBucket")),
     ("s3:InventoryAccessibleOptionalFields", _named("PutInventoryConfiguration")),
     ("s3:isReplicationPauseRequest", _named("PutReplicationConfiguration")),
-    # Those of table buckets: the levels of a namespace joined by dots (see `tables.gate`), and the name in it.
+    # Table buckets: the namespace with its levels joined by dots, and the name of a table or view.
     ("s3tables:namespace", IN_NAMESPACE),
     ("s3tables:tableName", ON_NAME),
 )
-"""Keys as AWS writes them, `/` at the end of a family, and their actions."""
+"""Keys as AWS writes them, families with a final `/`, and their actions."""
 
 
 def _folded() -> Iterator[tuple[str, frozenset[str]]]:
@@ -153,12 +151,12 @@ _OF_IDENTITIES: Final = (
     "s3:destinationRegion s3:AccessGrantsLocationScope",
     # encryption and tags of S3 Tables,
     "s3tables:KMSKeyArn s3tables:SSEAlgorithm s3tables:tableBucketTag/",
-    # and the session that STS is asked for.
+    # and the session that STS issues.
     "sts:AWSServiceName sts:DurationSeconds sts:ExternalId sts:RequestContext/ sts:RequestContextProviders",
     "sts:RoleSessionName sts:SourceIdentity sts:TaskPolicyArn sts:TransitiveTagKeys",
     "aws:SignInSessionArn",
 )
-"""Keys that no bucket policy can name and an identity policy can."""
+"""Keys that only identity policies can name."""
 
 _IDENTITY_KEYS: Final = {
     key.lower(): key for keys in (*(keys for keys, _ in _TABLE), *_OF_IDENTITIES) for key in keys.split()
@@ -167,9 +165,9 @@ _KEY_SERVICES: Final = frozenset(key.partition(":")[0] for key in _IDENTITY_KEYS
 
 
 def key_problem(key: str) -> str | None:
-    """Why an identity policy must not name a condition key; None for one that it may name.
+    """Why an identity policy must not name a condition key; None if it may.
 
-    Keys of services that this server does not have are accepted, as their actions are.
+    Keys of other services are accepted, as their actions are.
     """
     family, slash, name = key.partition("/")
     if family.partition(":")[0] not in _KEY_SERVICES or (family + slash in _IDENTITY_KEYS and (name or not slash)):

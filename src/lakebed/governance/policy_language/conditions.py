@@ -1,8 +1,8 @@
 """Conditions of the policy language: operators over the values of a request.
 
-The rules for a key that the request does not have: `…IfExists` and `ForAllValues:` hold, `ForAnyValue:` does not; a
-plain negated operator holds, a plain positive one does not. Several operands are alternatives. A negated operator is
-the opposite of its positive twin, so with several values it asks that none of them matches.
+If the request does not have the key, `…IfExists` and `ForAllValues:` hold and `ForAnyValue:` does not; a plain negated
+operator holds, a plain positive one does not. Several operands are alternatives. A negated operator is the opposite of
+the positive one: with several values, none may match.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lakebed.core.errors import InvalidPolicy
 from .wildcards import ConditionValues, PolicyPattern, fold_key
 
 Test: TypeAlias = Callable[[str, ConditionValues], bool]
-"""Does one value of the request match one operand?"""
+"""Whether a value of the request matches an operand."""
 
 
 class Quantifier(Enum):
-    """How a condition speaks of a key with several values."""
+    """How a condition evaluates a key with several values."""
 
     ALL = "ForAllValues"
     ANY = "ForAnyValue"
@@ -35,13 +35,13 @@ class Quantifier(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One operator over one key."""
+    """An operator over a key."""
 
     key: str
-    """Lower case, as the request's values are asked for."""
+    """In lower case, as in `ConditionValues`."""
 
     operator: str
-    """The positive or negated operator's name, without prefix and suffix."""
+    """The positive or negated operator, without prefix and suffix."""
 
     operands: tuple[str, ...]
     tests: tuple[Test, ...]
@@ -49,10 +49,10 @@ class Condition:
     quantifier: Quantifier | None = None
     if_exists: bool = False
     patterns: tuple[PolicyPattern, ...] = ()
-    """The operands that may hold variables."""
+    """The operands that can contain variables."""
 
     def holds(self, values: ConditionValues) -> bool:
-        """Whether the request satisfies it."""
+        """Whether the request satisfies the condition."""
         found = values(self.key)
         if self.operator == "Null":
             return any(wanted == ("false" if found else "true") for wanted in self.operands)
@@ -70,7 +70,7 @@ class Condition:
 
 
 def parse_condition(operator: str, key: str, operands: tuple[str, ...], *, variables: bool) -> Condition:
-    """Compile one operator over one key. Raises InvalidPolicy for unknown operators and operands that cannot be."""
+    """Compile a condition. Raises InvalidPolicy for unknown operators and invalid operands."""
     name, quantifier = operator, None
     prefix, colon, rest = operator.partition(":")
     if colon:
@@ -134,7 +134,7 @@ def _number(text: str) -> Decimal | None:
 
 
 def _instant(text: str) -> Decimal | None:
-    """Seconds since the epoch, from ISO 8601 or from such a number. Without an offset it is UTC."""
+    """Seconds since the epoch, from ISO 8601 (UTC by default) or from a number."""
     if (number := _number(text)) is not None:
         return number
     try:
@@ -194,12 +194,12 @@ def _address(text: str) -> Address | None:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    # A dual-stack socket shows IPv4 callers as ::ffff:a.b.c.d: policies name them by their IPv4 address.
+    # A dual-stack socket reports IPv4 clients as ::ffff:a.b.c.d; policies use the IPv4 address.
     return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
 
 
 def parse_network(operand: str) -> Network:
-    """Read an address or a CIDR block. Raises InvalidPolicy."""
+    """Parse an address or a CIDR block. Raises InvalidPolicy."""
     try:
         return ipaddress.ip_network(operand, strict=False)
     except ValueError:
@@ -248,4 +248,4 @@ _NEGATED: Final[Mapping[str, str]] = {
     "DateNotEquals": "DateEquals",
     "NotIpAddress": "IpAddress",
 }
-"""Negated operators and their positive twins."""
+"""Negated operators and their positive counterparts."""

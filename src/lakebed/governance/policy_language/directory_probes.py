@@ -1,12 +1,12 @@
-"""Chooses sample keys that decide whether a caller holds a right to a whole directory. Pure.
+"""Chooses sample keys that decide whether a caller has a permission on a whole directory. Pure.
 
 The authorizer decides one key at a time, and a directory has unlimited keys. Policies distinguish keys only by resource
-patterns. Two kinds of keys represent all of them, as far as policy documents decide:
+patterns, so two kinds of keys represent all of them:
 
-- Keys of a character that no pattern names, of every length that matters. What a pattern of wildcards alone does not
-  match, no other key of that length has to match.
-- Keys that match one pattern and as few others as possible, for each pattern that reaches into the directory. Each `*`
-  stands for nothing in one of them, and for unnamed characters in others.
+- Keys of a character that no pattern contains, in every relevant length. If a pattern of wildcards does not match one
+  of them, it need not match other keys of that length.
+- For each pattern that matches in the directory, keys that match it and few others. Each `*` is empty in one of them,
+  and filled with that character in others.
 
 Not represented are keys that two statements with `NotResource` allow only together. Conditions on tags are evaluated as
 for an untagged object.
@@ -23,13 +23,13 @@ from .document import parse_policy
 from .wildcards import ConditionValues, PolicyPattern, Wildcard
 
 UNNAMED: Final = "\ue000"
-"""A character that no policy names: it is for private use."""
+"""A private-use character, which no policy contains."""
 _LONG: Final = 64
-"""Longer than any run of `?` in a policy that means something."""
+"""Longer than any plausible run of `?`."""
 
 
 def probe_arns(directory: str, principal: Principal, rules: ResourceRules, values: ConditionValues) -> list[str]:
-    """ARNs of keys in `directory`, the ARN of a directory with its final slash, to check. Raises InvalidPolicy."""
+    """ARNs of keys to check. `directory` is an ARN with a final slash. Raises InvalidPolicy."""
     patterns = [
         pattern
         for document in _documents(principal, rules)
@@ -44,7 +44,7 @@ def probe_arns(directory: str, principal: Principal, rules: ResourceRules, value
 
 
 def matching_arns(pattern: PolicyPattern, directory: str, values: ConditionValues) -> Iterator[str]:
-    """Texts that begin with `directory` and match the pattern; none if it matches no such text."""
+    """Texts that begin with `directory` and match the pattern, if any."""
     elements = pattern.elements(values)
     if elements is None:
         return
@@ -66,7 +66,7 @@ def matching_arns(pattern: PolicyPattern, directory: str, values: ConditionValue
 
 
 def _after_stars(places: set[int], elements: tuple[str | Wildcard, ...]) -> set[int]:
-    """With the places that are reached because `*` may stand for nothing."""
+    """The positions reachable when each `*` matches nothing."""
     reached = set(places)
     for place in places:
         while place < len(elements) and elements[place] is Wildcard.ANY:

@@ -1,8 +1,7 @@
-"""The AWS policy language: JSON documents compiled to statements that answer questions.
+"""The AWS policy language: JSON documents compiled to statements.
 
-Versions 2012-10-17 and 2008-10-17 (the older one has no variables). Compiling is pure and remembered by the document's
-bytes. What a document may say depends on what it is attached to: `identity_policy` for users and sessions,
-`bucket_policy` for buckets.
+Versions 2012-10-17 and 2008-10-17 (which has no variables). Compilation is pure and cached by the document's bytes.
+Further rules depend on the kind of policy: `identity_policy` for users and sessions, `bucket_policy` for buckets.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .principal_element import GrantScope, PrincipalElement, parse_principal_ele
 from .wildcards import ConditionValues, PolicyPattern, PolicyVariable, any_matches
 
 MAX_POLICY_BYTES: Final = 20 * 1024
-"""S3's limit for a bucket policy; kept for every document."""
+"""S3's limit for a bucket policy; applied to every document."""
 
 _VERSIONS: Final = ("2012-10-17", "2008-10-17")
 _DOCUMENT_ELEMENTS: Final = frozenset({"Version", "Id", "Statement"})
@@ -43,27 +42,27 @@ _STATEMENT_ELEMENTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatement:
-    """One compiled statement."""
+    """A compiled statement."""
 
     sid: str
     allows: bool
     actions: tuple[PolicyPattern, ...]
-    """Lower case: actions are compared without regard to case."""
+    """Lower case: actions are case-insensitive."""
     resources: tuple[PolicyPattern, ...]
     conditions: tuple[Condition, ...] = ()
     principal: PrincipalElement | None = None
     excludes_principal: bool = False
-    """Written as NotPrincipal; so for the two below."""
+    """Written as NotPrincipal; likewise the two below."""
     excludes_actions: bool = False
     excludes_resources: bool = False
     written_actions: tuple[str, ...] = ()
-    """The actions as the document spells them, for errors."""
+    """The actions as written, for errors."""
     required_variables: tuple[PolicyVariable, ...] = ()
-    """Variables that the statement negates. Without a value they match nothing, and the negation of nothing is
-    everything: a denial may err on that side, a grant may not."""
+    """Variables in negated elements. An unresolved variable matches nothing, so its negation matches everything. That
+    is safe for a Deny but not for an Allow."""
 
     def applies(self, action: str, resource: str, values: ConditionValues) -> bool:
-        """Whether it speaks of this action (in lower case) on this resource. Who asks is not looked at."""
+        """Whether it applies to this action (in lower case) on this resource. The principal is not considered."""
         if any_matches(self.actions, action, values) is self.excludes_actions:
             return False
         if any_matches(self.resources, resource, values) is self.excludes_resources:
@@ -74,15 +73,15 @@ class PolicyStatement:
             and any(one.resolve(values) is None for one in self.required_variables)
         ):
             return False
-        for condition in self.conditions:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
+        for condition in self.conditions:  # noqa: SIM110 - hot path: a generator expression is slower
             if not condition.holds(values):
                 return False
         return True
 
     def could_apply(self, action: str, resource: str, values: ConditionValues) -> bool:
-        """Whether it applies to some request with this action: conditions and what is not known of it may hold.
+        """Whether it applies to some request with this action. Conditions and unknown values may match.
 
-        An empty `resource` is not known.
+        An empty `resource` is unknown.
         """
         if any_matches(self.actions, action, values) is self.excludes_actions:
             return False
@@ -91,20 +90,20 @@ class PolicyStatement:
         return any_matches(self.resources, resource, values) is not self.excludes_resources
 
     def denies(self, caller: Principal) -> bool:
-        """Whether, standing on a resource and denying, it hits the caller."""
+        """Whether this Deny statement of a resource policy matches the caller."""
         if self.principal is None:
             return False
         return not self.principal.exempts(caller) if self.excludes_principal else self.principal.denies(caller)
 
     def grant(self, caller: Principal) -> GrantScope:
-        """How, standing on a resource and allowing, it reaches the caller."""
-        # An allowing NotPrincipal is refused when a policy is put; were one stored, it would grant nothing.
+        """How this Allow statement of a resource policy matches the caller."""
+        # Allow with NotPrincipal is refused when a policy is put; a stored one would grant nothing.
         return GrantScope.NONE if self.principal is None or self.excludes_principal else self.principal.grant(caller)
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledPolicy:
-    """A compiled document."""
+    """A compiled policy."""
 
     version: str
     id: str
@@ -113,20 +112,20 @@ class CompiledPolicy:
 
     @property
     def statements(self) -> tuple[PolicyStatement, ...]:
-        """All of them, denials first."""
+        """All statements, denies first."""
         return self.denials + self.grants
 
 
 @lru_cache(maxsize=2048)
 def parse_policy(document: bytes) -> CompiledPolicy:
-    """Compile a document. Raises InvalidPolicy with the reason. The same bytes are compiled once."""
+    """Compile a document, cached by its bytes. Raises InvalidPolicy with the reason."""
     if len(document) > MAX_POLICY_BYTES:
         raise InvalidPolicy(f"policy is too large. size={len(document)} maximum={MAX_POLICY_BYTES}")
     top = _load(document)
     if not isinstance(top, dict):
         raise InvalidPolicy("policy must be a JSON object")
     _refuse_unknown(top, _DOCUMENT_ELEMENTS, "policy")
-    # AWS takes a document without a version as one of the older language.
+    # As in AWS, the default is the older version.
     version = _text(top.get("Version", "2008-10-17"), "Version")
     if version not in _VERSIONS:
         raise InvalidPolicy(f"unknown policy version. version={version}")
@@ -152,7 +151,7 @@ def _load(document: bytes) -> object:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # JSON lets readers choose among repeated names; a reviewer and this server must not choose differently.
+    # JSON leaves open which of repeated names counts: a reviewer and this server could read different policies.
     named = dict(pairs)
     if len(named) != len(pairs):
         repeated = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
@@ -161,7 +160,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidPolicy(f"policy holds a value that is not JSON. value={name}")
+    raise InvalidPolicy(f"policy contains a value that is not JSON. value={name}")
 
 
 def _refuse_unknown(element: Mapping[str, object], known: frozenset[str], where: str) -> None:
@@ -204,7 +203,7 @@ def _parse_statement(written: object, *, variables: bool) -> PolicyStatement:
 
 
 def _either(written: Mapping[str, object], plain: str, negated: str, *, required: bool = True) -> str:
-    """The name of the one of two that is there; empty if neither is and neither has to be."""
+    """Which of the two elements is present; empty if neither is and `required` is false."""
     if plain in written and negated in written:
         raise InvalidPolicy(f"statement must not have both {plain} and {negated}")
     if plain in written:
@@ -261,10 +260,10 @@ def _texts(written: object, element: str) -> list[str]:
 
 def _text(value: object, element: str) -> str:
     if not isinstance(value, str):
-        raise InvalidPolicy(f"{element} must be a text")
+        raise InvalidPolicy(f"{element} must be a string")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidPolicy(f"{element} holds half a character") from None
+            raise InvalidPolicy(f"{element} contains an unpaired surrogate") from None
     return value

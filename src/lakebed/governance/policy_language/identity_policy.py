@@ -1,8 +1,8 @@
-"""What a policy must be to be attached to a user or a session.
+"""Validation of policies of users and sessions.
 
-It names only actions and condition keys that exist (`actions`, `condition_keys`) and resources that a request can have.
-AWS accepts some documents that are refused here; all that AWS documents as valid is accepted (ADR 44). Policies stored
-by earlier releases are not checked again and decide as they did: `unknown_actions` finds what is wrong with them.
+They may name only known actions and condition keys (`actions`, `condition_keys`) and possible resources. AWS accepts
+some documents that are refused here; every document that AWS documents as valid is accepted (ADR 44). Policies stored
+by earlier releases are not validated again; `unknown_actions` reports their problems.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PARTITION: Final = "aws"
 
 
 def check_identity_policy(document: bytes) -> CompiledPolicy:
-    """Compile a document that is to be attached to a user or a session. Raises InvalidPolicy with the reason."""
+    """Compile and validate a policy of a user or a session. Raises InvalidPolicy with the reason."""
     policy = parse_policy(document)
     sids: set[str] = set()
     for statement in policy.statements:
@@ -39,13 +39,13 @@ def check_identity_policy(document: bytes) -> CompiledPolicy:
 
 
 def unknown_actions(document: bytes) -> list[str]:
-    """What is wrong with the actions that a stored document names. Raises InvalidPolicy if it does not parse."""
+    """Problems with the actions in a stored document. Raises InvalidPolicy if it does not parse."""
     named = [action for statement in parse_policy(document).statements for action in statement.written_actions]
     return [problem for action in named if (problem := action_problem(action)) is not None]
 
 
 def _check_resource(resource: PolicyPattern) -> None:
-    """Refuse an ARN of a service of ours in a partition that no resource of this server has."""
+    """Refuse an ARN of a known service in a partition that this server does not have."""
     if resource.text == "*":
         return
     _, partition, service, *_ = resource.text.split(":", 3)

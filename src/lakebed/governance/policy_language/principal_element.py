@@ -1,8 +1,7 @@
-"""Principals named in a resource policy, and what naming them means.
+"""The Principal element of resource policies.
 
-A right is given only to what a caller *is*: its identity, its account, everybody. A role's name or a session's name is
-what a caller *claims* (any name may be claimed, see `sessions`), so it can narrow rights by a denial and never widen
-them.
+Permissions are granted only to what a caller *is*: an identity, an account, everyone. Role and session names are only
+*claimed* by the caller (see `sessions`): they can narrow permissions by a deny, and never widen them.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _ARN: Final = re.compile(
 
 
 class GrantScope(Enum):
-    """How an allowing statement reaches a caller."""
+    """How an Allow statement matches a caller."""
 
     NONE = 0
     ACCOUNT = 1
-    """Its account is named: the account may hand the right on to its identities by their own policies."""
+    """By account: the account's identity policies must allow it too."""
     DIRECT = 2
-    """The caller itself is named, or everybody."""
+    """By its own ARN, or as everyone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,10 @@ class PrincipalElement:
     arns: frozenset[str] = frozenset()
     canonical_ids: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
-    """Services of AWS: valid to name, but no caller of this server is one."""
+    """AWS services: valid to name, but never a caller of this server."""
 
     def grant(self, caller: Principal) -> GrantScope:
-        """What an allowing statement that names these gives to the caller."""
+        """How an Allow statement with this element matches the caller."""
         if self.everyone:
             return GrantScope.DIRECT
         if caller.is_anonymous:
@@ -57,7 +56,7 @@ class PrincipalElement:
         return GrantScope.DIRECT if caller.arn in self.arns else GrantScope.NONE
 
     def denies(self, caller: Principal) -> bool:
-        """Whether a denying statement that names these hits the caller."""
+        """Whether a Deny statement with this element matches the caller."""
         if self.everyone:
             return True
         if caller.is_anonymous:
@@ -68,7 +67,7 @@ class PrincipalElement:
         return session is not None and session.arn is not None and self._names_session(session.arn)
 
     def exempts(self, caller: Principal) -> bool:
-        """Whether a denial of all but these spares the caller. An account spares its root only."""
+        """Whether a Deny with this NotPrincipal exempts the caller. An account exempts only its root."""
         if self.everyone:
             return True
         if caller.is_anonymous:
@@ -88,7 +87,7 @@ class PrincipalElement:
 
 
 def parse_principal_element(element: object) -> PrincipalElement:
-    """Compile a Principal or NotPrincipal element. Raises InvalidPolicy with what was wrong."""
+    """Compile a Principal or NotPrincipal element. Raises InvalidPolicy with the reason."""
     if element == "*":
         return PrincipalElement(everyone=True)
     if not isinstance(element, Mapping) or not element:
@@ -123,7 +122,7 @@ def parse_principal_element(element: object) -> PrincipalElement:
 def _names(kind: str, named: object) -> Iterable[str]:
     names = [named] if isinstance(named, str) else named
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise InvalidPolicy(f"principal must be a text or a list of texts. kind={kind}")
+        raise InvalidPolicy(f"principal must be a string or a list of strings. kind={kind}")
     return names
 
 
@@ -134,7 +133,7 @@ def _add_arn(name: str, accounts: set[str], arns: set[str]) -> None:
     if found["root"]:
         accounts.add(found["account"])
     elif found["kind"] == "role":
-        # A session's ARN carries the role's name without its path, so paths are left out on both sides.
+        # A session's ARN contains the role's name without its path, so paths are ignored.
         arns.add(f"arn:aws:iam::{found['account']}:role/{name.rpartition('/')[2]}")
     else:
         arns.add(name)

@@ -1,4 +1,4 @@
-"""One access request as policies see it: its action, its resource and the values of its condition keys."""
+"""An access request as policies evaluate it: action, resource and values of condition keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.core.clock import Clock
 from .document import CompiledPolicy, PolicyStatement
 from .wildcards import fold_key
 
-_OWN_KEYS: Final = (
+_SERVER_KEYS: Final = (
     "aws:currenttime",
     "aws:epochtime",
     "aws:multifactorauth",
@@ -21,13 +21,13 @@ _OWN_KEYS: Final = (
     "aws:username",
     "aws:viaawsservice",
 )
-"""Beginnings of the keys whose values come from here and from nowhere else."""
+"""Prefixes of keys whose values only the server sets."""
 
 _TIMES: Final = ("aws:currenttime", "aws:epochtime")
 
 
 class RequestContext:
-    """A request, asked of one policy after another. Condition keys are gathered when the first is asked for."""
+    """An access request. Condition values are computed when first needed."""
 
     __slots__ = ("_clock", "_keys", "_request", "action", "caller", "resource")
 
@@ -40,13 +40,13 @@ class RequestContext:
         self._keys: dict[str, tuple[str, ...]] | None = None
 
     def values(self, key: str) -> tuple[str, ...] | None:
-        """The request's values under a lower-case condition key."""
+        """The request's values of a lower-case condition key."""
         if self._keys is None:
-            self._keys = _facts(self.caller)
+            self._keys = _principal_values(self.caller)
             for name, value in self._request.context.items():
                 folded = fold_key(name)
-                # What an edge was told must not pass for what the server knows, not even where it knows nothing.
-                if not folded.startswith(_OWN_KEYS):
+                # Values that a client sends must not set the server's keys, not even those without a value.
+                if not folded.startswith(_SERVER_KEYS):
                     self._keys[folded] = (value,) if isinstance(value, str) else value
         if key in _TIMES and key not in self._keys:
             now_ms = self._clock.now_ms()
@@ -59,17 +59,17 @@ class RequestContext:
         return self._meets(policy.denials)
 
     def is_allowed_by(self, policy: CompiledPolicy) -> bool:
-        """Whether an identity or session policy allows it. Denials are asked for apart."""
+        """Whether an identity or session policy allows it, denies aside."""
         return self._meets(policy.grants)
 
     @property
     def needs_privileges(self) -> bool:
-        """Whether grants could allow it."""
+        """Whether the request could be allowed by grants."""
         return self._request.securable is not None
 
     @property
     def is_granted(self) -> bool:
-        """Whether the caller's roles hold what it takes."""
+        """Whether the caller's roles have the required privileges."""
         request, grants = self._request, self.caller.grants
         return (
             grants is not None
@@ -78,24 +78,24 @@ class RequestContext:
         )
 
     def denied_by(self, statement: PolicyStatement) -> bool:
-        """Whether a denial is about it. Who is denied is not looked at."""
+        """Whether a Deny statement applies, principals aside."""
         return statement.applies(self.action, self.resource, self.values)
 
     def allowed_by(self, statement: PolicyStatement) -> bool:
-        """Whether a grant is about it. Who is granted it is not looked at."""
+        """Whether an Allow statement applies, principals aside."""
         return statement.applies(self.action, self.resource, self.values)
 
     def _meets(self, statements: tuple[PolicyStatement, ...]) -> bool:
-        for statement in statements:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
+        for statement in statements:  # noqa: SIM110 - hot path: a generator expression is slower
             if statement.applies(self.action, self.resource, self.values):
                 return True
         return False
 
 
 class PartialRequestContext(RequestContext):
-    """A request of which only the action is known for certain: whether any such request could be allowed.
+    """A request of which only the action is known: decides whether any such request could be allowed.
 
-    Its resource may be empty, for one that is not known yet. A denial counts only if nothing unknown can lift it.
+    An empty resource is unknown. A Deny counts only if it applies regardless of unknown values.
     """
 
     __slots__ = ()
@@ -110,44 +110,44 @@ class PartialRequestContext(RequestContext):
 
     @property
     def is_granted(self) -> bool:
-        """Whether the caller has roles, which may hold what it takes."""
+        """Whether the caller has roles, which may have the required privileges."""
         return self.needs_privileges and self.caller.grants is not None
 
     def denied_by(self, statement: PolicyStatement) -> bool:
-        """Whether a denial is about all such requests."""
+        """Whether a Deny statement applies to all such requests."""
         if statement.conditions or any(pattern.variables for pattern in statement.resources):
             return False
         is_unlimited = not statement.excludes_resources and any(one.text == "*" for one in statement.resources)
         return (bool(self.resource) or is_unlimited) and super().denied_by(statement)
 
     def allowed_by(self, statement: PolicyStatement) -> bool:
-        """Whether a grant is about some such request."""
+        """Whether an Allow statement applies to some such request."""
         return statement.could_apply(self.action, self.resource, self.values)
 
 
-def _facts(caller: Principal) -> dict[str, tuple[str, ...]]:
+def _principal_values(caller: Principal) -> dict[str, tuple[str, ...]]:
     if caller.is_anonymous:
         return {"aws:principaltype": ("Anonymous",), "aws:viaawsservice": ("false",)}
     session = caller.session
-    facts: dict[str, tuple[str, ...]] = {
+    values: dict[str, tuple[str, ...]] = {
         "aws:principalaccount": (caller.account,),
-        # The identity's own ARN even in a session: a role's name is only claimed (see grantees).
+        # The identity's own ARN even in a session: a role name is only claimed (see `principal_element`).
         "aws:principalarn": (caller.arn,),
-        # No service calls here on its own or for others. Policies that make exceptions for those still ask.
+        # AWS services never call this server, but policies make exceptions for them.
         "aws:principalisawsservice": ("false",),
         "aws:principaltype": ("Account" if caller.is_root else "User",),
         "aws:userid": (caller.user_id,),
         "aws:viaawsservice": ("false",),
     }
     if not caller.is_root:
-        facts["aws:username"] = (caller.name,)
+        values["aws:username"] = (caller.name,)
     if session is not None:
-        facts["aws:tokenissuetime"] = (_iso(session.issued_ms),)
-        # As in AWS, temporary keys say whether a second factor was asked for, and lasting keys say nothing of it.
-        facts["aws:multifactorauthpresent"] = ("false",)
+        values["aws:tokenissuetime"] = (_iso(session.issued_ms),)
+        # As in AWS: false for temporary keys without a second factor, absent for long-lived keys.
+        values["aws:multifactorauthpresent"] = ("false",)
         for key, value in session.tags:
-            facts[f"aws:principaltag/{key}"] = (value,)
-    return facts
+            values[f"aws:principaltag/{key}"] = (value,)
+    return values
 
 
 def _iso(milliseconds: int) -> str:

@@ -27,7 +27,7 @@ OBJECT_ACTIONS: Final = named_actions(
     "AbortMultipartUpload ListMultipartUploadParts",
     "InitiateReplication ReplicateObject ReplicateDelete ReplicateTags ObjectOwnerOverrideToBucketOwner",
 )
-"""Those that act on `arn:aws:s3:::bucket/key`."""
+"""Actions on `arn:aws:s3:::bucket/key`."""
 
 BUCKET_ACTIONS: Final = named_actions(
     "s3",
@@ -50,14 +50,14 @@ BUCKET_ACTIONS: Final = named_actions(
     "DeleteBucketMetadataTableConfiguration UpdateBucketMetadataInventoryTableConfiguration",
     "UpdateBucketMetadataJournalTableConfiguration CreateSession",
 )
-"""Those that act on `arn:aws:s3:::bucket`."""
+"""Actions on `arn:aws:s3:::bucket`."""
 
 TABLE_BUCKET_ACTIONS: Final = named_actions(
     "s3tables",
     "CreateTableBucket GetTableBucket",
     "CreateNamespace GetNamespace ListNamespaces UpdateNamespace DeleteNamespace ListTables CreateTable",
 )
-"""Those that act on `arn:aws:s3tables:REGION:ACCOUNT:bucket/NAME`."""
+"""Actions on `arn:aws:s3tables:REGION:ACCOUNT:bucket/NAME`."""
 
 TABLE_ACTIONS: Final = named_actions(
     "s3tables",
@@ -65,13 +65,13 @@ TABLE_ACTIONS: Final = named_actions(
     "GetTableData PutTableData",
     "GetTableMaintenanceConfiguration PutTableMaintenanceConfiguration RunTableMaintenance",
 )
-"""Those that act on `…:bucket/NAME/table/ID`. They are asked of the bucket where there is no table of the name, and
-`…MaintenanceConfiguration` also where the bucket's own default is meant."""
+"""Actions on `…:bucket/NAME/table/ID`. Authorized on the bucket if the table does not exist;
+`…MaintenanceConfiguration` also for the bucket's default configuration."""
 
 IN_NAMESPACE: Final = (
     TABLE_BUCKET_ACTIONS - named_actions("s3tables", "CreateTableBucket GetTableBucket")
 ) | TABLE_ACTIONS
-"""Those whose requests name a namespace."""
+"""Actions whose requests name a namespace."""
 
 ON_NAME: Final = TABLE_ACTIONS | named_actions("s3tables", "CreateTable")
-"""Those whose requests name a table or view."""
+"""Actions whose requests name a table or view."""

@@ -1,8 +1,8 @@
-"""Wildcards and variables of the policy language: one written text that stands for many.
+"""Wildcards and variables of the policy language.
 
-`*` stands for any text, `?` for one character. In documents of version 2012-10-17 `${key}` and `${key, 'default'}`
-stand for a value of the request, and `${*}`, `${?}`, `${$}` for the plain characters. The value of a variable is
-always plain text: a user called `*` widens nothing.
+`*` matches any text, `?` one character. In documents of version 2012-10-17 `${key}` and `${key, 'default'}` are
+replaced by a value of the request, and `${*}`, `${?}`, `${$}` by the plain characters. Values are matched literally: a
+user named `*` matches no other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from lakebed.core.errors import InvalidPolicy
 
 ConditionValues: TypeAlias = Callable[[str], "tuple[str, ...] | None"]
-"""The request's values under a lower-case condition key; None when it has no such key."""
+"""The request's values of a lower-case condition key; None if it does not have the key."""
 
 
 class Wildcard(Enum):
@@ -29,13 +29,13 @@ class Wildcard(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PolicyVariable:
-    """A value of the request."""
+    """A variable, replaced by a value of the request."""
 
     key: str
     default: str | None = None
 
     def resolve(self, values: ConditionValues) -> str | None:
-        """The value, the default, or None. A key with several values cannot be put into a text: None too."""
+        """The value, the default, or None. A key with several values has no single value."""
         found = values(self.key)
         return found[0] if found is not None and len(found) == 1 else self.default
 
@@ -48,13 +48,13 @@ _ESCAPED: Final = {"${*}": "*", "${?}": "?", "${$}": "$"}
 
 
 def fold_key(key: str) -> str:
-    """A condition key as it is compared: lower case, but a tag's name after `/` as written, since tags tell case."""
+    """Normalizes a condition key: lower case, except a tag key after `/`, which is case-sensitive."""
     head, slash, tag = key.partition("/")
     return head.lower() + slash + tag
 
 
 def split_template(text: str, *, wildcards: bool, variables: bool) -> tuple[Piece, ...]:
-    """Cut a text into plain runs, wildcards and variables. Raises InvalidPolicy for a variable that cannot be read."""
+    """Split a text into plain text, wildcards and variables. Raises InvalidPolicy for an invalid variable."""
     pieces: list[Piece] = []
     run: list[str] = []
     at = 0
@@ -67,7 +67,7 @@ def split_template(text: str, *, wildcards: bool, variables: bool) -> tuple[Piec
                 continue
             found = _VARIABLE.match(text, at)
             if found is None or ":" not in found[1]:
-                raise InvalidPolicy(f"policy variable cannot be read. text={text}")
+                raise InvalidPolicy(f"invalid policy variable. text={text}")
             if run:
                 pieces.append("".join(run))
                 run = []
@@ -88,7 +88,7 @@ def split_template(text: str, *, wildcards: bool, variables: bool) -> tuple[Piec
 
 
 def _resolve(pieces: tuple[Piece, ...], values: ConditionValues, *, fold: bool) -> tuple[Plain, ...] | None:
-    """Put values in place of variables; None when one has no value."""
+    """Replace variables by their values; None if one has no value."""
     plain: list[Plain] = []
     for piece in pieces:
         text = piece.resolve(values) if isinstance(piece, PolicyVariable) else piece
@@ -99,16 +99,16 @@ def _resolve(pieces: tuple[Piece, ...], values: ConditionValues, *, fold: bool) 
 
 
 def _expression(pieces: tuple[Plain, ...], *, arn: bool) -> str:
-    """A regular expression that takes time in proportion to pattern times text, whatever the two are.
+    """A regular expression whose cost is at most proportional to pattern times text.
 
-    After each `*` the next run is taken where it first occurs and never elsewhere (an atomic group): for wildcards
-    the first occurrence is as good as any, and going back over them is how patterns become slow on purpose.
+    After each `*` the next run matches only at its first occurrence (an atomic group). For wildcards that is enough,
+    and it prevents backtracking, which makes hostile patterns slow.
     """
     groups: list[list[str]] = [[]]
     stars: list[str] = []
     colons = 0
     for piece in pieces:
-        # Within an ARN the first five parts are matched each for itself: their wildcards do not cross a colon.
+        # Wildcards do not cross a colon in the first five parts of an ARN.
         one = "[^:]" if arn and colons < 5 else "."
         if piece is Wildcard.ANY:
             stars.append(one + "*")
@@ -127,7 +127,7 @@ def _expression(pieces: tuple[Plain, ...], *, arn: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def _predicate(pieces: tuple[Plain, ...], arn: bool = False) -> Callable[[str], object]:
-    """The quickest test for a text: equality, a prefix, or an expression."""
+    """The fastest equivalent test: equality, a prefix, or a regular expression."""
     if not arn:
         if pieces == (Wildcard.ANY,):
             return _anything
@@ -151,7 +151,7 @@ class _StartsWith:
 
 
 def no_values(key: str) -> None:
-    """A request without condition keys."""
+    """Condition values of a request without any."""
     return
 
 
@@ -160,7 +160,7 @@ def _each(piece: Plain) -> Iterable[str | Wildcard]:
 
 
 class PolicyPattern:
-    """A compiled text with wildcards and variables."""
+    """A compiled pattern with wildcards and variables."""
 
     __slots__ = ("_arn", "_fixed", "_fold", "_pieces", "text", "variables")
 
@@ -178,28 +178,28 @@ class PolicyPattern:
         self._fold = ignore_case
         self._pieces = split_template(text, wildcards=wildcards, variables=variables)
         self.variables = tuple(piece for piece in self._pieces if isinstance(piece, PolicyVariable))
-        """The variables in it."""
+        """The pattern's variables."""
         plain = None if self.variables else _resolve(self._pieces, no_values, fold=ignore_case)
         self._fixed = None if plain is None else _predicate(plain, arn)
 
     def matches(self, text: str, values: ConditionValues) -> bool:
-        """Whether the pattern stands for `text`. A variable without a value stands for nothing."""
+        """Whether the pattern matches. A variable without a value matches nothing."""
         if self._fold:
             text = text.casefold()
         fixed = self._fixed
         if fixed is not None:
-            return True if fixed(text) else False  # noqa: SIM210 - twice as quick as bool()
+            return True if fixed(text) else False  # noqa: SIM210 - faster than bool()
         plain = _resolve(self._pieces, values, fold=self._fold)
         return plain is not None and bool(_predicate(plain, self._arn)(text))
 
     def elements(self, values: ConditionValues) -> tuple[str | Wildcard, ...] | None:
-        """It, a character or a wildcard at a time, with values in place of variables; None if one has no value."""
+        """Characters and wildcards of the pattern, with variables replaced; None if one has no value."""
         plain = _resolve(self._pieces, values, fold=self._fold)
         return None if plain is None else tuple(one for piece in plain for one in _each(piece))
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it stands for one text only, the same for every request."""
+        """Whether it matches only one text, the same for every request."""
         return not any(isinstance(piece, Wildcard | PolicyVariable) for piece in self._pieces)
 
     def __repr__(self) -> str:
@@ -207,8 +207,8 @@ class PolicyPattern:
 
 
 def any_matches(patterns: tuple[PolicyPattern, ...], text: str, values: ConditionValues) -> bool:
-    """Whether one of the patterns stands for `text`."""
-    for pattern in patterns:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
+    """Whether a pattern matches `text`."""
+    for pattern in patterns:  # noqa: SIM110 - hot path: a generator expression is slower
         if pattern.matches(text, values):
             return True
     return False
