@@ -27,7 +27,7 @@ ANN = ANN._replace(principal=replace(ANN.principal, key=LongLivedKey("KEY", 1)),
 def asking(catalog: CatalogHarness, oracle: Oracle, *, batch: bool = True) -> CatalogHarness:
     """The same catalog, by a server that asks."""
     store = catalog.store
-    point = DecisionPoint(oracle.post, store.clock, remember_seconds=0, post_batch=oracle.post if batch else None)
+    point = DecisionPoint(oracle.post, store.clock, cache_seconds=0, post_batch=oracle.post if batch else None)
     authorizer = ExternalAuthorizer(PolicyAuthorizer(store.clock), point, DecisionMode.AND)
     return wire_catalog(replace(store, object_context=replace(store.object_context, authorizer=authorizer)))
 

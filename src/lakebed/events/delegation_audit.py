@@ -57,8 +57,8 @@ class DelegationAudit:
         """Delegated accesses to one object."""
         await self._authorize(caller)
         found = await self._accesses.of_object(bucket, key, after=after, limit=limit)
-        known = {name: await self._found(name) for name in {access.place.delegation for access in found}}
-        return [TracedAccess(access, known[access.place.delegation]) for access in found]
+        known = {name: await self._found(name) for name in {access.group.delegation for access in found}}
+        return [TracedAccess(access, known[access.group.delegation]) for access in found]
 
     async def _found(self, delegation_id: str) -> DelegationRecord | None:
         try:

@@ -47,7 +47,7 @@ def wire_authorizer(settings: DecisionsSettings, clock: Clock) -> AuthorizerSetu
     point = DecisionPoint(
         single.post,
         clock,
-        remember_seconds=settings.cache_ttl,
+        cache_seconds=settings.cache_ttl,
         post_batch=None if batch is None else batch.post,
     )
     endpoints = (single,) if batch is None else (single, batch)

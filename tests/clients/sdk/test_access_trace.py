@@ -273,7 +273,7 @@ def test_a_file_is_traced_from_a_shell(traced: Traced, connect: Connect) -> None
     ("words", "said"),
     [
         (("object", "not-an-address"), "s3://BUCKET/KEY"),
-        (("key", "LKBTNOBODY"), "no keys of that id"),
+        (("key", "LKBTNOBODY"), "no delegation of that id"),
         (("list", "--table", "ns.t"), "a warehouse and NAMESPACE.TABLE"),
     ],
 )

@@ -61,7 +61,9 @@ async def test_a_server_with_a_key_of_its_own_is_refused_and_told_what_to_do(sto
 
 async def test_another_key_of_the_same_id_is_refused(store: MetaStore) -> None:
     await verify_master_keys(store, MasterKeys({"one": ONE}, active="one"))
-    with pytest.raises(InvalidSetting, match=r"^encryption\.keys\.one: stored data was encrypted with another key .*on every server") as told:
+    with pytest.raises(
+        InvalidSetting, match=r"^encryption\.keys\.one: stored data was encrypted with another key .*on every server"
+    ) as told:
         await verify_master_keys(store, MasterKeys({"one": TWO, "two": THREE}, active="two"))
     assert told.value.argument == "encryption.keys.one"
     assert await recorded(store) == ["one"]

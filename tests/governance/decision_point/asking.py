@@ -57,7 +57,7 @@ class Oracle:
     async def post(self, body: bytes) -> HttpResponse:
         self.asked.append(json.loads(body)["input"])
         if self.is_down:
-            raise Unavailable("no answer. host=localhost reason=ConnectionRefusedError")
+            raise Unavailable("no response. host=localhost reason=ConnectionRefusedError")
         if self.answer is not None:
             return self.answer
         return HttpResponse(200, json.dumps({"result": self.script(self.asked[-1])}).encode())

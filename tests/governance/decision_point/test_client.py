@@ -21,7 +21,7 @@ OTHER = DecisionQuery.of(question(user(name="bob")), RULES)
 
 
 def point_of(oracle: Oracle, clock: ManualClock | None = None, remember: float = 2.0) -> DecisionPoint:
-    return DecisionPoint(oracle.post, clock or ManualClock(), remember_seconds=remember, post_batch=oracle.post)
+    return DecisionPoint(oracle.post, clock or ManualClock(), cache_seconds=remember, post_batch=oracle.post)
 
 
 @pytest.mark.parametrize(

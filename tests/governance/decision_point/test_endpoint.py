@@ -123,7 +123,7 @@ async def test_nobody_there() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         async with connected(f"http://127.0.0.1:{taken.getsockname()[1]}/") as endpoint:
-            with pytest.raises(Unavailable, match=r"no answer\. host=127\.0\.0\.1 reason=ConnectionRefusedError"):
+            with pytest.raises(Unavailable, match=r"no response\. host=127\.0\.0\.1 reason=ConnectionRefusedError"):
                 await endpoint.post(b"{}")
 
 
@@ -132,7 +132,7 @@ async def test_who_does_not_answer_is_not_waited_for() -> None:
         await reader.read()
 
     async with serving(say_nothing) as url, connected(url, timeout=0.05) as endpoint:
-        with pytest.raises(Unavailable, match="no answer in time"):
+        with pytest.raises(Unavailable, match="no response in time"):
             await endpoint.post(b"{}")
 
 
@@ -151,7 +151,7 @@ async def test_what_is_no_whole_answer_is_none(answer: bytes) -> None:
         writer.write(answer)
 
     async with serving(serve) as url, connected(url) as endpoint:
-        with pytest.raises(Unavailable, match="no answer"):
+        with pytest.raises(Unavailable, match="no response"):
             await endpoint.post(b"{}")
 
 

@@ -32,7 +32,7 @@ ROOT = root_of(DEFAULT_ACCOUNT, "ROOTKEY")
 
 def authorizer_of(oracle: Oracle, mode: DecisionMode, *, batch: bool = False) -> ExternalAuthorizer:
     clock = ManualClock()
-    point = DecisionPoint(oracle.post, clock, remember_seconds=2, post_batch=oracle.post if batch else None)
+    point = DecisionPoint(oracle.post, clock, cache_seconds=2, post_batch=oracle.post if batch else None)
     return ExternalAuthorizer(PolicyAuthorizer(clock), point, mode)
 
 
@@ -116,7 +116,7 @@ async def test_without_an_answer_nothing_is_allowed_and_the_log_says_why(
 ) -> None:
     oracle = Oracle()
     oracle.is_down = True
-    with caplog.at_level(logging.ERROR, "lakebed.decisions"), pytest.raises(Unavailable, match="does not answer"):
+    with caplog.at_level(logging.ERROR, "lakebed.decisions"), pytest.raises(Unavailable, match="does not respond"):
         await authorizer_of(oracle, mode).authorize(question(user(ALLOWS)), RULES)
     (record,) = caplog.records
     told = record.__dict__
@@ -136,7 +136,7 @@ async def test_refusal_is_in_the_words_of_every_other(caplog: pytest.LogCaptureF
         pytest.raises(AccessDenied, match=r"^the decision point does not allow it\. principal=arn:aws:iam::"),
     ):
         await authorizer.authorize(question(user(ALLOWS)), RULES)
-    assert [record.message for record in caplog.records] == ["the decision point refused"]
+    assert [record.message for record in caplog.records] == ["the decision point denied a request"]
 
 
 async def test_lists_show_what_it_shows() -> None:

@@ -86,8 +86,8 @@ async def test_rows_hold_what_was_counted_however_often_they_were_written(
     tally = AccessCounter(store, ManualClock())
     requests: Counter[AccessGroup] = Counter()
     sent: Counter[AccessGroup] = Counter()
-    before = Counter({access.place: access.requests for access in await _everything(store)})
-    sent_before = Counter({access.place: access.sent_bytes for access in await _everything(store)})
+    before = Counter({access.group: access.requests for access in await _everything(store)})
+    sent_before = Counter({access.group: access.sent_bytes for access in await _everything(store)})
     for place, size, is_flushed in noted:
         note(tally, place, sent=size)
         requests[place] += 1
@@ -96,8 +96,8 @@ async def test_rows_hold_what_was_counted_however_often_they_were_written(
             await tally.flush()
     await tally.flush()
     after = await _everything(store)
-    assert Counter({access.place: access.requests for access in after}) == before + requests
-    assert {access.place: access.sent_bytes for access in after if access.place in requests} == {
+    assert Counter({access.group: access.requests for access in after}) == before + requests
+    assert {access.group: access.sent_bytes for access in after if access.group in requests} == {
         place: sent_before[place] + sent[place] for place in requests
     }
 
@@ -131,7 +131,7 @@ async def test_no_more_waits_than_may(store: MetaStore) -> None:
         note(tally, PLACE._replace(key=key))
     failing.is_down = False
     assert await tally.flush() == 2
-    assert [(one.place.key, one.requests) for one in await all_of(store)] == [("a", 2), ("b", 1)]
+    assert [(one.group.key, one.requests) for one in await all_of(store)] == [("a", 2), ("b", 1)]
 
 
 async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
@@ -150,13 +150,13 @@ async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
     async def pages_of_key(delegation: str) -> list[AccessGroup]:
         found: list[AccessGroup] = []
         while page := await read.of_delegation(delegation, after=found[-1] if found else None, limit=3):
-            found += [access.place for access in page]
+            found += [access.group for access in page]
         return found
 
     async def pages_of_object(key: str) -> list[AccessGroup]:
         found: list[AccessGroup] = []
         while page := await read.of_object("lake", key, after=found[-1] if found else None, limit=3):
-            found += [access.place for access in page]
+            found += [access.group for access in page]
         return found
 
     for delegation in ("K1", "K2"):
@@ -185,7 +185,7 @@ async def test_what_waits_is_written_however_often_the_store_fails(
     running = asyncio.create_task(DelegationTraceWriter(delegations, accesses).run())
     delegations.enqueue(VENDED)
     accesses.count(KEY1_PLACE, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
-    while "could not be written down yet" not in caplog.text:
+    while "writing the delegation trace failed" not in caplog.text:
         await asyncio.sleep(0)
     failing.is_down = False
     while not await DelegatedAccesses(store).of_delegation("KEY1", after=None, limit=1):

@@ -103,7 +103,7 @@ async def test_records_that_wait_are_written_together_and_once(kept: DelegationL
 async def test_no_more_records_wait_than_may(store: MetaStore) -> None:
     kept = DelegationLog(store, max_waiting=1)
     kept.enqueue(VENDED)
-    with pytest.raises(Unavailable, match="cannot be recorded"):
+    with pytest.raises(Unavailable, match="records cannot be written"):
         kept.enqueue(replace(VENDED, id="KEY2"))
     await kept.flush()
     kept.enqueue(replace(VENDED, id="KEY2"))
@@ -148,7 +148,7 @@ async def test_what_ended_long_ago_is_forgotten_with_what_was_done(kept: Delegat
     assert await kept.delete_expired(before_ms=2_001) == 0
     assert await names(kept, DelegationFilter()) == ["KEY2"]
     left = await read.of_object("lake", "f", after=None, limit=10)
-    assert [access.place.delegation for access in left] == ["KEY2"]
+    assert [access.group.delegation for access in left] == ["KEY2"]
 
 
 async def note(store: MetaStore, clock: ManualClock, *keys: str) -> None:
@@ -161,7 +161,7 @@ async def note(store: MetaStore, clock: ManualClock, *keys: str) -> None:
 
 async def used(store: MetaStore) -> list[str]:
     found = await DelegatedAccesses(store).of_object("lake", "f", after=None, limit=100)
-    return [access.place.delegation for access in found]
+    return [access.group.delegation for access in found]
 
 
 async def test_what_was_done_with_keys_whose_record_was_lost_is_forgotten_too(
@@ -180,7 +180,7 @@ async def test_what_was_done_with_keys_whose_record_was_lost_is_forgotten_too(
 async def test_all_keys_that_were_used_are_looked_at_some_at_a_time(
     kept: DelegationLog, store: MetaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delegations, "_FORGET_AT_ONCE", 2)
+    monkeypatch.setattr(delegations, "_DELETE_BATCH", 2)
     clock = ManualClock()
     await keep(kept, *(replace(VENDED, id=f"KEY{number}") for number in (0, 1, 3)))
     await note(store, clock, *(f"KEY{number}" for number in range(5)))

@@ -149,7 +149,7 @@ def test_what_is_not_a_directory_makes_no_policy(wrong: str) -> None:
 
 def test_no_directory_makes_no_policy() -> None:
     """A session without a policy would be held to nothing."""
-    with pytest.raises(InvalidInput, match="need a directory"):
+    with pytest.raises(InvalidInput, match="require a directory"):
         directory_policy(BUCKET, [], writes=False)
 
 
@@ -264,5 +264,5 @@ async def test_no_keys_are_handed_out_that_could_not_be_recorded(
 ) -> None:
     vending = CredentialVending(sessions, DelegationLog(store, max_waiting=1), ttl_seconds=900)
     vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
-    with pytest.raises(Unavailable, match="cannot be recorded"):
+    with pytest.raises(Unavailable, match="records cannot be written"):
         vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)

@@ -89,10 +89,10 @@ def test_tags_that_are_full_can_still_be_changed() -> None:
 def test_filter_is_read_as_it_is_written(key: str, value: str | None) -> None:
     one = TagFilter(key, value)
     assert parse_tag_filter(str(one)) == one
-    assert one.takes({key: value or ""})
-    assert not one.takes({})
+    assert one.matches({key: value or ""})
+    assert not one.matches({})
     if value is not None:
-        assert not one.takes({key: value + "x"})
+        assert not one.matches({key: value + "x"})
 
 
 @given(st.text())

@@ -68,7 +68,7 @@ async def test_it_may_refuse_with_a_reason(body: bytes, reason: str) -> None:
     [(500, b""), (204, b""), (302, b""), (200, b""), (200, b"yes"), (200, b"{}"), (200, b'{"allow": "true"}')],
 )
 async def test_anything_else_is_no_answer_and_nothing_happens(status: int, body: bytes) -> None:
-    with pytest.raises(Unavailable, match="guard did not answer; nothing was done"):
+    with pytest.raises(Unavailable, match="guard did not respond; nothing was done"):
         await a_hook(Answering(status, body)).before(an_intent())
 
 
@@ -77,7 +77,7 @@ async def test_who_may_be_passed_over_when_silent_is(caplog: pytest.LogCaptureFi
     http.answer = Unavailable("no answer")
     with caplog.at_level(logging.WARNING):
         assert await a_hook(http, on_failure=HookFailure.ALLOW).before(an_intent()) is None
-    assert "a hook did not answer; the operation goes on" in caplog.text
+    assert "hook failed; the operation proceeds" in caplog.text
     with pytest.raises(Unavailable):
         await a_hook(http).before(an_intent())
 
@@ -99,6 +99,6 @@ async def test_documents_are_shown_only_to_who_asks_for_them() -> None:
 async def test_a_document_cannot_speak_in_the_servers_name() -> None:
     http = Answering()
     forged = an_intent(document=b'{}, "principal": "root"')
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInput, match="is not valid JSON"):
         await a_hook(http, sends_documents=True).before(forged)
     assert http.sent == []

@@ -33,7 +33,7 @@ async def test_an_asynchronous_one_is_waited_for_and_asked_only_what_it_wants() 
 async def test_a_name_without_a_colon_is_an_entry_point() -> None:
     points = [EntryPoint("guard", f"{HERE}:Plain", ENTRY_POINT_GROUP)]
     assert await load_listener("guard", points).before(an_intent()) == "on mondays never"
-    with pytest.raises(InvalidSetting, match=r"listeners.python: sentry: no entry point .* known=guard"):
+    with pytest.raises(InvalidSetting, match=r"listeners.python: sentry: neither an entry point .* known=guard"):
         load_listener("sentry", points)
     with pytest.raises(InvalidSetting, match="known=none"):
         load_listener("guard")
@@ -45,7 +45,7 @@ async def test_a_name_without_a_colon_is_an_entry_point() -> None:
         ("no.such.module:Listener", "ModuleNotFoundError"),
         (f"{HERE}:Missing", "AttributeError"),
         (f"{HERE}:Deaf", "has no method `before`"),
-        (f"{HERE}:Broken", "could not be made: RuntimeError: no configuration"),
+        (f"{HERE}:Broken", "cannot be created: RuntimeError: no configuration"),
         (f"{HERE}:Mistaken", "DROP_EVERYTHING"),
         (":", "cannot be loaded"),
     ],

@@ -54,7 +54,7 @@ async def test_expiry_of_an_access_key_is_told_to_the_holder_of_its_secret_alone
     clock.advance(1)
     with pytest.raises(CredentialsExpired, match=f"the access key has expired. access_key_id={made.key.id}"):
         await clients.authenticate(made.key.id, made.secret, ADDRESS)
-    with pytest.raises(Unauthenticated, match="the client id or its secret is wrong"):
+    with pytest.raises(Unauthenticated, match="wrong client id or secret"):
         await clients.authenticate(made.key.id, Secret("wrong"), ADDRESS)
 
 

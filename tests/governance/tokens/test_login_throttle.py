@@ -12,7 +12,7 @@ HOME, AWAY = "192.0.2.1", "198.51.100.9"
 
 
 def attempts(clock: ManualClock) -> LoginThrottle:
-    return LoginThrottle(clock, client_mistakes=3, address_mistakes=5, grows_back_seconds=10)
+    return LoginThrottle(clock, client_failures=3, address_failures=5, refill_seconds=10)
 
 
 def test_after_some_mistakes_a_client_waits() -> None:
@@ -80,7 +80,7 @@ def test_home_is_no_place_to_guess_from_either() -> None:
 @given(st.lists(st.floats(0, 100), max_size=60))
 def test_no_more_is_spent_than_there_was_and_grew_back(pauses: list[float]) -> None:
     clock = ManualClock()
-    allowance = FailureBudget(clock, most=4, grows_back_seconds=7)
+    allowance = FailureBudget(clock, limit=4, refill_seconds=7)
     spent = 0
     for pause in pauses:
         clock.advance(pause)
@@ -93,7 +93,7 @@ def test_no_more_is_spent_than_there_was_and_grew_back(pauses: list[float]) -> N
 @given(st.integers(0, 20), st.floats(0, 1000))
 def test_whoever_waits_as_long_as_told_may_try_again(mistakes: int, pause: float) -> None:
     clock = ManualClock()
-    allowance = FailureBudget(clock, most=4, grows_back_seconds=7)
+    allowance = FailureBudget(clock, limit=4, refill_seconds=7)
     for _ in range(mistakes):
         allowance.consume("x")
     clock.advance(pause)
@@ -102,7 +102,7 @@ def test_whoever_waits_as_long_as_told_may_try_again(mistakes: int, pause: float
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    allowance = FailureBudget(ManualClock(), most=1)
+    allowance = FailureBudget(ManualClock(), limit=1)
     for number in range(20_000):
         allowance.consume(str(number))
     assert allowance.wait_seconds("0") == 0

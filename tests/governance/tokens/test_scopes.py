@@ -55,7 +55,7 @@ def test_an_exchange_never_widens(held: RoleScope, asked: RoleScope) -> None:
     if held.includes(asked):
         assert parse_scope(asked.text, within=held) == asked
     else:
-        with pytest.raises(InvalidScope, match="wider"):
+        with pytest.raises(InvalidScope, match="exceeds"):
             parse_scope(asked.text, within=held)
 
 

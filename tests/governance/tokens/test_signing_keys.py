@@ -91,10 +91,10 @@ async def test_a_retired_key_cannot_sign_and_verifies_as_long_as_its_last_token_
     assert await store.rows("SELECT private FROM token_keys WHERE id = ?", old.id) == [(None,)]
     clock.advance(RETIRED_SECONDS - 1)
     assert old.id in {key.id for key in await other.keys.keys()}
-    assert await other.keys.forget_expired() == 0
+    assert await other.keys.delete_expired() == 0
     clock.advance(1)
     assert old.id not in {key.id for key in await other.keys.keys()}
-    assert await other.keys.forget_expired() == 1
+    assert await other.keys.delete_expired() == 1
 
 
 async def test_a_token_does_not_outlive_its_retired_key(servers: tuple[Server, Server], clock: ManualClock) -> None:

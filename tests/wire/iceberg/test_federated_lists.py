@@ -25,7 +25,7 @@ TABLES = "/namespaces/ns/tables"
 async def asking(folder: Path, oracle: Oracle) -> AsyncIterator[TwoLakes]:
     """Two servers, the near one with a decision point; the far one has tables `a` to `f`."""
     clock = ManualClock()
-    point = DecisionPoint(oracle.post, clock, remember_seconds=0, post_batch=oracle.post)
+    point = DecisionPoint(oracle.post, clock, cache_seconds=0, post_batch=oracle.post)
     authorizer = ExternalAuthorizer(PolicyAuthorizer(clock), point, DecisionMode.AND)
     async with two_lakes(folder, authorizer=authorizer) as lakes:
         for name in "abcdef":

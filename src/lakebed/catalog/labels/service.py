@@ -126,7 +126,7 @@ class LabelManagement:
         statement, lookup = _statement(query)
         kind = query.kind or ""
         found = await self._f.meta.rows(
-            statement, *lookup, kind, kind, query.catalog, query.catalog, after, rows.TAGS_AT_ONCE
+            statement, *lookup, kind, kind, query.catalog, query.catalog, after, rows.TAGS_BATCH
         )
         return [rows.labelled_from(row) for row in found]
 
@@ -183,7 +183,7 @@ def _present(target: LabelTarget) -> int | str:
 def _fits(query: LabelQuery, labels: Labels) -> bool:
     if query.owner is not None and labels.owner != query.owner:
         return False
-    return all(one.takes(labels.tags) for one in query.tags)
+    return all(one.matches(labels.tags) for one in query.tags)
 
 
 def _statement(query: LabelQuery) -> tuple[str, tuple[Value, ...]]:

@@ -1,4 +1,4 @@
-"""A decision point elsewhere, such as Open Policy Agent, asked by the one authorizer (ADR 23)."""
+"""External authorization by a decision point such as Open Policy Agent (ADR 23)."""
 
 from .client import DecisionEndpoint, DecisionPoint
 from .decision_input import DecisionQuery, batch_document, decision_document

@@ -1,11 +1,10 @@
-"""Asking a decision point: one question at a time or many targets at once, and remembering what it said for a moment.
+"""Client of a decision point: single and batch queries, and a cache of decisions.
 
-Whatever is not a clear yes is a no. Without an answer there is no decision, so that nothing is allowed: the caller is
-told that the server cannot serve it now, which is true, and not that it may not, which nobody has said.
+Only a clear yes allows. Without a response the request fails as unavailable, not as denied, because there is no
+decision.
 
-An answer is remembered by all that the question was made of. Whatever changes on this side (the roles of a caller, the
-thing that a name means, the address it calls from) is another question; what changes on the other side is seen after
-the time that the settings give.
+A decision is cached by the entire query. Any change on this server (the caller's roles, the target, the address) makes
+a new query; changes of the decision point's policies take effect when the cached decision expires.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from .decision_input import DecisionQuery, batch_document, decision_document
 log = logging.getLogger("lakebed.decisions")
 
 MAX_CACHED: Final = 16_384
-"""Answers kept in a process. The oldest go first."""
+"""Decisions cached per process. The oldest are evicted first."""
 
 BATCH: Final = 2_000
-"""Targets asked about in one document."""
+"""Targets per batch query."""
 
 CONCURRENCY: Final = 32
-"""Questions under way at once in one process. Further ones wait their turn, and not longer than for an answer."""
+"""Concurrent queries per process. Further ones wait, at most for the timeout of a response."""
 
 MAX_RESPONSE_BYTES: Final = 1024 * 1024
 
@@ -49,8 +48,7 @@ Post = Callable[[bytes], Awaitable[HttpResponse]]
 class DecisionEndpoint:
     """Posts documents to one URL of a decision point.
 
-    Connections stay open for as long as the decision point keeps them. A question changes nothing, so one that finds
-    its connection closed is sent once more.
+    Connections are kept alive. Queries have no side effects, so a query on a closed connection is sent once more.
     """
 
     def __init__(
@@ -68,7 +66,7 @@ class DecisionEndpoint:
         )
 
     async def post(self, body: bytes) -> HttpResponse:
-        """The response to a document. Raises Unavailable when none arrives in time."""
+        """The response to a document. Raises Unavailable if none arrives in time."""
         headers = {"Content-Type": "application/json"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
@@ -78,8 +76,8 @@ class DecisionEndpoint:
         except HttpFailure as failure:
             host = split_url(self._url).host
             if isinstance(failure.error, TimeoutError):
-                raise Unavailable(f"no answer in time. host={host} seconds={self._timeout:g}") from None
-            raise Unavailable(f"no answer. host={host} reason={failure}") from None
+                raise Unavailable(f"no response in time. host={host} seconds={self._timeout:g}") from None
+            raise Unavailable(f"no response. host={host} reason={failure}") from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -87,7 +85,7 @@ class DecisionEndpoint:
 
 
 class _Result(msgspec.Struct):
-    # Any: what a policy yields is what its author made of it.
+    # Any: policies can return any type.
     result: Any = None
 
 
@@ -95,83 +93,83 @@ _decode: Final = msgspec.json.Decoder(_Result).decode
 
 
 class DecisionPoint:
-    """Asks somebody else."""
+    """Queries a decision point, with a cache."""
 
-    def __init__(self, post: Post, clock: Clock, *, remember_seconds: float, post_batch: Post | None = None) -> None:
+    def __init__(self, post: Post, clock: Clock, *, cache_seconds: float, post_batch: Post | None = None) -> None:
         self._post = post
         self._post_batch = post_batch
         self._clock = clock
-        self._remember = remember_seconds
-        self._known: OrderedDict[DecisionQuery, tuple[float, bool]] = OrderedDict()
-        self._asking: dict[DecisionQuery, asyncio.Future[bool]] = {}
+        self._cache_seconds = cache_seconds
+        self._cache: OrderedDict[DecisionQuery, tuple[float, bool]] = OrderedDict()
+        self._in_flight: dict[DecisionQuery, asyncio.Future[bool]] = {}
 
     @property
-    def answers_batches(self) -> bool:
-        """Whether it can be asked about many targets at once."""
+    def supports_batches(self) -> bool:
+        """Whether it accepts batch queries."""
         return self._post_batch is not None
 
-    async def allows(self, asked: DecisionQuery, request_id: str) -> bool:
-        """Whether it allows that. Raises Unavailable when it does not say."""
-        known = self._known.get(asked)
-        if known is not None:
-            if self._clock.monotonic() < known[0]:
-                return known[1]
-            del self._known[asked]
-        asking = self._asking.get(asked)
-        if asking is None:
-            # Whoever asks the same meanwhile waits for the same answer, whatever becomes of who asked first.
-            asking = asyncio.ensure_future(self._ask(asked, request_id))
-            self._asking[asked] = asking
-            asking.add_done_callback(lambda done: self._finish(asked, done))
-        return await asyncio.shield(asking)
+    async def allows(self, query: DecisionQuery, request_id: str) -> bool:
+        """Whether it allows the request. Raises Unavailable without a decision."""
+        cached = self._cache.get(query)
+        if cached is not None:
+            if self._clock.monotonic() < cached[0]:
+                return cached[1]
+            del self._cache[query]
+        pending = self._in_flight.get(query)
+        if pending is None:
+            # Equal concurrent queries share one request, even if the first caller is cancelled.
+            pending = asyncio.ensure_future(self._decide(query, request_id))
+            self._in_flight[query] = pending
+            pending.add_done_callback(lambda done: self._finish(query, done))
+        return await asyncio.shield(pending)
 
     async def visible(
-        self, asked: DecisionQuery, targets: Sequence[AccessTarget], request_id: str
+        self, query: DecisionQuery, targets: Sequence[AccessTarget], request_id: str
     ) -> list[AccessTarget]:
-        """Those of the targets that it shows. Raises Unavailable when it does not say."""
-        shown: list[AccessTarget] = []
+        """The visible targets among those given. Raises Unavailable without a decision."""
+        visible: list[AccessTarget] = []
         for start in range(0, len(targets), BATCH):
-            some = targets[start : start + BATCH]
-            result = await self._result(self._post_batch or self._post, batch_document(asked, some, request_id))
+            batch = targets[start : start + BATCH]
+            result = await self._result(self._post_batch or self._post, batch_document(query, batch, request_id))
             indexes = () if result is None else result
             if not isinstance(indexes, list | tuple) or not all(type(index) is int for index in indexes):
-                raise self._unreadable("an array of indexes")
-            wanted = frozenset(indexes)
-            shown += [target for index, target in enumerate(some) if index in wanted]
-        return shown
+                raise self._invalid("an array of indexes")
+            allowed = frozenset(indexes)
+            visible += [target for index, target in enumerate(batch) if index in allowed]
+        return visible
 
-    async def _ask(self, asked: DecisionQuery, request_id: str) -> bool:
-        # The time before the question: it is answered as things were then, or later.
-        good_until = self._clock.monotonic() + self._remember
-        allowed = self._allowed(await self._result(self._post, decision_document(asked, request_id)))
-        if self._remember:
-            self._known[asked] = (good_until, allowed)
-            if len(self._known) > MAX_CACHED:
-                self._known.popitem(last=False)
+    async def _decide(self, query: DecisionQuery, request_id: str) -> bool:
+        # From before the query: the decision may be as old as that.
+        valid_until = self._clock.monotonic() + self._cache_seconds
+        allowed = self._allowed(await self._result(self._post, decision_document(query, request_id)))
+        if self._cache_seconds:
+            self._cache[query] = (valid_until, allowed)
+            if len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
         return allowed
 
-    def _finish(self, asked: DecisionQuery, done: asyncio.Future[bool]) -> None:
-        del self._asking[asked]
+    def _finish(self, query: DecisionQuery, done: asyncio.Future[bool]) -> None:
+        del self._in_flight[query]
         if not done.cancelled():
-            # Whoever waited is told. Where nobody does any more, it is no fault that nobody looks.
+            # Callers get the exception. If all were cancelled, this prevents a warning that it was never retrieved.
             done.exception()
 
     def _allowed(self, result: object) -> bool:
-        """What a policy yielded: a truth value, or an object with one under `allow`. What is undefined is a no."""
+        """A policy result: a boolean, or an object with a boolean `allow`. Undefined means no."""
         if isinstance(result, dict):
             result = result.get("allow")
         if result is not None and not isinstance(result, bool):
-            raise self._unreadable("true, false or an object with `allow`")
+            raise self._invalid("true, false or an object with `allow`")
         return result is True
 
-    async def _result(self, post: Post, question: bytes) -> object:
-        answer = await post(question)
-        if answer.status != 200:
-            raise Unavailable(f"the decision point answered {answer.status}")
+    async def _result(self, post: Post, body: bytes) -> object:
+        response = await post(body)
+        if response.status != 200:
+            raise Unavailable(f"the decision point responded with {response.status}")
         try:
-            return _decode(answer.body).result
+            return _decode(response.body).result
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Unavailable("the decision point's answer cannot be read") from error
+            raise Unavailable("invalid response of the decision point") from error
 
-    def _unreadable(self, expected: str) -> Unavailable:
-        return Unavailable(f"the decision point's answer cannot be read. expected={expected}")
+    def _invalid(self, expected: str) -> Unavailable:
+        return Unavailable(f"invalid response of the decision point. expected={expected}")

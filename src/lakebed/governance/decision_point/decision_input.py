@@ -1,12 +1,12 @@
-"""What a decision point is told: the document that Apache Polaris posts to Open Policy Agent, filled with what we know.
+"""The input document of a decision point, in the format that Apache Polaris posts to Open Policy Agent.
 
     {"input": {"actor": {"principal": …, "roles": […], …},
                "action": "s3tables:GetTableData",
                "resource": {"targets": [{"type": "TABLE_LIKE", "name": "t", "parents": […], …}], "secondaries": []},
                "context": {"request_id": …, "realm": …, "privileges": […], "facts": {…}}}}
 
-Every question is about one thing. An operation on two things, such as a renaming, is two questions, so that
-`secondaries` is always empty; it is there because policies that were written for Polaris look at it.
+Every query has one target. An operation on two, such as a rename, makes two queries, so `secondaries` is always empty;
+policies written for Polaris read it.
 
 A document is built from a `DecisionQuery` and the request id alone, so that equal queries share a cached decision.
 """
@@ -23,10 +23,10 @@ from lakebed.core.access import AccessRequest, AccessTarget, Principal, Resource
 from ..rbac.privileges import Privilege
 
 ROOT: Final = AccessTarget("ROOT", ())
-"""The server as a whole."""
+"""The server."""
 
-_OF_THE_MOMENT: Final = frozenset({"s3:signatureage", "s3:x-amz-content-sha256"})
-"""Facts that are others with every request, and say nothing about who may do what."""
+_PER_REQUEST: Final = frozenset({"s3:signatureage", "s3:x-amz-content-sha256"})
+"""Context keys that differ between requests and are irrelevant to authorization."""
 
 _S3: Final = "arn:aws:s3:::"
 _NAMES: Final = {int(privilege): privilege.name for privilege in Privilege}
@@ -36,7 +36,7 @@ Facts = tuple[tuple[str, str | tuple[str, ...]], ...]
 
 
 class DecisionQuery(NamedTuple):
-    """A question, without the request that it comes of."""
+    """The request-independent part of a query."""
 
     principal: str
     user_id: str
@@ -53,7 +53,7 @@ class DecisionQuery(NamedTuple):
 
     @classmethod
     def of(cls, request: AccessRequest, rules: ResourceRules) -> DecisionQuery:
-        """The question that the authorizer was asked, for somebody else."""
+        """From a request to the authorizer."""
         caller = request.principal
         session = caller.session
         return cls(
@@ -68,22 +68,22 @@ class DecisionQuery(NamedTuple):
             target_of(request.resource) if request.target is None else request.target,
             rules.owner,
             request.privileges,
-            tuple(sorted(item for item in request.context.items() if item[0].lower() not in _OF_THE_MOMENT)),
+            tuple(sorted(item for item in request.context.items() if item[0].lower() not in _PER_REQUEST)),
         )
 
 
-def decision_document(asked: DecisionQuery, request_id: str) -> bytes:
-    """What is posted."""
-    return _encode({"input": _input(asked, [_entity(asked.target, asked.resource)], request_id)})
+def decision_document(query: DecisionQuery, request_id: str) -> bytes:
+    """The body of a query."""
+    return _encode({"input": _input(query, [_entity(query.target, query.resource)], request_id)})
 
 
-def batch_document(asked: DecisionQuery, targets: Sequence[AccessTarget], request_id: str) -> bytes:
-    """What is posted to ask about many targets at once."""
-    return _encode({"input": _input(asked, [_entity(target) for target in targets], request_id)})
+def batch_document(query: DecisionQuery, targets: Sequence[AccessTarget], request_id: str) -> bytes:
+    """The body of a query for many targets."""
+    return _encode({"input": _input(query, [_entity(target) for target in targets], request_id)})
 
 
 def target_of(resource: str) -> AccessTarget:
-    """What an ARN names."""
+    """The target that an ARN names."""
     if resource.startswith(_S3):
         bucket, slash, key = resource.removeprefix(_S3).partition("/")
         if slash:
@@ -104,23 +104,23 @@ def _kind(caller: Principal) -> str:
     return "root" if caller.is_root else "user"
 
 
-def _input(asked: DecisionQuery, targets: list[dict[str, Any]], request_id: str) -> dict[str, Any]:
+def _input(query: DecisionQuery, targets: list[dict[str, Any]], request_id: str) -> dict[str, Any]:
     return {
         "actor": {
-            "principal": asked.principal,
-            "roles": asked.roles,
-            "type": asked.kind,
-            "id": asked.user_id,
-            "arn": asked.arn,
-            "tags": dict(asked.tags),
+            "principal": query.principal,
+            "roles": query.roles,
+            "type": query.kind,
+            "id": query.user_id,
+            "arn": query.arn,
+            "tags": dict(query.tags),
         },
-        "action": asked.action,
+        "action": query.action,
         "resource": {"targets": targets, "secondaries": []},
         "context": {
             "request_id": request_id,
-            "realm": asked.realm,
-            "privileges": [_NAMES.get(number, str(number)) for number in asked.privileges],
-            "facts": dict(asked.facts),
+            "realm": query.realm,
+            "privileges": [_NAMES.get(number, str(number)) for number in query.privileges],
+            "facts": dict(query.facts),
         },
     }
 

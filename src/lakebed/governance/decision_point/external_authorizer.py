@@ -1,11 +1,10 @@
-"""The one authorizer where somebody else has a say: what that may add to policies and grants, and what it may not.
+"""Combines policies and grants with an external decision point.
 
-Nothing that it says lifts a denial or widens a session. With `and` it may only refuse further; with `instead` it allows
-in place of identity policies, resource policies and grants.
+The decision point cannot override an explicit deny or widen a session. In mode `and` it can only refuse more requests;
+in mode `instead` it replaces identity policies, resource policies and grants.
 
-Two callers it is not asked about. The server itself does its own chores, of which nobody asked. And keys that the
-catalog handed out for the files of a table: it was asked about the table before they were, and a scan reads thousands
-of files within the minutes that they last.
+Two callers are exempt: the server itself, for its periodic jobs, and vended credentials. Access to the table was
+authorized before they were vended, and a scan reads thousands of files with them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ log = logging.getLogger("lakebed.decisions")
 
 
 class ExternalAuthorizer:
-    """Decides with a decision point elsewhere. Implements `core.access.Authorizer`."""
+    """Authorizes with a decision point. Implements `core.access.Authorizer`."""
 
     __slots__ = ("_mode", "_point", "_policies")
 
@@ -39,11 +38,11 @@ class ExternalAuthorizer:
 
     @property
     def filters_lists(self) -> bool:
-        """Whether what lists show is asked about, too."""
-        return self._point.answers_batches
+        """Whether it filters listings."""
+        return self._point.supports_batches
 
     async def authorize(self, request: AccessRequest, rules: ResourceRules) -> None:
-        """Return if allowed; raise AccessDenied otherwise, Unavailable if the decision point does not answer."""
+        """Return if allowed; raise AccessDenied otherwise, Unavailable if the decision point does not respond."""
         caller = request.principal
         if self._mode is DecisionMode.AND or _is_exempt(caller):
             self._policies.decide(request, rules)
@@ -56,15 +55,15 @@ class ExternalAuthorizer:
         except Unavailable as error:
             raise _undecided(request, error) from error
         if not allowed:
-            log.info("the decision point refused", extra=_told(request))
-            who = "anonymous" if caller.is_anonymous else caller.caller_arn
+            log.info("the decision point denied a request", extra=_log_fields(request))
+            name = "anonymous" if caller.is_anonymous else caller.caller_arn
             raise AccessDenied(
-                f"the decision point does not allow it. principal={who} action={request.action} "
+                f"the decision point does not allow it. principal={name} action={request.action} "
                 f"resource={request.resource}"
             )
 
     def could_allow(self, request: AccessRequest, rules: ResourceRules) -> bool:
-        """Whether some request with this action could be allowed. The decision point is not asked."""
+        """Whether some request with this action could be allowed. Does not query the decision point."""
         if self._mode is DecisionMode.AND or _is_exempt(request.principal):
             return self._policies.could_allow(request, rules)
         return True
@@ -72,7 +71,7 @@ class ExternalAuthorizer:
     async def visible(
         self, request: AccessRequest, rules: ResourceRules, targets: Sequence[AccessTarget]
     ) -> Sequence[AccessTarget]:
-        """Those of `targets` that the decision point shows. Raises Unavailable if it does not answer."""
+        """The visible targets among those given. Raises Unavailable if the decision point does not respond."""
         if _is_exempt(request.principal):
             return targets
         try:
@@ -87,14 +86,15 @@ def _is_exempt(caller: Principal) -> bool:
 
 
 def _undecided(request: AccessRequest, error: Unavailable) -> Unavailable:
-    """Nothing was done, and nobody has said that it may not be done."""
+    """An error other than AccessDenied, because there is no decision."""
     log.error(
-        "the decision point gave no answer, and nothing was allowed", extra=_told(request) | {"reason": str(error)}
+        "no response of the decision point; the request was refused",
+        extra=_log_fields(request) | {"reason": str(error)},
     )
-    return Unavailable("who decides about access does not answer")
+    return Unavailable("the decision point does not respond")
 
 
-def _told(request: AccessRequest) -> dict[str, str]:
+def _log_fields(request: AccessRequest) -> dict[str, str]:
     return {
         "principal": request.principal.caller_arn,
         "action": request.action,

@@ -1,9 +1,9 @@
-"""What was done with keys that the catalog handed out: added up in memory, and written down every second.
+"""Traces the use of vended credentials and signed requests: counted in memory, written every second.
 
-A request is noted after it was answered, and costs no wait: a crash takes the last second with it. What it cannot take
-is who was handed the keys (`delegations.py`), nor what was written with them, which the outbox tells. A row says for
-whom, for what table and by which request the key was made, as the token of the key itself has it. An engine reads one
-file in hundreds of ranges: requests of a kind for a key that came to the same are one row, with how many they were.
+Counting does not delay responses. A crash loses the last second, but neither the record of the delegation
+(`delegations.py`) nor the events of changes. The principal, table and request of each delegation come from its session
+token. Requests with the same key, operation and status share a row with a count, because engines read a file in
+hundreds of ranges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakebed.meta.seam import MetaStore, Row, Transaction, Value
 from .delegations import DelegationLog
 
 MAX_ROWS: Final = 10_000
-"""How many rows wait at most; what comes while the store cannot be written to is then counted and not kept."""
+"""Most rows buffered. While the store is unavailable, requests beyond are only counted in a warning."""
 
 _ROWS_AT_ONCE: Final = 500
 _FIRST: Final = ("", "", "", "", 0)
@@ -54,18 +54,18 @@ log = logging.getLogger("lakebed.governance")
 
 
 class AccessGroup(NamedTuple):
-    """What requests are added up by."""
+    """The key that requests are grouped by."""
 
     bucket: str
     key: str
-    """Of a request for the bucket itself: the prefix that it lists, or nothing."""
+    """For requests on a bucket: the listed prefix, or empty."""
     delegation: str
     operation: str
     status: int
 
 
 class CredentialRecipient(NamedTuple):
-    """For whom a key was made, as its token has it."""
+    """Whom credentials were vended to, from the session token."""
 
     principal: str
     table_id: str
@@ -75,7 +75,7 @@ class CredentialRecipient(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    holder: CredentialRecipient
+    recipient: CredentialRecipient
     requests: int
     received_bytes: int
     sent_bytes: int
@@ -86,20 +86,20 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True)
 class DelegatedAccess:
-    """Requests of one kind for one key with one pair of keys."""
+    """Requests of one group."""
 
-    place: AccessGroup
+    group: AccessGroup
     requests: int
     received_bytes: int
     sent_bytes: int
     first_ms: int
     last_ms: int
     last_request_id: str
-    holder: CredentialRecipient
+    recipient: CredentialRecipient
 
 
 class AccessCounter:
-    """Adds up, writes down. Used from one event loop."""
+    """Counts requests and writes the counts. Used from one event loop."""
 
     def __init__(self, meta: MetaStore, clock: Clock, *, max_rows: int = MAX_ROWS) -> None:
         self._meta = meta
@@ -107,46 +107,53 @@ class AccessCounter:
         self._max_rows = max_rows
         self._sums: dict[AccessGroup, _Sum] = {}
         self._missed = 0
-        self.wake: Callable[[], None] = _nobody_waits
-        """Called when there is something to be written down: whoever calls `flush` may want to know."""
+        self.wake: Callable[[], None] = _no_op
+        """Called when a row is added."""
 
     def count(
-        self, place: AccessGroup, holder: CredentialRecipient, *, received_bytes: int, sent_bytes: int, request_id: str
+        self,
+        group: AccessGroup,
+        recipient: CredentialRecipient,
+        *,
+        received_bytes: int,
+        sent_bytes: int,
+        request_id: str,
     ) -> None:
-        """Count one request."""
+        """Count a request."""
         now_ms = self._clock.now_ms()
-        known = self._sums.get(place)
-        if known is not None:
-            known.requests += 1
-            known.received_bytes += received_bytes
-            known.sent_bytes += sent_bytes
-            known.last_ms, known.last_request_id = now_ms, request_id
+        total = self._sums.get(group)
+        if total is not None:
+            total.requests += 1
+            total.received_bytes += received_bytes
+            total.sent_bytes += sent_bytes
+            total.last_ms, total.last_request_id = now_ms, request_id
         elif len(self._sums) < self._max_rows:
-            self._sums[place] = _Sum(holder, 1, received_bytes, sent_bytes, now_ms, now_ms, request_id)
+            self._sums[group] = _Sum(recipient, 1, received_bytes, sent_bytes, now_ms, now_ms, request_id)
             self.wake()
         else:
             self._missed += 1
 
     async def flush(self) -> int:
-        """Write down all that was noted so far; how many rows. What cannot be written stays for the next time.
+        """Write all counts. Returns the number of rows; rows that cannot be written are kept.
 
-        Where the answer of the store was lost, that may count requests twice: better than not at all.
+        If a commit succeeds without a response, its requests are counted twice.
         """
         missed, self._missed = self._missed, 0
         if missed:
             log.warning(
-                "requests with keys of the catalog were not traced: too many waited", extra={"requests": missed}
+                "buffer of the access trace is full; requests with vended credentials are not traced",
+                extra={"requests": missed},
             )
-        noted, self._sums = self._sums, {}
-        # In order, so that two processes that write the same rows wait for each other and do not lock up.
-        rows = [_row(place, noted[place]) for place in sorted(noted)]
+        counted, self._sums = self._sums, {}
+        # Sorted, so that two processes that write the same rows do not deadlock.
+        rows = [_row(group, counted[group]) for group in sorted(counted)]
         done = 0
         try:
             while done < len(rows):
                 await self._write(rows[done : done + _ROWS_AT_ONCE])
                 done += _ROWS_AT_ONCE
         except BaseException:
-            self._take_back({place: noted[place] for place in sorted(noted)[done:]})
+            self._take_back({group: counted[group] for group in sorted(counted)[done:]})
             raise
         return len(rows)
 
@@ -157,58 +164,58 @@ class AccessCounter:
 
         await self._meta.transact(work)
 
-    def _take_back(self, noted: dict[AccessGroup, _Sum]) -> None:
-        for place, old in noted.items():
-            newer = self._sums.get(place)
+    def _take_back(self, counted: dict[AccessGroup, _Sum]) -> None:
+        for group, old in counted.items():
+            newer = self._sums.get(group)
             if newer is not None:
                 newer.requests += old.requests
                 newer.received_bytes += old.received_bytes
                 newer.sent_bytes += old.sent_bytes
                 newer.first_ms = old.first_ms
             elif len(self._sums) < self._max_rows:
-                self._sums[place] = old
+                self._sums[group] = old
             else:
                 self._missed += old.requests
 
 
 class DelegatedAccesses:
-    """Reads what was written down."""
+    """Reads the access trace."""
 
     def __init__(self, meta: MetaStore) -> None:
         self._meta = meta
 
     async def of_delegation(self, delegation: str, *, after: AccessGroup | None, limit: int) -> list[DelegatedAccess]:
-        """What was done with one pair of keys, by bucket and key."""
+        """Requests with one delegation, by bucket and key."""
         bucket, key, _, operation, status = after or _FIRST
         found = await self._meta.rows(_OF_DELEGATION, delegation, bucket, key, operation, status, limit)
         return [_access_from(row) for row in found]
 
     async def of_object(self, bucket: str, key: str, *, after: AccessGroup | None, limit: int) -> list[DelegatedAccess]:
-        """What was done to one object, whoever did it."""
+        """Requests on one object with any delegation."""
         _, _, delegation, operation, status = after or _FIRST
         found = await self._meta.rows(_OF_OBJECT, bucket, key, delegation, operation, status, limit)
         return [_access_from(row) for row in found]
 
 
-def _nobody_waits() -> None:
-    """For requests that whoever noted them flushes."""
+def _no_op() -> None:
+    """The default of `wake`."""
 
 
-def _row(place: AccessGroup, total: _Sum) -> tuple[Value, ...]:
+def _row(group: AccessGroup, total: _Sum) -> tuple[Value, ...]:
     return (
-        *place,
+        *group,
         total.requests,
         total.received_bytes,
         total.sent_bytes,
         total.first_ms,
         total.last_ms,
         total.last_request_id,
-        *total.holder,
+        *total.recipient,
     )
 
 
 def _access_from(row: Row) -> DelegatedAccess:
-    requests, received_bytes, sent_bytes, first_ms, last_ms, last_request_id, *holder = row[5:]
+    requests, received_bytes, sent_bytes, first_ms, last_ms, last_request_id, *recipient = row[5:]
     return DelegatedAccess(
         AccessGroup(*row[:5]),
         requests,
@@ -217,7 +224,7 @@ def _access_from(row: Row) -> DelegatedAccess:
         first_ms,
         last_ms,
         last_request_id,
-        CredentialRecipient(*holder),
+        CredentialRecipient(*recipient),
     )
 
 
@@ -225,19 +232,19 @@ FLUSH_SECONDS: Final = 1.0
 
 
 class DelegationTraceWriter:
-    """What was handed out, and what was done with it, on its way to the store. Used from one event loop."""
+    """Writes delegations and their use to the store. Used from one event loop."""
 
     def __init__(self, delegations: DelegationLog, accesses: AccessCounter) -> None:
         self._delegations = delegations
         self._accesses = accesses
-        self._news = asyncio.Event()
-        delegations.wake = accesses.wake = self._news.set
+        self._pending = asyncio.Event()
+        delegations.wake = accesses.wake = self._pending.set
 
     async def run(self) -> None:
-        """Write, whenever something waits; when cancelled, for the last time."""
+        """Write whenever records are pending; a last time when cancelled."""
         try:
             while True:
-                await self._news.wait()
+                await self._pending.wait()
                 await asyncio.sleep(FLUSH_SECONDS)
                 await self._flush_or_wait()
         finally:
@@ -245,20 +252,20 @@ class DelegationTraceWriter:
                 await self.flush()
 
     async def flush(self) -> None:
-        """Write all that waits. What cannot be written stays for the next time."""
-        self._news.clear()
+        """Write all pending records. Those that cannot be written are kept."""
+        self._pending.clear()
         try:
             await self._delegations.flush()
             await self._accesses.flush()
         except BaseException:
-            self._news.set()
+            self._pending.set()
             raise
 
     async def _flush_or_wait(self) -> None:
         try:
             await self.flush()
         except LakebedError as error:
-            log.warning("the trace of keys and signatures could not be written down yet", exc_info=error)
+            log.warning("writing the delegation trace failed; retrying", exc_info=error)
         except Exception:
-            # A mistake of ours must not end the trace for the life of the process.
-            log.exception("writing down the trace of keys and signatures crashed")
+            # An unexpected error must not end the trace for the life of the process.
+            log.exception("writing the delegation trace crashed; retrying")

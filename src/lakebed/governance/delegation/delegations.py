@@ -1,11 +1,9 @@
-"""What the catalog handed out for tables' files: kept durably, for each pair of keys and each signature.
+"""Durable records of access delegations: vended credentials and signed requests.
 
-Whoever has the id of a key, from a log, a client or a request, finds here who was given it, for which table, by which
-request, and until when. Records are written together within a second: a commit for each would make signing, which
-engines ask for with every read, several times slower, and loading a table with keys as well. A crash may take the last
-of them. What is then done with such a key or signature is traced all the same, because its token says for whom, for
-what table and by which request it was made; and it is told with it that the issue is not on record. Nothing is handed
-out while too many records wait.
+By the id of an access key, an administrator finds the principal, table, request and expiry of a delegation. Records are
+written in batches within a second, because a commit for each would slow down signing and table loading several times.
+A crash may lose the last ones. Their use is traced regardless, because the session token contains principal, table and
+request; the trace then reports that the record is missing. Delegation is refused while too many records are pending.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from lakebed.meta.seam import MetaStore, Row, Transaction, Value
 from ..credentials.sessions import MAX_DELEGATION_SECONDS
 
 KEPT_SECONDS: Final = 7 * 86_400.0
-"""How long after their end keys are remembered, unless the settings say otherwise."""
+"""Default retention of records after the delegation's expiry."""
 
 MAX_WAITING: Final = 10_000
-"""How many records wait at most to be written together."""
+"""Most pending records."""
 
-_KEEP_AT_ONCE: Final = 500
-_FORGET_AT_ONCE: Final = 1000
+_INSERT_BATCH: Final = 500
+_DELETE_BATCH: Final = 1000
 
 _NAMES: Final = (
     "id, kind, request_id, principal, user_id, arn, lasting_key, remote, catalog, namespace, name, table_id, bucket,"
@@ -38,13 +36,13 @@ _INSERT_ONCE: Final = (
     f"INSERT INTO delegations ({_NAMES}) VALUES ({', '.join('?' * 19)})"  # noqa: S608 - columns are ours
     " ON CONFLICT (id) DO NOTHING"
 )
-"""Once, because it is tried again where the answer of the store was lost."""
+"""Idempotent, because a commit whose response was lost is retried."""
 
 _SELECT: Final = f"SELECT seq, {_NAMES} FROM delegations"  # noqa: S608 - as above
 _FIND: Final = f"{_SELECT} WHERE id = ?"
 _OLDEST: Final = "SELECT seq, id, expires_ms FROM delegations ORDER BY seq LIMIT ?"
-_FORGET: Final = "DELETE FROM delegations WHERE seq <= ?"
-_FORGET_ACCESSES: Final = "DELETE FROM delegated_accesses WHERE delegation = ?"
+_DELETE: Final = "DELETE FROM delegations WHERE seq <= ?"
+_DELETE_ACCESSES: Final = "DELETE FROM delegated_accesses WHERE delegation = ?"
 _USED: Final = (
     "SELECT a.delegation, MAX(a.last_ms), EXISTS (SELECT 1 FROM delegations d WHERE d.id = a.delegation)"
     " FROM delegated_accesses a WHERE a.delegation > ? GROUP BY a.delegation ORDER BY a.delegation LIMIT ?"
@@ -52,7 +50,7 @@ _USED: Final = (
 
 
 class DelegationKind(StrEnum):
-    """What was handed out, by the words of the Iceberg contract."""
+    """The kind of delegation, in the terms of the Iceberg REST specification."""
 
     VENDED = "vended-credentials"
     SIGNED = "remote-signing"
@@ -60,33 +58,33 @@ class DelegationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DelegationPurpose:
-    """What keys are handed out for, and the request that asked."""
+    """The purpose of a delegation and the request that obtained it."""
 
     kind: DelegationKind
     request_id: str
     remote: str
     catalog: str
     namespace: str
-    """Its levels, joined as rows have them."""
+    """Its levels, joined as in rows."""
     name: str
     method: str = ""
     target: str = ""
-    """Of a signature: the request that is signed."""
+    """Of a signature: the signed request's URI."""
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationRecord:
-    """Keys, or a signature, that were handed out."""
+    """Vended credentials or a signature."""
 
     id: str
-    """The access key id. The key itself is nowhere kept."""
+    """The access key id. The secret is not stored."""
     purpose: DelegationPurpose
     principal: str
     user_id: str
     arn: str
-    """Of the caller: a role's session, if it had assumed one."""
+    """The caller's ARN, of its session if it has one."""
     lasting_key: str
-    """The key, or the client, that the caller had come with, or that its session came from."""
+    """The parent key, or the client, of the caller."""
     table_id: str
     bucket: str
     directories: tuple[str, ...]
@@ -94,12 +92,12 @@ class DelegationRecord:
     issued_ms: int
     expires_ms: int
     seq: int = 0
-    """Its place among all, once it is kept."""
+    """Its position, once stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationFilter:
-    """Which are asked for; what is empty does not matter."""
+    """Selects delegations. Empty fields match all."""
 
     principal: str = ""
     request_id: str = ""
@@ -110,42 +108,40 @@ class DelegationFilter:
     """Only with a namespace."""
 
     def terms(self) -> tuple[list[str], list[Value]]:
-        """The conditions of a statement, and their values."""
-        asked = {
+        """The SQL conditions and their values."""
+        terms = {
             "principal": self.principal,
             "request_id": self.request_id,
             "catalog": self.catalog,
             "namespace": self.namespace,
             "name": self.name,
         }
-        return [f"{column} = ?" for column, value in asked.items() if value], [*filter(None, asked.values())]
+        return [f"{column} = ?" for column, value in terms.items() if value], [*filter(None, terms.values())]
 
 
 class DelegationLog:
-    """Keeps what was handed out."""
+    """Stores and finds delegations."""
 
     def __init__(self, meta: MetaStore, *, max_waiting: int = MAX_WAITING) -> None:
         self._meta = meta
         self._max_waiting = max_waiting
         self._waiting: list[DelegationRecord] = []
-        self._looked_at = ""
-        self.wake: Callable[[], None] = _nobody_waits
-        """Called when there is something to be written down: whoever calls `flush` may want to know."""
+        self._swept_to = ""
+        self.wake: Callable[[], None] = _no_op
+        """Called when a record is added."""
 
     def enqueue(self, delegation: DelegationRecord) -> None:
-        """Have it recorded with the next `flush`. Raises Unavailable when too many wait for that."""
+        """Record a delegation with the next `flush`. Raises Unavailable if too many are pending."""
         if len(self._waiting) >= self._max_waiting:
-            raise Unavailable(
-                f"what was handed out cannot be recorded, so that no more is. waiting={self._max_waiting}"
-            )
+            raise Unavailable(f"access delegation is suspended: records cannot be written. pending={self._max_waiting}")
         self._waiting.append(delegation)
         self.wake()
 
     async def flush(self) -> int:
-        """Record what waits; how many. What cannot be recorded goes on waiting."""
+        """Write pending records. Returns their number; records that cannot be written are kept."""
         done = 0
         while self._waiting:
-            batch = self._waiting[:_KEEP_AT_ONCE]
+            batch = self._waiting[:_INSERT_BATCH]
             rows = [_row(delegation) for delegation in batch]
 
             async def work(tx: Transaction, rows: Sequence[Sequence[Value]] = rows) -> None:
@@ -158,59 +154,59 @@ class DelegationLog:
         return done
 
     async def find(self, delegation_id: str) -> DelegationRecord:
-        """By the id of the key. Raises NotFound."""
+        """By access key id. Raises NotFound."""
         row = await self._meta.row(_FIND, delegation_id)
         if row is None:
             raise NotFound(
-                "no keys of that id are on record: never handed out, too long ago, or lost in a crash."
+                "no delegation of that id on record: never issued, expired from the records, or lost in a crash."
                 f" id={delegation_id[:80]}"
             )
         return delegation_from(row)
 
-    async def list(self, asked: DelegationFilter, *, before: int, limit: int) -> list[DelegationRecord]:
-        """Those handed out before a place among all, newest first."""
-        terms, values = asked.terms()
+    async def list(self, query: DelegationFilter, *, before: int, limit: int) -> list[DelegationRecord]:
+        """Delegations before a position, newest first."""
+        terms, values = query.terms()
         where = " AND ".join(["seq < ?", *terms])
         statement = f"{_SELECT} WHERE {where} ORDER BY seq DESC LIMIT ?"
         return [delegation_from(row) for row in await self._meta.rows(statement, before, *values, limit)]
 
     async def delete_expired(self, *, before_ms: int) -> int:
-        """Remove the oldest that ended before a time, with what was done with them; how many. To be called again."""
+        """Delete the oldest records that expired before a time, with their accesses. Returns the number; call again."""
 
         async def work(tx: Transaction) -> int:
-            ended: list[tuple[int, str]] = []
-            for seq, delegation_id, expires_ms in await tx.rows(_OLDEST, _FORGET_AT_ONCE):
+            expired: list[tuple[int, str]] = []
+            for seq, delegation_id, expires_ms in await tx.rows(_OLDEST, _DELETE_BATCH):
                 if expires_ms >= before_ms:
                     break
-                ended.append((seq, delegation_id))
-            for _, delegation_id in ended:
-                await tx.run(_FORGET_ACCESSES, delegation_id)
-            return await tx.run(_FORGET, ended[-1][0]) if ended else 0
+                expired.append((seq, delegation_id))
+            for _, delegation_id in expired:
+                await tx.run(_DELETE_ACCESSES, delegation_id)
+            return await tx.run(_DELETE, expired[-1][0]) if expired else 0
 
         return await self._meta.transact(work)
 
     async def delete_unrecorded(self, *, before_ms: int) -> int:
-        """Remove what was done with keys that ended before a time and whose record a crash took; of how many.
+        """Delete accesses of expired delegations whose record was lost in a crash. Returns the number of delegations.
 
-        Nothing else would take it along. A call looks at no more than some keys, the next one at those after them.
+        Each call checks one batch and continues after the previous one.
         """
-        # When they ended is not known: no later than this long after they were last used.
+        # Their expiry is unknown, but at most this long after the last use.
         used_before_ms = before_ms - MAX_DELEGATION_SECONDS * 1000
-        seen = await self._meta.rows(_USED, self._looked_at, _FORGET_AT_ONCE)
-        self._looked_at = str(seen[-1][0]) if len(seen) == _FORGET_AT_ONCE else ""
+        seen = await self._meta.rows(_USED, self._swept_to, _DELETE_BATCH)
+        self._swept_to = str(seen[-1][0]) if len(seen) == _DELETE_BATCH else ""
         lost = [one for one, last_ms, is_recorded in seen if last_ms < used_before_ms and not is_recorded]
 
         async def work(tx: Transaction) -> None:
             for delegation_id in lost:
-                await tx.run(_FORGET_ACCESSES, delegation_id)
+                await tx.run(_DELETE_ACCESSES, delegation_id)
 
         if lost:
             await self._meta.transact(work)
         return len(lost)
 
 
-def _nobody_waits() -> None:
-    """For records that whoever made them flushes."""
+def _no_op() -> None:
+    """The default of `wake`."""
 
 
 def _row(delegation: DelegationRecord) -> Sequence[Value]:
@@ -239,7 +235,7 @@ def _row(delegation: DelegationRecord) -> Sequence[Value]:
 
 
 def delegation_from(row: Row) -> DelegationRecord:
-    """A delegation from its columns, its place first."""
+    """A record from its columns, position first."""
     seq, own_id, kind, request_id, principal, user_id, arn, lasting_key, remote, *rest = row
     catalog, namespace, name, table_id, bucket, directories, writes, method, target, issued_ms, expires_ms = rest
     return DelegationRecord(

@@ -1,7 +1,7 @@
-"""Temporary keys to the files of one table, and the session policy that confines them to its directories.
+"""Credential vending: temporary credentials limited by a session policy to the directories of one table.
 
-Directories are compared as directories: they end in a slash, so that the keys of `t` do not open `t10`. Whether the
-caller may have the keys, and whether the directories are the table's, was decided before.
+Directories end in a slash, so that permission on `t` does not include `t10`. The caller authorizes access and verifies
+the directories.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakebed.core.errors import InvalidInput
 from ..credentials.sessions import MAX_DELEGATION_SECONDS, MIN_DELEGATION_SECONDS, Sessions, TemporaryKey
 from .delegations import DelegationLog, DelegationPurpose, DelegationRecord
 
-log = logging.getLogger("lakebed.vending")
+logger = logging.getLogger("lakebed.vending")
 
 READ_ACTIONS: Final = ("s3:GetObject", "s3:GetObjectVersion")
 WRITE_ACTIONS: Final = (
@@ -33,12 +33,12 @@ _PLAIN: Final = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
 
 
 def plain_text(text: str) -> str:
-    """The text as a policy writes it where none of its characters is a wildcard or begins a variable."""
+    """The text escaped for a policy, so that it contains no wildcards or variables."""
     return text.translate(_PLAIN)
 
 
 def outermost(directories: Iterable[str]) -> list[str]:
-    """The directories without those that lie inside another of them, in order. Raises InvalidInput for what is none."""
+    """The directories without those inside others, sorted. Raises InvalidInput for a text that is no directory."""
     kept: list[str] = []
     for directory in sorted(set(directories)):
         if not directory.endswith("/") or directory.startswith("/"):
@@ -49,37 +49,36 @@ def outermost(directories: Iterable[str]) -> list[str]:
 
 
 def directory_policy(bucket: str, directories: Iterable[str], *, writes: bool) -> bytes:
-    """A session policy that allows what engines do with the files of these directories, and nothing else.
+    """A session policy that allows what engines need on the files of these directories.
 
-    One statement a kind of resource, however many directories there are: the policy goes with every request, in the
-    session token, and deep directories are long.
+    It has one statement per kind of resource to stay short: it is part of the session token of every request.
     """
     chosen = [plain_text(directory) for directory in outermost(directories)]
     if not chosen:
-        # Without a resource there is no statement, and a session without a policy would be held to nothing.
-        raise InvalidInput("keys to files need a directory to be confined to", argument="location")
-    whole = f"arn:aws:s3:::{plain_text(bucket)}"
+        # A statement needs a resource, and a session without a policy would be unlimited.
+        raise InvalidInput("vended credentials require a directory", argument="location")
+    bucket_arn = f"arn:aws:s3:::{plain_text(bucket)}"
     actions = directory_actions(writes=writes)
     statements: list[dict[str, Any]] = [  # Any: JSON
         {
             "Effect": "Allow",
             "Action": actions.on_keys,
-            "Resource": [f"{whole}/{directory}*" for directory in chosen],
+            "Resource": [f"{bucket_arn}/{directory}*" for directory in chosen],
         },
         {
             "Effect": "Allow",
             "Action": actions.on_listings,
-            "Resource": whole,
+            "Resource": bucket_arn,
             "Condition": {"StringLike": {"s3:prefix": [f"{directory}*" for directory in chosen]}},
         },
-        {"Effect": "Allow", "Action": actions.on_bucket, "Resource": whole},
+        {"Effect": "Allow", "Action": actions.on_bucket, "Resource": bucket_arn},
     ]
     document = {"Version": "2012-10-17", "Statement": statements}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class DirectoryActions(NamedTuple):
-    """What keys to a directory allow."""
+    """The actions that vended credentials allow."""
 
     on_keys: tuple[str, ...]
     on_listings: tuple[str, ...]
@@ -88,7 +87,7 @@ class DirectoryActions(NamedTuple):
 
 
 def directory_actions(*, writes: bool) -> DirectoryActions:
-    """What keys to a directory allow, to read or to write."""
+    """The actions of vended credentials, for reading or for writing."""
     return DirectoryActions(
         READ_ACTIONS + (WRITE_ACTIONS if writes else ()),
         LIST_ACTIONS + (LIST_UPLOAD_ACTIONS if writes else ()),
@@ -97,14 +96,14 @@ def directory_actions(*, writes: bool) -> DirectoryActions:
 
 
 class CredentialVending:
-    """Hands out keys, and has it recorded to whom."""
+    """Vends credentials and records them."""
 
-    def __init__(self, sessions: Sessions, kept: DelegationLog, *, ttl_seconds: float) -> None:
+    def __init__(self, sessions: Sessions, log: DelegationLog, *, ttl_seconds: float) -> None:
         self._sessions = sessions
-        self._kept = kept
+        self._log = log
         self._ttl_seconds = int(min(max(ttl_seconds, MIN_DELEGATION_SECONDS), MAX_DELEGATION_SECONDS))
         if not MIN_DELEGATION_SECONDS <= ttl_seconds <= MAX_DELEGATION_SECONDS:
-            log.warning(
+            logger.warning(
                 "credential TTL clamped: setting=tables.credential_ttl requested_seconds=%g used_seconds=%d",
                 ttl_seconds,
                 self._ttl_seconds,
@@ -112,7 +111,7 @@ class CredentialVending:
 
     @property
     def ttl_seconds(self) -> int:
-        """How long keys are good, unless the session of who asks ends before."""
+        """Lifetime of vended credentials, unless the caller's session ends earlier."""
         return self._ttl_seconds
 
     def vend(
@@ -125,11 +124,10 @@ class CredentialVending:
         directories: Sequence[str],
         writes: bool,
     ) -> TemporaryKey:
-        """Keys to what is in these directories. Raises AccessDenied to who has such keys already.
+        """Vend credentials for these directories. Raises AccessDenied if the caller has vended credentials.
 
-        They end with the key that the caller has signed with, as every session does. Whom they were made for is on
-        record within a second, and in their token from the first: what is done with them is traced even if the record
-        is lost. Raises Unavailable while too many records wait.
+        Like every session they end with the caller's key. The record is written within a second; their use is traced
+        even without it, by the session token. Raises Unavailable while too many records are pending.
         """
         policy = directory_policy(bucket, directories, writes=writes)
         key = self._sessions.delegate(
@@ -139,7 +137,7 @@ class CredentialVending:
             duration_seconds=self._ttl_seconds,
             request_id=purpose.request_id,
         )
-        made = DelegationRecord(
+        record = DelegationRecord(
             key.access_key_id,
             purpose,
             principal.name,
@@ -153,5 +151,5 @@ class CredentialVending:
             key.session.issued_ms,
             key.session.expires_ms,
         )
-        self._kept.enqueue(made)
+        self._log.enqueue(record)
         return key

@@ -1,6 +1,6 @@
-"""Labels: tags and an owner, on everything that has a name. They tell, and grant nothing.
+"""Labels: tags and an owner for every named resource. They are informative and grant nothing.
 
-This package knows values, rules, rows and events; `tables.labels` binds them to names and asks the gate.
+This package has values, rules, rows and events; `catalog.labels` resolves names and authorizes.
 """
 
 from .model import (

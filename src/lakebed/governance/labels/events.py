@@ -1,9 +1,8 @@
-"""What became of labels, as the outbox keeps it: written with the change itself.
+"""Label events, appended in the transaction of the change.
 
     Labels   Changed
 
-Labels that go with what has them, or with their owner, are not told of: the event of that says so. What changed nothing
-tells nothing.
+Labels deleted with their subject or owner have no event of their own, and neither has a call that changes nothing.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ class LabelEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The payload."""
 
     kind: str
-    """Of what has the labels: `table`, `principal-role`."""
+    """The kind of subject: `table`, `principal-role`."""
     catalog: str = ""
     namespace: tuple[str, ...] = ()
     name: str = ""
     tags: dict[str, str] = {}
-    """Tags that were set, with their values."""
+    """Tags that were set."""
     removed: tuple[str, ...] = ()
-    """Keys of tags that are gone."""
+    """Keys of removed tags."""
     owner: str = ""
-    """Who owns it now: `principal:ann`; empty if nobody does."""
+    """The current owner, such as `principal:ann`; empty if none."""
     owner_changed: bool = False
     principal: str = ""
-    """Who made the change."""
+    """The caller."""
     account: str = ""
 
 
@@ -50,7 +49,7 @@ async def append_labels_event(
     caller: Principal,
     now_ms: int,
 ) -> None:
-    """Append what differs to what `tx` commits."""
+    """Append an event with the difference."""
     event = LabelEvent(
         kind=subject.kind,
         catalog=subject.catalog,

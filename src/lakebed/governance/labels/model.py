@@ -1,4 +1,4 @@
-"""The values of labels: what can have them, what they are, how they change and how they are asked for. Pure."""
+"""Labels: values, validation, changes and search queries. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lakebed.core.errors import ConflictingProperties, InvalidInput
 from lakebed.core.unset import UNSET, Unset
 
 MAX_TAGS: Final = 50
-"""Most tags of one thing: they are shown with it wherever it is found."""
+"""Most tags of one subject: they are returned wherever it is listed."""
 
 MAX_KEY_BYTES: Final = 128
 MAX_VALUE_BYTES: Final = 256
 MAX_FILTERS: Final = 10
 
-_BETWEEN: Final = ":"
-"""Between key and value, and between the kind and the name of an owner, as people write them."""
+_SEPARATOR: Final = ":"
+"""Separates key and value, and kind and name of an owner."""
 
 
 class LabelKind(StrEnum):
-    """What can have labels."""
+    """The kinds of resources that can have labels."""
 
     CATALOG = "catalog"
     NAMESPACE = "namespace"
@@ -36,11 +36,11 @@ class LabelKind(StrEnum):
 
 
 class LabelSubject(NamedTuple):
-    """Something that can have labels, by name."""
+    """A resource that can have labels."""
 
     kind: LabelKind
     catalog: str = ""
-    """Of what is in one, or is one."""
+    """Of the catalog, and of everything in one."""
     namespace: tuple[str, ...] = ()
     name: str = ""
 
@@ -49,25 +49,25 @@ class LabelSubject(NamedTuple):
 
 
 class OwnerKind(StrEnum):
-    """Who can own things."""
+    """The kinds of owners."""
 
     PRINCIPAL = "principal"
     PRINCIPAL_ROLE = "principal-role"
 
 
 class LabelOwner(NamedTuple):
-    """Whom to ask about something. It may do no more to it than it may otherwise."""
+    """The responsible party of a resource. Ownership grants nothing."""
 
     kind: OwnerKind
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind}{_BETWEEN}{self.name}"
+        return f"{self.kind}{_SEPARATOR}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What something is labelled with."""
+    """The labels of a resource."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     owner: LabelOwner | None = None
@@ -75,31 +75,31 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class LabelChange:
-    """What is to become of labels."""
+    """A change of labels."""
 
     set_tags: Mapping[str, str] = field(default_factory=dict)
     remove_tags: Sequence[str] = ()
     owner: LabelOwner | Unset | None = UNSET
-    """None takes the owner away."""
+    """None removes the owner."""
 
 
 class TagFilter(NamedTuple):
-    """Which tag is asked for: of a key, with a value or with any."""
+    """Selects a tag by key, and by value if given."""
 
     key: str
     value: str | None = None
 
-    def takes(self, tags: Mapping[str, str]) -> bool:
-        """Whether what has these tags is asked for."""
+    def matches(self, tags: Mapping[str, str]) -> bool:
+        """Whether the tags match."""
         return self.key in tags if self.value is None else tags.get(self.key) == self.value
 
     def __str__(self) -> str:
-        return self.key if self.value is None else f"{self.key}{_BETWEEN}{self.value}"
+        return self.key if self.value is None else f"{self.key}{_SEPARATOR}{self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelQuery:
-    """What is looked for: all of it has to fit."""
+    """A search; all criteria must match."""
 
     tags: Sequence[TagFilter] = ()
     owner: LabelOwner | None = None
@@ -111,26 +111,26 @@ class LabelQuery:
 
 
 def apply_change(labels: Labels, change: LabelChange) -> Labels:
-    """The labels after a change. Raises InvalidInput, ConflictingProperties. Removing what is not there is no fault."""
+    """The labels after a change. Raises InvalidInput, ConflictingProperties. Removing an absent tag is no error."""
     for key, value in change.set_tags.items():
         check_tag_key(key)
         _check_tag_value(key, value)
     both = sorted(set(change.remove_tags) & change.set_tags.keys())
     if both:
         raise ConflictingProperties(f"tags are both set and removed: {', '.join(both)}", argument="remove-tags")
-    gone = set(change.remove_tags)
-    tags = {key: value for key, value in labels.tags.items() if key not in gone} | dict(change.set_tags)
+    removed = set(change.remove_tags)
+    tags = {key: value for key, value in labels.tags.items() if key not in removed} | dict(change.set_tags)
     if len(tags) > MAX_TAGS:
-        raise InvalidInput(f"too many tags of one thing. found={len(tags)} maximum={MAX_TAGS}", argument="set-tags")
+        raise InvalidInput(f"too many tags. found={len(tags)} maximum={MAX_TAGS}", argument="set-tags")
     owner = labels.owner if change.owner is UNSET else change.owner
     return Labels(dict(sorted(tags.items())), owner)
 
 
 def check_tag_key(key: str) -> str:
-    """The key, if a tag may have it. Raises InvalidInput."""
-    if not _fits(key, MAX_KEY_BYTES) or not key or _BETWEEN in key or key != key.strip():
+    """Return a valid tag key. Raises InvalidInput."""
+    if not _is_valid_text(key, MAX_KEY_BYTES) or not key or _SEPARATOR in key or key != key.strip():
         raise InvalidInput(
-            f"a tag's key has 1 to {MAX_KEY_BYTES} bytes, no colon, no control character and no blank at its ends:"
+            f"a tag key has 1 to {MAX_KEY_BYTES} bytes, no colon, no control character and no blank at its ends:"
             f" {key[:80]!r}",
             argument="tag",
             value=key[:80],
@@ -140,14 +140,14 @@ def check_tag_key(key: str) -> str:
 
 def parse_tag_filter(text: str) -> TagFilter:
     """`key:value`, or `key` for any value. Raises InvalidInput."""
-    key, between, value = text.partition(_BETWEEN)
-    return TagFilter(check_tag_key(key), value if between else None)
+    key, separator, value = text.partition(_SEPARATOR)
+    return TagFilter(check_tag_key(key), value if separator else None)
 
 
 def parse_owner(text: str) -> LabelOwner:
     """`principal:NAME` or `principal-role:NAME`. Raises InvalidInput."""
-    kind, between, name = text.partition(_BETWEEN)
-    if kind not in list(OwnerKind) or not between or not name:
+    kind, separator, name = text.partition(_SEPARATOR)
+    if kind not in list(OwnerKind) or not separator or not name:
         raise InvalidInput(
             f"an owner is {OwnerKind.PRINCIPAL}:NAME or {OwnerKind.PRINCIPAL_ROLE}:NAME: {text[:80]!r}",
             argument="owner",
@@ -157,14 +157,14 @@ def parse_owner(text: str) -> LabelOwner:
 
 
 def _check_tag_value(key: str, value: str) -> None:
-    if not _fits(value, MAX_VALUE_BYTES):
+    if not _is_valid_text(value, MAX_VALUE_BYTES):
         raise InvalidInput(
-            f"a tag's value has at most {MAX_VALUE_BYTES} bytes and no control character. key={key}",
+            f"a tag value has at most {MAX_VALUE_BYTES} bytes and no control character. key={key}",
             argument="set-tags",
         )
 
 
-def _fits(text: str, limit: int) -> bool:
+def _is_valid_text(text: str, limit: int) -> bool:
     try:
         return len(text.encode()) <= limit and not any(character < " " or character == "\x7f" for character in text)
     except UnicodeEncodeError:

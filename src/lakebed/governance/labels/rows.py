@@ -31,12 +31,12 @@ _COLUMN_OF: Final = {
 }
 
 ROOT: Final = "root"
-"""The user of the settings, which is in no table."""
+"""Root is configured in the settings and has no row."""
 
-TAGS_AT_ONCE: Final = 100
-"""Of how many things one statement reads the tags; missing ones are blank."""
+TAGS_BATCH: Final = 100
+"""Number of subjects whose tags one statement reads; batches are padded with empty keys."""
 
-_MARKS: Final = ", ".join("?" for _ in range(TAGS_AT_ONCE))
+_MARKS: Final = ", ".join("?" for _ in range(TAGS_BATCH))
 
 LABELLED: Final = (
     "SELECT l.owned_by_root, u.name, r.name FROM labelled l LEFT JOIN principals u ON u.user_id = l.owner_principal"
@@ -74,33 +74,33 @@ _NAMED: Final = (
     " LEFT JOIN principals u ON u.user_id = l.principal LEFT JOIN principal_roles r ON r.id = l.principal_role"
     " LEFT JOIN principals ou ON ou.user_id = l.owner_principal LEFT JOIN principal_roles ow ON ow.id = l.owner_role"
 )
-_OTHERWISE: Final = (
+_REST: Final = (
     " AND (? = '' OR l.kind = ?) AND (? = '' OR w.name = ?) AND e.dropped_ms IS NULL"
     " AND l.subject > ? ORDER BY l.subject LIMIT ?"
 )
-"""Dropped tables that can be restored keep their labels, and are not found by them meanwhile."""
+"""Dropped tables that can be restored keep their labels but are not found."""
 
 _TAGGED: Final = f"{_FOUND} JOIN tags t ON t.subject = l.subject{_NAMED}"
-WITH_TAG: Final = f"{_TAGGED} WHERE t.key = ? AND t.value = ?{_OTHERWISE}"
-WITH_TAG_KEY: Final = f"{_TAGGED} WHERE t.key = ?{_OTHERWISE}"
-OWNED_BY_ROOT: Final = f"{_FOUND}{_NAMED} WHERE l.owned_by_root = 1{_OTHERWISE}"
-OWNED_BY_PRINCIPAL: Final = f"{_FOUND}{_NAMED} WHERE ou.name = ?{_OTHERWISE}"
-OWNED_BY_ROLE: Final = f"{_FOUND}{_NAMED} WHERE ow.name = ?{_OTHERWISE}"
-ALL_LABELLED: Final = f"{_FOUND}{_NAMED} WHERE 1 = 1{_OTHERWISE}"
+WITH_TAG: Final = f"{_TAGGED} WHERE t.key = ? AND t.value = ?{_REST}"
+WITH_TAG_KEY: Final = f"{_TAGGED} WHERE t.key = ?{_REST}"
+OWNED_BY_ROOT: Final = f"{_FOUND}{_NAMED} WHERE l.owned_by_root = 1{_REST}"
+OWNED_BY_PRINCIPAL: Final = f"{_FOUND}{_NAMED} WHERE ou.name = ?{_REST}"
+OWNED_BY_ROLE: Final = f"{_FOUND}{_NAMED} WHERE ow.name = ?{_REST}"
+ALL_LABELLED: Final = f"{_FOUND}{_NAMED} WHERE 1 = 1{_REST}"
 
 
 def label_key(kind: LabelKind, row_id: int | str) -> str:
-    """What has labels, in one word."""
+    """The key of a subject: kind and row id."""
     return f"{_COLUMN_OF[kind]} {row_id}"
 
 
 def reference(kind: LabelKind, row_id: int | str) -> tuple[Value, ...]:
-    """The columns that refer to what has labels."""
+    """The columns that refer to a subject."""
     return tuple(row_id if column == _COLUMN_OF[kind] else None for column in COLUMNS)
 
 
 def owner_from(owned_by_root: int, principal: str | None, role: str | None) -> LabelOwner | None:
-    """Who owns something; None if nobody does, or not any more."""
+    """The owner; None if there is none or it was deleted."""
     if owned_by_root:
         return LabelOwner(OwnerKind.PRINCIPAL, ROOT)
     if principal is not None:
@@ -109,12 +109,12 @@ def owner_from(owned_by_root: int, principal: str | None, role: str | None) -> L
 
 
 def labels_from(labelled: Row | None, tags: Iterable[Row]) -> Labels:
-    """The labels of something, from its row, if it has one, and its tags."""
+    """Labels from the labels row, if any, and the tags."""
     return Labels(dict(tags), None if labelled is None else owner_from(*labelled))
 
 
 class LabelledRow(NamedTuple):
-    """Something that was found by its labels, and what the gate has to know of it."""
+    """A search result, with what its authorization needs."""
 
     key: str
     subject: LabelSubject
@@ -125,7 +125,7 @@ class LabelledRow(NamedTuple):
 
 
 def labelled_from(row: Row) -> LabelledRow:
-    """A row of one of the searches."""
+    """A row of a search."""
     key, kind, catalog_id, catalog, path, name, entry, policy, by_root, principal, role = row
     levels = tuple(path.split(LEVEL_SEPARATOR)) if path else ()
     subject = LabelSubject(LabelKind(kind), catalog or "", levels, name or "")
@@ -133,7 +133,7 @@ def labelled_from(row: Row) -> LabelledRow:
 
 
 def batches(keys: Sequence[str]) -> Iterator[list[str]]:
-    """Keys for `TAGS_AMONG`, as many at a time as it takes."""
-    for start in range(0, len(keys), TAGS_AT_ONCE):
-        batch = list(keys[start : start + TAGS_AT_ONCE])
-        yield batch + [""] * (TAGS_AT_ONCE - len(batch))
+    """Batches of keys for `TAGS_AMONG`."""
+    for start in range(0, len(keys), TAGS_BATCH):
+        batch = list(keys[start : start + TAGS_BATCH])
+        yield batch + [""] * (TAGS_BATCH - len(batch))

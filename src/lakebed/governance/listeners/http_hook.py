@@ -1,7 +1,7 @@
-"""A listener over HTTP: asked by a signed POST, answers whether the operation may happen.
+"""A listener over HTTP: a signed POST request whose response allows or vetoes the operation.
 
-The request is signed as webhooks are (`lakebed.core.webhooks`), so that whoever answers knows who asks. It answers 200
-with `{"allow": true}`, or with `{"allow": false, "reason": "…"}`. Anything else is no answer.
+The signature is that of webhooks (`lakebed.core.webhooks`). A valid response is 200 with `{"allow": true}` or
+`{"allow": false, "reason": "…"}`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _decoder = msgspec.json.Decoder(_Verdict)
 
 @dataclass(frozen=True, slots=True)
 class HookConfig:
-    """Where a hook is, and how it is asked."""
+    """Configuration of a hook."""
 
     url: str
     secret: Secret
@@ -46,11 +46,11 @@ class HookConfig:
     timeout_seconds: float = 5.0
     on_failure: HookFailure = HookFailure.REFUSE
     sends_documents: bool = False
-    """Whether it is shown the request's own document: schemas, properties, the updates of a commit."""
+    """Whether to send the request document: schemas, properties, updates of a commit."""
 
 
 class HttpHook:
-    """Asks over the network."""
+    """Calls a hook."""
 
     __slots__ = ("_clock", "_http", "_policy", "name", "operations")
 
@@ -62,30 +62,30 @@ class HttpHook:
         self._clock = clock
 
     async def before(self, intent: Intent) -> str | None:
-        """What it answers. Raises Unavailable when it does not, unless operations happen all the same then.
+        """The veto reason, or None. Raises Unavailable if the hook fails, unless failures are configured to allow.
 
-        Raises InvalidInput for a request whose document is none.
+        Raises InvalidInput if the request document is not JSON.
         """
         try:
-            verdict = await self._ask(intent)
+            verdict = await self._call(intent)
         except (Unavailable, InvalidSetting) as error:
             if self._policy.on_failure is HookFailure.ALLOW:
-                log.warning("a hook did not answer; the operation goes on", extra={"hook": self.name}, exc_info=error)
+                log.warning("hook failed; the operation proceeds", extra={"hook": self.name}, exc_info=error)
                 return None
             raise Unavailable(
-                f"hook {self.name} did not answer; nothing was done. operation={intent.operation} reason={error}"
+                f"hook {self.name} did not respond; nothing was done. operation={intent.operation} reason={error}"
             ) from error
         return None if verdict.allow else verdict.reason
 
-    async def _ask(self, intent: Intent) -> _Verdict:
+    async def _call(self, intent: Intent) -> _Verdict:
         policy = self._policy
-        told = intent.described()
+        content = intent.described()
         if policy.sends_documents and intent.document:
-            told["document"] = _read(intent.document)
-        body = _encode(told)
+            content["document"] = _parsed(intent.document)
+        body = _encode(content)
         headers = {"Content-Type": "application/json", "User-Agent": "lakebed"}
         headers |= signed_headers(policy.secret, intent.event_id, self._clock.now_ms(), body)
-        answer = await self._http(
+        response = await self._http(
             HttpRequest(
                 "POST",
                 policy.url,
@@ -96,17 +96,17 @@ class HttpHook:
                 max_response_bytes=_MAX_RESPONSE_BYTES,
             )
         )
-        if answer.status != 200:
-            raise Unavailable(f"answered {answer.status}")
+        if response.status != 200:
+            raise Unavailable(f"responded with {response.status}")
         try:
-            return _decoder.decode(answer.body)
+            return _decoder.decode(response.body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Unavailable("answered something else than a verdict") from error
+            raise Unavailable("the response is not a verdict") from error
 
 
-def _read(document: bytes) -> Any:  # Any: JSON
-    """A document of the caller's, read: as it came, it could end early and go on in the server's name."""
+def _parsed(document: bytes) -> Any:  # Any: JSON
+    """Parse the client's document: inserted unparsed, it could inject fields into the server's request."""
     try:
         return msgspec.json.decode(document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"the request document cannot be read: {error}") from error
+        raise InvalidInput(f"the request document is not valid JSON: {error}") from error

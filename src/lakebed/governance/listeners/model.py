@@ -1,4 +1,4 @@
-"""What a listener is told of an operation before it begins, and what a listener is."""
+"""The interface of listeners, and the operations that they are called with."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from lakebed.core.operations import Operation
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An operation that somebody has asked for, and that has not begun."""
+    """A requested operation that has not begun."""
 
     operation: Operation
     event_id: str
     occurred_ms: int
     principal: str
-    """Who asks, by name. Whether they may is not decided yet."""
+    """The caller's name. Authorization has not been decided."""
     principal_arn: str
     request_id: str
     source_ip: str
     catalog: str = ""
     namespace: tuple[str, ...] = ()
     name: str = ""
-    """What it is done to: a table, view, policy, user or role, and nothing for what has no name yet."""
+    """The subject: a table, view, policy, user or role. Empty if it has no name yet."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What else is said of it by name: where a table is renamed to, which privilege is granted."""
+    """Further properties by name, such as a rename's target or a granted privilege."""
     document: bytes = field(default=b"", repr=False)
-    """The request's own document, JSON; empty where it may hold secrets, or there is none."""
+    """The request document as JSON; empty if there is none or it may contain secrets."""
 
     @property
     def subject(self) -> str:
-        """What it is about, as the events that come of it have it."""
+        """The subject as in the resulting events."""
         return "/".join(part for part in (self.catalog, ".".join(self.namespace), self.name) if part)
 
     def described(self) -> dict[str, Any]:
-        """All but the document, for those who are told in JSON."""
+        """All but the document, in the form of the hook's JSON."""
         return {
             "event-type": self.operation.before,
             "event-id": self.event_id,
@@ -54,33 +54,33 @@ class Intent:
 
 
 class Listener(Protocol):
-    """Somebody who is asked before operations."""
+    """Called before operations."""
 
     @property
     def name(self) -> str:
-        """What refusals call it."""
+        """The listener's name in errors."""
         ...
 
     @property
     def operations(self) -> frozenset[Operation]:
-        """Which operations it wants to be asked about."""
+        """The operations that it is called for."""
         ...
 
     async def before(self, intent: Intent) -> str | None:
-        """None to let it happen; otherwise the reason why not, which whoever asked is told.
+        """None to allow the operation, or the reason of the veto, which is returned to the client.
 
-        Raises Unavailable when it cannot decide: then the operation does not happen either, and may be tried again.
+        Raises Unavailable if it cannot decide: the operation is refused too, and the client may retry.
         """
         ...
 
 
 @runtime_checkable
 class PlainListener(Protocol):
-    """What a package of somebody else's has to offer to be a listener: one method, plain or asynchronous.
+    """The interface of third-party listeners: one method, synchronous or asynchronous.
 
-    It may have `operations` besides, a list of names or of beginnings followed by `*`; without, it is asked about all.
+    They may have `operations`, a list of names or of prefixes followed by `*`; the default is all.
     """
 
     def before(self, intent: Intent) -> str | Awaitable[str | None] | None:
-        """None to let it happen; otherwise the reason why not. A plain one must not take long: all requests wait."""
+        """None to allow the operation, or the reason of the veto. A synchronous method blocks all requests."""
         ...

@@ -1,4 +1,4 @@
-"""Listeners in Python, by name: `package.module:attribute`, or the name of an entry point of an installed package."""
+"""Loads Python listeners by `package.module:attribute` or by the name of an entry point."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lakebed.core.operations import Operation, parse_operations
 from .model import Intent, Listener, PlainListener
 
 ENTRY_POINT_GROUP: Final = "lakebed.listeners"
-"""The group of entry points that packages offer listeners under."""
+"""The entry point group of listeners."""
 
 _EVERYTHING: Final = ("*",)
 
 
 class PythonListener:
-    """Somebody else's object, asked as listeners are."""
+    """Adapts a third-party object to `Listener`."""
 
     __slots__ = ("_listener", "name", "operations")
 
@@ -30,43 +30,43 @@ class PythonListener:
         self._listener = listener
 
     async def before(self, intent: Intent) -> str | None:
-        """What the object says, at once or later."""
+        """Call the object; await the result if necessary."""
         answer = self._listener.before(intent)
         return await answer if inspect.isawaitable(answer) else answer
 
 
 def load_listener(name: str, points: Iterable[EntryPoint] | None = None) -> Listener:
-    """The listener of that name; a class or function is called for it once. Raises InvalidSetting.
+    """Load a listener; a class or function is called once. Raises InvalidSetting.
 
-    Whoever can write the settings runs code in the server by this, as by installing a package.
+    So permission to write the settings is permission to run code, as is installing a package.
     """
     found = _found(name, points)
     if inspect.isclass(found) or inspect.isfunction(found):
         try:
             found = found()
         except Exception as error:
-            raise _refusal(name, f"could not be made: {type(error).__name__}: {error}") from error
+            raise _refusal(name, f"cannot be created: {type(error).__name__}: {error}") from error
     if not isinstance(found, PlainListener):
         raise _refusal(name, "has no method `before`")
     try:
         operations = parse_operations(getattr(found, "operations", _EVERYTHING))
     except (InvalidInput, TypeError, AttributeError) as error:
-        raise _refusal(name, f"its operations cannot be read: {error}") from error
+        raise _refusal(name, f"invalid operations: {error}") from error
     return PythonListener(name, found, operations)
 
 
-def _found(name: str, points: Iterable[EntryPoint] | None) -> Any:  # Any: whatever somebody else's module holds
+def _found(name: str, points: Iterable[EntryPoint] | None) -> Any:  # Any: third-party object
     try:
         if ":" not in name:
-            offered = {
+            available = {
                 point.name: point for point in (entry_points(group=ENTRY_POINT_GROUP) if points is None else points)
             }
-            if name not in offered:
-                known = ", ".join(sorted(offered)) or "none"
+            if name not in available:
+                known = ", ".join(sorted(available)) or "none"
                 raise _refusal(
-                    name, f"no entry point of {ENTRY_POINT_GROUP}, and no `package.module:attribute`. known={known}"
+                    name, f"neither an entry point of {ENTRY_POINT_GROUP} nor `package.module:attribute`. known={known}"
                 )
-            return offered[name].load()
+            return available[name].load()
         module, _, attribute = name.partition(":")
         found = importlib.import_module(module)
         for part in attribute.split("."):
@@ -74,7 +74,7 @@ def _found(name: str, points: Iterable[EntryPoint] | None) -> Any:  # Any: whate
     except InvalidSetting:
         raise
     except Exception as error:
-        # Importing runs somebody else's code, which may raise anything.
+        # Imported third-party code can raise anything.
         raise _refusal(name, f"cannot be loaded: {type(error).__name__}: {error}") from error
     return found
 

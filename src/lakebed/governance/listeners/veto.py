@@ -1,4 +1,4 @@
-"""Asks listeners before an operation. What nobody wants to be asked about costs one look into a set."""
+"""Calls listeners before operations."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from .model import Intent, Listener
 log = logging.getLogger("lakebed.governance")
 
 MAX_REASON_CHARS: Final = 2000
-ANSWER_SECONDS: Final = 30.0
-"""How long a listener may think. One over the network has a shorter time of its own."""
+DECISION_SECONDS: Final = 30.0
+"""Time limit of a decision. HTTP hooks have a shorter one."""
 
 
 class Listeners:
-    """All listeners of a server, asked one after the other in the order of the settings. The first veto decides."""
+    """All listeners, called in the order of the settings. The first veto decides."""
 
     __slots__ = ("_by_operation", "_operations")
 
     def __init__(self, listeners: Sequence[Listener] = ()) -> None:
         self._by_operation: dict[Operation, tuple[Listener, ...]] = {}
         for operation in Operation:
-            wanted = tuple(listener for listener in listeners if operation in listener.operations)
-            if wanted:
-                self._by_operation[operation] = wanted
+            subscribed = tuple(listener for listener in listeners if operation in listener.operations)
+            if subscribed:
+                self._by_operation[operation] = subscribed
         self._operations = frozenset(self._by_operation)
 
     @property
     def operations(self) -> frozenset[Operation]:
-        """The operations that somebody wants to be asked about."""
+        """The operations that have listeners."""
         return self._operations
 
     async def check(self, intents: Sequence[Intent]) -> None:
-        """Return if nobody minds. Raises Vetoed with the reason; Unavailable when a listener could not be asked.
+        """Return if no listener vetoes. Raises Vetoed with the reason; Unavailable if a listener fails.
 
-        Several intents are of one request: it happens wholly or not at all.
+        Several intents belong to one request, which is allowed or refused as a whole.
         """
         for intent in intents:
             for listener in self._by_operation.get(intent.operation, ()):
-                reason = await _answer(listener, intent)
+                reason = await _decision(listener, intent)
                 if reason is not None:
-                    told = reason.strip()[:MAX_REASON_CHARS] or "no reason was given"
-                    raise Vetoed(f"vetoed by {listener.name}: {told}. operation={intent.operation}")
+                    shown = reason.strip()[:MAX_REASON_CHARS] or "no reason was given"
+                    raise Vetoed(f"vetoed by {listener.name}: {shown}. operation={intent.operation}")
 
 
-async def _answer(listener: Listener, intent: Intent) -> str | None:
+async def _decision(listener: Listener, intent: Intent) -> str | None:
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(DECISION_SECONDS):
             return await listener.before(intent)
     except TimeoutError as error:
         raise _undecided(listener, intent) from error
     except LakebedError:
         raise
     except Exception as error:
-        # Somebody else's code. What it would have refused must not happen because it is broken.
-        log.exception("a listener crashed", extra={"listener": listener.name, "operation": intent.operation})
+        # Third-party code: an operation that it would have refused must not proceed because it crashed.
+        log.exception("listener crashed", extra={"listener": listener.name, "operation": intent.operation})
         raise _undecided(listener, intent) from error
 
 

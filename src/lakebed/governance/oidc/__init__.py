@@ -1,4 +1,4 @@
-"""Tokens of other providers of identities: their keys by discovery, their claims as users and roles of this server."""
+"""External identity providers (OpenID Connect): key discovery, token verification, user provisioning, role mapping."""
 
 from .claim_paths import ClaimPath
 from .external_identities import ExternalIdentities

@@ -1,6 +1,6 @@
-"""Where in a token's claims something is: names of nested objects with slashes between them.
+"""Paths of claims in tokens: names of nested objects separated by slashes.
 
-A name that holds a slash itself stands in double quotes: `realm_access/roles`, `"https://example.com/roles"`. Pure.
+A name that contains a slash is in double quotes: `realm_access/roles`, `"https://example.com/roles"`. Pure.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _SEGMENT: Final = re.compile(r'"(?P<quoted>[^"]+)"|(?P<plain>[^/"]+)')
 
 @dataclass(frozen=True, slots=True)
 class ClaimPath:
-    """A way into nested objects."""
+    """The path of a claim."""
 
     names: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> ClaimPath:
-        """Read a path. Raises InvalidInput."""
+        """Parse a path. Raises InvalidInput."""
         names: list[str] = []
         position = 0
         while True:
@@ -38,12 +38,12 @@ class ClaimPath:
                 break
             position += 1
         raise InvalidInput(
-            'expected names with slashes between them, such as realm_access/roles; a name with a slash in "quotes".'
+            'expected names separated by slashes, such as realm_access/roles; a name with a slash is in "quotes".'
             f" found={text[:120]!r}"
         )
 
     def find(self, claims: Mapping[str, object]) -> object:
-        """What is there, or None."""
+        """The claim's value, or None."""
         found: object = claims
         for name in self.names:
             if not isinstance(found, Mapping):
@@ -52,6 +52,6 @@ class ClaimPath:
         return found
 
     def find_text(self, claims: Mapping[str, object]) -> str | None:
-        """The text that is there, or None if it is anything else or empty."""
+        """The claim's value if it is a non-empty string, else None."""
         found = self.find(claims)
         return found if isinstance(found, str) and found else None

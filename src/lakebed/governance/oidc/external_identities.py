@@ -1,8 +1,8 @@
-"""Users by what a provider of identities calls them.
+"""Maps the subjects of identity providers to users.
 
-A provider's subject becomes a user once and stays that user: by its first token, which names a user that is here and
-that no subject has yet, or that is made then. From then on the name in the token means nothing: a subject whose name
-changed is the same user, and a name that the provider has given to somebody else does not open the first one's door.
+A subject's first token links it to a user for good: to the existing user that the token names, if no other subject is
+linked to it, or to a new user. Later tokens are matched by subject alone. So a renamed subject keeps its user, and a
+name that the provider reassigns gives no access to the user of its former owner.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _LINK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class UserProvisioning:
-    """How a subject that was never here before becomes a user."""
+    """How an unknown subject is linked to a user."""
 
     name: str | None
-    """The name of the user, as the token says it."""
+    """The user name in the token."""
     create: bool
-    """Whether a user of that name is made if there is none."""
+    """Whether to create a missing user."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedCaller:
-    """Who calls, without grants, and the number of the latest change of those."""
+    """The principal, without grants, and the number of the latest grant change."""
 
     principal: Principal
     number: int
 
 
 class ExternalIdentities:
-    """Finds users by their subject."""
+    """Finds users by subject."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, principals: Principals, clock: Clock) -> None:
         self._store = store
@@ -65,37 +65,37 @@ class ExternalIdentities:
         self._callers: ValidatedCache[list[Row], IdentifiedCaller] = ValidatedCache(4096)
 
     async def caller(self, issuer: str, subject: str, provisioning: UserProvisioning) -> IdentifiedCaller:
-        """The user that a subject is: one read. Raises Unauthenticated if it is none; CredentialsRevoked."""
+        """The subject's user, by one read. Raises Unauthenticated if it cannot be linked, CredentialsRevoked."""
         rows = await self._store.rows(_LOOKUP, issuer, subject)
         if not rows:
             await self._provision_user(issuer, subject, provisioning)
             rows = await self._store.rows(_LOOKUP, issuer, subject)
             if not rows:
-                raise Unauthenticated("the user was removed as it came")
+                raise Unauthenticated("the user was deleted during login")
         user = user_from(rows[0][1:6])
         if not user.enabled:
             raise CredentialsRevoked("the user is disabled")
         name = f"{issuer}\0{subject}"
-        known = self._callers.get(name, rows)
-        if known is not None:
-            return known
+        cached = self._callers.get(name, rows)
+        if cached is not None:
+            return cached
         principal = principal_from(user, (row[6:] for row in rows), user_key(user.user_id))
         return self._callers.put(name, rows, IdentifiedCaller(principal, rows[0][0]))
 
     async def _provision_user(self, issuer: str, subject: str, provisioning: UserProvisioning) -> None:
         if provisioning.name is None:
-            raise Unauthenticated("the token does not name a user: see the provider's name_claim")
+            raise Unauthenticated("the token contains no user name: check name_claim of the provider")
         try:
             check_user_name(provisioning.name)
         except InvalidName as error:
-            raise Unauthenticated("the token names a user as none can be called") from error
+            raise Unauthenticated("the user name in the token is not valid here") from error
         if provisioning.create:
             with suppress(AlreadyExists):
                 await self._principals.create_user(provisioning.name)
         try:
             user = await self._principals.user(provisioning.name)
         except NoSuchPrincipal as error:
-            raise Unauthenticated("no such user here: make one, or have the provider's users made") from error
+            raise Unauthenticated("no such user: create it, or enable create_users of the provider") from error
         await self._link(issuer, subject, user)
 
     async def _link(self, issuer: str, subject: str, user: User) -> None:
@@ -104,7 +104,7 @@ class ExternalIdentities:
         async def work(tx: Transaction) -> None:
             linked = await tx.row(_LINKED, user.user_id)
             if linked is not None and linked != (issuer, subject):
-                raise Unauthenticated("the user of that name is somebody else's")
+                raise Unauthenticated("the user is linked to another subject")
             if linked is None and await tx.run(_LINK, issuer, subject, user.user_id, now_ms):
                 await append_identity_event(self._outbox, tx, user, issuer, now_ms)
 

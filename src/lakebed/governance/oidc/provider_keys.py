@@ -1,8 +1,7 @@
-"""The keys of a provider: found by discovery, kept for a while, fetched again when one is unknown.
+"""The signing keys of an identity provider, found by discovery and cached.
 
-A provider changes its keys without a word. A token that names a key we do not know has the keys fetched once more, but
-not oftener than every half minute, however many such tokens come. When the provider does not answer, the keys that are
-known serve for a day, and after that nobody gets in whom it would have to vouch for.
+Providers rotate keys without notice. A token with an unknown key id triggers a refresh, at most once per 30 s. If the
+provider does not respond, cached keys remain valid for one day; then its tokens are refused.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _T = TypeVar("_T")
 log = logging.getLogger("lakebed.oidc")
 
 FRESH_SECONDS: Final = 3600.0
-"""How long keys are taken without a look whether there are others by now."""
+"""Age at which cached keys are refreshed."""
 
 STALE_SECONDS: Final = 86_400.0
-"""How long they are taken at most when there is no answer."""
+"""Maximum age of keys while the provider does not respond."""
 
 PAUSE_SECONDS: Final = 30.0
-"""Between two looks that were in vain, or for keys that are unknown."""
+"""Minimum interval between failed refreshes, and between refreshes for unknown key ids."""
 
 MIN_RSA_BITS: Final = 2048
 _TIMEOUT_SECONDS: Final = 10.0
@@ -56,7 +55,7 @@ _KEY_TYPES: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", None),
 }
-"""The type, and for curves which one, of the keys of each algorithm. A shared secret (`oct`) is of none."""
+"""Key type, and curve if any, by algorithm. Shared secrets (`oct`) are never valid."""
 
 
 class _Configuration(msgspec.Struct):
@@ -70,13 +69,13 @@ class _KeySet(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ProviderKey:
-    """One key, for one algorithm."""
+    """A verification key for one algorithm."""
 
     id: str
     algorithm: str
     key: PublicKey
     published: bytes
-    """As the provider spells it: what tells whether it is still the same."""
+    """The key as published; changes when the provider changes it."""
 
 
 class ProviderKeys:
@@ -90,20 +89,20 @@ class ProviderKeys:
         self._fetched: float | None = None
         self._tried: float | None = None
         self._missed: float | None = None
-        self._looks = 0
-        self._turn = asyncio.Lock()
-        self._made: dict[tuple[bytes, str], ProviderKey | None] = {}
+        self._refreshes = 0
+        self._refresh_lock = asyncio.Lock()
+        self._parsed: dict[tuple[bytes, str], ProviderKey | None] = {}
 
     async def find(self, key_id: str, algorithm: str) -> ProviderKey | None:
-        """The key that a token names, if it is for that algorithm. Without a name, the only one that could be meant.
+        """The key for a token's key id and algorithm. Without an id, the only key for the algorithm.
 
-        Raises Unavailable when no keys are known and the provider does not answer.
+        Raises Unavailable if no valid keys are cached and the provider does not respond.
         """
         if self._age() > FRESH_SECONDS:
             await self._refresh(self._is_due(self._tried))
         found = self._lookup(key_id, algorithm)
         if found is None and self._is_due(self._missed):
-            # Kept apart from other looks: a provider may change its keys just after one.
+            # Its own interval: a provider can rotate keys just after a regular refresh.
             self._missed = self._clock.monotonic()
             await self._refresh(True)
             found = self._lookup(key_id, algorithm)
@@ -116,61 +115,58 @@ class ProviderKeys:
         return float("inf") if self._fetched is None else self._clock.monotonic() - self._fetched
 
     def _lookup(self, key_id: str, algorithm: str) -> ProviderKey | None:
-        fitting = [key for key in self._keys if _fits(key, key_id, algorithm)]
-        if len(fitting) != 1:
+        matching = [key for key in self._keys if _matches(key, key_id, algorithm)]
+        if len(matching) != 1:
             return None
-        published = msgspec.json.encode(fitting[0], order="sorted")
-        if (published, algorithm) not in self._made:
-            self._made[published, algorithm] = _made_of(fitting[0], algorithm, published)
-        return self._made[published, algorithm]
+        published = msgspec.json.encode(matching[0], order="sorted")
+        if (published, algorithm) not in self._parsed:
+            self._parsed[published, algorithm] = _parse_key(matching[0], algorithm, published)
+        return self._parsed[published, algorithm]
 
     async def _refresh(self, is_due: bool) -> None:
-        """Fetch the keys, if that is due and nobody else does meanwhile.
-
-        Raises Unavailable when there are none that can be used.
-        """
-        looks = self._looks
+        """Fetch the keys if due; concurrent calls share one fetch. Raises Unavailable if cached keys are too old."""
+        refreshes = self._refreshes
         failure: LakebedError | None = None
-        async with self._turn:
-            if is_due and looks == self._looks:
-                self._looks += 1
+        async with self._refresh_lock:
+            if is_due and refreshes == self._refreshes:
+                self._refreshes += 1
                 self._tried = self._clock.monotonic()
                 try:
                     self._keys = await self._fetch()
                 except LakebedError as error:
-                    facts = {"issuer": self._issuer}
-                    log.warning("the keys of a provider could not be fetched", extra=facts, exc_info=error)
+                    extra = {"issuer": self._issuer}
+                    log.warning("fetching the keys of an identity provider failed", extra=extra, exc_info=error)
                     failure = error
                 else:
-                    self._made.clear()
+                    self._parsed.clear()
                     self._fetched = self._clock.monotonic()
         if self._age() > STALE_SECONDS:
-            raise Unavailable("the provider of identities does not answer") from failure
+            raise Unavailable("the identity provider does not respond") from failure
 
     async def _fetch(self) -> list[dict[str, Any]]:
         configuration = await self._get(self._issuer.rstrip("/") + _DISCOVERY, _Configuration)
         if configuration.issuer != self._issuer:
-            # OpenID Connect Discovery 1.0 §4.3: otherwise one provider could speak for another.
-            raise Unavailable(f"the provider calls itself otherwise. expected={self._issuer}")
+            # OpenID Connect Discovery 1.0 §4.3: otherwise one provider could impersonate another.
+            raise Unavailable(f"the identity provider's configuration has another issuer. expected={self._issuer}")
         parts = urlsplit(configuration.jwks_uri)
         if parts.scheme != "https" and (parts.scheme != "http" or urlsplit(self._issuer).scheme != "http"):
-            raise Unavailable("the provider publishes its keys where they could be changed on the way")
+            raise Unavailable("the identity provider's jwks_uri is not HTTPS, unlike its issuer")
         return (await self._get(configuration.jwks_uri, _KeySet)).keys[:_MAX_KEYS]
 
     async def _get(self, url: str, kind: type[_T]) -> _T:
         request = HttpRequest(
             "GET", url, {"accept": "application/json"}, timeout_seconds=_TIMEOUT_SECONDS, through_proxy=True
         )
-        answer = await send_with_retries(self._http, request, tries=_TRIES, service="the provider of identities")
-        if answer.status != 200:
-            raise Unavailable(f"the provider of identities answered {answer.status}. path={urlsplit(url).path}")
+        response = await send_with_retries(self._http, request, tries=_TRIES, service="the identity provider")
+        if response.status != 200:
+            raise Unavailable(f"the identity provider responded with {response.status}. path={urlsplit(url).path}")
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return msgspec.json.decode(response.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Unavailable(f"the provider's answer cannot be read. path={urlsplit(url).path}") from error
+            raise Unavailable(f"invalid response of the identity provider. path={urlsplit(url).path}") from error
 
 
-def _fits(key: Mapping[str, object], key_id: str, algorithm: str) -> bool:
+def _matches(key: Mapping[str, object], key_id: str, algorithm: str) -> bool:
     kind, curve = _KEY_TYPES[algorithm]
     operations = key.get("key_ops")
     return (
@@ -183,7 +179,7 @@ def _fits(key: Mapping[str, object], key_id: str, algorithm: str) -> bool:
     )
 
 
-def _made_of(published: dict[str, Any], algorithm: str, spelled: bytes) -> ProviderKey | None:
+def _parse_key(published: dict[str, Any], algorithm: str, encoded: bytes) -> ProviderKey | None:
     try:
         key = PyJWK(published, algorithm=algorithm).key
     except (PyJWTError, ValueError, TypeError, KeyError):
@@ -191,7 +187,7 @@ def _made_of(published: dict[str, Any], algorithm: str, spelled: bytes) -> Provi
     if isinstance(key, RSAPublicKey) and key.key_size < MIN_RSA_BITS:
         return None
     if not hasattr(key, "verify"):
-        # A private key, which whoever published it should know of; or a shared one.
+        # A private key, published by mistake, or a shared secret.
         return None
     kid = published.get("kid")
-    return ProviderKey(kid if isinstance(kid, str) else "", algorithm, key, spelled)
+    return ProviderKey(kid if isinstance(kid, str) else "", algorithm, key, encoded)

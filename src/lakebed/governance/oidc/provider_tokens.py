@@ -1,4 +1,4 @@
-"""Tokens of a provider of identities, verified: signature, issuer, audience and times; then who that is here."""
+"""Verifies tokens of identity providers (signature, issuer, audience, times) and finds their principals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .provider_keys import ProviderKey, ProviderKeys
 from .role_mapping import RoleMapping
 
 LEEWAY_SECONDS: Final = 60
-"""How far a provider's clock may be from ours."""
+"""Allowed clock difference."""
 
 _MAX_SUBJECT_CHARS: Final = 255
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -30,11 +30,11 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 @dataclass(frozen=True, slots=True)
 class TokenProvider:
-    """What is expected of the tokens of one provider, and what is made of them."""
+    """How tokens of a provider are verified and mapped."""
 
     issuer: str
     audiences: frozenset[str]
-    """One of them is in every token that is meant for this server."""
+    """A token must have one of them."""
     name_claim: ClaimPath
     roles: RoleMapping
     creates_users: bool
@@ -59,10 +59,10 @@ class ProviderTokens:
         self._verified: ValidatedCache[ProviderKey, Mapping[str, Any]] = ValidatedCache(4096)
 
     async def principal(self, token: Secret) -> Principal:
-        """Who calls with the token.
+        """The principal.
 
-        Raises Unauthenticated, CredentialsExpired, CredentialsRevoked; Unavailable when the provider's keys are not
-        known and it does not answer.
+        Raises Unauthenticated, CredentialsExpired, CredentialsRevoked; Unavailable if the provider's keys are unknown
+        and it does not respond.
         """
         provider = self._provider
         claims = await self._claims(token.reveal())
@@ -71,10 +71,10 @@ class ProviderTokens:
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or "\0" in subject:
             raise invalid_token()
         provisioning = UserProvisioning(provider.name_claim.find_text(claims), provider.creates_users)
-        arrival = await self._identities.caller(provider.issuer, subject, provisioning)
-        caller = arrival.principal
+        identified = await self._identities.caller(provider.issuer, subject, provisioning)
+        caller = identified.principal
         roles = provider.roles.scope(claims).roles
-        grants = await self._grants.of(caller.name, arrival.number, roles)
+        grants = await self._grants.of(caller.name, identified.number, roles)
         return replace(caller, grants=grants, activated=None if roles is None else ActivatedRoles(roles, True))
 
     async def _claims(self, text: str) -> Mapping[str, Any]:
@@ -82,9 +82,9 @@ class ProviderTokens:
         key = await self._keys.find(header.kid, header.alg)
         if key is None:
             raise invalid_token()
-        known = self._verified.get(text, key)
-        if known is not None:
-            return known
+        cached = self._verified.get(text, key)
+        if cached is not None:
+            return cached
         payload = verified_payload(text, key.key, key.algorithm)
         try:
             return self._verified.put(text, key, _decode(payload))
@@ -94,8 +94,8 @@ class ProviderTokens:
     def _check(self, claims: Mapping[str, Any]) -> None:
         if claims.get("iss") != self._provider.issuer:
             raise invalid_token()
-        said = claims.get("aud")
-        audiences = said if isinstance(said, list) else [said]
+        claimed = claims.get("aud")
+        audiences = claimed if isinstance(claimed, list) else [claimed]
         if not any(isinstance(audience, str) and audience in self._provider.audiences for audience in audiences):
             raise invalid_token()
         now = self._clock.now_ms() / 1000

@@ -1,4 +1,4 @@
-"""Which principal roles a provider's token stands for: claims filtered, rewritten, and read as a scope. Pure."""
+"""Maps claims of a provider's tokens to principal roles: filtered, rewritten, then parsed as a scope. Pure."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ _MAX_ROLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class RoleMapping:
-    """How roles are found in claims."""
+    """How claims map to roles."""
 
     path: ClaimPath | None = None
-    """None: the token says nothing of roles, and those are activated that the user holds here."""
+    """None: tokens contain no roles, and all roles granted to the user are activated."""
 
     keep: re.Pattern[str] | None = None
-    """Only claims that match as a whole are looked at."""
+    """Ignores claims that do not match it in full."""
 
     rewrites: Sequence[tuple[re.Pattern[str], str]] = ()
-    """What matches is replaced, one after the other."""
+    """Replacements, applied in order."""
 
     @classmethod
     def of(cls, path: str, keep: str = "", rewrites: Mapping[str, str] | None = None) -> RoleMapping:
-        """As settings spell it. Raises InvalidInput for an expression that cannot be."""
+        """From settings. Raises InvalidInput for an invalid expression."""
         pairs = [(_pattern(pattern), replacement) for pattern, replacement in (rewrites or {}).items()]
         for pattern, replacement in pairs:
             _check_replacement(pattern, replacement)
         return cls(ClaimPath.parse(path) if path else None, _pattern(keep) if keep else None, tuple(pairs))
 
     def scope(self, claims: Mapping[str, object]) -> RoleScope:
-        """The roles that the token activates. What does not come out as `PRINCIPAL_ROLE:NAME` is none."""
+        """The roles that the token activates. Ignores results other than `PRINCIPAL_ROLE:NAME`."""
         if self.path is None:
             return ALL_ROLES
         names: set[str] = set()
-        for said in _texts(self.path.find(claims)):
-            if self.keep is not None and not self.keep.fullmatch(said):
+        for claimed in _texts(self.path.find(claims)):
+            if self.keep is not None and not self.keep.fullmatch(claimed):
                 continue
             for pattern, replacement in self.rewrites:
-                said = pattern.sub(replacement, said)
-            name = said.removeprefix(ROLE_PREFIX)
-            if name == said or not name:
+                claimed = pattern.sub(replacement, claimed)
+            name = claimed.removeprefix(ROLE_PREFIX)
+            if name == claimed or not name:
                 continue
             if name == "ALL":
                 return ALL_ROLES
@@ -55,7 +55,7 @@ class RoleMapping:
 
 
 def _texts(found: object) -> list[str]:
-    """Roles as providers write them: a list, or one text with spaces as scopes have them."""
+    """The strings in a claim: a list, or one string separated by spaces."""
     if isinstance(found, str):
         return found.split()[:_MAX_ROLES]
     if isinstance(found, list):
@@ -71,8 +71,10 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _check_replacement(pattern: re.Pattern[str], replacement: str) -> None:
-    """A reference to a group that there is not would only be found out by the first token that matches."""
+    """Refuse a reference to a missing group, which would otherwise fail at the first matching token."""
     try:
         re.compile(f"(?:{pattern.pattern})|").sub(replacement, "", count=1)
     except (re.error, IndexError) as error:
-        raise InvalidInput(f"not a replacement for its expression: {error}. found={replacement[:120]!r}") from error
+        raise InvalidInput(
+            f"not a valid replacement for its expression: {error}. found={replacement[:120]!r}"
+        ) from error

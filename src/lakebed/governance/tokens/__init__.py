@@ -1,4 +1,4 @@
-"""Bearer tokens: asked for with client credentials, signed by the server, ended with what they were given for."""
+"""OAuth 2.0 access tokens: issued for client credentials, signed by the server, verified on every request."""
 
 from .client_credentials import ClientCredentialStore
 from .clients import ClientAuthenticator

@@ -1,9 +1,9 @@
-"""Client credentials of users: an id, a present secret and the one before it.
+"""Client credentials: a client id, the current secret and the previous one.
 
-Rotation gives a fresh secret and keeps the present one as the one before, so that a secret survives one rotation and
-ends with the next. A reset ends both at once. Tokens end with the secret that they were given for (ADR 17).
+Rotation replaces the current secret and keeps it as the previous one, valid until the next rotation. A reset
+invalidates both at once. Tokens are valid while the secret is that they were issued for (ADR 17).
 
-Secrets are kept as hashes. Hashing takes time that a transaction should not: whoever can makes a `HashedSecret` before.
+Secrets are stored as hashes, computed before the transaction (`HashedSecret`) because hashing is slow.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def new_client_secret() -> Secret:
 
 
 class ClientCredentialStore:
-    """Making and changing client credentials. Each change commits with its event, appended last."""
+    """Creates and changes client credentials."""
 
     def __init__(
         self, store: MetaStore, outbox: Outbox, hashes: SecretHasher, clock: Clock, root: Principal, root_client_id: str
     ) -> None:
-        """`root_client_id` is root's access key: its credentials are in the settings, and nobody's here."""
+        """`root_client_id` is root's access key, configured in the settings and reserved."""
         self._store = store
         self._outbox = outbox
         self._hashes = hashes
@@ -71,7 +71,7 @@ class ClientCredentialStore:
         self._root_client_id = root_client_id
 
     async def prepare(self, secret: Secret | None = None) -> HashedSecret:
-        """A secret to be stored, generated or the caller's, with its hash. Raises InvalidInput."""
+        """A given or generated secret with its hash. Raises InvalidInput."""
         if secret is None:
             secret = new_client_secret()
         check_secret(secret)
@@ -90,10 +90,10 @@ class ClientCredentialStore:
         caller: Principal | None = None,
         rotation_required: bool = False,
     ) -> NewClientCredentials:
-        """Give a user credentials, in the transaction that makes the user or another one. The last thing in it.
+        """Create credentials for a user, in the transaction that creates the user or another one. Call it last.
 
-        Without a `fresh` secret one is made and hashed on the spot, while others wait. With `rotation_required`, tokens
-        of this first secret are good for nothing but to rotate it. Raises StateConflict for a user who has credentials.
+        Without `fresh`, a secret is generated and hashed, which blocks. With `rotation_required`, tokens of this first
+        secret only permit its rotation. Raises StateConflict if the user has credentials.
         """
         if fresh is None:
             fresh = self._hashes.hash_now(new_client_secret())
@@ -101,18 +101,18 @@ class ClientCredentialStore:
         rotate_only = 1 if rotation_required else None
         if not await tx.run(_INSERT, client_id, user.user_id, fresh.hash, now_ms, now_ms, rotate_only):
             raise StateConflict(f"the user has client credentials. user={user.name}")
-        await self._tell(tx, "ClientCredentialsCreated", user, client_id, caller, now_ms)
+        await self._append_event(tx, "ClientCredentialsCreated", user, client_id, caller, now_ms)
         return NewClientCredentials(client_id, fresh.secret)
 
     async def rotate(self, user: User, *, caller: Principal | None = None) -> NewClientCredentials:
-        """A fresh secret; the present one is good until the next rotation. Raises InvalidInput for who has none."""
+        """Generate a new secret; the current one is valid until the next rotation. Raises InvalidInput if missing."""
         fresh = await self.prepare()
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> NewClientCredentials:
             pair = await _require_pair(tx, user)
             await tx.run(_ROTATE, fresh.hash, now_ms, user.user_id)
-            await self._tell(tx, "ClientCredentialsRotated", user, pair.client_id, caller, now_ms)
+            await self._append_event(tx, "ClientCredentialsRotated", user, pair.client_id, caller, now_ms)
             return NewClientCredentials(pair.client_id, fresh.secret)
 
         return await self._store.transact(work)
@@ -125,9 +125,9 @@ class ClientCredentialStore:
         secret: Secret | None = None,
         caller: Principal | None = None,
     ) -> NewClientCredentials:
-        """A secret in place of both, and another id if one is chosen. All tokens of the user's credentials end.
+        """Replace both secrets, and optionally the client id. Invalidates all tokens of the credentials.
 
-        Raises InvalidInput for a user who has none, InvalidName, AlreadyExists for an id that somebody has.
+        Raises InvalidInput if the user has none, InvalidName, AlreadyExists if the client id is taken.
         """
         if client_id is not None:
             check_key_id(client_id)
@@ -139,14 +139,14 @@ class ClientCredentialStore:
             chosen = client_id or pair.client_id
             taken = await tx.row(_TAKEN, chosen, user.user_id, chosen)
             if taken is not None or chosen == self._root_client_id:
-                raise AlreadyExists(f"the client id is somebody's. client_id={chosen}")
+                raise AlreadyExists(f"client id is taken. client_id={chosen}")
             await tx.run(_RESET, chosen, fresh.hash, now_ms, user.user_id)
-            await self._tell(tx, "ClientCredentialsReset", user, chosen, caller, now_ms)
+            await self._append_event(tx, "ClientCredentialsReset", user, chosen, caller, now_ms)
             return NewClientCredentials(chosen, fresh.secret)
 
         return await self._store.transact(work)
 
-    async def _tell(
+    async def _append_event(
         self, tx: Transaction, name: str, user: User, client_id: str, caller: Principal | None, now_ms: int
     ) -> None:
         await append_client_event(self._outbox, tx, name, user.name, client_id, caller or self._root, now_ms)

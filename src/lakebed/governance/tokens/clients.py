@@ -1,7 +1,7 @@
-"""Who asks for a token: a client id and its secret, tried against what is kept of them.
+"""Authenticates OAuth clients by id and secret.
 
-A client is a user with client credentials, or whoever holds a lasting access key: that is a user, too, or root. So
-`credential=ID:SECRET` works with the keys that S3 is used with.
+A client has client credentials or a long-lived access key, root's included: `credential=ID:SECRET` works with keys for
+S3.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FINGERPRINT_BYTES: Final = 12
 
 
 class ClientAuthenticator:
-    """Establishes who asks for a token."""
+    """Verifies client ids and secrets."""
 
     def __init__(
         self,
@@ -48,18 +48,18 @@ class ClientAuthenticator:
         self._master = master
 
     async def authenticate(self, client_id: str, secret: Secret, address: str) -> AuthenticatedClient:
-        """The client. Raises Unauthenticated, which does not say what was wrong, and Throttled after too many mistakes;
-        CredentialsExpired for the right secret of an access key that has expired.
+        """The client. Raises Unauthenticated without details, Throttled after too many failures; CredentialsExpired for
+        the right secret of an expired access key.
 
-        A right secret is charged as a wrong one until it was found right, or guessing would cost nothing.
+        Every attempt counts as failed until it is verified, so that concurrent guesses are throttled too.
         """
         if not is_key_id(client_id):
-            # Nobody's id, and nothing to remember it by.
+            # Not a valid id, so not worth tracking separately.
             client_id = "-"
         attempt = self._attempts.begin(client_id, address)
         client = await self._find(client_id, secret)
         if client is None:
-            raise Unauthenticated("the client id or its secret is wrong")
+            raise Unauthenticated("wrong client id or secret")
         self._attempts.succeeded(attempt)
         return client
 
@@ -78,8 +78,8 @@ class ClientAuthenticator:
             credential = await self._access_keys.lookup(client_id)
         except Unauthenticated as error:
             if isinstance(error, CredentialsExpired) and await self._access_keys.has_secret(client_id, secret):
-                raise  # to the holder of the key: others do not learn that it existed
-            # As long as a wrong secret would have taken: who measures does not learn which ids there are.
+                raise  # only with the right secret: the error confirms that the key exists
+            # Take as long as a wrong secret, so that timing does not reveal which ids exist.
             await self._hashes.find(client_id, secret, [])
             return None
         if credential.secret != secret:
@@ -91,9 +91,9 @@ class ClientAuthenticator:
 
 
 def key_generation(master: MasterKeys, access_key_id: str, secret: Secret, master_key: str | None = None) -> str:
-    """What tells the secret of an access key from others it has had or will have. Nothing of it can be learnt from it.
+    """Identifies the current secret of an access key without revealing it.
 
-    It names the master key that it was made with, so that it can be made again once another one is active.
+    Names the master key that it is derived from, so that it can be recomputed after a change of the active key.
     """
     master_key = master_key or master.active
     key = master.derive(_PURPOSE, master_key)
@@ -102,7 +102,7 @@ def key_generation(master: MasterKeys, access_key_id: str, secret: Secret, maste
 
 
 def is_generation(master: MasterKeys, generation: str, access_key_id: str, secret: Secret) -> bool:
-    """Whether it is that of this secret."""
+    """Whether the generation is of this secret."""
     master_key, _, _ = generation.rpartition(".")
     if master_key not in master:
         return False

@@ -1,8 +1,7 @@
-"""Tokens, issued to clients that have shown a secret, and exchanged for fresh ones.
+"""Issues tokens to authenticated clients, and exchanges tokens for new ones (RFC 8693).
 
-A token may be exchanged without the secret while it is good, so that clients which hold nothing else go on; for how
-long after the secret was shown is limited. With the secret an expired token may be exchanged, too: Iceberg's clients
-do that where others would ask anew.
+A valid token can be exchanged without the secret, for a limited time after the secret was presented. Together with the
+secret an expired token can be exchanged too: Iceberg clients do that in place of requesting a new token.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class TokenIssuer:
         lifetime_seconds: int,
         renewal_seconds: int,
     ) -> None:
-        """`renewal_seconds` is how long after its client has shown the secret a token is exchanged without it."""
+        """`renewal_seconds` limits token exchange without the secret, counted from when it was presented."""
         self._keys = keys
         self._verifier = verifier
         self._clock = clock
@@ -48,14 +47,14 @@ class TokenIssuer:
         self._renewal_seconds = renewal_seconds
 
     async def issue(self, client: AuthenticatedClient, scope: str | None) -> IssuedToken:
-        """A token for a client. Raises InvalidScope. Whether it holds the roles is seen when the token is used."""
+        """Issue a token. Raises InvalidScope. Whether the principal has the roles is checked when it is used."""
         now = self._clock.now_ms() // 1000
         return await self._sign(client, parse_scope(scope), now, now, now + self._lifetime_seconds)
 
     async def exchange(
         self, token: Secret, scope: str | None, client: AuthenticatedClient | None = None
     ) -> IssuedToken:
-        """A fresh token for one of ours, of its roles or fewer. `client` has shown its secret besides.
+        """Exchange a token for a new one with the same roles or fewer. A given `client` presented its secret too.
 
         Raises InvalidScope, Unauthenticated, CredentialsExpired, CredentialsRevoked.
         """
@@ -63,16 +62,16 @@ class TokenIssuer:
         if client is not None:
             claims = await self._verifier.signed_claims(token)
             if claims.sub != client.user_id:
-                raise Unauthenticated("the token is somebody else's")
+                raise Unauthenticated("the token belongs to another user")
             within = stored_scope(claims.scope)
             return await self._sign(client, parse_scope(scope, within=within), now, now, now + self._lifetime_seconds)
         claims = (await self._verifier.verify(token)).claims
         ends = claims.auth_time + self._renewal_seconds
         if now >= ends:
-            raise CredentialsExpired("the token was exchanged for long enough: show the secret again")
+            raise CredentialsExpired("the token cannot be exchanged any longer: authenticate with the client secret")
         holder = AuthenticatedClient(claims.client_id, claims.sub, claims.gen)
-        asked = parse_scope(scope, within=stored_scope(claims.scope))
-        return await self._sign(holder, asked, now, claims.auth_time, min(now + self._lifetime_seconds, ends))
+        requested = parse_scope(scope, within=stored_scope(claims.scope))
+        return await self._sign(holder, requested, now, claims.auth_time, min(now + self._lifetime_seconds, ends))
 
     async def _sign(
         self, client: AuthenticatedClient, scope: RoleScope, now: int, auth_time: int, expires: int

@@ -1,7 +1,7 @@
-"""Signed tokens in their compact form: read before they are verified, verified by a key of one algorithm, signed.
+"""JWS tokens in compact form: parsing, verification and signing.
 
-Which algorithm a token is verified by is decided by the key, never by the token: no key here is for `none`, and none is
-for a MAC. What is read before the signature was checked serves to find the key, and is believed by nobody.
+The key determines the algorithm, never the token: no key is for `none` or for a MAC. Unverified content is only used to
+find the key.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ALGORITHMS: Final = (
     "RS384",
     "RS512",
 )
-"""Signatures by a private key, checked with a public one. Nothing else is ever accepted."""
+"""Asymmetric signature algorithms. No other is accepted."""
 
 _COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.A)
 _jws: Final = PyJWS(algorithms=ALGORITHMS)
 
 
 class JwsHeader(msgspec.Struct, frozen=True):
-    """What a token says of its signature."""
+    """The header of a token."""
 
     alg: str
     kid: str = ""
@@ -53,14 +53,14 @@ class JwsHeader(msgspec.Struct, frozen=True):
 
 
 class UnverifiedToken(NamedTuple):
-    """A token before its signature is checked."""
+    """A parsed token whose signature is not verified."""
 
     header: JwsHeader
     payload: bytes
 
 
 def read_unverified(token: str) -> UnverifiedToken:
-    """The parts of a token. Raises Unauthenticated if it is none, or asks for what is not known here."""
+    """Parse a token. Raises Unauthenticated if it is malformed or has an unsupported algorithm or extension."""
     if len(token) > MAX_TOKEN_CHARS or not _COMPACT.fullmatch(token):
         raise invalid_token()
     head, payload, _ = token.split(".")
@@ -70,13 +70,13 @@ def read_unverified(token: str) -> UnverifiedToken:
     except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_token() from error
     if header.alg not in ALGORITHMS or header.crit is not None:
-        # What is critical to understand is not understood here, whatever it is.
+        # No critical extensions are supported.
         raise invalid_token()
     return read
 
 
 def verified_payload(token: str, key: PublicKey, algorithm: str) -> bytes:
-    """What was signed, by this key and with this algorithm. Raises Unauthenticated."""
+    """The payload, verified with this key and algorithm. Raises Unauthenticated."""
     try:
         payload: object = _jws.decode_complete(token, key, algorithms=[algorithm])["payload"]
     except (PyJWTError, ValueError, TypeError) as error:
@@ -87,12 +87,12 @@ def verified_payload(token: str, key: PublicKey, algorithm: str) -> bytes:
 
 
 def signed(payload: bytes, key: EllipticCurvePrivateKey, algorithm: str, *, key_id: str, kind: str) -> str:
-    """A token of this payload."""
+    """A signed token."""
     return _jws.encode(payload, key, algorithm=algorithm, headers={"kid": key_id, "typ": kind})
 
 
 def invalid_token() -> Unauthenticated:
-    """The one answer to all that is wrong with a token, so that nobody learns what was nearly right."""
+    """The same error for every invalid token, so that it reveals nothing to an attacker."""
     return Unauthenticated("the token is not valid")
 
 

@@ -1,7 +1,7 @@
-"""Guessing secrets is slowed down: wrong ones are counted, by client and by address.
+"""Limits failed logins by client and by address.
 
-Each has a number of mistakes to make that grows back over time. A try is charged before it is looked at and given back
-when it was right, so that many at once count as many. What is counted is counted in each process of its own.
+Each has a budget of failures that refills over time. An attempt is charged before it is verified and refunded on
+success, so that concurrent attempts count too. Budgets are per process.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import Throttled
 
 CLIENT_FAILURES: Final = 10
-"""Wrong secrets of one client, from wherever, before it has to wait."""
+"""Failures of one client, from any address, before it is throttled."""
 
 ADDRESS_FAILURES: Final = 60
-"""Wrong secrets from one address, of whatever clients: many may share an address, behind a proxy."""
+"""Failures from one address, of any clients. Many clients can share an address behind a proxy."""
 
 REFILL_SECONDS: Final = 6.0
-"""How long one mistake takes to be forgotten."""
+"""Time to refill one failure."""
 
 _MAX_REMEMBERED: Final = 16_384
 
 
 class FailureBudget:
-    """Mistakes that are left, by name. Who was not heard of lately has all of them."""
+    """Remaining failures by name; unknown names have the full budget."""
 
-    __slots__ = ("_clock", "_grows_back_seconds", "_most", "_spent")
+    __slots__ = ("_clock", "_limit", "_refill_seconds", "_spent")
 
-    def __init__(self, clock: Clock, *, most: int, grows_back_seconds: float = REFILL_SECONDS) -> None:
+    def __init__(self, clock: Clock, *, limit: int, refill_seconds: float = REFILL_SECONDS) -> None:
         self._clock = clock
-        self._most = most
-        self._grows_back_seconds = grows_back_seconds
+        self._limit = limit
+        self._refill_seconds = refill_seconds
         self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_seconds(self, name: str) -> float:
-        """How long until there is one to spend; 0 if there is."""
-        beyond = self._spent_now(name) - (self._most - 1)
-        return max(0.0, beyond * self._grows_back_seconds)
+        """The time until an attempt is permitted; 0 if it is now."""
+        excess = self._spent_now(name) - (self._limit - 1)
+        return max(0.0, excess * self._refill_seconds)
 
     def consume(self, name: str) -> None:
-        """One less."""
+        """Charge a failure."""
         self._set(name, self._spent_now(name) + 1)
 
     def refund(self, name: str) -> None:
-        """One more, as before it was spent."""
+        """Undo a charge."""
         self._set(name, max(0.0, self._spent_now(name) - 1))
 
     def _spent_now(self, name: str) -> float:
         spent, at = self._spent.get(name, (0.0, 0.0))
-        return max(0.0, spent - (self._clock.monotonic() - at) / self._grows_back_seconds)
+        return max(0.0, spent - (self._clock.monotonic() - at) / self._refill_seconds)
 
     def _set(self, name: str, spent: float) -> None:
         self._spent[name] = spent, self._clock.monotonic()
@@ -61,50 +61,50 @@ class FailureBudget:
 
 
 class LoginAttempt(NamedTuple):
-    """A try that was charged."""
+    """A charged attempt."""
 
     client_id: str
     address: str
     charged: str
-    """Whose allowance it was charged to."""
+    """The charged client budget."""
 
 
 class LoginThrottle:
-    """Tries at the secrets of clients.
+    """Limits attempts at client secrets.
 
-    A client that somebody far away guesses at is not shut out where it is at home: an address from which it has come
-    with the right secret has an allowance of its own.
+    An address from which a client has logged in has its own budget for that client: guessing from elsewhere does not
+    lock it out.
     """
 
     def __init__(
         self,
         clock: Clock,
         *,
-        client_mistakes: int = CLIENT_FAILURES,
-        address_mistakes: int = ADDRESS_FAILURES,
-        grows_back_seconds: float = REFILL_SECONDS,
+        client_failures: int = CLIENT_FAILURES,
+        address_failures: int = ADDRESS_FAILURES,
+        refill_seconds: float = REFILL_SECONDS,
     ) -> None:
-        self._clients = FailureBudget(clock, most=client_mistakes, grows_back_seconds=grows_back_seconds)
-        self._addresses = FailureBudget(clock, most=address_mistakes, grows_back_seconds=grows_back_seconds)
-        self._homes: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._clients = FailureBudget(clock, limit=client_failures, refill_seconds=refill_seconds)
+        self._addresses = FailureBudget(clock, limit=address_failures, refill_seconds=refill_seconds)
+        self._known_addresses: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def begin(self, client_id: str, address: str) -> LoginAttempt:
-        """Charge a try before its secret is looked at. Raises Throttled when there were too many wrong ones."""
-        # No client id and no address holds a space.
-        client = f"{client_id} {address}" if (client_id, address) in self._homes else client_id
+        """Charge an attempt before its secret is verified. Raises Throttled after too many failures."""
+        # Neither a client id nor an address contains a space.
+        client = f"{client_id} {address}" if (client_id, address) in self._known_addresses else client_id
         wait = max(self._clients.wait_seconds(client), self._addresses.wait_seconds(address))
         if wait > 0:
-            raise Throttled("too many wrong secrets: wait, then try again", retry_after_seconds=math.ceil(wait))
+            raise Throttled("too many wrong secrets: retry later", retry_after_seconds=math.ceil(wait))
         self._clients.consume(client)
         self._addresses.consume(address)
         return LoginAttempt(client_id, address, client)
 
     def succeeded(self, attempt: LoginAttempt) -> None:
-        """It was right, and is not held against anybody."""
+        """Refund a successful attempt."""
         self._clients.refund(attempt.charged)
         self._addresses.refund(attempt.address)
-        home = attempt.client_id, attempt.address
-        self._homes[home] = None
-        self._homes.move_to_end(home)
-        if len(self._homes) > _MAX_REMEMBERED:
-            self._homes.popitem(last=False)
+        known = attempt.client_id, attempt.address
+        self._known_addresses[known] = None
+        self._known_addresses.move_to_end(known)
+        if len(self._known_addresses) > _MAX_REMEMBERED:
+            self._known_addresses.popitem(last=False)

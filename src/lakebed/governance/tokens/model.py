@@ -1,4 +1,4 @@
-"""Values of tokens: client credentials, what a token says, and what is handed out."""
+"""Client credentials, token claims and issued tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakebed.core.access import LongLivedKey
 from lakebed.core.secrets import Secret
 
 MAX_TOKEN_CHARS: Final = 16 * 1024
-"""Longest token that is looked at. Those of providers carry groups, ours do not."""
+"""Longest accepted token. Tokens of providers can contain many groups."""
 
 MAX_LIFETIME_SECONDS: Final = 86_400
-"""Longest lifetime of a token, whatever the settings say: a retired key verifies for as long."""
+"""Upper limit of the token lifetime setting. Retired keys verify for as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +24,20 @@ class ClientCredentialInfo:
     client_id: str
     user_id: str
     generation: int
-    """The number of the present secret."""
+    """The number of the current secret."""
     has_secondary: bool
-    """Whether the secret before it is accepted too."""
+    """Whether the previous secret is accepted too."""
     created_ms: int
     rotated_ms: int
 
     def accepts(self, generation: int) -> bool:
-        """Whether a secret of that number is still good, and with it the tokens that it was given for."""
+        """Whether the secret of that generation is valid, and tokens issued for it."""
         return is_accepted(generation, self.generation, has_secondary=self.has_secondary)
 
 
 @dataclass(frozen=True, slots=True)
 class NewClientCredentials:
-    """Client credentials just made, rotated or reset: the only time that the secret is shown."""
+    """Created, rotated or reset client credentials with the secret, which is returned only once."""
 
     client_id: str
     secret: Secret
@@ -45,7 +45,7 @@ class NewClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class HashedSecret:
-    """A secret and its hash, made before the transaction that stores it: hashing takes its time."""
+    """A secret and its hash, computed before the transaction that stores it because hashing is slow."""
 
     secret: Secret
     hash: str
@@ -53,56 +53,56 @@ class HashedSecret:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedClient:
-    """Who has proved to be somebody by a client id and its secret."""
+    """A client that authenticated with its id and secret."""
 
     client_id: str
     user_id: str
     generation: str
-    """Which of the client's secrets it was: what a token is bound to."""
+    """The generation of the secret, which tokens are bound to."""
 
 
 class TokenClaims(msgspec.Struct, frozen=True, kw_only=True):
-    """What one of our tokens says."""
+    """The claims of the server's own tokens."""
 
     iss: str
     aud: str
     sub: str
-    """The user's id, which is never used again, unlike the name."""
+    """The user id, which is never reused, unlike the name."""
     client_id: str
     gen: str
-    """The generation of the secret that it was given for."""
+    """The generation of the secret that the token was issued for."""
     scope: str
     iat: int
     nbf: int
     exp: int
     auth_time: int
-    """When the secret was shown; kept when a token is exchanged."""
+    """When the secret was presented; token exchange keeps it."""
     jti: str
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A token for who asked."""
+    """An issued access token."""
 
     token: Secret
     scope: str
     expires_in: int
-    """Seconds that it is good."""
+    """Lifetime in seconds."""
 
 
-def is_accepted(number: int, present: int, *, has_secondary: bool) -> bool:
-    """Whether the secret of that number is the present one, or the one before it where that is kept."""
-    return number == present or (has_secondary and number == present - 1)
+def is_accepted(number: int, current: int, *, has_secondary: bool) -> bool:
+    """Whether this is the generation of the current secret, or of the previous one if that is kept."""
+    return number == current or (has_secondary and number == current - 1)
 
 
 def client_key(client_id: str, generation: str) -> LongLivedKey:
-    """What sessions are bound to that a caller makes who came with a token of these credentials.
+    """The parent key of sessions that are requested with a token of these client credentials.
 
-    No access key has a slash in its id, so neither is taken for the other.
+    Access key ids contain no slash, so the two cannot be confused.
     """
     return LongLivedKey(f"client/{client_id}/{generation}", created_ms=0)
 
 
 def user_key(user_id: str) -> LongLivedKey:
-    """What sessions are bound to of a caller who came with a token of another provider."""
+    """The parent key of sessions that are requested with a token of an identity provider."""
     return LongLivedKey(f"user/{user_id}", created_ms=0)

@@ -1,8 +1,7 @@
-"""Secrets of clients as they are kept: Argon2 hashes, which nobody turns back and which take time to try.
+"""Argon2 hashes of client secrets.
 
-The time is spent in threads of its own, few enough that many requests at once take neither all cores nor much memory.
-A secret that was found right is remembered, by a hash with a key that this process alone knows, for as long as the
-stored hash is the same: a client that comes every hour with the same secret costs nothing much.
+Hashing runs in few threads, so that concurrent requests cannot use up all cores and memory. A verified secret is cached
+as an HMAC with a key of this process, for as long as the stored hash is unchanged: regular clients are verified fast.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from ..validated_cache import ValidatedCache
 from .model import HashedSecret
 
 MAX_CONCURRENT_HASHES: Final = 2
-"""Hashes that are computed at a time in one process."""
+"""Hashes computed at the same time in one process."""
 
 _PASSES: Final = 2
 _MEMORY_KIB: Final = 19 * 1024
-"""About 20 ms. Generated secrets have 128 bits and need none of it; chosen ones may be worse."""
+"""About 20 ms. Generated secrets have 128 bits and do not need it; chosen ones may be weaker."""
 
 
 class SecretHasher:
-    """Makes hashes of secrets and tries secrets against them."""
+    """Hashes and verifies secrets."""
 
     def __init__(
         self, threads: Executor | None = None, *, passes: int = _PASSES, memory_kib: int = _MEMORY_KIB
@@ -42,44 +41,44 @@ class SecretHasher:
         self._threads = threads or ThreadPoolExecutor(MAX_CONCURRENT_HASHES, thread_name_prefix="secrets")
         self._hasher = PasswordHasher(time_cost=passes, memory_cost=memory_kib, parallelism=1, type=Type.ID)
         self._key = os.urandom(32)
-        self._right: ValidatedCache[str, bool] = ValidatedCache(4096)
-        self._nobodys = ""
+        self._verified: ValidatedCache[str, bool] = ValidatedCache(4096)
+        self._dummy_hash = ""
 
     def hash_now(self, secret: Secret) -> HashedSecret:
-        """The hash of a secret, computed here and now. Blocks for its time."""
+        """Hash a secret. Blocks."""
         return HashedSecret(secret, self._hasher.hash(secret.reveal()))
 
     async def hash(self, secret: Secret) -> HashedSecret:
-        """The same in a thread."""
+        """Hash a secret in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.hash_now, secret)
 
     async def find(self, client_id: str, secret: Secret, hashes: Sequence[str]) -> int | None:
-        """Which of the client's hashes the secret is of, or None. Takes as long for a client that has none."""
+        """The index of the hash that matches the secret, or None. Takes as long without any hashes."""
         digest = hmac.new(self._key, f"{client_id}\0{secret.reveal()}".encode(), hashlib.sha256).hexdigest()
         for number, stored in enumerate(hashes):
-            if self._right.get(digest, stored):
+            if self._verified.get(digest, stored):
                 return number
         loop = asyncio.get_running_loop()
         if not hashes:
-            await loop.run_in_executor(self._threads, self._try_nobodys, secret)
+            await loop.run_in_executor(self._threads, self._verify_dummy, secret)
             return None
-        found = await loop.run_in_executor(self._threads, self._try, secret, hashes)
+        found = await loop.run_in_executor(self._threads, self._verify, secret, hashes)
         if found is not None:
-            self._right.put(digest, hashes[found], True)
+            self._verified.put(digest, hashes[found], True)
         return found
 
-    def _try(self, secret: Secret, hashes: Sequence[str]) -> int | None:
+    def _verify(self, secret: Secret, hashes: Sequence[str]) -> int | None:
         for number, stored in enumerate(hashes):
             try:
                 self._hasher.verify(stored, secret.reveal())
             except InvalidHashError as error:
-                raise Corrupted("the hash of a client's secret is not one") from error
+                raise Corrupted("stored hash of a client secret is invalid") from error
             except Argon2Error:
                 continue
             return number
         return None
 
-    def _try_nobodys(self, secret: Secret) -> None:
-        if not self._nobodys:
-            self._nobodys = self._hasher.hash(secrets.token_hex(32))
-        self._try(secret, [self._nobodys])
+    def _verify_dummy(self, secret: Secret) -> None:
+        if not self._dummy_hash:
+            self._dummy_hash = self._hasher.hash(secrets.token_hex(32))
+        self._verify(secret, [self._dummy_hash])

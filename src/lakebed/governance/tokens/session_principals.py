@@ -1,8 +1,7 @@
-"""What sessions come from: an access key, client credentials, or a user who came with a token of another provider.
+"""Finds the principals of sessions whose parent is an access key, client credentials or an external identity.
 
-Keys to a table's files are sessions, and callers with tokens ask for them, too. Such a session is good for as long as
-the token that asked would be, if it never expired: as long as the user may call and the secret is accepted that the
-token was given for.
+Callers with tokens can obtain sessions too, such as vended credentials. Those are valid while the user is enabled and
+the client secret of the token is accepted, even after the token expires.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _BY_USER: Final = (
 
 
 class SessionPrincipal(NamedTuple):
-    """Who a session is of."""
+    """The principal of a session."""
 
     principal: Principal
 
 
 class SessionPrincipals:
-    """Finds who a session is of. Implements `sessions.LastingKeys`."""
+    """Finds principals of sessions. Implements `sessions.LongLivedKeys`."""
 
     def __init__(self, store: MetaStore, access_keys: AccessKeys) -> None:
         self._store = store
@@ -45,7 +44,7 @@ class SessionPrincipals:
         self._holders: ValidatedCache[list[Row], SessionPrincipal] = ValidatedCache(4096)
 
     async def lookup(self, key_id: str) -> Credential | SessionPrincipal:
-        """Who holds what the session came from, if that is good now: one read. Raises Unauthenticated."""
+        """The principal of a valid parent key: one read. Raises Unauthenticated."""
         kind, slash, name = key_id.partition("/")
         if not slash:
             return await self._access_keys.lookup(key_id)
@@ -54,15 +53,15 @@ class SessionPrincipals:
         else:
             client_id, _, generation = name.rpartition("/")
             number = int(generation)
-            # The one before the present secret has its number less one.
+            # A secondary secret has the generation before the current one.
             rows = await self._store.rows(_BY_CLIENT, client_id, number, number + 1)
         if not rows:
-            raise Unauthenticated("what the session came from is not there any more")
+            raise Unauthenticated("the parent credentials of the session were replaced or deleted")
         user = user_from(rows[0][:5])
         if not user.enabled:
             raise Unauthenticated(f"the user is disabled. user={user.name}")
-        known = self._holders.get(key_id, rows)
-        if known is not None:
-            return known
+        cached = self._holders.get(key_id, rows)
+        if cached is not None:
+            return cached
         principal = principal_from(user, (row[5:] for row in rows), LongLivedKey(key_id, created_ms=0))
         return self._holders.put(key_id, rows, SessionPrincipal(principal))

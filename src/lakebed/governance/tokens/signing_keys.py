@@ -1,8 +1,8 @@
-"""The keys that the server signs tokens with: made by itself, sealed in the metadata store, replaced in time.
+"""The server's token signing keys, encrypted in the metadata store and rotated automatically.
 
-One key signs, on all servers: it is looked up for each token, so that they change over together. A retired key loses
-its private half at once, and verifies until the last token that it may have signed has expired. A revoked key is gone,
-and with it all its tokens.
+One key signs on all servers. It is read for each token, so that all servers switch at once. A retired key loses its
+private key at once, and verifies until the last token that it signed has expired. A revoked key is deleted, which
+invalidates its tokens.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ..validated_cache import ValidatedCache
 from .model import MAX_LIFETIME_SECONDS
 
 ALGORITHM: Final = "ES256"
-"""Small signatures, and fast to make; every client library has it."""
+"""Small, fast signatures, supported by every client library."""
 
 RETIRED_SECONDS: Final = MAX_LIFETIME_SECONDS + 300
-"""How long a retired key verifies: the longest life of a token, on whichever server it was issued, and some more for
-one that was being signed meanwhile, and for clocks that differ."""
+"""How long a retired key verifies: the longest token lifetime, plus time for concurrent signing and clock
+differences."""
 
 _COLUMNS: Final = "id, algorithm, public, private, created_ms, expires_ms"
 _SIGNING: Final = f"SELECT {_COLUMNS} FROM token_keys WHERE private IS NOT NULL"  # noqa: S608 - columns are ours
@@ -47,14 +47,14 @@ _ALL: Final = f"SELECT {_COLUMNS} FROM token_keys ORDER BY created_ms DESC, id" 
 _INSERT: Final = "INSERT INTO token_keys (id, algorithm, public, private, created_ms) VALUES (?, ?, ?, ?, ?)"
 _RETIRE: Final = "UPDATE token_keys SET private = NULL, expires_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM token_keys WHERE id = ?"
-_FORGET: Final = "DELETE FROM token_keys WHERE expires_ms <= ?"
+_DELETE_EXPIRED: Final = "DELETE FROM token_keys WHERE expires_ms <= ?"
 
 _PURPOSE: Final = "token signing keys"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenKey:
-    """A key, without its private half."""
+    """A signing key, without the private key."""
 
     id: str
     algorithm: str
@@ -63,10 +63,10 @@ class TokenKey:
     signs: bool
     created_ms: int
     expires_ms: int | None
-    """Until when it verifies; None for the one that signs."""
+    """Until when it verifies; None for the active key."""
 
     def jwk(self) -> dict[str, str]:
-        """The key as others need it to verify tokens: RFC 7517."""
+        """The public key for verifiers: RFC 7517."""
         numbers = public_key(self.public).public_numbers()
         return {
             "kty": "EC",
@@ -81,7 +81,7 @@ class TokenKey:
 
 @dataclass(frozen=True, slots=True)
 class ActiveSigningKey:
-    """The key that signs now."""
+    """The key that signs."""
 
     id: str
     private: ec.EllipticCurvePrivateKey
@@ -91,7 +91,7 @@ _IsDue: TypeAlias = Callable[[TokenKey], bool]
 
 
 class TokenSigningKeys:
-    """Finding, replacing and publishing keys."""
+    """Finds, rotates and publishes signing keys."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, master: MasterKeys, clock: Clock, root: Principal) -> None:
         self._store = store
@@ -102,27 +102,27 @@ class TokenSigningKeys:
         self._signers: ValidatedCache[Row, ActiveSigningKey] = ValidatedCache(4)
 
     async def signer(self) -> ActiveSigningKey:
-        """The key to sign with: one read; the first one ever is made now."""
+        """The active key, by one read. Creates the first one."""
         row = await self._store.row(_SIGNING)
         if row is None:
             await self._replace(lambda _: False)
             row = await self._store.row(_SIGNING)
             if row is None:
-                raise Corrupted("the key that tokens are signed with went as it came")
-        known = self._signers.get(row[0], row)
-        if known is not None:
-            return known
+                raise Corrupted("the token signing key was deleted after its creation")
+        cached = self._signers.get(row[0], row)
+        if cached is not None:
+            return cached
         private = load_der_private_key(self._vault.open(row[3], row[0].encode()), password=None)
         if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise Corrupted(f"a key that tokens are signed with is of another kind. key={row[0]}")
+            raise Corrupted(f"token signing key has another type. key={row[0]}")
         return self._signers.put(row[0], row, ActiveSigningKey(row[0], private))
 
     async def rotate(self) -> TokenKey:
-        """Sign with a fresh key from now on; the present one is retired."""
+        """Create a new active key and retire the current one."""
         return await self._replace(lambda _: True)
 
     async def rotate_older(self, seconds: float) -> bool:
-        """The same if the present key is older than that; whether it was. What was never needed is not made."""
+        """Rotate if the active key is older than that. Returns whether it did. Does not create a first key."""
         before_ms = self._clock.now_ms() - round(seconds * 1000)
         row = await self._store.row(_SIGNING)
         if row is None or _key_from(row).created_ms > before_ms:
@@ -131,33 +131,33 @@ class TokenSigningKeys:
         return made.created_ms > before_ms
 
     async def revoke(self, key_id: str) -> None:
-        """Forget a key: its tokens end at once, everywhere. If it signs, a fresh one does next. Raises NotFound."""
+        """Delete a key and invalidate its tokens at once. An active key is replaced on demand. Raises NotFound."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             if not await tx.run(_DELETE, key_id):
                 raise NotFound(f"no such key. key={key_id}")
-            await self._tell(tx, "TokenKeyRevoked", key_id, now_ms)
+            await self._append_event(tx, "TokenKeyRevoked", key_id, now_ms)
 
         await self._store.transact(work)
 
     async def keys(self) -> list[TokenKey]:
-        """Every key that verifies now, the newest first."""
+        """All keys that verify, newest first."""
         now_ms = self._clock.now_ms()
         found = [_key_from(row) for row in await self._store.rows(_ALL)]
         return [key for key in found if key.expires_ms is None or key.expires_ms > now_ms]
 
-    async def forget_expired(self) -> int:
-        """Remove keys that verify nothing any more; how many."""
+    async def delete_expired(self) -> int:
+        """Delete expired keys. Returns their number."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> int:
-            return await tx.run(_FORGET, now_ms)
+            return await tx.run(_DELETE_EXPIRED, now_ms)
 
         return await self._store.transact(work)
 
     async def _replace(self, is_due: _IsDue) -> TokenKey:
-        """A fresh key in place of the present one, if the transaction finds that due; the one that signs."""
+        """Rotate if the transaction finds it due. Returns the active key."""
         private = ec.generate_private_key(ec.SECP256R1())
         now_ms = self._clock.now_ms()
         public = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -173,13 +173,13 @@ class TokenSigningKeys:
                 await tx.run(_RETIRE, now_ms + RETIRED_SECONDS * 1000, current.id)
             await tx.run(_INSERT, fresh.id, fresh.algorithm, fresh.public, sealed, now_ms)
             if current is not None:
-                await self._tell(tx, "TokenKeyRetired", current.id, now_ms)
-            await self._tell(tx, "TokenKeyCreated", fresh.id, now_ms)
+                await self._append_event(tx, "TokenKeyRetired", current.id, now_ms)
+            await self._append_event(tx, "TokenKeyCreated", fresh.id, now_ms)
             return fresh
 
         return await self._store.transact(work)
 
-    async def _tell(self, tx: Transaction, name: str, key_id: str, now_ms: int) -> None:
+    async def _append_event(self, tx: Transaction, name: str, key_id: str, now_ms: int) -> None:
         await append_token_key_event(self._outbox, tx, name, key_id, self._root, now_ms)
 
 
@@ -188,9 +188,9 @@ def public_key(der: bytes) -> ec.EllipticCurvePublicKey:
     try:
         key = load_der_public_key(der)
     except ValueError as error:
-        raise Corrupted("a stored key for tokens cannot be read") from error
+        raise Corrupted("stored token key cannot be parsed") from error
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise Corrupted("a stored key for tokens is of another kind")
+        raise Corrupted("stored token key has another type")
     return key
 
 

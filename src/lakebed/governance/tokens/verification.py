@@ -1,8 +1,8 @@
-"""Our own tokens, verified: who calls with one, as the store knows it now.
+"""Verifies the server's own access tokens.
 
-A token is as good as what it was given for. One read finds the key that signed it, the user, the user's policies and
-the generation of its client credentials; a user that is disabled or gone, a secret that was rotated away or reset, or a
-key that was revoked ends it with the next request, on every server. ADR 17 has the reasons.
+One read finds the signing key, the user with its policies, and the generation of its client credentials. So a disabled
+or deleted user, a replaced secret or a revoked signing key invalidates tokens at once on every server. ADR 17 has the
+reasons.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .model import TokenClaims, client_key, is_accepted
 from .scopes import stored_scope
 from .signing_keys import ALGORITHM, public_key
 
-TOKEN_TYPE: Final = "at+jwt"  # noqa: S105 - the name of a kind: RFC 9068
-"""What a token of ours calls itself, so that nothing else that is ever signed passes for one."""
+TOKEN_TYPE: Final = "at+jwt"  # noqa: S105 - a media type: RFC 9068
+"""The `typ` of access tokens, so that no other signed document is accepted as one."""
 
 _SKEW_SECONDS: Final = 60
-"""How far the clocks of servers that share a store may be apart."""
+"""Allowed clock difference of servers that share a store."""
 
 _LOOKUP: Final = (
     f"SELECT k.algorithm, k.public, k.expires_ms, c.generation, c.secondary IS NOT NULL, {CHANGE_NUMBER},"  # noqa: S608 - ours
@@ -51,7 +51,7 @@ _decode_claims: Final = msgspec.json.Decoder(TokenClaims).decode
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A token that is good now, and who calls with it."""
+    """A valid token and its principal."""
 
     claims: TokenClaims
     principal: Principal
@@ -59,7 +59,7 @@ class VerifiedToken:
 
 @dataclass(frozen=True, slots=True)
 class _Signed:
-    """A token whose signature was found right, by this key."""
+    """A token whose signature was verified with this key."""
 
     key_id: str
     public: bytes
@@ -67,7 +67,7 @@ class _Signed:
 
 
 class TokenVerifier:
-    """Verifies tokens of this server and of others on the same store."""
+    """Verifies tokens of all servers on the metadata store."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class TokenVerifier:
         self._callers: ValidatedCache[list[Row], Principal] = ValidatedCache(4096)
 
     async def verify(self, token: Secret) -> VerifiedToken:
-        """Who calls with the token. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
+        """The claims and principal. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
         text = token.reveal()
         signed, rows = await self._open(text)
         claims = signed.claims
@@ -103,29 +103,29 @@ class TokenVerifier:
         if not claims.gen.isdecimal() or not is_accepted(
             int(claims.gen), generation, has_secondary=bool(has_secondary)
         ):
-            raise CredentialsRevoked("the secret that the token was given for is not good any more")
-        known = self._callers.get(text, rows)
-        if known is None:
+            raise CredentialsRevoked("the client secret of the token was replaced")
+        cached = self._callers.get(text, rows)
+        if cached is None:
             user = user_from(rows[0][7:12])
             if not user.enabled:
                 raise CredentialsRevoked("the user is disabled")
             key = client_key(claims.client_id, claims.gen)
             caller = principal_from(user, (row[12:] for row in rows), key)
-            # Of this very secret: whoever made it knows it, and the one that its user rotates to nobody else does.
+            # Only for this generation: an administrator knows the first secret, and only the user the next one.
             caller = replace(caller, must_rotate=int(claims.gen) == rotate_only)
-            known = self._callers.put(text, rows, await self._activated(caller, claims, number))
-        return VerifiedToken(claims, known)
+            cached = self._callers.put(text, rows, await self._activated(caller, claims, number))
+        return VerifiedToken(claims, cached)
 
     async def principal(self, token: Secret) -> Principal:
-        """Only who calls. Raises as `verify` does."""
+        """The principal. Raises like `verify`."""
         return (await self.verify(token)).principal
 
     async def signed_claims(self, token: Secret) -> TokenClaims:
-        """What a token says that we have signed, good or not any more. Raises Unauthenticated."""
+        """The claims of a token that this server signed, even if expired or revoked. Raises Unauthenticated."""
         return (await self._open(token.reveal()))[0].claims
 
     async def _open(self, text: str) -> tuple[_Signed, list[Row]]:
-        """The claims of a token that a key of ours has signed, and what the store has of who they are about."""
+        """Verify the signature. Returns the claims and the rows of the key, user and credentials."""
         signed = self._signed.get(text, None)
         if signed is not None:
             rows = await self._rows(signed.key_id, signed.claims)
@@ -146,7 +146,7 @@ class TokenVerifier:
 
     async def _rows(self, key_id: str, claims: TokenClaims) -> list[Row]:
         if "\0" in key_id or "\0" in claims.sub or "\0" in claims.client_id:
-            # No store keeps a NUL, and not all take the question.
+            # Metadata stores do not accept NUL.
             raise invalid_token()
         rows = await self._store.rows(_LOOKUP, claims.sub, claims.client_id, key_id)
         if not rows:
@@ -157,15 +157,15 @@ class TokenVerifier:
         return rows
 
     async def _activated(self, caller: Principal, claims: TokenClaims, number: int | None) -> Principal:
-        """The caller with what those of its roles hold that the token activates.
+        """The caller with the grants of the roles that the token activates.
 
-        Root who asked for a token of some roles has what these hold, and is not root with it.
+        A token of root with named roles has only their grants and is not root.
         """
         roles = stored_scope(claims.scope).roles
         if caller.is_root:
             if roles is None:
                 return caller
-            # It is in no table, so that nothing was read with it.
+            # Root is in no table, so the number was not read above.
             row = await self._store.row(LATEST_CHANGE)
             number = None if row is None else row[0]
         return replace(
@@ -176,17 +176,17 @@ class TokenVerifier:
         )
 
     async def _by_access_key(self, claims: TokenClaims, number: int | None) -> Principal:
-        """Who calls with a token that an access key was shown for, while that key is good."""
+        """The principal of a token that was issued for an access key."""
         try:
             credential = await self._access_keys.lookup(claims.client_id)
         except CredentialsExpired:
             raise
         except Unauthenticated as error:
-            raise CredentialsRevoked("what the token was given for may not call any more") from error
+            raise CredentialsRevoked("the access key of the token is disabled or deleted") from error
         if credential.principal.user_id != claims.sub or not is_generation(
             self._master, claims.gen, claims.client_id, credential.secret
         ):
-            raise CredentialsRevoked("the secret that the token was given for is not good any more")
+            raise CredentialsRevoked("the access key of the token has another secret")
         return await self._activated(credential.principal, claims, number)
 
 

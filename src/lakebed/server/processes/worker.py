@@ -93,7 +93,7 @@ def _sweep(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
 def _rotate_keys(parts: WorkerParts, settings: Settings) -> Callable[[], Awaitable[None]]:
     async def rotate() -> None:
         await parts.token_keys.rotate_older(settings.tokens.key_rotation)
-        await parts.token_keys.forget_expired()
+        await parts.token_keys.delete_expired()
 
     return rotate
 

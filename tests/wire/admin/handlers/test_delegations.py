@@ -195,7 +195,7 @@ async def test_a_token_of_another_list_is_refused(admin: Admin) -> None:
 
 async def test_keys_that_were_never_handed_out_are_not_found(admin: Admin) -> None:
     refused = await admin.call("GET", "/delegations/LKBTNOBODY")
-    assert (refused.status, "no keys of that id" in message(refused)) == (404, True)
+    assert (refused.status, "no delegation of that id" in message(refused)) == (404, True)
     assert await read(admin, "/delegations/LKBTNOBODY/accesses") == {"accesses": []}
 
 

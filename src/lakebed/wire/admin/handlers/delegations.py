@@ -98,27 +98,27 @@ def _accesses(found: list[TracedAccess], limit: int, asked: str) -> Response:
     shown = found[:limit]
     document: dict[str, object] = {"accesses": [_access_document(one) for one in shown]}
     if len(found) > len(shown):
-        document["next-page-token"] = _access_pages.token(asked, shown[-1].access.place)
+        document["next-page-token"] = _access_pages.token(asked, shown[-1].access.group)
     return ok(document)
 
 
 def _access_document(traced: TracedAccess) -> dict[str, Any]:  # Any: JSON
     access, delegation = traced.access, traced.delegation
     document: dict[str, Any] = {
-        "bucket": access.place.bucket,
-        "key": access.place.key,
-        "operation": access.place.operation,
-        "status": access.place.status,
+        "bucket": access.group.bucket,
+        "key": access.group.key,
+        "operation": access.group.operation,
+        "status": access.group.status,
         "requests": access.requests,
         "received-bytes": access.received_bytes,
         "sent-bytes": access.sent_bytes,
         "first-ms": access.first_ms,
         "last-ms": access.last_ms,
         "last-request-id": access.last_request_id,
-        "delegation": access.place.delegation,
-        "principal": access.holder.principal,
-        "table-id": access.holder.table_id,
-        "request-id": access.holder.obtained_by,
+        "delegation": access.group.delegation,
+        "principal": access.recipient.principal,
+        "table-id": access.recipient.table_id,
+        "request-id": access.recipient.obtained_by,
         # Otherwise only the four fields above are known: they are in the token.
         "issue-recorded": delegation is not None,
     }
