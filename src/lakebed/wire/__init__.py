@@ -1,1 +1,1 @@
-"""The edges, one package a protocol: they translate and nothing else."""
+"""The protocols: S3, Iceberg REST, Polaris, OAuth, Fluss and the admin API. They only translate to services."""

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from lakebed.core.secrets import Secret
 from lakebed.wire.aws.sigv4 import (
     EMPTY_SHA256,
+    MAX_CACHED_CHARS,
     MAX_PRESIGNED_SECONDS,
-    MAX_REMEMBERED_CHARS,
     CredentialScope,
     MalformedSignature,
     SigningKey,
@@ -244,7 +244,7 @@ RAW_PAIRS = st.lists(
 @given(RAW_PAIRS, st.booleans(), st.booleans())
 def test_query_is_what_naming_each_parameter_anew_makes(pairs: list[str], unsigned: bool, long: bool) -> None:
     if long:
-        pairs = [*pairs, "long=" + "x" * MAX_REMEMBERED_CHARS]
+        pairs = [*pairs, "long=" + "x" * MAX_CACHED_CHARS]
     without = "X-Amz-Signature" if unsigned else None
     named = [(name, value) for name, _, value in (pair.partition("=") for pair in pairs if pair) if name != without]
     expected = sorted((encoded_anew(name), encoded_anew(value)) for name, value in named)
@@ -290,10 +290,10 @@ def test_lines_of_remembered_names_are_those_of_each_header(headers: dict[str, s
 
 
 def test_names_and_scopes_of_any_length_are_read_but_not_all_are_remembered() -> None:
-    names = "host;" + "x" * MAX_REMEMBERED_CHARS
+    names = "host;" + "x" * MAX_CACHED_CHARS
     assert signed_headers(names).names == tuple(names.split(";"))
     assert signed_headers(names) is not signed_headers(names)
-    key = "k" * MAX_REMEMBERED_CHARS
+    key = "k" * MAX_CACHED_CHARS
     assert parse_scope(f"{key}/20130524/us-east-1/s3/aws4_request") == (key, "20130524", "us-east-1", "s3")
 
 

@@ -15,14 +15,14 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Where its two files are."""
+    """The paths of a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 def make_certificate(folder: Path) -> Certificate:
-    """Write a new one, good for a day."""
+    """Write a certificate that is valid for a day."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

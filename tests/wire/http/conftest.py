@@ -14,13 +14,13 @@ from .certificate import Certificate, make_certificate
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Every test runs on the loop we serve with and on the standard one: the two differ where it hurts."""
+    """Every test runs on uvloop, which the server uses, and on asyncio's loop: their transports differ."""
     return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    """A certificate for 127.0.0.1, signed by nobody."""
+    """A self-signed certificate for 127.0.0.1."""
     return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
@@ -38,7 +38,7 @@ def client_tls(certificate: Certificate) -> ssl.SSLContext:
 
 @pytest.fixture
 def numbered(tmp_path: Path) -> Path:
-    """A file of 3 MiB and a bit, of which no two runs are alike."""
+    """A file of a little more than 3 MiB, without repeated content."""
     path = tmp_path / "numbered"
     path.write_bytes(b"".join(b"%015d\n" % number for number in range(200_000)))
     return path

@@ -1,4 +1,4 @@
-"""Our HTTP layer on a real loop and real sockets, with a client that can misbehave."""
+"""The HTTP server on a real loop and real sockets, with a client that can misbehave."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lakebed.wire.http.message import HeadFault, Request, Response
 from lakebed.wire.http.protocol import Application, HttpProtocol, tune_socket
 
 GUARD_SECONDS: Final = 30.0
-"""No wait of a test lasts longer: it has failed."""
+"""A test that waits longer fails."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer, as it came."""
+class ReceivedResponse:
+    """A response as the client received it."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -34,8 +34,8 @@ class Answer:
         return found[0] if found else None
 
 
-class Watched:
-    """A connection set that remembers."""
+class RecordedConnections:
+    """A connection set that records connections."""
 
     def __init__(self) -> None:
         self.request_ids = RequestIds()
@@ -51,20 +51,20 @@ class Watched:
 
 
 def reject(fault: HeadFault, request_id: str) -> Response:
-    """An answer to a head that could not be read, in a form of our own."""
+    """A response to a rejected head."""
     return Response(fault.status, [("X-Request-Id", request_id)], fault.reason.encode())
 
 
 @dataclass
 class Serving:
-    """One application, for any number of connections."""
+    """An application and its connections."""
 
     application: Application
     tls: ssl.SSLContext | None = None
-    connections: Watched = field(default_factory=Watched)
+    connections: RecordedConnections = field(default_factory=RecordedConnections)
 
     async def connect(self, *, receive_buffer: int | None = None, client_tls: ssl.SSLContext | None = None) -> Client:
-        """A client's connection, accepted and served."""
+        """Open a connection to the application."""
         loop = asyncio.get_running_loop()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             near = socket.socket()
@@ -99,7 +99,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(application: Application, tls: ssl.SSLContext | None = None) -> AsyncIterator[Serving]:
-    """Serve for the time of a block; connections that are left are aborted."""
+    """Serve during a block; open connections are aborted at its end."""
     made = Serving(application, tls)
     try:
         yield made
@@ -111,23 +111,23 @@ async def serving(application: Application, tls: ssl.SSLContext | None = None) -
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until the condition holds."""
+    """Run the loop until the condition holds."""
     async with asyncio.timeout(GUARD_SECONDS):
         while not condition():
             await asyncio.sleep(0.001)
 
 
 async def settle() -> None:
-    """Let the loop do all that it can do without anybody's help.
+    """Run the loop until nothing is left to do.
 
-    For claims that something does not happen. Sockets of this machine deliver at once, so a few turns are enough.
+    For claims that something does not happen. Local sockets deliver at once, so a few iterations are enough.
     """
     for _ in range(50):
         await asyncio.sleep(0)
 
 
 async def later() -> float:
-    """The loop's time, once it is past all that has happened: uvloop counts in milliseconds."""
+    """The loop's time, after waiting until it is later than all previous events: uvloop counts in milliseconds."""
     loop = asyncio.get_running_loop()
     before = loop.time()
     await wait_until(lambda: loop.time() > before)
@@ -172,10 +172,10 @@ class _TlsEnd:
         await self._writer.drain()
 
     def send_now(self, data: bytes) -> int:
-        raise NotImplementedError("bytes on their way through TLS cannot be counted")
+        raise NotImplementedError("bytes in transit through TLS cannot be counted")
 
     def finish_sending(self) -> None:
-        raise NotImplementedError("TLS cannot be closed by half")
+        raise NotImplementedError("TLS connections cannot be half-closed")
 
     def close(self, *, reset: bool) -> None:
         if reset:
@@ -185,7 +185,7 @@ class _TlsEnd:
 
 
 class Client:
-    """The client's side of one connection. Raises ConnectionError where the server ended it, TimeoutError for waits."""
+    """The client's side of a connection. Raises ConnectionError if the server closed it, TimeoutError for waits."""
 
     def __init__(self, end: _PlainEnd | _TlsEnd) -> None:
         self._end = end
@@ -198,13 +198,13 @@ class Client:
         self.close()
 
     async def send(self, *pieces: bytes) -> None:
-        """Send bytes as they are, each piece by itself."""
+        """Send raw bytes, piece by piece."""
         async with asyncio.timeout(GUARD_SECONDS):
             for piece in pieces:
                 await self._end.send(piece)
 
     async def send_until_stuck(self, data: bytes, limit: int) -> int:
-        """Send until the other side takes no more, or `limit` bytes were taken; how many were."""
+        """Send until the server stops reading, or `limit` bytes are sent; the number of bytes sent."""
         sent = idle = 0
         while idle < 20 and sent < limit:
             now = self._end.send_now(data)
@@ -213,38 +213,38 @@ class Client:
             await settle()
         return sent
 
-    async def receive(self, *, bare: bool = False) -> Answer:
-        """The next answer; `bare` if none has a body whatever its headers say."""
+    async def receive(self, *, bare: bool = False) -> ReceivedResponse:
+        """The next response; `bare` if it has no body despite its headers."""
         lines = (await self.until(b"\r\n\r\n")).decode("utf-8", "surrogateescape").split("\r\n")
         assert lines[0].startswith("HTTP/1.1 ")
         status = int(lines[0].split(" ")[1])
         pairs = [line.split(": ", 1) for line in lines[1:]]
         headers = tuple((name.lower(), value) for name, value in pairs)
-        said = dict(headers)
+        by_name = dict(headers)
         if bare or status in (204, 304) or status < 200:
             body = b""
-        elif said.get("transfer-encoding") == "chunked":
+        elif by_name.get("transfer-encoding") == "chunked":
             body = await self._chunks()
-        elif "content-length" in said:
-            body = await self.exactly(int(said["content-length"]))
+        elif "content-length" in by_name:
+            body = await self.exactly(int(by_name["content-length"]))
         else:
             body = await self.rest()
-        return Answer(status, headers, body)
+        return ReceivedResponse(status, headers, body)
 
-    async def ask(self, request: bytes, *, bare: bool = False) -> Answer:
-        """Send a request, read its answer."""
+    async def exchange(self, request: bytes, *, bare: bool = False) -> ReceivedResponse:
+        """Send a request and receive its response."""
         await self.send(request)
         return await self.receive(bare=bare)
 
     async def until(self, mark: bytes) -> bytes:
-        """Bytes up to a mark, without it."""
+        """The bytes before a mark, which is skipped."""
         while (end := self._buffer.find(mark)) < 0:
             await self._more()
         found, self._buffer = self._buffer[:end], self._buffer[end + len(mark) :]
         return found
 
     async def exactly(self, count: int) -> bytes:
-        """So many bytes."""
+        """Exactly `count` bytes."""
         pieces, have = [self._buffer[:count]], min(count, len(self._buffer))
         self._buffer = self._buffer[count:]
         while have < count:
@@ -257,7 +257,7 @@ class Client:
         return b"".join(pieces)
 
     async def rest(self) -> bytes:
-        """All bytes up to the end of the connection. Raises ConnectionResetError if it was not ended in order."""
+        """All bytes up to the end of the connection. Raises ConnectionResetError if it was reset."""
         pieces = [self._buffer]
         self._buffer = b""
         while True:
@@ -268,21 +268,21 @@ class Client:
             pieces.append(piece)
 
     async def is_ended(self) -> bool:
-        """Wait for the other side to close; whether it did so without sending more."""
+        """Wait until the server closes; whether it did so without sending more."""
         try:
             return await self.rest() == b""
         except ConnectionResetError:
             return True
 
     def finish_sending(self) -> None:
-        """Tell the other side that no more will come."""
+        """Half-close the connection."""
         self._end.finish_sending()
 
     def close(self) -> None:
         self._end.close(reset=False)
 
     def reset(self) -> None:
-        """Go away without a word."""
+        """Close the connection with a reset."""
         self._end.close(reset=True)
 
     async def _chunks(self) -> bytes:
@@ -302,7 +302,7 @@ class Client:
 
 
 def request_of(method: str, target: str = "/", body: bytes | None = None, **headers: str) -> bytes:
-    """A request as it goes over the wire; underscores in names of headers become hyphens."""
+    """The bytes of a request; underscores in header names become hyphens."""
     lines = [f"{method} {target} HTTP/1.1", "Host: here"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     if body is not None:
@@ -311,13 +311,13 @@ def request_of(method: str, target: str = "/", body: bytes | None = None, **head
 
 
 async def echo(request: Request) -> Response:
-    """Answers with the body that came, and says what else did."""
+    """Respond with the body, the method and the path of the request."""
     body = await request.body.read(1 << 30)
     return Response(200, [("X-Method", request.method), ("X-Path", request.raw_path)], body)
 
 
-def answering(*responses: Response) -> Callable[[Request], Awaitable[Response]]:
-    """An application that gives these answers, one after the other."""
+def responding(*responses: Response) -> Callable[[Request], Awaitable[Response]]:
+    """An application that returns these responses in order."""
     left = list(responses)
 
     async def application(request: Request) -> Response:

@@ -8,17 +8,17 @@ from lakebed.core.errors import Incomplete, TooLarge
 from lakebed.wire.http.body import MAX_WAITING, RequestBody
 
 
-async def test_pieces_come_in_order_and_then_the_end() -> None:
+async def test_next_chunk_returns_pieces_in_order_and_then_none() -> None:
     body = RequestBody(5)
     body.push(b"ab")
     body.push(memoryview(b"cde"))
     body.finish()
     assert [await body.next_chunk(), await body.next_chunk(), await body.next_chunk()] == [b"ab", b"cde", None]
-    assert (body.received, body.taken) == (5, 5)
+    assert (body.received, body.consumed) == (5, 5)
     assert await body.next_chunk() is None
 
 
-async def test_a_reader_waits_for_bytes_and_for_the_end() -> None:
+async def test_reader_waits_for_bytes_and_for_the_end() -> None:
     body = RequestBody(None, chunked=True)
     reading = asyncio.create_task(body.read(100))
     await asyncio.sleep(0)
@@ -32,7 +32,7 @@ async def test_a_reader_waits_for_bytes_and_for_the_end() -> None:
     assert not body.is_awaited
 
 
-async def test_what_arrived_before_the_sender_left_is_read_and_then_incomplete_is_raised() -> None:
+async def test_bytes_before_a_disconnect_are_read_before_incomplete_is_raised() -> None:
     body = RequestBody(5)
     body.push(b"ab")
     body.abort()
@@ -41,7 +41,7 @@ async def test_what_arrived_before_the_sender_left_is_read_and_then_incomplete_i
         await body.next_chunk()
 
 
-async def test_a_waiting_reader_learns_that_the_sender_left() -> None:
+async def test_disconnect_raises_incomplete_in_a_waiting_reader() -> None:
     body = RequestBody(5)
     reading = asyncio.create_task(body.read(5))
     await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def test_a_waiting_reader_learns_that_the_sender_left() -> None:
         await reading
 
 
-async def test_a_cancelled_reader_leaves_the_body_as_it_was() -> None:
+async def test_body_can_be_read_after_a_cancelled_read() -> None:
     body = RequestBody(2)
     reading = asyncio.create_task(body.read(5))
     await asyncio.sleep(0)
@@ -62,47 +62,47 @@ async def test_a_cancelled_reader_leaves_the_body_as_it_was() -> None:
     assert await body.read(5) == b"ab"
 
 
-async def test_a_length_over_the_limit_is_refused_before_anything_is_read() -> None:
-    asked: list[str] = []
+async def test_content_length_over_the_limit_is_rejected_before_reading() -> None:
+    sent: list[str] = []
     body = RequestBody(11)
-    body.attach(lambda: asked.append("continue"), lambda: None)
+    body.attach(lambda: sent.append("continue"), lambda: None)
     with pytest.raises(TooLarge, match="size=11 limit=10"):
         await body.read(10)
-    assert asked == []
+    assert sent == []
 
 
-async def test_bytes_over_the_limit_are_refused_when_no_length_was_said() -> None:
+async def test_chunked_body_over_the_limit_is_rejected() -> None:
     body = RequestBody(None, chunked=True)
     body.push(b"x" * 11)
     with pytest.raises(TooLarge):
         await body.read(10)
 
 
-async def test_the_first_read_and_only_that_asks_for_the_body() -> None:
-    asked: list[str] = []
+async def test_only_the_first_read_sends_100_continue() -> None:
+    sent: list[str] = []
     body = RequestBody(2)
-    body.attach(lambda: asked.append("continue"), lambda: None)
+    body.attach(lambda: sent.append("continue"), lambda: None)
     assert body.awaits_continue
     body.push(b"a")
     body.push(b"b")
     await body.next_chunk()
     await body.next_chunk()
-    assert asked == ["continue"]
+    assert sent == ["continue"]
     assert not body.awaits_continue
 
 
-async def test_room_is_told_of_only_when_there_is_some() -> None:
-    told: list[int] = []
+async def test_reading_resumes_only_when_a_buffer_is_free() -> None:
+    waiting: list[int] = []
     body = RequestBody(100)
-    body.attach(None, lambda: told.append(body.received - body.taken))
+    body.attach(None, lambda: waiting.append(body.received - body.consumed))
     for _ in range(MAX_WAITING + 2):
         body.push(b"x")
     assert body.is_full
     for _ in range(MAX_WAITING + 2):
         await body.next_chunk()
-    assert told == list(range(MAX_WAITING - 1, -1, -1))
+    assert waiting == list(range(MAX_WAITING - 1, -1, -1))
 
 
-async def test_an_empty_body_is_finished_from_the_start() -> None:
+async def test_empty_body_is_finished_from_the_start() -> None:
     assert await RequestBody(0).read(0) == b""
     assert not RequestBody(None, chunked=True).finished

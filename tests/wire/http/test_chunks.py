@@ -15,7 +15,7 @@ def encode(chunks: list[bytes], *, extension: bytes = b"", trailer: bytes = b"")
 
 
 def decode(*pieces: bytes) -> tuple[bytes, bytes, bool]:
-    """The body, what followed it, and whether its end was seen."""
+    """The body, the bytes after it, and whether its end was reached."""
     decoder = ChunkDecoder()
     body, rest = b"", b""
     for piece in pieces:
@@ -37,19 +37,19 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     st.binary(max_size=40),
     st.lists(st.integers(0, 5000), max_size=30),
 )
-def test_any_chunks_cut_anywhere_give_the_body_and_leave_the_rest(
+def test_chunks_split_anywhere_decode_to_the_body_and_leave_the_rest(
     chunks: list[bytes], extension: bytes, trailer: bytes, rest: bytes, places: list[int]
 ) -> None:
     data = encode(chunks, extension=extension, trailer=trailer) + rest
     assert decode(*cut(data, places)) == (b"".join(chunks), rest, True)
 
 
-def test_a_byte_at_a_time_is_enough() -> None:
+def test_body_decodes_byte_by_byte() -> None:
     data = encode([b"hello", b"w" * 40])
     assert decode(*(data[index : index + 1] for index in range(len(data)))) == (b"hello" + b"w" * 40, b"", True)
 
 
-def test_a_body_without_its_end_is_not_done() -> None:
+def test_body_without_its_end_is_not_done() -> None:
     data = encode([b"hello"])
     for end in range(len(data)):
         assert decode(data[:end])[2] is False
@@ -75,20 +75,20 @@ def test_a_body_without_its_end_is_not_done() -> None:
         b"0\r\n" + b"X: %b\r\n" % (b"v" * 1000) * (MAX_TRAILER_BYTES // 1000 + 1) + b"\r\n",
     ],
 )
-def test_framing_that_can_be_read_in_two_ways_is_refused(data: bytes) -> None:
+def test_ambiguous_framing_is_rejected(data: bytes) -> None:
     with pytest.raises(MalformedChunks):
         decode(data)
     with pytest.raises(MalformedChunks):
         decode(*(data[index : index + 1] for index in range(len(data))))
 
 
-def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
+def test_line_without_an_end_is_bounded() -> None:
     with pytest.raises(MalformedChunks):
         decode(b"1;", *[b"x" * 7] * MAX_LINE_BYTES)
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=10))
-def test_noise_is_refused_or_read_the_same_however_it_is_cut(noise: bytes, places: list[int]) -> None:
+def test_random_bytes_have_the_same_outcome_wherever_they_are_split(noise: bytes, places: list[int]) -> None:
     def outcome(pieces: list[bytes]) -> tuple[bytes, bytes, bool] | None:
         try:
             return decode(*pieces)

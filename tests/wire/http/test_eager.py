@@ -12,7 +12,7 @@ from .serving import wait_until
 
 
 async def start(coroutine: Coroutine[object, object, None]) -> set[asyncio.Task[object]]:
-    """Start it as a connection does, from a callback; the tasks that came of it."""
+    """Start a coroutine from a callback, as a connection does; the tasks that this created."""
     loop = asyncio.get_running_loop()
     started: asyncio.Future[set[asyncio.Task[object]]] = loop.create_future()
 
@@ -30,7 +30,7 @@ async def start(coroutine: Coroutine[object, object, None]) -> set[asyncio.Task[
     return await started
 
 
-async def test_what_does_not_wait_is_done_at_once_without_a_task() -> None:
+async def test_coroutine_that_never_suspends_finishes_without_a_task() -> None:
     seen: list[object] = []
 
     async def work() -> None:
@@ -40,7 +40,7 @@ async def test_what_does_not_wait_is_done_at_once_without_a_task() -> None:
     assert seen == ["done"]
 
 
-async def test_what_waits_goes_on_as_a_task_with_the_results_it_waited_for() -> None:
+async def test_suspended_coroutine_continues_as_a_task_with_the_awaited_results() -> None:
     seen: list[object] = []
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -51,12 +51,12 @@ async def test_what_waits_goes_on_as_a_task_with_the_results_it_waited_for() -> 
 
     assert len(await start(work())) == 1
     assert seen == ["begun"]
-    future.set_result("told")
+    future.set_result("result")
     await wait_until(lambda: len(seen) == 3)
-    assert seen == ["begun", "told", "slept"]
+    assert seen == ["begun", "result", "slept"]
 
 
-async def test_a_future_done_before_the_task_began_is_not_missed() -> None:
+async def test_future_done_before_the_first_step_of_the_task_is_not_missed() -> None:
     seen: list[object] = []
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -68,7 +68,7 @@ async def test_a_future_done_before_the_task_began_is_not_missed() -> None:
     await wait_until(lambda: seen == ["at once"])
 
 
-async def test_errors_of_what_it_waits_for_reach_it() -> None:
+async def test_errors_of_awaited_futures_reach_the_coroutine() -> None:
     seen: list[object] = []
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -83,7 +83,7 @@ async def test_errors_of_what_it_waits_for_reach_it() -> None:
     await wait_until(lambda: seen == ["broken"])
 
 
-async def test_an_error_before_the_first_wait_is_raised_to_the_caller() -> None:
+async def test_error_before_the_first_suspension_is_raised_to_the_caller() -> None:
     async def work() -> None:
         raise ValueError("at once")
 
@@ -92,7 +92,7 @@ async def test_an_error_before_the_first_wait_is_raised_to_the_caller() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
-async def test_cancellation_reaches_it_wherever_it_waits(steps: int) -> None:
+async def test_cancellation_reaches_the_coroutine_at_every_step(steps: int) -> None:
     seen: list[object] = []
 
     async def work() -> None:
@@ -112,7 +112,7 @@ async def test_cancellation_reaches_it_wherever_it_waits(steps: int) -> None:
     assert seen == ["cleaned up"]
 
 
-async def test_a_task_cancelled_before_its_first_step_tells_the_coroutine() -> None:
+async def test_cancelling_the_task_before_its_first_step_cancels_the_coroutine() -> None:
     seen: list[object] = []
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -132,7 +132,7 @@ async def test_a_task_cancelled_before_its_first_step_tells_the_coroutine() -> N
     await wait_until(lambda: seen == ["cleaned up"])
 
 
-async def test_a_time_limit_set_before_the_first_wait_holds() -> None:
+async def test_timeout_entered_before_the_first_suspension_cancels() -> None:
     seen: list[object] = []
 
     async def work() -> None:
@@ -146,7 +146,7 @@ async def test_a_time_limit_set_before_the_first_wait_holds() -> None:
     await wait_until(lambda: seen == ["too late"])
 
 
-async def test_a_time_limit_that_is_kept_leaves_no_trace() -> None:
+async def test_timeouts_that_do_not_expire_leave_no_cancellation() -> None:
     seen: list[object] = []
 
     async def work() -> None:
@@ -162,7 +162,7 @@ async def test_a_time_limit_that_is_kept_leaves_no_trace() -> None:
     await wait_until(lambda: seen == ["no wait at all", 0])
 
 
-async def test_a_group_of_tasks_begun_before_the_first_wait_ends_in_order() -> None:
+async def test_task_group_entered_before_the_first_suspension_works() -> None:
     seen: list[object] = []
 
     async def fails() -> None:
@@ -174,13 +174,13 @@ async def test_a_group_of_tasks_begun_before_the_first_wait_ends_in_order() -> N
                 group.create_task(fails())
                 await asyncio.get_running_loop().create_future()
         except* ValueError:
-            seen.append("told")
+            seen.append("caught")
 
     await start(work())
-    await wait_until(lambda: seen == ["told"])
+    await wait_until(lambda: seen == ["caught"])
 
 
-async def test_a_task_that_nobody_holds_is_not_lost() -> None:
+async def test_running_task_is_not_garbage_collected() -> None:
     seen: list[object] = []
 
     async def work() -> None:

@@ -14,13 +14,13 @@ MIB = 1024 * 1024
 SCRATCH_BYTES = 256 * 1024
 
 
-async def test_a_handler_that_does_not_read_stops_the_client_and_costs_little_memory() -> None:
-    turn = asyncio.Event()
+async def test_handler_that_does_not_read_blocks_the_client_and_bounds_memory() -> None:
+    release = asyncio.Event()
     bodies: list[Request] = []
 
     async def application(request: Request) -> Response:
         bodies.append(request)
-        await turn.wait()
+        await release.wait()
         size = 0
         while (piece := await request.body.next_chunk()) is not None:
             size += len(piece)
@@ -33,18 +33,18 @@ async def test_a_handler_that_does_not_read_stops_the_client_and_costs_little_me
         assert sent < size
         held = bodies[0].body.received + server.protocol._fill_used
         assert held <= SCRATCH_BYTES + (MAX_WAITING + 1) * CHUNK_BYTES
-        turn.set()
+        release.set()
         await client.send(b"x" * (size - sent))
         assert (await client.receive()).body == b"%d" % size
 
 
-async def test_a_chunked_body_that_nobody_reads_stops_the_client_too() -> None:
-    turn = asyncio.Event()
+async def test_unread_chunked_body_blocks_the_client() -> None:
+    release = asyncio.Event()
     bodies: list[Request] = []
 
     async def application(request: Request) -> Response:
         bodies.append(request)
-        await turn.wait()
+        await release.wait()
         return Response(403)
 
     async with serving(application) as server, await server.connect() as client:
@@ -53,11 +53,11 @@ async def test_a_chunked_body_that_nobody_reads_stops_the_client_too() -> None:
         sent = await client.send_until_stuck(chunk, 64 * len(chunk))
         assert sent < 64 * len(chunk)
         assert bodies[0].body.received <= (MAX_WAITING + 1) * SCRATCH_BYTES
-        turn.set()
+        release.set()
         assert (await client.receive()).status == 403
 
 
-async def test_a_reader_that_is_slow_gets_every_byte() -> None:
+async def test_slow_reader_gets_every_byte() -> None:
     content = b"".join(b"%07d\n" % number for number in range(400_000))
 
     async def application(request: Request) -> Response:
@@ -73,7 +73,7 @@ async def test_a_reader_that_is_slow_gets_every_byte() -> None:
         await sending
 
 
-async def test_a_large_body_comes_in_whole_aligned_buffers_but_for_its_end() -> None:
+async def test_large_body_arrives_in_full_aligned_buffers_except_for_the_last() -> None:
     pieces: list[bytes | memoryview] = []
 
     async def application(request: Request) -> Response:
@@ -83,7 +83,7 @@ async def test_a_large_body_comes_in_whole_aligned_buffers_but_for_its_end() -> 
 
     body = b"".join(b"%07d\n" % number for number in range(3 * CHUNK_BYTES // 8)) + b"end"
     async with serving(application) as server, await server.connect() as client:
-        # With the first bytes of the body behind the head.
+        # The first bytes of the body follow the head in one write.
         await client.send(request_of("PUT", Content_Length=str(len(body))) + body[:1000])
         await client.send(body[1000:])
         await client.receive()
@@ -93,12 +93,12 @@ async def test_a_large_body_comes_in_whole_aligned_buffers_but_for_its_end() -> 
     assert all(isinstance(piece, memoryview) for piece in pieces)
 
 
-async def test_what_a_reader_holds_is_not_overwritten_by_later_bodies() -> None:
+async def test_buffers_held_by_a_reader_are_not_overwritten_by_later_bodies() -> None:
     kept: list[memoryview] = []
 
     async def application(request: Request) -> Response:
         while (piece := await request.body.next_chunk()) is not None:
-            # A part of each buffer, as decoders hand them on.
+            # A part of each buffer, as decoders return.
             kept.append(memoryview(piece)[100:200])
         return Response(200)
 
@@ -110,7 +110,7 @@ async def test_what_a_reader_holds_is_not_overwritten_by_later_bodies() -> None:
     assert [bytes(view) for view in kept] == [bytes([number]) * 100 for number in range(20) for _ in range(2)]
 
 
-async def test_a_client_that_leaves_inside_a_body_is_incomplete_for_its_reader() -> None:
+async def test_disconnect_within_a_body_raises_incomplete() -> None:
     outcomes: list[str] = []
 
     async def application(request: Request) -> Response:
@@ -134,12 +134,12 @@ async def test_a_client_that_leaves_inside_a_body_is_incomplete_for_its_reader()
     assert not opened_since(before)
 
 
-async def test_a_client_that_leaves_while_reading_is_paused_is_noticed_when_it_goes_on() -> None:
-    turn = asyncio.Event()
+async def test_disconnect_while_reading_is_paused_is_detected_when_it_resumes() -> None:
+    release = asyncio.Event()
     outcomes: list[int] = []
 
     async def application(request: Request) -> Response:
-        await turn.wait()
+        await release.wait()
         try:
             while await request.body.next_chunk() is not None:
                 pass
@@ -152,19 +152,19 @@ async def test_a_client_that_leaves_while_reading_is_paused_is_noticed_when_it_g
         await client.send(request_of("PUT", Content_Length=str(64 * MIB)))
         sent = await client.send_until_stuck(b"x" * MIB, 64 * MIB)
         client.close()
-        turn.set()
+        release.set()
         await wait_until(lambda: len(outcomes) == 1)
         assert outcomes[0] <= sent
         await server.wait_ended()
 
 
-async def test_a_connection_is_stalled_when_the_client_is_who_we_wait_for() -> None:
+async def test_connection_is_stalled_while_it_waits_for_the_client() -> None:
     loop = asyncio.get_running_loop()
-    turn = asyncio.Event()
+    release = asyncio.Event()
 
     async def application(request: Request) -> Response:
         await request.body.next_chunk()
-        await turn.wait()
+        await release.wait()
         await request.body.next_chunk()
         return Response(200)
 
@@ -181,7 +181,7 @@ async def test_a_connection_is_stalled_when_the_client_is_who_we_wait_for() -> N
         await client.send(b"a")
         await settle()
         assert not is_stalled()  # the handler is busy
-        turn.set()
+        release.set()
         await settle()
         assert is_stalled()  # the other half of the body
         await client.send(b"b")
@@ -189,7 +189,7 @@ async def test_a_connection_is_stalled_when_the_client_is_who_we_wait_for() -> N
         assert is_stalled()  # the next request
 
 
-async def test_a_body_that_moves_is_not_stalled() -> None:
+async def test_body_that_makes_progress_is_not_stalled() -> None:
     async with serving(echo) as server, await server.connect() as client:
         await client.send(request_of("PUT", Content_Length="5"))
         await settle()
@@ -197,11 +197,11 @@ async def test_a_body_that_moves_is_not_stalled() -> None:
             since = await later()
             assert server.protocol.is_stalled(since)
             await client.send(b"x")
-            await wait_until(lambda: not server.protocol.is_stalled(since))  # noqa: B023  # asked before the next turn
+            await wait_until(lambda: not server.protocol.is_stalled(since))  # noqa: B023  # evaluated before the next iteration
         await client.receive()
 
 
-async def test_a_head_that_drips_in_is_stalled_whatever_it_drips() -> None:
+async def test_head_sent_byte_by_byte_is_stalled() -> None:
     async with serving(echo) as server, await server.connect() as client:
         await client.send(b"G")
         await settle()
@@ -212,7 +212,7 @@ async def test_a_head_that_drips_in_is_stalled_whatever_it_drips() -> None:
         assert server.protocol.is_stalled(since)
 
 
-async def test_what_is_let_finish_is_told_from_what_is_served() -> None:
+async def test_connection_is_lingering_after_a_response_to_an_unread_body() -> None:
     async def application(request: Request) -> Response:
         return Response(403)
 
@@ -223,30 +223,30 @@ async def test_what_is_let_finish_is_told_from_what_is_served() -> None:
         assert server.protocol.is_lingering
 
 
-async def test_an_answer_may_wait_until_the_client_hangs_up_or_the_server_ends() -> None:
-    asked: list[Request] = []
+async def test_long_poll_ends_when_the_client_disconnects_or_the_server_stops() -> None:
+    requests: list[Request] = []
     news = asyncio.Event()
 
     async def application(request: Request) -> Response:
-        asked.append(request)
+        requests.append(request)
         await news.wait()
         return Response(200)
 
     async with serving(application) as server, await server.connect() as client:
         await client.send(request_of("GET"))
-        await wait_until(lambda: bool(asked))
-        assert asked[0].may_wait()
+        await wait_until(lambda: bool(requests))
+        assert requests[0].may_wait()
         server.connections.draining = True
-        assert not asked[0].may_wait()
+        assert not requests[0].may_wait()
         server.connections.draining = False
-        assert asked[0].may_wait()
+        assert requests[0].may_wait()
         client.finish_sending()
-        await wait_until(lambda: not asked[0].may_wait())
+        await wait_until(lambda: not requests[0].may_wait())
         news.set()
         assert (await client.receive()).status == 200
 
 
-async def test_descriptors_are_as_before_after_many_connections_of_all_kinds() -> None:
+async def test_closed_connections_leave_no_descriptors() -> None:
     before = open_descriptors()
     async with serving(echo) as server:
         for kind in range(40):

@@ -10,7 +10,7 @@ TOKEN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 
 def parse(text: str | bytes, *, host: str | None = "h") -> RequestHead:
-    """Parse a head, with a `Host` in front of its headers unless it has one."""
+    """Parse a head, after adding a Host header unless it has one."""
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if host is not None and b"\nhost:" not in data.lower():
         line, _, rest = data.partition(b"\r\n")
@@ -18,13 +18,13 @@ def parse(text: str | bytes, *, host: str | None = "h") -> RequestHead:
     return RequestHead(data, data.find(b"\r\n\r\n") + 4)
 
 
-def refusal(text: str | bytes, *, host: str | None = "h") -> int:
-    with pytest.raises(HeadRefused) as refused:
+def rejected_status(text: str | bytes, *, host: str | None = "h") -> int:
+    with pytest.raises(HeadRefused) as rejected:
         parse(text, host=host).body()
-    return refused.value.fault.status
+    return rejected.value.fault.status
 
 
-def test_method_target_and_headers_are_kept_as_they_came() -> None:
+def test_method_target_and_headers_are_unchanged() -> None:
     head = parse(
         "PUT /b/k%2Fx%zz//../y?versionId=1&a=%20+ HTTP/1.1\r\nHost: h\r\nX-Amz-Meta-Név:  a  b\tc\r\n\r\n".replace(
             "é", "e"
@@ -34,12 +34,12 @@ def test_method_target_and_headers_are_kept_as_they_came() -> None:
     assert head.headers == {"host": "h", "x-amz-meta-nev": "a  b\tc"}
 
 
-def test_only_the_first_question_mark_begins_the_query() -> None:
+def test_query_begins_at_the_first_question_mark() -> None:
     head = parse("GET /a?b=c?d HTTP/1.1\r\n\r\n")
     assert (head.path, head.query) == ("/a", "b=c?d")
 
 
-def test_header_bytes_that_are_not_utf_8_come_back_unchanged() -> None:
+def test_header_bytes_that_are_not_utf_8_round_trip() -> None:
     head = parse(b"GET / HTTP/1.1\r\nX-Name: caf\xe9 \xff\r\nX-Good: caf\xc3\xa9\r\n\r\n")
     assert head.headers["x-name"].encode("utf-8", "surrogateescape") == b"caf\xe9 \xff"
     assert head.headers["x-good"] == "café"
@@ -81,32 +81,32 @@ def test_valid_hosts_are_kept(host: str) -> None:
     ],
 )
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_invalid_hosts_are_refused(host: str, version: str) -> None:
-    assert refusal(f"GET / HTTP/{version}\r\nHost: {host}\r\n\r\n") == 400
+def test_invalid_hosts_are_rejected(host: str, version: str) -> None:
+    assert rejected_status(f"GET / HTTP/{version}\r\nHost: {host}\r\n\r\n") == 400
 
 
-def test_a_request_of_1_1_names_its_host_once() -> None:
-    assert refusal("GET / HTTP/1.1\r\n\r\n", host=None) == 400
-    assert refusal("GET http://h/ HTTP/1.1\r\n\r\n", host=None) == 400
+def test_http_1_1_requires_exactly_one_host_header() -> None:
+    assert rejected_status("GET / HTTP/1.1\r\n\r\n", host=None) == 400
+    assert rejected_status("GET http://h/ HTTP/1.1\r\n\r\n", host=None) == 400
     for second in ("h", "other", ""):
         for version in ("1.0", "1.1"):
-            assert refusal(f"GET / HTTP/{version}\r\nHost: h\r\nX-A: 1\r\nhost: {second}\r\n\r\n") == 400
+            assert rejected_status(f"GET / HTTP/{version}\r\nHost: h\r\nX-A: 1\r\nhost: {second}\r\n\r\n") == 400
 
 
-def test_a_request_of_1_0_may_name_no_host() -> None:
+def test_http_1_0_does_not_require_a_host_header() -> None:
     assert "host" not in parse("GET / HTTP/1.0\r\n\r\n", host=None).headers
 
 
-def test_the_host_of_an_absolute_target_replaces_that_of_the_header() -> None:
+def test_host_of_an_absolute_target_overrides_the_header() -> None:
     assert parse("GET http://b.h:9000/k HTTP/1.1\r\nHost: other\r\n\r\n").headers["host"] == "b.h:9000"
-    assert refusal("GET http://b.h/k HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == 400
-    assert refusal("GET http://b.h/k HTTP/1.1\r\nHost: a/b\r\n\r\n") == 400
+    assert rejected_status("GET http://b.h/k HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == 400
+    assert rejected_status("GET http://b.h/k HTTP/1.1\r\nHost: a/b\r\n\r\n") == 400
     for target in ("http:///k", "http://u:p@h/k", "http://h:x/k", "https://", "http://?x=1"):
-        assert refusal(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n") == 400
+        assert rejected_status(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n") == 400
 
 
-def test_a_client_of_1_0_has_no_transfer_codings() -> None:
-    assert refusal("PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") == 400
+def test_http_1_0_with_transfer_encoding_is_rejected() -> None:
+    assert rejected_status("PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") == 400
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_client_of_1_0_has_no_transfer_codings() -> None:
         ("*", "*", ""),
     ],
 )
-def test_absolute_targets_give_their_path(target: str, path: str, query: str) -> None:
+def test_absolute_targets_are_split_into_path_and_query(target: str, path: str, query: str) -> None:
     head = parse(f"OPTIONS {target} HTTP/1.1\r\nHost: h\r\n\r\n")
     assert (head.path, head.query) == (path, query)
 
@@ -141,7 +141,7 @@ def test_absolute_targets_give_their_path(target: str, path: str, query: str) ->
     ],
 )
 @pytest.mark.parametrize("length", ["", "Content-Length: 3\r\n"])
-def test_the_connection_is_kept_as_version_and_options_say(
+def test_keep_alive_follows_version_and_connection_header(
     version: str, connection: str | None, kept: bool, length: str
 ) -> None:
     option = "" if connection is None else f"Connection: {connection}\r\n"
@@ -150,13 +150,13 @@ def test_the_connection_is_kept_as_version_and_options_say(
     assert head.version_1_0 is (version == "1.0")
 
 
-def test_an_offer_to_upgrade_is_passed_over() -> None:
+def test_upgrade_is_ignored() -> None:
     head = parse("GET /b HTTP/1.1\r\nHost: h\r\nUpgrade: TLS/1.2\r\nConnection: Upgrade\r\nX-Last: 1\r\n\r\n")
     assert (head.path, head.headers["x-last"], head.keep_alive) == ("/b", "1", True)
     assert head.body().finished
 
 
-def test_an_offer_to_upgrade_leaves_the_body_its_length() -> None:
+def test_request_with_upgrade_keeps_its_content_length() -> None:
     head = parse("PUT /b HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 5\r\n\r\n")
     assert head.body().length == 5
 
@@ -191,25 +191,25 @@ def test_an_offer_to_upgrade_leaves_the_body_its_length() -> None:
         "GET / HTTP/1.1\r\nTransfer-Encoding:\vchunked\r\n\r\n",
     ],
 )
-def test_heads_that_can_be_read_in_two_ways_are_refused(head: str) -> None:
-    assert refusal(head) == 400
+def test_ambiguous_heads_are_rejected(head: str) -> None:
+    assert rejected_status(head) == 400
 
 
-def test_raw_bytes_in_the_target_are_refused() -> None:
-    assert refusal(b"GET /caf\xe9 HTTP/1.1\r\n\r\n") == 400
+def test_raw_bytes_in_the_target_are_rejected() -> None:
+    assert rejected_status(b"GET /caf\xe9 HTTP/1.1\r\n\r\n") == 400
 
 
-def test_a_coding_besides_chunked_is_not_implemented() -> None:
-    assert refusal("PUT / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n") == 501
+def test_transfer_codings_other_than_chunked_are_not_implemented() -> None:
+    assert rejected_status("PUT / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n") == 501
 
 
-def test_more_headers_than_anybody_needs_are_refused() -> None:
+def test_too_many_headers_are_rejected() -> None:
     most = "".join(f"H{number}: v\r\n" for number in range(MAX_HEADERS - 1))
     assert len(parse(f"GET / HTTP/1.1\r\n{most}\r\n").headers) == MAX_HEADERS
-    assert refusal(f"GET / HTTP/1.1\r\n{most}One-More: v\r\n\r\n") == 431
+    assert rejected_status(f"GET / HTTP/1.1\r\n{most}One-More: v\r\n\r\n") == 431
 
 
-def test_lengths_and_codings_make_the_body() -> None:
+def test_content_length_and_transfer_encoding_determine_the_body() -> None:
     assert parse("GET / HTTP/1.1\r\n\r\n").body().finished
     assert parse("PUT / HTTP/1.1\r\nContent-Length: 0\r\n\r\n").body().finished
     sized = parse("PUT / HTTP/1.1\r\nContent-Length: 12 \r\n\r\n").body()
@@ -218,23 +218,23 @@ def test_lengths_and_codings_make_the_body() -> None:
     assert (chunked.length, chunked.chunked, chunked.finished) == (None, True, False)
 
 
-async def test_requests_without_a_body_share_one_that_stays_empty() -> None:
+async def test_requests_without_a_body_share_an_empty_one() -> None:
     body = parse("GET / HTTP/1.1\r\n\r\n").body()
     assert (await body.read(0), await body.next_chunk()) == (b"", None)
     again = parse("HEAD /other HTTP/1.1\r\n\r\n").body()
     assert again is body
-    assert (again.finished, again.received, again.taken, again.length, again.chunked) == (True, 0, 0, 0, False)
+    assert (again.finished, again.received, again.consumed, again.length, again.chunked) == (True, 0, 0, 0, False)
     assert (again.is_full, again.is_awaited, again.awaits_continue) == (False, False, False)
 
 
-def test_only_a_client_of_1_1_waits_for_our_word() -> None:
+def test_only_http_1_1_clients_expect_100_continue() -> None:
     assert parse("PUT / HTTP/1.1\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\n").expects_continue
     assert not parse("PUT / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n").expects_continue
     assert not parse("PUT / HTTP/1.1\r\nExpect: wonders\r\nContent-Length: 1\r\n\r\n").expects_continue
     assert not parse("PUT / HTTP/1.1\r\nContent-Length: 1\r\n\r\n").expects_continue
 
 
-def test_bytes_behind_the_head_are_none_of_its_business() -> None:
+def test_bytes_after_the_head_are_ignored() -> None:
     data = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nGET /x HTTP/1.1\r\n\r\n"
     assert RequestHead(data, data.find(b"\r\n\r\n") + 4).path == "/"
 
@@ -250,7 +250,7 @@ def test_bytes_behind_the_head_are_none_of_its_business() -> None:
         max_size=20,
     ),
 )
-def test_what_was_written_is_read(method: str, path: str, headers: list[tuple[str, bytes]]) -> None:
+def test_written_heads_are_parsed_unchanged(method: str, path: str, headers: list[tuple[str, bytes]]) -> None:
     known = {"connection", "content-length", "transfer-encoding", "upgrade"}
     sent = [(f"X-{name}", value.strip()) for name, value in headers]
     lines = b"".join(name.encode() + b": " + value + b"\r\n" for name, value in sent)
@@ -264,13 +264,13 @@ def test_what_was_written_is_read(method: str, path: str, headers: list[tuple[st
     assert not known & set(found)
 
 
-def check_is_refused_or_read(data: bytes) -> None:
+def check_is_parsed_or_rejected(data: bytes) -> None:
     status = 0
     try:
         head = RequestHead(data, len(data))
         head.body()
-    except HeadRefused as refused:
-        status = refused.fault.status
+    except HeadRefused as rejected:
+        status = rejected.fault.status
     assert status in (400, 431, 501) or data.startswith(head.method.encode())
 
 
@@ -278,10 +278,10 @@ def check_is_refused_or_read(data: bytes) -> None:
 @example(b"")
 @example(b"\r\n")
 @example(b"GET / HTTP/1.1")
-def test_noise_is_refused_or_read_and_nothing_else(noise: bytes) -> None:
-    check_is_refused_or_read(noise.replace(b"\r\n\r\n", b"") + b"\r\n\r\n")
+def test_random_bytes_are_parsed_or_rejected(noise: bytes) -> None:
+    check_is_parsed_or_rejected(noise.replace(b"\r\n\r\n", b"") + b"\r\n\r\n")
 
 
 @given(st.lists(st.sampled_from([b"GET", b" ", b"/", b"HTTP/1.1", b"\r\n", b"Host:", b"a", b"\n", b"Expect: a"])))
-def test_shuffled_pieces_of_heads_are_refused_or_read(pieces: list[bytes]) -> None:
-    check_is_refused_or_read(b"".join(pieces).replace(b"\r\n\r\n", b"") + b"\r\n\r\n")
+def test_shuffled_pieces_of_heads_are_parsed_or_rejected(pieces: list[bytes]) -> None:
+    check_is_parsed_or_rejected(b"".join(pieces).replace(b"\r\n\r\n", b"") + b"\r\n\r\n")

@@ -14,8 +14,8 @@ from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 
 
-class Told:
-    """A subscription that has been told what to say."""
+class ScriptedSubscription:
+    """A subscription that returns these batches of events."""
 
     def __init__(self, *batches: Sequence[str]) -> None:
         self._batches = list(batches)
@@ -28,9 +28,13 @@ class Told:
 
 
 def pieces(
-    told: Told, *, turns: int, heartbeat_seconds: float = 1000, refusal: LakebedError | None = None
+    subscription: ScriptedSubscription,
+    *,
+    turns: int,
+    heartbeat_seconds: float = 1000,
+    denial: LakebedError | None = None,
 ) -> AsyncIterator[bytes]:
-    """What is sent in so many turns, after which the client has hung up."""
+    """The bytes sent in `turns` iterations, after which the client has disconnected."""
     left = turns
 
     def may_wait() -> bool:
@@ -38,44 +42,50 @@ def pieces(
         left -= 1
         return left >= 0
 
-    async def admit() -> None:
-        if refusal is not None:
-            raise refusal
+    async def authorize() -> None:
+        if denial is not None:
+            raise denial
 
     request = Request("GET", "/", "", {}, RequestBody(0), "http", "", "R", may_wait=may_wait)
     return streaming.stream_subscription(
         request,
-        cast(LiveSubscription, told),
+        cast(LiveSubscription, subscription),
         lambda entry: entry.event.kind.encode() + b";",
         heartbeat=lambda: b".",
         heartbeat_seconds=heartbeat_seconds,
-        admit=admit,
+        authorize=authorize,
     )
 
 
-async def test_events_are_sent_as_they_come_and_together() -> None:
-    assert [piece async for piece in pieces(Told("AB", "", "C"), turns=5)] == [b"A;B;", b"C;"]
+async def test_events_of_a_batch_are_sent_together() -> None:
+    assert [piece async for piece in pieces(ScriptedSubscription("AB", "", "C"), turns=5)] == [b"A;B;", b"C;"]
 
 
-async def test_silence_is_broken_by_signs_of_life() -> None:
-    assert [piece async for piece in pieces(Told("A", ""), turns=3, heartbeat_seconds=0)] == [b"A;", b".", b"."]
+async def test_keep_alives_are_sent_while_no_events_arrive() -> None:
+    assert [piece async for piece in pieces(ScriptedSubscription("A", ""), turns=3, heartbeat_seconds=0)] == [
+        b"A;",
+        b".",
+        b".",
+    ]
 
 
-async def test_who_has_hung_up_is_sent_nothing() -> None:
-    assert [piece async for piece in pieces(Told("A"), turns=0)] == []
+async def test_disconnected_client_is_sent_nothing() -> None:
+    assert [piece async for piece in pieces(ScriptedSubscription("A"), turns=0)] == []
 
 
-@pytest.mark.parametrize("refusal", [AccessDenied("no"), NoSuchBucket("gone")])
-async def test_who_may_no_longer_hears_no_more(refusal: LakebedError, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "ADMIT_SECONDS", 0)
-    assert [piece async for piece in pieces(Told("A", "B"), turns=5, refusal=refusal)] == [b"A;"]
-    assert [piece async for piece in pieces(Told("A", "B"), turns=5)] == [b"A;", b"B;"]
+@pytest.mark.parametrize("denial", [AccessDenied("no"), NoSuchBucket("gone")])
+async def test_stream_ends_when_the_permission_is_revoked(
+    denial: LakebedError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "AUTHORIZE_SECONDS", 0)
+    assert [piece async for piece in pieces(ScriptedSubscription("A", "B"), turns=5, denial=denial)] == [b"A;"]
+    assert [piece async for piece in pieces(ScriptedSubscription("A", "B"), turns=5)] == [b"A;", b"B;"]
 
 
-async def test_what_breaks_breaks_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the connection's end tells the client that something is missing."""
-    monkeypatch.setattr(streaming, "ADMIT_SECONDS", 0)
-    stream = pieces(Told("A", "B"), turns=5, refusal=Unavailable("gone"))
+async def test_other_errors_are_raised_from_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing the connection shows the client that the stream is incomplete."""
+    monkeypatch.setattr(streaming, "AUTHORIZE_SECONDS", 0)
+    stream = pieces(ScriptedSubscription("A", "B"), turns=5, denial=Unavailable("gone"))
     async with aclosing(stream) as opened:  # type: ignore[type-var]  # it is a generator
         assert await anext(opened) == b"A;"
         with pytest.raises(Unavailable):

@@ -322,7 +322,7 @@ def test_public_names_are_all_there() -> None:
 def test_chunk_below_the_least_size_may_only_be_the_last(kind: StreamingKind) -> None:
     def decode(*sizes: int) -> bytes:
         chunks = [bytes(size) for size in sizes]
-        decoder = AwsChunkedDecoder(kind, sum(sizes), signer=signer(), seed_signature=SEED, least_chunk_bytes=8)
+        decoder = AwsChunkedDecoder(kind, sum(sizes), signer=signer(), seed_signature=SEED, min_chunk_bytes=8)
         pieces = decoder.feed(memoryview(encode(kind, chunks)))
         decoder.finish()
         return b"".join(pieces)

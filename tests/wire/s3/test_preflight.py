@@ -24,7 +24,7 @@ from lakebed.wire.aws.authentication import SignatureAuthenticator
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.handlers.cors import answer_preflight, cors_headers
+from lakebed.wire.s3.handlers.cors import cors_headers, preflight_response
 from lakebed.wire.s3.services import S3Services
 from tests.clients.boto import connected
 from tests.fixtures.server import RunningServer
@@ -90,7 +90,7 @@ def request(method: str = "OPTIONS", /, **headers: str) -> Request:
 
 async def refusal(services: S3Services, asked: Request, bucket: str = "open") -> AwsFault:
     with pytest.raises(AwsFault) as caught:
-        await answer_preflight(services, asked, bucket)
+        await preflight_response(services, asked, bucket)
     return caught.value
 
 
@@ -100,7 +100,7 @@ async def test_a_question_that_a_rule_allows_is_answered_with_that_rule(services
         access_control_request_method="PUT",
         access_control_request_headers="X-Amz-Date, x-amz-meta-a",
     )
-    answer = await answer_preflight(services, asked, "open")
+    answer = await preflight_response(services, asked, "open")
     assert answer.status == 200
     assert answer.headers == [
         ("Access-Control-Allow-Origin", "https://app.example"),
@@ -115,7 +115,7 @@ async def test_a_question_that_a_rule_allows_is_answered_with_that_rule(services
 
 async def test_a_rule_for_everybody_names_nobody(services: S3Services) -> None:
     asked = request(origin="https://any.example", access_control_request_method="GET")
-    assert (await answer_preflight(services, asked, "open")).headers == ANYBODY
+    assert (await preflight_response(services, asked, "open")).headers == ANYBODY
 
 
 @pytest.mark.parametrize(

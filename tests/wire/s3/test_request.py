@@ -104,7 +104,7 @@ def test_path_is_decoded_or_refused(raw: bytes) -> None:
     [("", 7), ("n=", 7), ("n=0", 0), ("n=5", 5), ("n=10", 10), ("n=11", 10), ("n=2147483647", 10), ("n=0005", 5)],
 )
 def test_number_is_cut_to_the_most(query: str, value: int) -> None:
-    assert _request(query).integer("n", 7, most=10) == value
+    assert _request(query).integer("n", 7, maximum=10) == value
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_number_is_cut_to_the_most(query: str, value: int) -> None:
 )
 def test_number_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        _request(f"n={text}").integer("n", 7, most=10)
+        _request(f"n={text}").integer("n", 7, maximum=10)
     assert refused.value.argument == "n"
 
 
@@ -120,7 +120,7 @@ def test_number_that_is_none_is_refused(text: str) -> None:
 def test_any_text_is_a_number_or_refused(text: str) -> None:
     request = _request(f"n={quote(text, safe='', errors='replace')}")
     try:
-        value = request.integer("n", 7, most=10)
+        value = request.integer("n", 7, maximum=10)
     except InvalidInput:
         return
     assert 0 <= value <= 10

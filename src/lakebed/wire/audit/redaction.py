@@ -1,7 +1,8 @@
-"""Redaction of audit records: only listed headers and query parameters are logged, so that no secret is. Pure.
+"""Redaction of audit records: only listed headers and query parameters are logged. Pure.
 
-The lists hold headers and parameters that cannot carry credentials. Signatures, tokens, cookies, encryption keys, user
-metadata, referrers (which may be presigned URLs) and all unknown names are left out; of bodies only the length is kept.
+The lists contain headers and parameters that cannot carry credentials. Signatures, tokens, cookies, encryption keys,
+user metadata, referrers (which may be presigned URLs) and all unknown names are omitted; of bodies only the length is
+logged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lakebed.wire.http.request_audit import RequestRecord
 from .refusals import claimed_key
 
 MAX_CHARS: Final = 1024
-"""Most characters of a value. A path has more: a key of 1024 bytes may take three characters for each."""
+"""Most characters of a value. Paths may be longer: a key of 1024 bytes can take three characters for each."""
 _MAX_PATH_CHARS: Final = 4096
 
 LOGGED_REQUEST_HEADERS: Final = frozenset(
@@ -145,7 +146,7 @@ LOGGED_PARAMETERS: Final = frozenset(
 
 
 def request_entry(record: RequestRecord, request: Request, response: Response | None, node: str) -> RequestEntry:
-    """The audit record of a request whose response was sent, or will never be."""
+    """The audit record of a request after its response was sent, or without a response."""
     headers = request.headers
     return RequestEntry(
         edge=record.edge,
@@ -156,7 +157,7 @@ def request_entry(record: RequestRecord, request: Request, response: Response | 
         status=0 if response is None else response.status,
         received_bytes=request.body.received,
         sent_bytes=record.sent_bytes,
-        first_byte_ns=_ns(record.answered - record.began),
+        first_byte_ns=_ns(record.responded - record.began),
         response_ns=_ns(record.ended - record.began),
         request_id=request.request_id,
         source_ip=request.peer,
@@ -174,7 +175,7 @@ def request_entry(record: RequestRecord, request: Request, response: Response | 
 
 
 def redacted_query(raw_query: str) -> dict[str, str]:
-    """The parameters of a query that may be logged; none of a query that cannot be parsed."""
+    """The loggable parameters of a query; none if it cannot be parsed."""
     if not raw_query:
         return {}
     try:
@@ -188,9 +189,9 @@ def _redacted(headers: Iterable[tuple[str, str]], names: frozenset[str]) -> dict
     return {lower: _storable(value) for name, value in headers if (lower := name.lower()) in names}
 
 
-def _storable(text: str, most: int = MAX_CHARS) -> str:
-    """Text that JSON and every store can hold: bytes that are not UTF-8 become question marks."""
-    return text[:most].encode("utf-8", "replace").decode()
+def _storable(text: str, limit: int = MAX_CHARS) -> str:
+    """Truncated text that is valid in JSON and every store: bytes that are not UTF-8 become question marks."""
+    return text[:limit].encode("utf-8", "replace").decode()
 
 
 def _ns(seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""Audit entries of requests that were refused or failed, on every protocol."""
+"""Audit records of refused and failed requests, for all protocols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.governance.refusal_records import RefusalRecord, RefusalRecorder, o
 from lakebed.wire.http.message import Request
 
 OnRefusal = Callable[[Request, str, str, int, LakebedError], None]
-"""Called with a refused request, the route's name, its subject, the status and the error. Never waits."""
+"""Called with a refused request, the route's name, its subject, the status and the error. Must not block."""
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLAIMED: Final = re.compile(r"Credential=([^/,\s]{1,128})/|X-Amz-Credential=([^/%&]{1,128})(?:/|%2F)")
@@ -20,9 +20,9 @@ _CLAIMED: Final = re.compile(r"Credential=([^/,\s]{1,128})/|X-Amz-Credential=([^
 def refusal_recorder(
     recorder: RefusalRecorder, edge: str, operations: Mapping[str, str], *, failed_changes: bool = True
 ) -> OnRefusal:
-    """Records the refusals of one edge; `operations` are by the name of its routes.
+    """Records the refusals of one protocol; `operations` are by route name.
 
-    `failed_changes` is false for S3, where changes under conditions often fail.
+    `failed_changes` is false for S3, where conditional changes often fail.
     """
 
     def note(request: Request, route: str, subject: str, status: int, error: LakebedError) -> None:
@@ -48,6 +48,6 @@ def refusal_recorder(
 
 
 def claimed_key(request: Request) -> str:
-    """The access key that a request claims to be signed with; empty if it names none."""
+    """The access key in a request's signature, not verified; empty without one."""
     found = _CLAIMED.search(request.headers.get("authorization", "")) or _CLAIMED.search(request.raw_query)
     return "" if found is None else found[1] or found[2]

@@ -1,1 +1,1 @@
-"""What S3 and the JSON APIs share of AWS: Signature Version 4, request addresses and the form of errors."""
+"""AWS protocol parts that S3 and the JSON APIs share: Signature Version 4, request addressing, errors."""

@@ -1,4 +1,4 @@
-"""Authentication by Signature Version 4, in the Authorization header or in a presigned URL."""
+"""Authenticates Signature Version 4 requests, by the Authorization header or a presigned URL."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _PRESIGNED_FIELDS: Final = frozenset(
 
 
 class PayloadClaim(NamedTuple):
-    """How the body of a request is signed."""
+    """The payload hash of a request, or the kind of its signed chunks."""
 
     sha256: str | None = None
-    """In hexadecimal, if the whole body was signed."""
+    """The hexadecimal hash, if the whole body is signed."""
     streaming: StreamingKind | None = None
     signer: ChunkSigner | None = None
     seed_signature: str = ""
@@ -53,19 +53,19 @@ NO_BYTES: Final = PayloadClaim(sha256=sigv4.EMPTY_SHA256)
 
 
 class Authenticated(NamedTuple):
-    """The caller, and how the body is signed."""
+    """The caller, and the claim about the body."""
 
     principal: Principal
     payload: PayloadClaim = UNSIGNED
     is_signed: bool = True
     body: bytes | None = None
-    """The body, if it was read to check the signature."""
+    """The body, if it was read to verify the signature."""
     signed_at: int | None = None
-    """Time of the signature by the client's clock, in seconds since the epoch."""
+    """Signing time by the client's clock, in seconds since the epoch."""
 
 
 class SignatureAuthenticator:
-    """Authenticates requests by their signature."""
+    """Verifies request signatures."""
 
     def __init__(
         self,
@@ -75,10 +75,10 @@ class SignatureAuthenticator:
         plain: bool = False,
         max_body_bytes: int = _MAX_STS_BODY_BYTES,
     ) -> None:
-        """`plain` accepts requests for `s3` that were signed as for any other AWS service.
+        """`plain` accepts requests for `s3` that are signed by the rules of other AWS services.
 
-        Such a signer encodes the path once more, and need not send the body's hash: then the body is read to compute
-        it, up to `max_body_bytes`. Not for S3 itself, where `a%20b` and `a b` are two keys.
+        Such clients encode the path twice, and may omit the payload hash: then the body is read to compute it, up to
+        `max_body_bytes`. Not for S3 itself, where `a%20b` and `a b` are two keys.
         """
         self._source = source
         self._clock = clock
@@ -87,7 +87,7 @@ class SignatureAuthenticator:
         self._keys = SigningKeyCache()
 
     async def authenticate(self, request: Request) -> Authenticated:
-        """Raises AwsFault when the signature is malformed, expired, by an unknown key or wrong."""
+        """The caller. Raises AwsFault if the signature is malformed, expired, by an unknown key or wrong."""
         header = request.headers.get("authorization")
         if header is not None:
             if "X-Amz-" in request.raw_query and "X-Amz-Algorithm" in request.query:
@@ -102,11 +102,11 @@ class SignatureAuthenticator:
             raise _unsupported_mechanism()
         stated = request.headers.get("x-amz-content-sha256", "")
         if stated.isascii() and not stated.startswith("STREAMING-") and stated not in ("", sigv4.UNSIGNED_PAYLOAD):
-            # Not signed, so any form is accepted; a body never matches a value that is no digest.
+            # Without a signature any value is accepted; a body never matches one that is not a digest.
             return Authenticated(ANONYMOUS, PayloadClaim(sha256=stated.lower()), is_signed=False)
         return Authenticated(ANONYMOUS, _claim(stated), is_signed=False)
 
-    # -- the header -----------------------------------------------------------------------------------------------
+    # -- Authorization header -------------------------------------------------------------------------------------
 
     async def _by_header(self, request: Request, header: str) -> Authenticated:
         headers = request.headers
@@ -119,7 +119,7 @@ class SignatureAuthenticator:
         scope = parsed.scope
         amz_date = headers.get("x-amz-date") or _from_http_date(headers.get("date"))
         if amz_date is None:
-            raise _undated()
+            raise _missing_date()
         signed_at = self._check_skew(amz_date, scope)
         credential = await self._credential(scope, headers.get("x-amz-security-token"))
         key = self._keys.get(scope, credential.secret)
@@ -151,7 +151,7 @@ class SignatureAuthenticator:
         )
         return Authenticated(credential.principal, claim, True, body, signed_at)
 
-    # -- the URL --------------------------------------------------------------------------------------------------
+    # -- presigned URL --------------------------------------------------------------------------------------------
 
     async def _by_query(self, request: Request) -> Authenticated:
         query = request.query
@@ -194,12 +194,12 @@ class SignatureAuthenticator:
         claim = _claim(stated if stated and stated.startswith("STREAMING-UNSIGNED") else content_hash)
         return Authenticated(credential.principal, claim, signed_at=signed_at)
 
-    # -- shared ---------------------------------------------------------------------------------------------------
+    # -- common ---------------------------------------------------------------------------------------------------
 
     async def verify_form(
         self, credential_text: str, amz_date: str, signature: str, document: str, session_token: str | None
     ) -> Principal:
-        """The signer of a POST form's policy document: the signature is over the base64 text itself."""
+        """The signer of a POST form; the signature is over the base64 text of the policy document."""
         try:
             scope = sigv4.parse_scope(credential_text)
         except MalformedSignature as error:
@@ -227,7 +227,7 @@ class SignatureAuthenticator:
                 AWSAccessKeyId=scope.access_key,
                 StringToSign=document,
                 SignatureProvided=signature,
-                StringToSignBytes=_spelled(document),
+                StringToSignBytes=_hex_bytes(document),
             )
         return credential.principal
 
@@ -238,8 +238,8 @@ class SignatureAuthenticator:
             what = "The provided token has expired." if token is not None else "The provided access key has expired."
             raise AwsFault(400, "ExpiredToken", what) from error
         except Unauthenticated as error:
-            # A revoked token gets the error of a deleted key: after "expired" the client would renew it in vain, and
-            # after "invalid" its owner would look for a mistake in the token.
+            # A revoked token gets the error of a deleted key: "expired" would make the client refresh it in vain, and
+            # "invalid" would suggest a malformed token.
             if token is not None and not isinstance(error, CredentialsRevoked):
                 raise AwsFault(400, "InvalidToken", "The provided token is malformed or otherwise invalid.") from error
             raise AwsFault(
@@ -253,7 +253,7 @@ class SignatureAuthenticator:
         try:
             signed_at = sigv4.parse_amz_date(amz_date)
         except MalformedSignature as error:
-            raise _undated() from error
+            raise _missing_date() from error
         now = self._clock.now_ms() // 1000
         if abs(now - signed_at) > MAX_SKEW_SECONDS:
             raise AwsFault(
@@ -328,7 +328,7 @@ class SignatureAuthenticator:
         text = sigv4.string_to_sign(canonical, amz_date, scope)
         if sigv4.equal(key.sign(text), signature):
             return
-        # Nearly always the raw request is what was signed. Other encodings are tried only after a mismatch.
+        # Nearly all clients sign the raw request. Other encodings are tried only after a mismatch.
         if not sigv4.signature_matches(
             key,
             signature,
@@ -342,14 +342,14 @@ class SignatureAuthenticator:
             scope=scope,
             twice=self._plain,
         ):
-            # As S3 does: a developer can compare these with the client's own. None of them holds the secret.
+            # Like S3: developers can compare these with the client's. None of them contains the secret.
             raise _mismatch(
                 AWSAccessKeyId=access_key,
                 StringToSign=text,
                 SignatureProvided=signature,
-                StringToSignBytes=_spelled(text),
+                StringToSignBytes=_hex_bytes(text),
                 CanonicalRequest=canonical,
-                CanonicalRequestBytes=_spelled(canonical),
+                CanonicalRequestBytes=_hex_bytes(canonical),
             )
 
 
@@ -363,7 +363,7 @@ def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "")
         try:
             kind = StreamingKind(content_hash)
         except ValueError as error:
-            raise AwsFault(501, "NotImplemented", f"The payload kind is not supported: {content_hash}") from error
+            raise AwsFault(501, "NotImplemented", f"x-amz-content-sha256 is not supported: {content_hash}") from error
         if kind.is_signed and signer is None:
             raise AwsFault(
                 400,
@@ -404,7 +404,7 @@ def _is_hex(text: str) -> bool:
 
 
 def _check_all_signed(request: Request, signed: tuple[str, ...], *, but: str | None = None) -> None:
-    """Refuse unsigned `x-amz-` headers, which may have been added in transit."""
+    """Reject unsigned `x-amz-` headers, which may have been added in transit."""
     unsigned = [name for name in request.headers if name.startswith("x-amz-") and name not in signed and name != but]
     if unsigned:
         raise AwsFault(
@@ -416,7 +416,7 @@ def _check_all_signed(request: Request, signed: tuple[str, ...], *, but: str | N
 
 
 def _from_http_date(text: str | None) -> str | None:
-    """The Date header in the form of x-amz-date: either form may be signed."""
+    """The Date header in the format of x-amz-date; it may already have that format."""
     if text is None:
         return None
     if len(text) == 16 and text[8] == "T":
@@ -427,7 +427,7 @@ def _from_http_date(text: str | None) -> str | None:
         return None
 
 
-def _undated() -> AwsFault:
+def _missing_date() -> AwsFault:
     return AwsFault(403, "AccessDenied", "AWS authentication requires a valid Date or x-amz-date header.")
 
 
@@ -464,8 +464,8 @@ def _query_fault(message: str) -> AwsFault:
     return AwsFault(400, "AuthorizationQueryParametersError", message)
 
 
-def _spelled(text: str) -> str:
-    """The bytes of a text in hexadecimal, to show invisible characters."""
+def _hex_bytes(text: str) -> str:
+    """The bytes of a text in hexadecimal, which shows invisible characters."""
     return text.encode("utf-8", RAW_ERRORS).hex(" ")
 
 

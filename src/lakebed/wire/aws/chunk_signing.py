@@ -1,4 +1,4 @@
-"""Signed `aws-chunked` bodies: the kinds of body and the signatures over their chunks."""
+"""Chunk signatures of `aws-chunked` bodies."""
 
 from __future__ import annotations
 
@@ -19,34 +19,30 @@ class StreamingKind(StrEnum):
 
     @property
     def is_signed(self) -> bool:
-        """Whether each chunk carries a signature."""
+        """Whether each chunk has a signature."""
         return self is not StreamingKind.UNSIGNED_TRAILER
 
     @property
     def has_trailer(self) -> bool:
-        """Whether headers follow the last chunk."""
+        """Whether trailing headers follow the last chunk."""
         return self is not StreamingKind.SIGNED
 
 
 class ChunkSigner:
-    """Signatures over chunks, with all that stays the same within a request calculated once."""
+    """Computes the signatures of one request's chunks."""
 
     __slots__ = ("_payload", "_sign", "_trailer")
 
     def __init__(self, sign: Callable[[str], str], timestamp: str, scope: str) -> None:
-        """`sign`: HMAC-SHA256 of a text with the signing key, in hexadecimal: `SigningKey.sign`.
-
-        `timestamp` as in the request's string to sign, `20130524T000000Z`; `scope` likewise,
-        `DATE/REGION/SERVICE/aws4_request`.
-        """
+        """`sign` is `SigningKey.sign`; `timestamp` and `scope` are those of the request's string to sign."""
         self._sign = sign
         self._payload = f"AWS4-HMAC-SHA256-PAYLOAD\n{timestamp}\n{scope}\n"
         self._trailer = f"AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n"
 
     def chunk_signature(self, previous: str, payload_sha256: str) -> str:
-        """The signature of a chunk whose bytes have this hash, after one signed `previous`."""
+        """The signature of a chunk, from its hash and the previous signature."""
         return self._sign(f"{self._payload}{previous}\n{_EMPTY_SHA256}\n{payload_sha256}")
 
     def trailer_signature(self, previous: str, trailer_sha256: str) -> str:
-        """The signature of a trailer whose canonical text has this hash, after a last chunk signed `previous`."""
+        """The signature of a trailer, from the hash of its canonical text and the last chunk's signature."""
         return self._sign(f"{self._trailer}{previous}\n{trailer_sha256}")

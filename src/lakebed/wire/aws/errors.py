@@ -1,4 +1,4 @@
-"""Errors in AWS's form: status, code, message and details."""
+"""Errors as AWS returns them: status, code, message and details."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lakebed.wire.http.message import Headers
 
 
 class AwsFault(LakebedError):
-    """An error with a status and a code of AWS, which no service raises: a bad signature, a bad address."""
+    """A protocol error with AWS's status and code, such as an invalid signature or URI."""
 
     def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, /, **details: str) -> None:
         super().__init__(message)
@@ -15,4 +15,4 @@ class AwsFault(LakebedError):
         self.code = code
         self.headers = headers or []
         self.details = details
-        """Further elements of the error document."""
+        """Additional elements of the error document."""

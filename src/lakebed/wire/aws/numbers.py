@@ -1,19 +1,19 @@
-"""Whole numbers in headers and parameters, parsed without exceptions."""
+"""Parses integers in headers and parameters without exceptions."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BEYOND: Final = 10**18
-"""Replaces every greater number: larger than any count here, and small enough for every store."""
+"""Larger numbers are reduced to this: it exceeds every count, and fits into the columns of every metadata store."""
 
 _DIGITS: Final = 18
 
 
 def whole_number(text: str) -> int | None:
-    """The number that ASCII digits make; None for anything else.
+    """Parse ASCII digits; None for any other text.
 
-    `str.isdigit` takes digits of every script, some of which `int` refuses, and `int` refuses thousands of digits.
+    `str.isdigit` accepts digits of all scripts, some of which `int` rejects; `int` rejects thousands of digits.
     """
     if not (text.isascii() and text.isdigit()):
         return None
@@ -25,6 +25,6 @@ def whole_number(text: str) -> int | None:
 
 
 def signed_number(text: str) -> int | None:
-    """The same with a minus sign before it, or none."""
+    """Parse ASCII digits with an optional minus sign; None for any other text."""
     number = whole_number(text.removeprefix("-"))
     return -number if number is not None and text.startswith("-") else number

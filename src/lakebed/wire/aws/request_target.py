@@ -1,4 +1,4 @@
-"""The bucket and key that an S3 request names, path-style or virtual-host-style."""
+"""Parses bucket and key of path-style and virtual-host-style requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_target(raw_path: str, host: str, domains: tuple[str, ...]) -> S3Target
 
 
 def bucket_of_host(host: str, domains: tuple[str, ...]) -> str | None:
-    """The bucket that a host names, where it is `bucket.domain`: the request is virtual-host-style."""
+    """The bucket of a virtual-host-style request, whose host is `bucket.domain`; None otherwise."""
     name = host.rpartition(":")[0] if ":" in host else host
     for domain in domains:
         if name.endswith("." + domain):
@@ -52,12 +52,12 @@ def bucket_of_host(host: str, domains: tuple[str, ...]) -> str | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a part of a path needs no decoding."""
+    """Whether the text needs no decoding."""
     return "%" not in text and "\0" not in text and text.isascii()
 
 
 def decode_path(text: str) -> str:
-    """Decode a part of a path. Raises AwsFault unless it is percent-encoded UTF-8 without a NUL."""
+    """Decode a part of a path. Raises AwsFault unless it is percent-encoded UTF-8 without NUL."""
     if _is_plain(text):
         return text
     try:

@@ -1,8 +1,8 @@
-"""AWS Signature Version 4: what was signed, rebuilt from what was received. Pure: no clock, no keys of its own.
+"""AWS Signature Version 4: canonical requests, strings to sign and signatures. Pure.
 
-The canonical request is built from the raw target and header values. Clients differ in how they encode a path before
-signing it (once as S3 says, with other characters left plain, or for other AWS services twice), so a mismatch is tried
-again with the path re-encoded; the usual case costs one try.
+The canonical request is built from the raw target and header values. Clients encode paths differently before signing:
+once as S3 specifies, with other reserved characters, or twice as for other AWS services. So after a mismatch,
+verification tries the other encodings.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ALGORITHM: Final = "AWS4-HMAC-SHA256"
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 SERVICES: Final = frozenset({"s3", "s3tables", "sts"})
-"""Names that clients sign for; `s3tables` is how table clients sign the catalog."""
+"""Services that clients sign for; table clients sign catalog requests for `s3tables`."""
 
 MAX_PRESIGNED_SECONDS: Final = 7 * 24 * 3600
 
-MAX_REMEMBERED_CHARS: Final = 2048
-"""Longer queries and credentials are not cached: the cache must not grow with what anonymous clients send."""
+MAX_CACHED_CHARS: Final = 2048
+"""Longer queries and credentials are not cached, so that anonymous clients cannot grow the caches."""
 
 _BASE64_SHA256_CHARS: Final = 44
 _BLOCK_BYTES: Final = 64
@@ -44,15 +44,15 @@ _UNRESERVED: Final = "-_.~"
 _NORMAL: Final = re.compile(
     r"(?:[A-Za-z0-9._~-]|%(?:2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]|[0189A-F][0-9A-F]))*", re.ASCII
 )
-"""Components that are encoded as they have to be: everything that is reserved, in capitals, and nothing else."""
+"""Canonically encoded components: exactly the reserved characters are encoded, in upper case."""
 
 
 class MalformedSignature(ValueError):
-    """The authorization cannot be parsed. The message is what S3 says of it, to stand behind a semicolon."""
+    """The authorization cannot be parsed. The message is S3's, and follows a semicolon."""
 
 
 class CredentialScope(NamedTuple):
-    """Who signed, when, and for what."""
+    """The access key and the scope of a signature."""
 
     access_key: str
     date: str
@@ -61,42 +61,42 @@ class CredentialScope(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The scope as it stands in the string to sign."""
+        """The scope in the string to sign."""
         return f"{self.date}/{self.region}/{self.service}/aws4_request"
 
 
 class SignedHeaders:
-    """The names of the headers that a signature covers: the same ones in all requests of a client."""
+    """The names of the signed headers: usually the same in all requests of a client."""
 
     __slots__ = ("_pick", "_template", "names", "text")
 
     def __init__(self, text: str) -> None:
-        """Of the names as they are signed, with semicolons between them."""
+        """`text` has the names in signing order, separated by semicolons."""
         self.text = text
         self.names = tuple(text.split(";"))
         self._pick = itemgetter(*self.names)
         self._template = "".join([f"{name}:%s\n" for name in text.replace("%", "%%").split(";")])
 
     def lines(self, headers: Mapping[str, str]) -> str:
-        """Their lines in the canonical request. Raises MalformedSignature when one of them was not sent."""
+        """Their lines in the canonical request. Raises MalformedSignature if a signed header is missing."""
         try:
             lines: str = self._template % self._pick(headers)
         except KeyError:
             return canonical_headers(headers, self.names)
         if "  " in lines or ": " in lines or " \n" in lines:
-            # Spaces that may have to go; to tell which, each value is looked at.
+            # Spaces that may have to be normalized.
             return canonical_headers(headers, self.names)
         return lines
 
 
 @lru_cache(maxsize=1024)
-def _remembered_names(text: str) -> SignedHeaders:
+def _cached_names(text: str) -> SignedHeaders:
     return SignedHeaders(text)
 
 
 def signed_headers(text: str) -> SignedHeaders:
-    """The signed headers of that text, the same object each time."""
-    return _remembered_names(text) if len(text) <= MAX_REMEMBERED_CHARS else SignedHeaders(text)
+    """The signed headers of a text, cached."""
+    return _cached_names(text) if len(text) <= MAX_CACHED_CHARS else SignedHeaders(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Authorization:
 
 def parse_scope(text: str) -> CredentialScope:
     """Parse `KEY/DATE/REGION/SERVICE/aws4_request`. A key may itself contain slashes. Raises MalformedSignature."""
-    return _remembered_scope(text) if len(text) <= MAX_REMEMBERED_CHARS else _parse_scope(text)
+    return _cached_scope(text) if len(text) <= MAX_CACHED_CHARS else _parse_scope(text)
 
 
 def _parse_scope(text: str) -> CredentialScope:
@@ -137,11 +137,11 @@ def _parse_scope(text: str) -> CredentialScope:
     return CredentialScope(key, date, region, service)
 
 
-_remembered_scope: Final = lru_cache(maxsize=1024)(_parse_scope)
+_cached_scope: Final = lru_cache(maxsize=1024)(_parse_scope)
 
 
 def _parse_prefix(prefix: str) -> Authorization:
-    """Everything of the header up to the signature: the same for all requests of a client with one shape a day."""
+    """Parse the header without its signature: all requests of a client with the same headers share it for a day."""
     scheme, _, rest = prefix.partition(" ")
     if scheme != ALGORITHM:
         raise MalformedSignature("the signing algorithm is not AWS4-HMAC-SHA256.")
@@ -156,7 +156,7 @@ def _parse_prefix(prefix: str) -> Authorization:
     return Authorization(scope, scope.text, signed_headers(fields["SignedHeaders"]))
 
 
-_remembered_prefix: Final = lru_cache(maxsize=1024)(_parse_prefix)
+_cached_prefix: Final = lru_cache(maxsize=1024)(_parse_prefix)
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -169,8 +169,8 @@ def _fields(text: str) -> dict[str, str]:
     return fields
 
 
-def _refuse_incomplete(header: str) -> None:
-    """Say what of its three components a header lacks. Raises MalformedSignature if it lacks one."""
+def _check_components(header: str) -> None:
+    """Check that a header has its three components. Raises MalformedSignature."""
     items = header.partition(" ")[2].split(",")
     if len(items) != 3:
         raise MalformedSignature(
@@ -186,17 +186,17 @@ def parse_authorization(header: str) -> tuple[Authorization, str]:
     """The parsed header and its signature. Raises MalformedSignature."""
     prefix, separator, signature = header.partition("Signature=")
     if not separator or header.count(",") != 2:
-        _refuse_incomplete(header)
+        _check_components(header)
     rest = ""
     if "," in signature:
-        # Signature may stand before the other fields; the order is not fixed.
+        # The order of the components is not fixed.
         signature, _, rest = signature.partition(",")
     signature = signature.strip()
     if len(signature) != 64:
-        _refuse_incomplete(header)
+        _check_components(header)
         raise MalformedSignature("the Signature is not 64 hexadecimal digits.")
     prefix += rest
-    parse = _remembered_prefix if len(prefix) <= MAX_REMEMBERED_CHARS else _parse_prefix
+    parse = _cached_prefix if len(prefix) <= MAX_CACHED_CHARS else _parse_prefix
     return parse(prefix), signature
 
 
@@ -225,7 +225,7 @@ def parse_amz_date(text: str) -> int:
 
 
 class SigningKey:
-    """The day's key of one credential scope, ready to sign."""
+    """The signing key of one credential scope."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -233,8 +233,8 @@ class SigningKey:
         key = _hmac(b"AWS4" + secret.reveal().encode(), scope.date)
         for item in (scope.region, scope.service, "aws4_request"):
             key = _hmac(key, item)
-        # The two hashes of an HMAC (RFC 2104), the key already taken in: copying them costs half of copying what
-        # module `hmac` makes, and a third of making a new one.
+        # The two hashes of an HMAC (RFC 2104) after the key block: copying them costs half of copying an object of
+        # module `hmac`, and a third of creating one.
         block = key.ljust(_BLOCK_BYTES, b"\0")
         self._inner = hashlib.sha256(block.translate(_INNER))
         self._outer = hashlib.sha256(block.translate(_OUTER))
@@ -253,13 +253,13 @@ def _hmac(key: bytes, text: str) -> bytes:
 
 
 def canonical_headers(headers: Mapping[str, str], signed: tuple[str, ...]) -> str:
-    """The signed headers' lines. Raises MalformedSignature when a signed header was not sent."""
+    """The lines of the signed headers. Raises MalformedSignature if one is missing."""
     lines = []
     for name in signed:
         value = headers.get(name)
         if value is None:
             if name == "expect":
-                # Proxies and servers consume it; clients that sign it mean this value.
+                # Proxies and servers consume it; its only value is this.
                 value = "100-continue"
             elif name == "content-length":
                 value = "0"
@@ -279,19 +279,19 @@ def canonical_query(raw_query: str, *, without: str | None = None) -> str:
     if without is not None:
         given = f"{without}="
         pairs = [pair for pair in pairs if pair != without and not pair.startswith(given)]
-    # Most parameters of a presigned URL are those of the one before it.
-    normalise = _remembered_pair if len(raw_query) <= MAX_REMEMBERED_CHARS else _normalise_pair
+    # Consecutive presigned URLs share most of their parameters.
+    normalise = _cached_pair if len(raw_query) <= MAX_CACHED_CHARS else _normalise_pair
     return "&".join([text for _, _, text in sorted([normalise(pair) for pair in pairs if pair])])
 
 
 def _normalise_pair(pair: str) -> tuple[str, str, str]:
-    """A parameter's name and value, to sort by, and both as they are signed."""
+    """A parameter's encoded name and value, to sort by, and its canonical text."""
     name, _, value = pair.partition("=")
     name, value = _normalise(name), _normalise(value)
     return name, value, f"{name}={value}"
 
 
-_remembered_pair: Final = lru_cache(maxsize=1024)(_normalise_pair)
+_cached_pair: Final = lru_cache(maxsize=1024)(_normalise_pair)
 
 
 def _normalise(component: str) -> str:
@@ -301,9 +301,9 @@ def _normalise(component: str) -> str:
 
 
 def canonical_paths(raw_path: str, *, twice: bool = False) -> Iterator[str]:
-    """The path as clients may have signed it: as it came, encoded once, and `twice` where that is the rule.
+    """The encodings of a path that clients may have signed: as sent, encoded once, and with `twice`, encoded twice.
 
-    Not for S3, whose keys may hold percent signs: a signature for `a%20b` would be good for `a b` too.
+    `twice` is not for S3, whose keys may contain percent signs: a signature for `a%20b` would also match `a b`.
     """
     yield raw_path
     once = quote(unquote_to_bytes(raw_path.encode("utf-8", _RAW)), safe="/" + _UNRESERVED)
@@ -314,9 +314,9 @@ def canonical_paths(raw_path: str, *, twice: bool = False) -> Iterator[str]:
 
 
 def canonical_payloads(payload_hash: str) -> Iterator[str]:
-    """The payload's hash as clients may have signed it: as it came; in hexadecimal, if it came in base64.
+    """The payload hashes that clients may have signed: as sent, and in hexadecimal if sent in base64.
 
-    Iceberg's Java client puts base64 into the header and hexadecimal into what it signs.
+    Iceberg's Java client sends base64 in the header but signs hexadecimal.
     """
     yield payload_hash
     if len(payload_hash) == _BASE64_SHA256_CHARS:
@@ -325,12 +325,12 @@ def canonical_payloads(payload_hash: str) -> Iterator[str]:
 
 
 def canonical_request(method: str, path: str, query: str, header_lines: str, signed: str, payload_hash: str) -> str:
-    """The request as it is hashed."""
+    """The canonical request."""
     return f"{method}\n{path}\n{query}\n{header_lines}\n{signed}\n{payload_hash}"
 
 
 def string_to_sign(canonical: str, amz_date: str, scope: str) -> str:
-    """The text that is signed, of one canonical request."""
+    """The string to sign of a canonical request."""
     digest = hashlib.sha256(canonical.encode("utf-8", _RAW)).hexdigest()
     return f"{ALGORITHM}\n{amz_date}\n{scope}\n{digest}"
 
@@ -349,9 +349,9 @@ def signature_matches(
     scope: str,
     twice: bool = False,
 ) -> bool:
-    """Whether `signature` is the one of this request, in constant time for each way to encode its path.
+    """Whether `signature` matches this request with any encoding of its path; each comparison takes constant time.
 
-    With `twice`, paths that were encoded twice are good even when they were signed for S3.
+    `twice` accepts paths that are encoded twice also for S3.
     """
     for payload in canonical_payloads(payload_hash):
         for path in canonical_paths(raw_path, twice=twice or not scope.endswith(_S3_SCOPE)):
@@ -362,12 +362,12 @@ def signature_matches(
 
 
 def equal(one: str, other: str) -> bool:
-    """Whether two signatures are the same, in constant time."""
+    """Compare two signatures in constant time."""
     return one.isascii() and other.isascii() and hmac.compare_digest(one, other)
 
 
 class SigningKeyCache:
-    """Signing keys by scope, kept because deriving one costs four HMACs."""
+    """Caches signing keys by scope, since deriving one costs four HMACs."""
 
     __slots__ = ("_keys", "_limit")
 
@@ -376,7 +376,7 @@ class SigningKeyCache:
         self._limit = limit
 
     def get(self, scope: CredentialScope, secret: Secret) -> SigningKey:
-        """The key of `scope`; the secret is part of the look-up, so a rotated one is never mistaken for the old."""
+        """The key of `scope`. The secret is part of the cache key, so a rotated secret gets a new signing key."""
         index = (scope, secret.reveal())
         key = self._keys.get(index)
         if key is None:

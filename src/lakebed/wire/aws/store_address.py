@@ -1,4 +1,4 @@
-"""The S3 endpoint for catalog clients, and parsing of the S3 URIs that they want signed."""
+"""The S3 endpoint for catalog clients, and parsing of S3 URIs for remote signing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoreRequest(NamedTuple):
     """A parsed S3 URI."""
 
     host: str
-    """As the client sends it."""
+    """The Host header that the client will send."""
     raw_path: str
     raw_query: str
     target: S3Target
@@ -26,17 +26,17 @@ class StoreRequest(NamedTuple):
 
 
 class StoreListener(NamedTuple):
-    """A listener for S3 apart from the catalog's."""
+    """A listener for S3 that is separate from the catalog's."""
 
     host: str | None
-    """The host that it listens on; None if it is reachable under the catalog's host names."""
+    """The host that it listens on; None if it is reachable at the catalog's host names."""
     port: int
 
     def authority(self, catalog_host: str) -> str:
         """Host and port of S3 for a client that reached the catalog at `catalog_host`."""
         if self.host is not None:
             return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-        # An IPv6 address is in brackets, and a port is behind them.
+        # An IPv6 address is in brackets, before the port.
         name = catalog_host if catalog_host.endswith("]") else catalog_host.rpartition(":")[0] or catalog_host
         return f"{name}:{self.port}"
 
@@ -47,12 +47,11 @@ class StoreAddress:
 
     region: str
     endpoint: str | None = None
-    """Its URL; None for the host under which the client reached the catalog."""
+    """Its URL; None for the host at which the client reached the catalog."""
     domains: tuple[str, ...] = ()
-    """Host names under which `BUCKET.DOMAIN` addresses a bucket."""
-
+    """Domains of virtual-host-style requests: `BUCKET.DOMAIN` addresses a bucket."""
     listener: StoreListener | None = None
-    """The listener of S3, if the catalog has another."""
+    """The listener of S3, if the catalog has another one."""
 
     def endpoint_for(self, request: Request) -> str:
         """The URL of S3 for the client that sent the request to the catalog."""
@@ -65,7 +64,7 @@ class StoreAddress:
         """A client's settings for the endpoint, without credentials."""
         return {
             "s3.endpoint": self.endpoint_for(request),
-            # Path-style requests work under every host name of this server.
+            # Path-style requests work with every host name of this server.
             "s3.path-style-access": "true",
             "client.region": self.region,
         }
@@ -74,12 +73,12 @@ class StoreAddress:
         """Parse the URI of a request to this server. Raises InvalidInput for any other."""
         parts = _split(uri)
         host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
-        if not self._is_ours(host, request):
-            raise InvalidInput(f"the URI is not one of this server's. host={host}", argument="uri")
+        if not self._is_this_server(host, request):
+            raise InvalidInput(f"the URI does not belong to this server. host={host}", argument="uri")
         query = parse_query(parts.query) if parts.query else {}
         return StoreRequest(host, parts.path, parts.query, parse_target(parts.path, host, self.domains), query)
 
-    def _is_ours(self, host: str, request: Request) -> bool:
+    def _is_this_server(self, host: str, request: Request) -> bool:
         endpoint = urlsplit(self.endpoint_for(request))
         known = {endpoint.netloc.lower()}
         if self.listener is None:
@@ -93,14 +92,14 @@ class StoreAddress:
 
 
 def _split(uri: str) -> SplitResult:
-    # urlsplit drops some characters that clients may send: what is signed must be what was checked.
+    # urlsplit drops some of these characters: the signed URI must be the one that was checked.
     if not uri.isascii() or any(character <= " " or character == "\x7f" for character in uri):
-        raise InvalidInput("the URI holds characters that have to be percent-encoded", argument="uri")
+        raise InvalidInput("the URI contains characters that must be percent-encoded", argument="uri")
     try:
         parts = urlsplit(uri)
         user = parts.username
     except ValueError as error:
-        raise InvalidInput("the URI cannot be read", argument="uri") from error
+        raise InvalidInput("the URI cannot be parsed", argument="uri") from error
     if parts.scheme not in _DEFAULT_PORTS or not parts.netloc or user is not None or parts.fragment:
-        raise InvalidInput("the URI is not that of a request: http(s)://HOST/PATH?QUERY", argument="uri")
+        raise InvalidInput("the URI must have the form http(s)://HOST/PATH?QUERY", argument="uri")
     return parts._replace(path=parts.path or "/")

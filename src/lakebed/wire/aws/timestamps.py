@@ -1,4 +1,4 @@
-"""Times as AWS writes them: ISO 8601 in documents, the HTTP form in headers."""
+"""Formats times as AWS does: ISO 8601 in documents, HTTP dates in headers."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def _http_second(seconds: int) -> str:
 
 
 def http_time(milliseconds: int) -> str:
-    """The form of HTTP's headers: `Fri, 02 Jan 2026 03:04:05 GMT`."""
+    """An HTTP date: `Fri, 02 Jan 2026 03:04:05 GMT`."""
     return _http_second(milliseconds // 1000)

@@ -1,1 +1,1 @@
-"""HTTP/1.1 as the edges need it: raw targets, streamed bodies with backpressure, files sent by the kernel."""
+"""HTTP/1.1 server: raw request targets, streamed bodies with backpressure, files sent with sendfile."""

@@ -1,7 +1,7 @@
-"""A request's body: received into buffers ahead of its reader, never more than a few of them.
+"""A request body with backpressure.
 
-The protocol fills buffers as bytes arrive and hands over whole ones; when `MAX_WAITING` of them wait, it stops reading
-from the socket until the reader takes one. So a slow disk slows its client and costs no memory.
+The protocol fills buffers as bytes arrive. When `MAX_WAITING` full buffers wait for the reader, the protocol stops
+reading from the socket. So a slow disk slows down its client and costs no memory.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from lakebed.core.buffers import BUFFER_BYTES
 from lakebed.core.errors import Incomplete, TooLarge
 
 CHUNK_BYTES: Final = BUFFER_BYTES
-"""Size of the pieces handed to the reader of a large body."""
+"""Size of the pieces of a large body."""
 
 MAX_WAITING: Final = 2
-"""Full buffers that may wait for the reader before reading from the socket pauses."""
+"""Full buffers that may wait for the reader; more of them pause reading from the socket."""
 
 
 class RequestBody:
-    """Bytes still to come, or already here. Read once, by `read` or by `next_chunk`."""
+    """A request body, possibly still arriving. Can be read once, with `read` or `next_chunk`."""
 
     __slots__ = (
         "_aborted",
@@ -31,10 +31,10 @@ class RequestBody:
         "_pieces",
         "_waiter",
         "chunked",
+        "consumed",
         "finished",
         "length",
         "received",
-        "taken",
     )
 
     def __init__(self, length: int | None, *, chunked: bool = False) -> None:
@@ -42,7 +42,7 @@ class RequestBody:
         """Content-Length, or None when the transfer is chunked."""
         self.chunked = chunked
         self.received = 0
-        self.taken = 0
+        self.consumed = 0
         self.finished = length == 0 and not chunked
         self._pieces: deque[bytes | memoryview] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -53,34 +53,34 @@ class RequestBody:
     # -- the protocol's side --------------------------------------------------------------------------------------
 
     def attach(self, on_first_read: Callable[[], None] | None, on_room: Callable[[], None]) -> None:
-        """Tell the protocol of the first read (to send 100 Continue) and of room for more."""
+        """Set the callbacks for the first read (to send 100 Continue) and for free buffers (to resume reading)."""
         self._on_first_read = on_first_read
         self._on_room = on_room
 
     def push(self, piece: bytes | memoryview) -> None:
-        """Hand over bytes that have arrived."""
+        """Append received bytes."""
         self.received += len(piece)
         self._pieces.append(piece)
         self._wake()
 
     def finish(self) -> None:
-        """All bytes have arrived."""
+        """Mark the body as complete."""
         self.finished = True
         self._wake()
 
     def abort(self) -> None:
-        """The sender went away before the end."""
+        """Mark the body as incomplete: the client disconnected, or the framing is malformed."""
         self._aborted = True
         self._wake()
 
     @property
     def is_full(self) -> bool:
-        """Whether the sender should pause."""
+        """Whether reading from the socket should pause."""
         return len(self._pieces) >= MAX_WAITING
 
     @property
     def is_awaited(self) -> bool:
-        """Whether its reader waits for the sender, rather than the sender for its reader."""
+        """Whether the reader waits for bytes from the client."""
         return self._waiter is not None
 
     @property
@@ -95,10 +95,10 @@ class RequestBody:
     # -- the reader's side ----------------------------------------------------------------------------------------
 
     async def next_chunk(self) -> bytes | memoryview | None:
-        """The next piece, or None at the end. The caller owns it. Raises Incomplete if the sender stopped early."""
+        """The next piece, or None at the end. The caller owns it. Raises Incomplete if the client disconnected."""
         if self._on_first_read is not None:
-            announce, self._on_first_read = self._on_first_read, None
-            announce()
+            on_first_read, self._on_first_read = self._on_first_read, None
+            on_first_read()
         while not self._pieces:
             if self.finished:
                 return None
@@ -112,13 +112,13 @@ class RequestBody:
             finally:
                 self._waiter = None
         piece = self._pieces.popleft()
-        self.taken += len(piece)
+        self.consumed += len(piece)
         if self._on_room is not None and not self.finished and len(self._pieces) < MAX_WAITING:
             self._on_room()
         return piece
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises TooLarge if it is over `limit`, before reading it where its length says so."""
+        """The whole body. Raises TooLarge if it exceeds `limit`; with a Content-Length, before reading it."""
         if self.length is not None and self.length > limit:
             raise TooLarge(f"body too large. size={self.length} limit={limit}")
         pieces: list[bytes | memoryview] = []

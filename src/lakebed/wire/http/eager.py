@@ -1,8 +1,8 @@
-"""Start a coroutine at once, and make a task of it only if it has to wait.
+"""Starts a coroutine immediately, and creates a task for it only if it suspends.
 
-A task costs about 4 µs and a turn of the loop; most requests finish without waiting for anything. Libraries ask which
-task they run in before they wait, though (`asyncio.timeout` to cancel it, asyncpg whenever it connects): until there
-is one, a stand-in is the current task, and passes on to the task what is asked of it later.
+A task costs about 4 µs and an iteration of the event loop; most requests finish without suspending. Libraries look up
+the current task before they suspend, though (`asyncio.timeout` to cancel it, asyncpg when it connects). Until the task
+exists, a placeholder is the current task; it forwards later calls to the task.
 """
 
 from __future__ import annotations
@@ -13,86 +13,82 @@ from collections.abc import Coroutine, Generator
 from types import TracebackType
 from typing import Any, TypeAlias
 
-Exchanged: TypeAlias = Any  # whatever futures and the loop's tasks hand each other
+Exchanged: TypeAlias = Any  # values between futures and the loop's tasks
 
-# Tasks are only weakly held by the loop: whoever starts one must hold it.
+# The loop has only weak references to tasks.
 _running: set[asyncio.Task[None]] = set()
 
 
 def start_eagerly(
     coroutine: Coroutine[Exchanged, Exchanged, None], loop: asyncio.AbstractEventLoop | None = None
 ) -> None:
-    """Run `coroutine` until it waits; the rest, if any, runs as a task of the running loop. Not from within a task.
+    """Run `coroutine` until it suspends; the rest, if any, runs as a task of the running loop. Not from within a task.
 
-    What it raises before its first wait is raised here; afterwards nobody is there to take it, so it must not raise.
-    Who has the loop at hand gives it: asking which one runs is a system call (Python 3.11 looks for a fork).
+    Errors before the first suspension are raised here; the coroutine must not raise later, since nothing awaits it.
+    A caller that has the loop should pass it: `get_running_loop` is a system call (Python 3.11 checks for a fork).
     """
     loop = loop or asyncio.get_running_loop()
-    stand_in = _StandIn()
-    # These two are there for whoever makes tasks of his own (see "Extending" in the documentation of asyncio).
-    tasks._enter_task(loop, stand_in)  # type: ignore[arg-type]  # is a task as far as anybody looks
+    placeholder = _PlaceholderTask()
+    # Both functions exist for custom task implementations (see "Extending" in the documentation of asyncio).
+    tasks._enter_task(loop, placeholder)  # type: ignore[arg-type]  # has the methods of a task that libraries call
     try:
         awaited = coroutine.send(None)
     except StopIteration:
         return
     finally:
-        tasks._leave_task(loop, stand_in)  # type: ignore[arg-type]  # as above
-    task = stand_in.task = loop.create_task(_Begun(coroutine, awaited))
+        tasks._leave_task(loop, placeholder)  # type: ignore[arg-type]  # as above
+    task = placeholder.task = loop.create_task(_StartedCoroutine(coroutine, awaited))
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
-class _StandIn:
-    """The current task, before there is one."""
+class _PlaceholderTask:
+    """The current task until the real one exists."""
 
-    task: asyncio.Task[None] | None = None  # of the class, so that making one costs nothing more
+    task: asyncio.Task[None] | None = None  # a class attribute: instances that never get a task cost nothing more
 
     def done(self) -> bool:
-        """Whether it has ended."""
         return self.task is not None and self.task.done()
 
     def cancelling(self) -> int:
-        """How often it was asked to end."""
         return 0 if self.task is None else self.task.cancelling()
 
     def cancel(self, msg: object = None) -> bool:
-        """Ask it to end."""
         return self.task is not None and self.task.cancel(msg)
 
     def uncancel(self) -> int:
-        """Take one such word back."""
         return 0 if self.task is None else self.task.uncancel()
 
 
-class _Begun(Coroutine[Exchanged, Exchanged, None]):
-    """A coroutine that already waits: tells the task for what, then is that coroutine.
+class _StartedCoroutine(Coroutine[Exchanged, Exchanged, None]):
+    """A suspended coroutine: its first step yields the awaited future to the task; later steps resume the coroutine.
 
-    Not a generator around it: a task cancelled before its first step would end the generator before its first line,
-    and the coroutine would never learn of it.
+    Not a generator: cancelling a task before its first step would close the generator before its first line, and the
+    coroutine would not be cancelled.
     """
 
-    __slots__ = ("_awaited", "_coroutine", "_told")
+    __slots__ = ("_awaited", "_coroutine", "_yielded")
 
     def __init__(self, coroutine: Coroutine[Exchanged, Exchanged, None], awaited: Exchanged) -> None:
         self._coroutine = coroutine
         self._awaited = awaited
-        self._told = False
+        self._yielded = False
 
     def send(self, value: Exchanged) -> Exchanged:
-        """Go on with the result of what was awaited."""
-        if self._told:
+        """Resume with the result of the awaited future."""
+        if self._yielded:
             return self._coroutine.send(value)
-        self._told = True
+        self._yielded = True
         awaited, self._awaited = self._awaited, None
         return awaited
 
     def throw(self, kind: Exchanged, value: Exchanged = None, trace: TracebackType | None = None) -> Exchanged:
-        """Go on with an error: cancellation and errors alike belong to the coroutine."""
-        self._told = True
+        """Resume with an error or a cancellation."""
+        self._yielded = True
         return self._coroutine.throw(kind if value is None else value)
 
     def close(self) -> None:
-        """End it where it waits."""
+        """End the coroutine where it is suspended."""
         self._coroutine.close()
 
     def __await__(self) -> Generator[Exchanged, Exchanged, None]:

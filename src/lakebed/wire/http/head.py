@@ -1,7 +1,7 @@
-"""Request heads: the request line and headers, parsed strictly and kept as they came.
+"""Parses request lines and headers strictly, and preserves them unchanged.
 
-llhttp does the parsing. It is given whole heads only, and a new parser each: one that goes on into bodies would take
-the next request for a part of this one.
+The parser is llhttp. Each complete head gets a new parser: one that also read bodies would continue into the next
+request.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from .body import RequestBody
 from .message import RAW_ERRORS, HeadFault
 
 MAX_HEAD_BYTES: Final = 64 * 1024
-"""Largest request head: 8 KiB of headers is S3's own limit, presigned URLs with session tokens are longer."""
+"""Largest request head. S3 limits headers to 8 KiB; presigned URLs with session tokens are longer."""
 
 MAX_HEADERS: Final = 1000
-"""Most headers of a request: more than 2 KiB of user metadata can make."""
+"""Most headers of a request; 2 KiB of user metadata has fewer."""
 
-
-# Clients send the same few names in every request: looking one up takes a third of the time of making it anew.
+# Clients send the same few names in every request: a lookup takes a third of the time of decoding.
 _known_names: dict[bytes, str] = {}
 _MAX_KNOWN_NAMES: Final = 1024
 
 _NO_BODY: Final = RequestBody(0)
-"""Of every request without one: nothing about it ever changes."""
+"""The body of all requests without one: it never changes, so they share it."""
 
 
 class HeadRefused(Exception):
-    """The head cannot be served, and where the next request begins is unknown."""
+    """The head is malformed or not supported. The start of the next request is unknown."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +39,7 @@ class HeadRefused(Exception):
 
 
 class RequestHead:
-    """What a request says before its body."""
+    """The request line and headers."""
 
     __slots__ = ("_repeats_host", "_url", "headers", "keep_alive", "method", "path", "query", "version_1_0")
 
@@ -56,7 +55,7 @@ class RequestHead:
         try:
             parser.feed_data(data if end == len(data) else memoryview(data)[:end])
         except httptools.HttpParserUpgrade:
-            # An offer to speak something else, which we may pass over (RFC 9110 §7.8). CONNECT asks for a tunnel.
+            # A server may ignore Upgrade (RFC 9110 §7.8), but not CONNECT.
             if parser.get_method() == b"CONNECT":
                 raise HeadRefused(400, "tunnels are not supported") from None
         except httptools.HttpParserError as error:
@@ -65,9 +64,11 @@ class RequestHead:
         if data[line_end - 9 : line_end - 1] != b" HTTP/1.":
             raise HeadRefused(400, "the request line does not end with a version of HTTP/1")
         self.version_1_0 = data[line_end - 1 : line_end] == b"0"
-        said = self.headers.get("connection")
-        # Not asked of the parser: it forgets what was said when a request without a body is complete.
-        self.keep_alive = not self.version_1_0 if said is None else said == "keep-alive" or self._keeps_alive(said)
+        connection = self.headers.get("connection")
+        # The parser resets its `should_keep_alive` when a request without a body is complete.
+        self.keep_alive = (
+            not self.version_1_0 if connection is None else connection == "keep-alive" or self._keeps_alive(connection)
+        )
         self.method: str = parser.get_method().decode()
         path, _, self.query = self._url.decode("utf-8", RAW_ERRORS).partition("?")
         self.path = path
@@ -76,11 +77,11 @@ class RequestHead:
         self._check_host()
 
     def on_url(self, url: bytes) -> None:
-        """The parser has a piece of the target."""
+        """Append a piece of the request target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parser has a header; repeated ones are joined as RFC 9110 §5.3 says."""
+        """Add a header; repeated ones are joined (RFC 9110 §5.3)."""
         field = _known_names.get(name) or _lower_name(name)
         text = value.decode("utf-8", RAW_ERRORS)
         headers = self.headers
@@ -99,14 +100,13 @@ class RequestHead:
         if not authority or not is_valid_host(authority):
             raise HeadRefused(400, "the host in the request target is not valid")
         if "host" in self.headers and not self._repeats_host and is_valid_host(self.headers["host"].strip(" \t")):
-            # The target's host counts, whatever the header says (RFC 9112 §3.2.2).
+            # The target's host overrides the header (RFC 9112 §3.2.2).
             self.headers["host"] = authority
 
     def _check_host(self) -> None:
-        """Refuse a request whose host is missing, repeated or invalid (RFC 9112 §3.2). Raises HeadRefused.
+        """Reject a missing, repeated or invalid host (RFC 9112 §3.2). Raises HeadRefused.
 
-        A proxy that picks another one of two hosts than this server would have its access rules applied to the wrong
-        bucket.
+        If a proxy chose another one of two hosts than this server, its access rules would apply to the wrong bucket.
         """
         host = self.headers.get("host")
         if host is None:
@@ -121,11 +121,11 @@ class RequestHead:
             self.headers["host"] = stripped
 
     def body(self) -> RequestBody:
-        """The body that follows, none of it received yet. Raises HeadRefused."""
+        """The body that follows, still empty. Raises HeadRefused."""
         headers = self.headers
         if "transfer-encoding" in headers:
             if self.version_1_0:
-                # RFC 9112 §6.1: what forwarded it may not know chunks, and see another end of the body.
+                # RFC 9112 §6.1: a proxy that does not know chunked coding would find another end of the body.
                 raise HeadRefused(400, "HTTP/1.0 has no transfer codings")
             if headers["transfer-encoding"].strip().lower() != "chunked":
                 raise HeadRefused(501, "this transfer coding is not supported")
@@ -140,12 +140,12 @@ class RequestHead:
 
     @property
     def expects_continue(self) -> bool:
-        """Whether the client waits for our word before it sends the body."""
+        """Whether the client waits for 100 Continue before it sends the body."""
         expected = self.headers.get("expect")
         return expected is not None and expected.strip().lower() == "100-continue" and not self.version_1_0
 
-    def _keeps_alive(self, said: str) -> bool:
-        options = [option.strip().lower() for option in said.split(",")]
+    def _keeps_alive(self, connection: str) -> bool:
+        options = [option.strip().lower() for option in connection.split(",")]
         return "close" not in options and (not self.version_1_0 or "keep-alive" in options)
 
 
@@ -157,7 +157,7 @@ def _lower_name(name: bytes) -> str:
 
 
 _REG_NAME: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*(?::[0-9]{0,5})?")
-"""RFC 3986 §3.2.2: a name or an IPv4 address, which may be empty, and a port."""
+"""RFC 3986 §3.2.2: a name or an IPv4 address, possibly empty, and an optional port."""
 
 _IP_LITERAL: Final = re.compile(r"\[([0-9A-Fa-f:.]{2,45})\](?::[0-9]{0,5})?")
 _MAX_CHARS: Final = 1024
@@ -166,7 +166,7 @@ _MAX_PORT: Final = 65535
 
 @lru_cache(maxsize=256)
 def is_valid_host(text: str) -> bool:
-    """Whether a text is `uri-host [ ":" port ]`, without user information."""
+    """Whether the text is `uri-host [ ":" port ]`, without user information."""
     if len(text) > _MAX_CHARS or not text.isascii():
         return False
     literal = _IP_LITERAL.fullmatch(text)
@@ -182,10 +182,7 @@ def is_valid_host(text: str) -> bool:
 
 
 def split_absolute(target: str) -> tuple[str, str] | None:
-    """The authority and the path of an absolute-form target (`http://host/path`), as proxies send it; None for others.
-
-    The target comes without its query.
-    """
+    """Authority and path of an absolute-form target without query (`http://host/path`); None for other forms."""
     scheme, separator, rest = target.partition("://")
     if not separator or scheme.lower() not in ("http", "https"):
         return None

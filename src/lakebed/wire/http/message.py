@@ -1,4 +1,4 @@
-"""Requests and responses as the edges see them."""
+"""HTTP requests and responses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Headers = list[tuple[str, str]]
 """Response headers, in order."""
 
 RAW_ERRORS: Final = "surrogateescape"
-"""How header bytes that are not UTF-8 are carried in text: they come back unchanged when encoded the same way."""
+"""Error handler that decodes header bytes which are not UTF-8, and encodes them back unchanged."""
 
-_MAX_REMEMBERED_CHARS: Final = 2048
-"""Longer queries are decoded anew each time: what is remembered must not grow with what strangers send."""
+_MAX_CACHED_CHARS: Final = 2048
+"""Longer queries are not cached, so that unauthenticated clients cannot grow the cache."""
 
 
 def _always() -> bool:
@@ -31,7 +31,7 @@ def _always() -> bool:
 
 
 class Request:
-    """One request, with its target and header values exactly as they came: signatures are computed over them."""
+    """A request. Target and header values are unchanged, because signatures are computed over them."""
 
     __slots__ = (
         "_query",
@@ -71,25 +71,25 @@ class Request:
         self.body = body
         self.scheme = scheme
         self.peer = peer
-        """The address of the other side, without its port."""
+        """The client's address, without port."""
         self.request_id = request_id
         self.tls_version = tls_version
         """As OpenSSL names it: `TLSv1.3`; empty over plain HTTP."""
         self.may_wait = may_wait
-        """Whether an answer may wait for news: not when the client has hung up, nor when the server ends."""
+        """Whether a long poll may continue: false once the client has disconnected or the server stops."""
         self.principal = ""
-        """Who asks, once an edge has found out; for logs."""
+        """The caller's name, once authenticated; for logs."""
         self.delegated: Session | None = None
-        """What came with keys that the catalog handed out, if it was sent with such; for logs and the trace."""
+        """The session of vended credentials, if the request is signed with them; for logs and the delegation trace."""
         self.record: RequestRecord | None = None
-        """What is noted of it, while somebody is sent requests."""
+        """The audit record, while a target subscribes to requests."""
         self._query: dict[str, str] | None = None
 
     @property
     def query(self) -> dict[str, str]:
-        """Decoded query parameters; the first of repeated ones; a bare name has an empty value.
+        """Decoded query parameters: the first of repeated ones; an empty value for a bare name.
 
-        Raises InvalidInput when one is not UTF-8 or holds a NUL.
+        Raises InvalidInput if a parameter is not UTF-8 or contains NUL.
         """
         if self._query is None:
             self._query = parse_query(self.raw_query) if self.raw_query else {}
@@ -100,8 +100,8 @@ def parse_query(raw: str) -> dict[str, str]:
     """Split a raw query string and decode its names and values; `+` is a space. Raises InvalidInput."""
     parsed: dict[str, str] = {}
     is_plain = "+" not in raw and raw.isascii()
-    # What clients encode is mostly what they encoded the last time: their credentials, a delimiter, a prefix.
-    decode = _remembered_pair if len(raw) <= _MAX_REMEMBERED_CHARS else _decode_pair
+    # Clients repeat the same encoded parameters: their credentials, a delimiter, a prefix.
+    decode = _decode_pair_cached if len(raw) <= _MAX_CACHED_CHARS else _decode_pair
     for pair in raw.split("&"):
         if not pair:
             continue
@@ -118,25 +118,25 @@ def _decode_pair(pair: str) -> tuple[str, str]:
     return decode_component(name), decode_component(value)
 
 
-_remembered_pair: Final = lru_cache(maxsize=1024)(_decode_pair)
+_decode_pair_cached: Final = lru_cache(maxsize=1024)(_decode_pair)
 
 
 def decode_component(text: str) -> str:
-    """Decode one query name or value. Raises InvalidInput when it is not UTF-8, or holds a NUL: no store keeps that."""
+    """Decode a query name or value. Raises InvalidInput if it is not UTF-8 or contains NUL, which no store accepts."""
     if "%" not in text and "+" not in text and text.isascii():
         return text
     try:
         decoded = unquote_to_bytes(text.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidInput("a query parameter is not utf-8", argument=text) from error
+        raise InvalidInput("query parameter is not utf-8", argument=text) from error
     if "\0" in decoded:
-        raise InvalidInput("a query parameter holds a nul", argument=text)
+        raise InvalidInput("query parameter contains nul", argument=text)
     return decoded
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """A run of bytes of an open file. Whoever sends it closes the descriptor."""
+    """A byte range of an open file. The responder closes the descriptor."""
 
     descriptor: int
     offset: int
@@ -144,10 +144,10 @@ class FileSlice:
 
 
 async def close_stream(stream: AsyncIterator[bytes]) -> None:
-    """Let go of what a stream holds, whether or not anybody has begun to read it.
+    """Close a stream with its `aclose`, if it has one.
 
-    By its own method, if it has one. A generator that was never begun is closed without running a line of it: a stream
-    that holds something from its making on is a class of its own.
+    A generator that was never started is closed without running any of its code. So a stream that holds resources from
+    its creation must be a class.
     """
     aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
     if aclose is not None:
@@ -155,10 +155,7 @@ async def close_stream(stream: AsyncIterator[bytes]) -> None:
 
 
 class Response:
-    """One answer: its body is bytes, a row of slices of files and bytes, or a stream.
-
-    Its length is known beforehand unless it is chunked.
-    """
+    """A response. Its body is bytes, a sequence of file slices and bytes, or a stream."""
 
     __slots__ = ("body", "close", "files", "headers", "length", "status", "stream")
 
@@ -177,10 +174,10 @@ class Response:
         self.headers: Headers = headers if headers is not None else []
         self.body = body
         self.files = files
-        """What goes out one after the other: runs of files, and bytes that are not joined before."""
+        """File slices and bytes, sent in order."""
         self.stream = stream
         self.length = length
-        """Content-Length where it is not the body's: of `files`, of a `stream`, or of what a HEAD leaves out.
+        """Content-Length of `files`, of a `stream`, or of the body that a HEAD omits; None for that of `body`.
 
         A stream without a length is sent chunked.
         """
@@ -220,11 +217,11 @@ REASONS: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeadFault:
-    """A request head that could not be read."""
+    """Why a request head was rejected."""
 
     status: int
     reason: str
 
 
 Rejecter = Callable[[HeadFault, str], Response]
-"""Makes the answer to a head that could not be read, in the protocol's own form; given the request id."""
+"""Creates the response to a rejected head, in the protocol's error format; called with the request id."""

@@ -1,11 +1,11 @@
-"""One connection: heads are parsed, bodies are streamed, answers go out in order.
+"""One HTTP/1.1 connection: parses heads, streams bodies, and sends responses in order.
 
-Small requests are the hot path. A handler is started inside the callback that received its head, and runs until it
-first has to wait; most reads never do, so most requests cost neither a task nor a turn of the event loop.
+Small requests are the hot path. A handler starts inside the callback that received its head, and runs until it first
+suspends. Most reads never do, so most requests cost neither a task nor an iteration of the event loop.
 
-Invariant: at most one handler runs on a connection; bytes of a following request wait in `_pending` until its answer
-has been written. What may wait there is bounded, as is what waits for the reader of a body: beyond that the socket is
-not read.
+Invariant: at most one handler runs per connection. Bytes of pipelined requests wait in `_pending` until the response
+has been written. These bytes, and those that wait for the reader of a body, are bounded: beyond that the socket is not
+read.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .responder import Responder
 log = logging.getLogger("lakebed.http")
 
 MAX_PENDING_BYTES: Final = 2 * MAX_HEAD_BYTES
-"""How much a client may send ahead of our answers before reading from it pauses."""
+"""Bytes of pipelined requests that may wait; more of them pause reading from the socket."""
 
 SKIP_BYTES: Final = 64 * 1024
-"""An unread body with no more than this to come is passed over, and the connection goes on."""
+"""If at most this much of an unread body is missing, it is skipped and the connection stays open."""
 
 LINGER_BYTES: Final = 64 * 1024 * 1024
-"""How much of an unread body is thrown away so that the client reads our answer before it sees a reset."""
+"""Bytes of an unread body that are discarded before closing, so that the client reads the response before a reset."""
 
 _TLS_HANDSHAKE: Final = b"\x16\x03"
-"""How a TLS client begins: a handshake record, of any version since 3.0."""
+"""The start of a TLS handshake record, of any version since SSL 3.0."""
 
 _SCRATCH_BYTES: Final = 256 * 1024
 
@@ -46,24 +46,24 @@ Application = Callable[[Request], Awaitable[Response]]
 
 
 class ConnectionSet(Protocol):
-    """Who watches the connections: for idle closing and graceful shutdown."""
+    """The open connections of a server, for idle timeouts and graceful shutdown."""
 
     request_ids: RequestIds
     draining: bool
 
     def opened(self, connection: HttpProtocol) -> None:
-        """A connection began."""
+        """Add a connection."""
         ...
 
     def closed(self, connection: HttpProtocol) -> None:
-        """A connection ended."""
+        """Remove a connection."""
         ...
 
 
 class HttpProtocol(asyncio.BufferedProtocol):
     """The server's side of one HTTP/1.1 connection."""
 
-    # One scratch buffer serves every connection of the loop: its bytes are consumed before the callback returns.
+    # All connections of the loop share one buffer: its bytes are consumed before the callback returns.
     _scratch = bytearray(_SCRATCH_BYTES)
     _scratch_view = memoryview(_scratch)
 
@@ -97,7 +97,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport and note who is on the other side."""
+        """Store the transport, the client's address and the TLS version."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else ""
@@ -107,7 +107,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._connections.opened(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tell the reader and the writer that the other side is gone."""
+        """Fail pending reads and writes."""
         self._closing = True
         self._connections.closed(self)
         if self._body is not None and not self._body.finished:
@@ -115,36 +115,36 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._responder.lost()
 
     def pause_writing(self) -> None:
-        """The transport's buffer is full."""
+        """Pause the responder: the transport's buffer is full."""
         self._responder.pause()
 
     def resume_writing(self) -> None:
-        """The transport's buffer has drained."""
+        """Resume the responder: the transport's buffer has drained."""
         self._responder.resume()
 
     def eof_received(self) -> bool:
-        """The client will send no more; an answer under way is still delivered."""
+        """Handle a half-closed connection: the current response is still sent."""
         self._eof = True
         if self._body is not None and not self._body.finished:
             self._body.abort()
-        # TLS cannot be closed by half.
+        # TLS connections cannot be half-closed.
         return (self._request is not None or self._pending_is_due) and self._scheme == "http"
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: a body's own buffer while a large body arrives, the shared one otherwise."""
+        """The buffer for the next bytes: one of the body while a large body arrives, otherwise the shared one."""
         if self._fill is not None:
             return self._fill[self._fill_used :]
         return self._scratch_view
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have arrived in the buffer that `get_buffer` gave."""
+        """Process the received bytes."""
         if self._request is not None or not self._pending:
-            # Not for every further byte of a head: it must be whole in time.
+            # Not for later bytes of a head: the whole head must arrive within the idle timeout.
             self.last_activity = self._now()
         if self._fill is not None:
             self._fill_used += nbytes
             if self._fill_used == len(self._fill):
-                self._hand_over_fill()
+                self._push_fill()
             return
         self._received(bytes(self._scratch_view[:nbytes]))
 
@@ -158,19 +158,19 @@ class HttpProtocol(asyncio.BufferedProtocol):
         elif self._body is not None and not self._body.finished:
             self._feed_body(data)
         elif self._request is not None or self._pending_is_due or self._closing:
-            self._keep(data)
+            self._buffer_pending(data)
         else:
             self._feed_head(self._pending + data if self._pending else data)
 
-    def _keep(self, data: bytes) -> None:
-        """Bytes of the next request, sent ahead of our answer."""
+    def _buffer_pending(self, data: bytes) -> None:
+        """Keep bytes of a pipelined request until the response has been sent."""
         self._pending += data
         if len(self._pending) > MAX_PENDING_BYTES:
             self._pause_reading()
 
     def _feed_head(self, data: bytes) -> None:
         if data[:1] in (b"\r", b"\n"):
-            # Blank lines before a request are passed over (RFC 9112 §2.2).
+            # Empty lines before a request are ignored (RFC 9112 §2.2).
             data = data.lstrip(b"\r\n")
         end = data.find(b"\r\n\r\n")
         if end < 0:
@@ -178,11 +178,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
             if len(data) > MAX_HEAD_BYTES:
                 self._refuse(HeadFault(431, "the request head is too large"))
             elif data.startswith(_TLS_HANDSHAKE):
-                # Clients show no answer to this, only that the server does not speak TLS: the log has to say it.
+                # TLS clients do not show the response, so it is logged.
                 log.info("TLS handshake on a port that serves plain HTTP", extra={"peer": self._peer})
                 self._refuse(HeadFault(400, "this port serves plain HTTP: use http:// in place of https://"))
             elif data and not data[:1].isalpha():
-                # Noise: its end would never come.
+                # Not HTTP: reject it now rather than wait for the end of a head.
                 self._refuse(HeadFault(400, "the request head is malformed"))
             return
         end += 4
@@ -215,7 +215,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if body.finished:
             self._body = None
             if len(data) > end:
-                self._keep(data[end:])
+                self._buffer_pending(data[end:])
         else:
             self._body = body
             if body.chunked:
@@ -227,7 +227,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     def _feed_body(self, data: bytes) -> None:
         body = self._body
-        assert body is not None  # noqa: S101  # callers have checked; keeps the type checker honest
+        assert body is not None  # noqa: S101  # callers have checked
         if self._chunks is not None:
             self._feed_chunks(self._chunks, body, data)
             return
@@ -236,13 +236,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if len(data) >= missing:
             self._body = None
             if len(data) > missing:
-                self._keep(data[missing:])
+                self._buffer_pending(data[missing:])
                 data = data[:missing]
             body.push(data)
             body.finish()
             return
         if missing - len(data) > _SCRATCH_BYTES:
-            self._begin_filling(missing, data)
+            self._fill_buffers(missing, data)
             return
         body.push(data)
         if body.is_full:
@@ -252,23 +252,23 @@ class HttpProtocol(asyncio.BufferedProtocol):
         try:
             pieces, used = chunks.feed(data)
         except MalformedChunks:
-            # Whatever follows is read as part of this body, and thrown away with it.
+            # All following bytes are treated as part of this body and discarded.
             self._body = self._chunks = None
             body.abort()
             return
         if pieces:
-            # As one: what waits for the reader is counted in pieces, and chunks can be of a byte each.
+            # Joined: the limit counts pieces, and a chunk can be a single byte.
             body.push(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if chunks.is_done:
             self._body = self._chunks = None
-            self._keep(data[used:])
+            self._buffer_pending(data[used:])
             body.finish()
         elif body.is_full:
             self._pause_reading()
 
-    def _begin_filling(self, missing: int, data: bytes) -> None:
-        # What is here goes into the first buffer, so that all buffers but the last hold whole pages of the body: those
-        # a disk takes as they are.
+    def _fill_buffers(self, missing: int, data: bytes) -> None:
+        # The received bytes go into the first buffer, so that all buffers but the last hold whole pages of the body,
+        # which can be written to disk without copying.
         self._start_fill(missing)
         while data and self._fill is not None:
             count = min(len(data), len(self._fill) - self._fill_used)
@@ -276,13 +276,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._fill_used += count
             data = data[count:]
             if self._fill_used == len(self._fill):
-                self._hand_over_fill()
+                self._push_fill()
 
     def _start_fill(self, missing: int) -> None:
         self._fill = BODY_BUFFERS.take()[: min(missing, CHUNK_BYTES)]
         self._fill_used = 0
 
-    def _hand_over_fill(self) -> None:
+    def _push_fill(self) -> None:
         body, fill = self._body, self._fill
         assert body is not None and body.length is not None and fill is not None  # noqa: S101,PT018  # a fill has a body
         self._fill = None
@@ -296,23 +296,23 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if body.is_full:
             self._pause_reading()
 
-    # -- answering ------------------------------------------------------------------------------------------------
+    # -- responding -----------------------------------------------------------------------------------------------
 
     async def _respond(self, request: Request) -> None:
-        """Answer one request. Never raises but for cancellation: nobody is there to take it."""
+        """Respond to one request. Raises nothing but cancellation, since nothing awaits it."""
         try:
             response = await self._application(request)
         except Exception:
-            log.exception("a handler failed", extra={"request_id": request.request_id})
-            response = self._crash_answer(request)
+            log.exception("request handler failed", extra={"request_id": request.request_id})
+            response = self._crash_response(request)
         except BaseException:
-            # The server ends, or the handler waited for something that was given up: nobody will answer.
+            # The server stops, or the handler awaited a cancelled future: there will be no response.
             self._give_up()
             if request.record is not None:
                 request.record.end(request, None)
             raise
         if request.record is not None:
-            request.record.answer()
+            request.record.response_ready()
         if not request.body.finished and not self._can_skip(request.body):
             self._responder.keep_alive = False
         is_head = request.method == "HEAD"
@@ -326,8 +326,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
         except ConnectionError:
             self._give_up()
         except Exception:
-            log.exception("an answer could not be sent", extra={"request_id": request.request_id})
-            response = self._cut_short(request) or response
+            log.exception("sending the response failed", extra={"request_id": request.request_id})
+            response = self._replace_response(request) or response
         except BaseException:
             self._give_up()
             raise
@@ -336,28 +336,28 @@ class HttpProtocol(asyncio.BufferedProtocol):
                 request.record.end(request, response, self._responder.sent_bytes)
         self._finish(request)
 
-    def _crash_answer(self, request: Request) -> Response:
+    def _crash_response(self, request: Request) -> Response:
         response = self._reject(HeadFault(500, "internal error; please try again"), request.request_id)
         response.close = True
         return response
 
-    def _cut_short(self, request: Request) -> Response | None:
-        """An answer broke: another one in its place if nothing of it was sent."""
+    def _replace_response(self, request: Request) -> Response | None:
+        """Send an error in place of a failed response; None, after closing, if part of that was already sent."""
         if self._responder.started or self._transport.is_closing():
-            # Its head has promised a body that will not come: only the connection's end tells the client.
+            # The body does not match the head that was sent: only closing the connection shows this to the client.
             self._give_up()
             return None
         self._responder.keep_alive = False
-        answer = self._crash_answer(request)
-        self._responder.send_now(answer)
-        return answer
+        response = self._crash_response(request)
+        self._responder.send_now(response)
+        return response
 
     def _give_up(self) -> None:
         self._closing = True
         self._transport.abort()
 
     def _finish(self, request: Request) -> None:
-        """The answer has been written: go on with the next request, or end."""
+        """Continue with the next request after a response, or close the connection."""
         self.last_activity = self._now()
         self._request = None
         if self._closing:
@@ -370,11 +370,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
                 self._linger()
             return
         if not request.body.finished:
-            assert request.body.length is not None  # noqa: S101  # `_can_skip` has said so
+            assert request.body.length is not None  # noqa: S101  # checked by `_can_skip`
             self._skip_left = request.body.length - request.body.received
             self._body = None
         if self._pending:
-            # On the next turn: a client that sends many requests ahead must not starve the others.
+            # In the next iteration: a client that pipelines many requests must not starve the others.
             self._pending_is_due = True
             self._loop.call_soon(self._next_pending)
         else:
@@ -387,13 +387,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
         data, self._pending = self._pending, b""
         self._feed_head(data)
         if self._eof and self._request is None and not self._pending_is_due:
-            # What is left of the client's bytes is no request.
+            # The remaining bytes are not a complete request.
             self._transport.close()
         elif len(self._pending) <= MAX_PENDING_BYTES and (self._body is None or not self._body.is_full):
             self._resume_reading()
 
     def _can_skip(self, body: RequestBody) -> bool:
-        """Whether so little of an unread body is to come, and surely comes, that the connection can go on behind it."""
+        """Whether so little of an unread body is missing that the connection can stay open."""
         if body.length is None or body.awaits_continue or self._fill is not None or self._eof:
             return False
         return body.length - body.received <= SKIP_BYTES
@@ -405,7 +405,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._feed_head(data[skipped:])
 
     def _linger(self) -> None:
-        """The client still sends what nobody will read: let it finish, so that it reads our answer, then close."""
+        """Discard the rest of the body so that the client reads the response, then close (lingering close)."""
         self._fill = None
         self._body = None
         self._chunks = None
@@ -423,11 +423,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._transport.close()
 
     def reject(self, fault: HeadFault) -> None:
-        """Answer before anything was asked, and close."""
+        """Respond before any request was received, and close."""
         self._refuse(fault)
 
     def _refuse(self, fault: HeadFault) -> None:
-        """Answer a head that cannot be read, and close: where the next request begins is unknown."""
+        """Respond to a rejected head, and close: the start of the next request is unknown."""
         self._send_fault(fault)
         self._linger()
 
@@ -436,7 +436,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         response = self._reject(fault, self._connections.request_ids.next())
         self._responder.send_now(response)
 
-    # -- flow control and life ------------------------------------------------------------------------------------
+    # -- flow control and shutdown --------------------------------------------------------------------------------
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and not self._transport.is_closing():
@@ -449,13 +449,13 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _may_wait(self) -> bool:
-        """Whether somebody waits for an answer, and the server has the time for it."""
+        """Whether a long poll may continue: the client is connected, and the server does not stop."""
         return not (self._eof or self._closing or self._connections.draining)
 
     def is_stalled(self, since: float) -> bool:
-        """Whether the other side has let us wait since then: for a request, for more of a body, or to take our bytes.
+        """Whether the client has made no progress since then: no request, no more of a body, no bytes read.
 
-        To be asked from time to time: a client that takes what we have buffered shows only by what is left of it.
+        Called periodically: reading of buffered bytes shows only as a smaller write buffer.
         """
         unsent = self._transport.get_write_buffer_size()
         if unsent != self._unsent:
@@ -468,27 +468,27 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     @property
     def is_lingering(self) -> bool:
-        """Whether all is said, and the other side is only let finish."""
+        """Whether the response was sent, and the rest of the request is being discarded."""
         return self._discarding
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """Whether no request is being handled."""
         return self._request is None
 
     def close_when_idle(self) -> None:
-        """End the connection: now if nothing is under way, else after the answer."""
+        """Close the connection: now if it is idle, otherwise after the response."""
         self._responder.keep_alive = False
         if self.is_idle:
             self._transport.close()
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Abort the connection."""
         self._transport.abort()
 
 
 def tune_socket(connection: socket.socket) -> None:
-    """Buffers large enough for large bodies, small enough that many slow clients cost little; no Nagle delay."""
+    """Set buffer sizes for large bodies and many slow clients; disable Nagle's algorithm."""
     connection.setblocking(False)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 * 1024)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)

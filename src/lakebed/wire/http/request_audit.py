@@ -26,7 +26,6 @@ class RequestRecord:
     __slots__ = (
         "_clock",
         "_sink",
-        "answered",
         "began",
         "bucket",
         "edge",
@@ -34,6 +33,7 @@ class RequestRecord:
         "key",
         "occurred_ms",
         "operation",
+        "responded",
         "sent_bytes",
     )
 
@@ -42,10 +42,10 @@ class RequestRecord:
         self._clock = clock
         self.occurred_ms = clock.now_ms()
         self.began = clock.monotonic()
-        self.answered = self.began
+        self.responded = self.began
         """When the response's head was about to be sent."""
         self.ended = self.began
-        """When its last byte was written, or sending was given up."""
+        """When its last byte was written, or sending failed."""
         self.sent_bytes = 0
         """Bytes of the response's body."""
         self.edge = "http"
@@ -58,12 +58,12 @@ class RequestRecord:
         """Set protocol, operation and subject."""
         self.edge, self.operation, self.bucket, self.key = edge, operation, bucket, key
 
-    def answer(self) -> None:
-        """Note that the response is ready."""
-        self.answered = self._clock.monotonic()
+    def response_ready(self) -> None:
+        """Set the time at which the response was ready."""
+        self.responded = self._clock.monotonic()
 
     def end(self, request: Request, response: Response | None, sent_bytes: int = 0) -> None:
-        """Finish the record: the response was sent as far as the client read it; None if there is no response."""
+        """Finish the record after the response was sent, completely or in part; None if there is no response."""
         self.ended = self._clock.monotonic()
         self.sent_bytes = sent_bytes
         try:

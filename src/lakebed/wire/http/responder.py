@@ -1,4 +1,4 @@
-"""Writes answers: small ones in one write, files by sendfile, streams with backpressure."""
+"""Writes responses: small ones in one write, files with sendfile, streams with backpressure."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Final
 from .message import RAW_ERRORS, REASONS, FileSlice, Response, close_stream
 
 SENDFILE_BYTES: Final = 1024 * 1024
-"""Most bytes of one sendfile call: a disk that has to be waited for holds the loop no longer than that."""
+"""Most bytes of one sendfile call: bounds how long a slow disk blocks the event loop."""
 
 _TURN_BYTES: Final = 8 * SENDFILE_BYTES
-"""After so many bytes to a client that takes them as fast as they come, other connections have their turn."""
+"""Bytes sent to a fast client before other connections are served."""
 
 _READ_BYTES: Final = 256 * 1024
 
 _BARE: Final = (204, 304)
-"""Answers that never have a body, whatever their headers say."""
+"""Statuses of responses without a body."""
 
 
-class BrokenPromise(RuntimeError):
-    """The head of an answer promised another body than there is."""
+class BodyLengthMismatch(RuntimeError):
+    """The body is longer or shorter than the Content-Length that was sent."""
 
 
 class _FirstLines:
-    """The lines that answers begin with, by status. Made once a second, because of the Date."""
+    """Status line, Date and Server header, by status. Cached for one second, because of the Date."""
 
     __slots__ = ("_lines", "_second")
 
@@ -53,7 +53,7 @@ _first_lines = _FirstLines()
 
 
 class Responder:
-    """The writing half of one connection."""
+    """Writes the responses of one connection."""
 
     __slots__ = (
         "_lost",
@@ -77,29 +77,28 @@ class Responder:
         self._version_1_0 = False
         self.keep_alive = True
         self.started = False
-        """Whether something of the answer was written."""
+        """Whether a part of the response was written."""
         self.sent_bytes = 0
-        """Of the body of the answer that is under way, or was last."""
+        """Bytes sent of the body of the current or last response."""
         self.last_progress = 0.0
-        """When a client that had let us wait last took bytes of a file."""
+        """When a blocked sendfile could last continue."""
 
     def begin(self, *, keep_alive: bool, version_1_0: bool) -> None:
-        """A request has arrived: note how its answer has to end."""
+        """Prepare for the response to a new request."""
         self.keep_alive = keep_alive
         self.started = False
         self.sent_bytes = 0
         self._version_1_0 = version_1_0
 
     def send_continue(self) -> None:
-        """Ask the client for its body."""
+        """Send 100 Continue."""
         if not self._lost:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def send_now(self, response: Response, *, is_head: bool = False) -> None:
-        """Write an answer whose body is bytes. No coroutine: hardly ever is anything waited for.
+        """Write a response whose body is bytes. Not a coroutine: waiting is rarely necessary.
 
-        Raises ConnectionError if the client went away. Where `is_blocked` says that it takes bytes slower than they
-        are written, wait until they are `drained`.
+        Raises ConnectionError if the client disconnected. If `is_blocked` afterwards, the caller awaits `drained`.
         """
         if response.close:
             self.keep_alive = False
@@ -114,24 +113,24 @@ class Responder:
             self.sent_bytes = len(body)
 
     async def send_long(self, response: Response, *, is_head: bool) -> None:
-        """Write an answer of files or of a stream, and close those, whatever happens.
+        """Write a response of files or a stream, and always close them.
 
-        Raises ConnectionError if the client goes away before its end. After any other error a part may have been sent
-        (see `started`), and only ending the connection tells the client.
+        Raises ConnectionError if the client disconnects. After any other error a part may have been sent (see
+        `started`); then the caller must close the connection.
         """
         if response.close:
             self.keep_alive = False
         try:
             await self._send_long(response, is_bare=is_head or response.status in _BARE)
         finally:
-            await _let_go(response)
+            await _close(response)
 
     # -- bodies ---------------------------------------------------------------------------------------------------
 
     async def _send_long(self, response: Response, *, is_bare: bool) -> None:
         chunked = response.stream is not None and response.length is None and not self._version_1_0
         if response.length is None and not chunked:
-            # Only the connection's end tells where the body ends.
+            # The end of the body is the end of the connection.
             self.keep_alive = False
         head = self._head(response, response.length, chunked=chunked)
         self._check_alive()
@@ -157,12 +156,12 @@ class Responder:
                 continue
             sent += len(piece)
             if length is not None and sent > length:
-                raise BrokenPromise(f"a stream is longer than its answer said. promised={length}")
+                raise BodyLengthMismatch(f"stream is longer than its Content-Length. length={length}")
             await self.drained()
             self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
             self.sent_bytes = sent
         if length is not None and sent < length:
-            raise BrokenPromise(f"a stream is shorter than its answer said. sent={sent} promised={length}")
+            raise BodyLengthMismatch(f"stream is shorter than its Content-Length. sent={sent} length={length}")
         await self.drained()
         if chunked:
             self._transport.write(b"0\r\n\r\n")
@@ -180,7 +179,7 @@ class Responder:
                 turn = _TURN_BYTES
                 continue
             if sent == 0:
-                raise BrokenPromise(f"a file is shorter than its object. missing={left}")
+                raise BodyLengthMismatch(f"file is shorter than its object. missing={left}")
             offset += sent
             left -= sent
             turn -= sent
@@ -196,7 +195,7 @@ class Responder:
         while left:
             data = await loop.run_in_executor(None, os.pread, piece.descriptor, min(left, _READ_BYTES), offset)
             if not data:
-                raise BrokenPromise(f"a file is shorter than its object. missing={left}")
+                raise BodyLengthMismatch(f"file is shorter than its object. missing={left}")
             await self.drained()
             self._transport.write(data)
             self.sent_bytes += len(data)
@@ -204,21 +203,21 @@ class Responder:
             left -= len(data)
         await self.drained()
 
-    # -- flow -----------------------------------------------------------------------------------------------------
+    # -- flow control ---------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """The transport's buffer is full."""
+        """Block `drained`: the transport's buffer is full."""
         if self._paused is None:
             self._paused = asyncio.get_running_loop().create_future()
 
     def resume(self) -> None:
-        """The transport's buffer has drained."""
+        """Release `drained`: the transport's buffer has drained."""
         paused, self._paused = self._paused, None
         if paused is not None and not paused.done():
             paused.set_result(None)
 
     def lost(self) -> None:
-        """The connection is gone: whoever waits to write learns it."""
+        """Fail pending writes: the connection is closed."""
         self._lost = True
         if self._socket_descriptor >= 0:
             asyncio.get_running_loop().remove_writer(self._socket_descriptor)
@@ -228,33 +227,33 @@ class Responder:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the client does not take what we send."""
+        """Whether the client reads more slowly than the server writes."""
         return self._paused is not None
 
     def _check_alive(self) -> None:
-        # Asked before writing: a transport that was closed refuses with an error of its own.
+        # Called before writing: a closed transport raises another error.
         if self._lost:
-            raise ConnectionResetError("the client went away")
+            raise ConnectionResetError("the client disconnected")
 
     async def drained(self) -> None:
-        """Wait until the client has taken most of what was written. Raises ConnectionError if it went away."""
+        """Wait until the client has read most of the written bytes. Raises ConnectionError if it disconnected."""
         if self._paused is not None:
             await self._paused
         self._check_alive()
 
     async def _flushed(self) -> None:
-        """Wait until nothing is left in the transport's own buffer: sendfile goes past it."""
+        """Wait until the transport's buffer is empty: sendfile bypasses it."""
         transport = self._transport
         if transport.get_write_buffer_size():
-            # With a high mark of zero any byte left makes the transport pause us, until none is.
+            # With a high-water mark of zero, the transport pauses until its buffer is empty.
             transport.set_write_buffer_limits(high=0)
             await self.drained()
             transport.set_write_buffer_limits()
 
     def _descriptor(self) -> int:
-        """A duplicate of the socket: the loop refuses to watch a descriptor that a transport owns.
+        """A duplicate of the socket: the loop does not watch a descriptor that a transport owns.
 
-        Made only while the connection lives: afterwards the number may be another connection's.
+        Only while the connection is open: afterwards the descriptor may belong to another connection.
         """
         if self._socket_descriptor < 0:
             self._check_alive()
@@ -263,7 +262,7 @@ class Responder:
 
     async def _writable(self, descriptor: int) -> None:
         loop = asyncio.get_running_loop()
-        # A client that goes away wakes us through `lost`, which resolves `_paused`.
+        # `lost` resolves `_paused` if the client disconnects.
         waiter = self._paused = loop.create_future()
         loop.add_writer(descriptor, self.resume)
         try:
@@ -288,17 +287,17 @@ class Responder:
             lines.append("Connection: close")
         elif self._version_1_0:
             lines.append("Connection: keep-alive")
-        breaks = len(lines) + 3  # two more within the first lines, and the empty line
+        breaks = len(lines) + 3  # the first element has three lines, and the head ends with an empty line
         lines.append("\r\n")
         head = "\r\n".join(lines).encode("utf-8", RAW_ERRORS)
         if not head.count(b"\n") == head.count(b"\r") == breaks:
-            # A value with a line break would let its author write headers of his own.
-            raise ValueError("a response header holds a line break")
+            # Response splitting: a value with a line break could inject headers.
+            raise ValueError("response header contains a line break")
         return head
 
 
-async def _let_go(response: Response) -> None:
-    """Close what an answer was to be made of."""
+async def _close(response: Response) -> None:
+    """Close the files and the stream of a response."""
     for piece in response.files:
         if isinstance(piece, FileSlice):
             os.close(piece.descriptor)

@@ -1,4 +1,4 @@
-"""Streamed responses: events as they arrive, with keep-alives in between, until the client or the server ends."""
+"""Streams events as they arrive, with keep-alives, until the client disconnects or the server stops."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .message import Request
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
-ADMIT_SECONDS: Final = 60.0
+AUTHORIZE_SECONDS: Final = 60.0
 """How often the client's permission is checked again."""
 
 _SLICE_SECONDS: Final = 0.5
-"""How long it takes at most to notice that the server ends, or that the client closed the connection."""
+"""Longest time until a stopping server or a closed connection is noticed."""
 
 
 class EventSource(Protocol[T_co]):
@@ -35,14 +35,14 @@ async def stream_subscription(
     *,
     heartbeat: Callable[[], bytes],
     heartbeat_seconds: float,
-    admit: Callable[[], Awaitable[object]],
+    authorize: Callable[[], Awaitable[object]],
 ) -> AsyncIterator[bytes]:
     """Yield the events of a subscription, and a keep-alive after `heartbeat_seconds` without any.
 
-    Ends when the client disconnects, when the server stops, and when `admit` raises AccessDenied or NotFound.
+    Ends when the client disconnects, when the server stops, and when `authorize` raises AccessDenied or NotFound.
     """
     loop = asyncio.get_running_loop()
-    sent = admitted = loop.time()
+    sent = authorized = loop.time()
     while request.may_wait():
         entries = await subscription.next(max(0.0, min(_SLICE_SECONDS, sent + heartbeat_seconds - loop.time())))
         now = loop.time()
@@ -52,9 +52,9 @@ async def stream_subscription(
         elif now - sent >= heartbeat_seconds:
             sent = now
             yield heartbeat()
-        if now - admitted >= ADMIT_SECONDS:
-            admitted = now
+        if now - authorized >= AUTHORIZE_SECONDS:
+            authorized = now
             try:
-                await admit()
+                await authorize()
             except (AccessDenied, NotFound):
                 return

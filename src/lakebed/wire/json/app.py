@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.idempotency import IdempotencyKeys
+from lakebed.core.access import Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, LakebedError, Unauthenticated
 from lakebed.objects.model import Caller
 from lakebed.wire.audit.refusals import OnRefusal
-from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.http.message import HeadFault, Request, Response
 
 from .authentication import RequestAuthenticator
@@ -26,7 +26,7 @@ from .routing import MatchedRoute, ServedMount
 log = logging.getLogger("lakebed.catalog")
 
 Observe = Callable[[str, Request, Response, float], None]
-"""Called with every response: the operation's name, the request, the response, the seconds it took."""
+"""Called with every response: the operation's name, the request, the response, the duration in seconds."""
 
 Around = Callable[[str, JsonRequest, Callable[[], Awaitable[Response]]], Awaitable[Response]]
 """Called with a route's name, a request and its handler: runs the operation hooks around the handler."""
@@ -39,12 +39,12 @@ _HEAD_FAULTS: Final = {
     501: ErrorModel(406, "UnsupportedOperationException"),
     503: ErrorModel(503, "ServiceUnavailableException"),
 }
-"""Responses to request heads that could not be read, by HTTP status; every other one is a bad request."""
+"""Errors for rejected request heads, by HTTP status; all others are bad requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonServices:
-    """What all JSON APIs need to handle a request."""
+    """The services that all JSON APIs use."""
 
     clock: Clock
     authenticator: RequestAuthenticator
@@ -71,7 +71,7 @@ class JsonApplication:
         self._refused = refused
 
     async def __call__(self, request: Request) -> Response:
-        """Respond to one request; never raises but for cancellation."""
+        """Respond to a request. Raises nothing but cancellation."""
         started = self._clock.monotonic()
         edge, operation = "", "Unknown"
         found: MatchedRoute[Any] | None = None
@@ -95,8 +95,8 @@ class JsonApplication:
             response = error_response(ERROR_MODELS[LakebedError], INTERNAL_ERROR, is_head=request.method == "HEAD")
         response.headers.append(("x-request-id", request.request_id))
         if request.record is not None:
-            subject_named = OperationSubject() if found is None else subject_of_path(found.names)
-            request.record.name(edge, operation, subject_named.catalog, subject_named.path_in_catalog)
+            resource = OperationSubject() if found is None else subject_of_path(found.names)
+            request.record.name(edge, operation, resource.catalog, resource.path_in_catalog)
         if self._observe is not None:
             self._observe(operation, request, response, self._clock.monotonic() - started)
         return response
@@ -109,16 +109,16 @@ class JsonApplication:
         raise ApiFault(404, "NoSuchResourceException", f"no such path on this server: {path}")
 
     async def _respond(self, http: Request, base: str, services: Any, found: MatchedRoute[Any]) -> Response:
-        who = await self._services.authenticator.authenticate(http)
-        if who.principal.is_anonymous:
+        authenticated = await self._services.authenticator.authenticate(http)
+        if authenticated.principal.is_anonymous:
             raise Unauthenticated(
                 "the request has no token and no signature: send a bearer token, or sign it with SigV4"
             )
-        http.principal = who.principal.name
-        caller, route = _caller(http, who), found.route
+        http.principal = authenticated.principal.name
+        caller, route = _caller(http, authenticated.principal), found.route
         if route.actions:
             await self._services.precheck(caller, found.names["warehouse"], route.actions)
-        body = await read_body(http, who, is_large=route.is_large)
+        body = await read_body(http, authenticated, is_large=route.is_large)
         request = JsonRequest(http, caller, base, found.names, body)
 
         async def handle() -> Response:
@@ -128,7 +128,7 @@ class JsonApplication:
 
         async def replay(entry_id: str) -> Response:
             if route.replay is None:
-                raise TypeError(f"the route keeps entries, and has no replay. route={route.name}")
+                raise TypeError(f"route stores entries for idempotency keys but has no replay. route={route.name}")
             return await route.replay(services, request, entry_id)
 
         key = request.mutation.key if route.changes else None
@@ -136,7 +136,7 @@ class JsonApplication:
 
 
 def _nested_too_deeply(error: RecursionError) -> InvalidInput:
-    """A document within the bounds of its text can still be deeper than the code that walks it goes."""
+    """The error for a document that is within the bounds of JSON but too deep for a recursive handler."""
     log.warning("request document is nested too deeply", exc_info=error)
     refused = InvalidInput("the request document is nested too deeply")
     refused.__cause__ = error
@@ -144,26 +144,26 @@ def _nested_too_deeply(error: RecursionError) -> InvalidInput:
 
 
 def reject_head(fault: HeadFault, request_id: str) -> Response:
-    """The response to a request head that could not be read."""
+    """The response to a rejected request head."""
     model = _HEAD_FAULTS.get(fault.status, ErrorModel(fault.status, "BadRequestException"))
     response = error_response(model, fault.reason, is_head=False)
     response.headers.append(("x-request-id", request_id))
     return response
 
 
-def _caller(request: Request, who: Authenticated) -> Caller:
+def _caller(request: Request, principal: Principal) -> Caller:
     headers = request.headers
 
     def conditions() -> Mapping[str, str | tuple[str, ...]]:
-        facts: dict[str, str | tuple[str, ...]] = {}
+        context: dict[str, str | tuple[str, ...]] = {}
         if "user-agent" in headers:
-            facts["aws:UserAgent"] = headers["user-agent"]
+            context["aws:UserAgent"] = headers["user-agent"]
         if "referer" in headers:
-            facts["aws:Referer"] = headers["referer"]
-        return facts
+            context["aws:Referer"] = headers["referer"]
+        return context
 
     return Caller(
-        who.principal,
+        principal,
         request.request_id,
         request.peer,
         request.scheme == "https",

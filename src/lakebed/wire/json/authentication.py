@@ -28,7 +28,7 @@ class BearerAuthenticator:
         self._signatures = signatures
 
     async def authenticate(self, request: Request) -> Authenticated:
-        """Raises Unauthenticated for an invalid token; what the signature authenticator raises."""
+        """The caller. Raises Unauthenticated for an invalid token, and the errors of the signature authenticator."""
         header = request.headers.get("authorization", "")
         if header[: len(_SCHEME)].lower() != _SCHEME:
             return await self._signatures.authenticate(request)

@@ -51,7 +51,7 @@ class AuthenticationDocument(msgspec.Struct, rename="camel", forbid_unknown_fiel
     session_token: str = ""
 
     def __repr__(self) -> str:
-        # It holds secrets, and documents may appear in errors.
+        # The fields include secrets, and documents may appear in errors.
         return f"AuthenticationDocument(authentication_type={self.authentication_type!r})"
 
     @property
@@ -61,7 +61,7 @@ class AuthenticationDocument(msgspec.Struct, rename="camel", forbid_unknown_fiel
         if kind is None:
             if self.authentication_type in _UNSUPPORTED_AUTHENTICATION:
                 raise NotSupported(
-                    f"the authentication type is not supported. authenticationType={self.authentication_type}"
+                    f"authentication type is not supported. authenticationType={self.authentication_type}"
                 )
             raise InvalidInput(f"authenticationType must be one of {', '.join(_KINDS)}", argument="authenticationType")
         signs = kind is AuthKind.SIGV4
@@ -98,14 +98,14 @@ class ConnectionDocument(msgspec.Struct, rename="camel", forbid_unknown_fields=T
     remote_catalog_name: _Text = ""
     authentication_parameters: AuthenticationDocument | None = None
     service_identity: msgspec.Raw = msgspec.Raw(b"")
-    """Fields of responses, which requests may repeat."""
+    """A field of responses, which requests may include."""
     properties: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def config(self) -> ConnectionConfig:
         """The configuration without secrets. Raises InvalidInput, NotSupported."""
         if self.connection_type in _UNSUPPORTED_TYPES:
-            raise NotSupported(f"the connection type is not supported. connectionType={self.connection_type}")
+            raise NotSupported(f"connection type is not supported. connectionType={self.connection_type}")
         if self.connection_type != SUPPORTED_TYPE:
             raise InvalidInput(f"connectionType must be {SUPPORTED_TYPE}", argument="connectionType")
         authentication = self.authentication_parameters

@@ -1,7 +1,7 @@
 """Strict request documents: field names in either spelling, and no unknown fields.
 
-Fields are spelled with dashes as in Iceberg's specification; the camel case of the S3 Tables API is accepted too. An
-unknown field is refused, because a setting that is ignored is worse than an error.
+Field names have dashes as in Iceberg's specification; the camel case of the S3 Tables API is accepted too. Unknown
+fields are rejected, because an ignored setting is worse than an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .request import JsonRequest, parse_document
 T = TypeVar("T")
 
 Word = Annotated[str, Meta(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""An id or token: a line of text."""
+"""An id or token without control characters."""
 
 Location = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -37,17 +37,17 @@ class EmptyDocument(StrictDocument):
 
 
 async def read_strict_document(request: JsonRequest, kind: type[T]) -> T:
-    """The body; an empty one is an empty object. Raises InvalidInput with the place of the error."""
+    """Parse the body; an empty one is an empty object. Raises InvalidInput with the path of the error."""
     return await parse_body(partial(parse_strict_document, kind=kind), request.body)
 
 
 def parse_strict_document(body: bytes, kind: type[T]) -> T:
-    """Parse a body as `read_strict_document` does. Raises InvalidInput with the place of the error."""
+    """Parse a body like `read_strict_document`. Raises InvalidInput with the path of the error."""
     fields = parse_document(body or b"{}", dict[str, msgspec.Raw])
     spelled: dict[str, msgspec.Raw] = {}
     for name, value in fields.items():
         plain = _HUMP.sub(r"-\1", name).lower() if "-" not in name else name
         if plain in spelled:
-            raise InvalidInput(f"the request document has a field twice: {plain}", argument=plain)
+            raise InvalidInput(f"duplicate field in the request document: {plain}", argument=plain)
         spelled[plain] = value
     return parse_document(msgspec.json.encode(spelled), kind)

@@ -1,7 +1,7 @@
 """Errors of the JSON APIs: one table from domain errors to status and type, and Iceberg's ErrorModel document.
 
-Clients branch on both. A commit answers 409 only when it is certain that nothing was committed, and a 5xx when that is
-unknown: after the first a client cleans up its files and tries again, after the second it must do neither.
+Clients branch on both. A commit returns 409 only if certainly nothing was committed, and 5xx if that is unknown: after
+409 a client deletes its files and retries; after 5xx it must do neither.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ApiFault(e.LakebedError):
 ERROR_MODELS: Final[Mapping[type[e.LakebedError], ErrorModel]] = {
     e.LakebedError: ErrorModel(500, "RESTException"),
     e.InvalidInput: ErrorModel(400, "BadRequestException"),
-    # Java's client throws it as this exception; any other 400 it reports as a malformed request.
+    # Iceberg's Java client throws this exception as such, and reports all other 400s as malformed requests.
     e.InvalidViewVersion: ErrorModel(400, "IllegalArgumentException"),
     e.InvalidPolicy: ErrorModel(400, "InvalidPolicyException"),
     e.NotAttachable: ErrorModel(400, "PolicyAttachException"),
@@ -66,7 +66,7 @@ ERROR_MODELS: Final[Mapping[type[e.LakebedError], ErrorModel]] = {
     e.TableProtected: ErrorModel(409, "TableProtectedException"),
     e.PolicyInUse: ErrorModel(400, "PolicyInUseException"),
     e.AttachmentConflict: ErrorModel(409, "ConflictPolicyAttachmentException"),
-    # The stored response has just expired, or the server that stored it has another clock.
+    # The stored response has just expired, or the clocks of two servers differ.
     e.DuplicateRequest: ErrorModel(503, "ServiceUnavailableException"),
     # Serializable transactions kept conflicting with others: nothing was committed.
     e.WriteConflict: ErrorModel(409, "CommitFailedException"),
@@ -93,7 +93,7 @@ _SIGNATURE_TYPES: Final[Mapping[int, str]] = {
 """Types of the faults that SigV4 authentication raises, by their status."""
 
 _TYPES_BY_CODE: Final[Mapping[str, str]] = {"ExpiredToken": "ExpiredTokenException"}
-"""Types of codes that clients act upon: AWS's JSON APIs, such as S3 Tables, use these names."""
+"""Types for codes that clients branch on: AWS's JSON APIs, such as S3 Tables, use these names."""
 
 
 def error_model(error: e.LakebedError) -> ErrorModel:
@@ -104,7 +104,7 @@ def error_model(error: e.LakebedError) -> ErrorModel:
         status = 406 if error.status == 501 else error.status
         return ErrorModel(status, _TYPES_BY_CODE.get(error.code) or _SIGNATURE_TYPES.get(error.status, "RESTException"))
     if isinstance(error, e.Unavailable) and error.undecided:
-        # Not 503, which asks clients to try again: this one may have happened.
+        # Not 503, after which clients retry: the commit may have succeeded.
         return ErrorModel(500, "CommitStateUnknownException")
     for ancestor in type(error).__mro__:
         if issubclass(ancestor, e.LakebedError) and ancestor in ERROR_MODELS:
@@ -113,14 +113,14 @@ def error_model(error: e.LakebedError) -> ErrorModel:
 
 
 def error_response(model: ErrorModel, message: str, *, is_head: bool = False) -> Response:
-    """The response to a request that failed; for a HEAD request without a body."""
+    """The response to a failed request; without a body for HEAD."""
     headers: Headers = [JSON]
     if model.status == 401:
         headers.append(("WWW-Authenticate", 'Bearer realm="lakebed"'))
     if is_head:
         return Response(model.status, headers)
     if model.status == 503:
-        # Without it clients do not repeat a POST that was refused before it did anything.
+        # Without it, clients do not retry a POST.
         headers.append(("Retry-After", "1"))
     return Response(model.status, headers, error_document(model, message))
 
@@ -131,5 +131,5 @@ def error_document(model: ErrorModel, message: str) -> bytes:
 
 
 def client_message(error: e.LakebedError, model: ErrorModel) -> str:
-    """The message for the client: internal errors without a message of their own say only that they happened."""
+    """The message for the client; a generic one for errors without a message."""
     return str(error) or (INTERNAL_ERROR if model.status == 500 else model.type)

@@ -1,8 +1,7 @@
 """Selects the backend of requests that name a catalog: the internal handler or the federated one (ADR 55).
 
 The catalog in the path is looked up once, before the handler runs, after authentication and inside the operation hooks.
-A catalog that is connected between the lookup and the handler is refused where its name is resolved
-(`catalog.external.checks`).
+If a catalog becomes federated between the lookup and the handler, resolving its name fails (`catalog.external.checks`).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def federated_mount(mount: Mount[F], handlers: Mapping[str, FederatedHandler[F]]
 
 
 def federated_route(route: Route[F], handler: FederatedHandler[F] | None) -> Route[F]:
-    """The route with its federated handler; without one, requests for federated catalogs are refused (406)."""
+    """The route with its federated handler; without one, requests for federated catalogs fail with 406."""
     if "{warehouse}" not in route.path:
         return route
 
@@ -58,7 +57,7 @@ def federated_route(route: Route[F], handler: FederatedHandler[F] | None) -> Rou
         if catalog is None:
             return await route.handle(services, request)
         if handler is None:
-            raise NotSupported(f"the operation is not supported for federated catalogs. operation={route.name}")
+            raise NotSupported(f"operation is not supported for federated catalogs. operation={route.name}")
         if not route.changes:
             return await handler(services, request, catalog)
         return await _handle_change(services, request, catalog, handler)
@@ -81,6 +80,6 @@ async def _handle_change(
 
 
 async def list_nothing(services: FederationServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    """An empty list if the caller may see the namespace, for clients that list entities of every kind."""
+    """An empty list if the caller may read the namespace, for clients that list entities of every kind."""
     await services.federation.namespaces.check_exists(request.caller, catalog, request.namespace)
     return ok({"identifiers": [], "next-page-token": None})

@@ -16,13 +16,13 @@ from .errors import JSON, client_message, error_document, error_model
 HEADER: Final = "idempotency-key"
 
 _KEPT_STATUSES: Final = frozenset({400, 404, 406, 409, 422})
-"""Errors that the same request would get again, so that a key may keep them."""
+"""Errors that a repeated request would get again, so they are stored for its key."""
 
 
 def request_key(http: Request, principal_arn: str, body: bytes) -> RequestKey | None:
-    """The idempotency key of a request, with a digest of all that a repetition has to have in common with it.
+    """The idempotency key of a request, with a digest of caller, method, target and body, which must all be repeated.
 
-    Raises InvalidInput for a key that is no UUID.
+    Raises InvalidInput if the key is not a UUID.
     """
     stated = http.headers.get(HEADER)
     if stated is None:
@@ -30,7 +30,7 @@ def request_key(http: Request, principal_arn: str, body: bytes) -> RequestKey | 
     try:
         key = str(UUID(stated.strip()))
     except ValueError as error:
-        raise InvalidInput("Idempotency-Key is a UUID", argument="Idempotency-Key") from error
+        raise InvalidInput("Idempotency-Key must be a UUID", argument="Idempotency-Key") from error
     digest = hashlib.sha256()
     for part in (principal_arn, http.method, http.raw_path, http.raw_query):
         digest.update(part.encode("utf-8", RAW_ERRORS) + b"\0")
@@ -44,20 +44,23 @@ async def respond_once(
     handle: Callable[[], Awaitable[Response]],
     replay: Callable[[str], Awaitable[Response]],
 ) -> Response:
-    """Handle a request that may have been sent before. `replay` makes the response for a table or view by its id."""
-    answer = await keys.find(key)
-    if answer is None:
+    """Handle a request, or repeat the response of an earlier one with its key.
+
+    `replay` creates the response for a table or view by its id.
+    """
+    stored = await keys.find(key)
+    if stored is None:
         try:
             return await handle()
         except LakebedError as error:
-            # A request with the same key may have been first, at any point before ours was refused.
-            answer = await keys.find(key)
-            if answer is None:
+            # A concurrent request with the same key may have succeeded first.
+            stored = await keys.find(key)
+            if stored is None:
                 await _keep_error(keys, key, error)
                 raise
-    if answer.entry:
-        return await replay(answer.entry)
-    return Response(answer.status, [JSON] if answer.body else [], answer.body)
+    if stored.entry:
+        return await replay(stored.entry)
+    return Response(stored.status, [JSON] if stored.body else [], stored.body)
 
 
 async def _keep_error(keys: IdempotencyKeys, key: RequestKey, error: LakebedError) -> None:

@@ -1,7 +1,6 @@
-"""The intents of a request: the operations and subjects that listeners are asked about before the request is handled.
+"""The intents of a request: the operations and subjects that are sent to listeners before the request is handled.
 
-Names are read exactly as handlers read them, with the same types: a request that is understood differently here would
-be a way around a veto.
+Names are parsed exactly as in handlers, with the same types: a difference would be a way around a veto.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .request import JsonRequest, parse_document
 _CONFIDENTIAL: Final = frozenset(
     {OperationFamily.PRINCIPAL, OperationFamily.CATALOG, OperationFamily.NOTIFICATION, OperationFamily.TASK_EXECUTION}
 )
-"""Families whose documents may hold secrets, or what only workers may know: listeners get the names alone."""
+"""Families whose documents may contain secrets or worker credentials: listeners get only the names."""
 
 ReadSubject = Callable[[JsonRequest, OperationSubject], OperationSubject]
 """Completes the subject of the path from the document or query. Raises InvalidInput."""
@@ -32,7 +31,7 @@ ReadFurther = Callable[[JsonRequest, OperationSubject], Sequence[tuple[Operation
 
 
 class IntentReader(NamedTuple):
-    """How the intents of a route are read, where its path does not give them all."""
+    """Reads the intents of a route that its path does not determine."""
 
     subject: ReadSubject | None = None
     further: ReadFurther | None = None
@@ -59,7 +58,7 @@ class IntentSource:
         return self._readers.get(route, _BY_PATH).further_operations | {operation}
 
     def read(self, route: str, operation: Operation, request: JsonRequest, now_ms: int) -> Sequence[Intent]:
-        """What a request intends: one operation, or several that happen together. Raises InvalidInput."""
+        """The intents of a request: one operation, or several that are applied together. Raises InvalidInput."""
         reader = self._readers.get(route, _BY_PATH)
         subject = subject_of_path(request.names)
         if "namespace" in request.names:
@@ -94,17 +93,17 @@ def _intent(
 
 
 class _NewEntity(msgspec.Struct):
-    """The body of a creation, as far as it names what is created."""
+    """The name in the body of a create request."""
 
     name: str
 
 
 def new_entry(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    """The table or view that the document names, in the namespace of the path."""
+    """The subject of a create request for a table or view: the document's name in the namespace of the path."""
     identifier = check_identifier(subject.namespace, parse_document(request.body, _NewEntity).name)
     return subject._replace(namespace=identifier.namespace, name=identifier.name)
 
 
 def new_entity(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    """What the document names, in the namespace of the path."""
+    """The subject of a create request for another entity: the document's name in the namespace of the path."""
     return subject._replace(name=parse_document(request.body, _NewEntity).name)

@@ -1,8 +1,8 @@
-"""Operation hooks: listeners are asked before an operation, its events carry its name, reads are reported after it.
+"""Operation hooks: calls listeners before an operation, and writes events after reads.
 
-Every route of the JSON APIs passes `around`. Listeners that registered for the operation are asked first, and each may
-veto it. While the request is handled, the outbox stamps the operation's name on each event, in the transaction of the
-change. Reads change nothing: an event of a read is written after it succeeded, if the settings list the operation.
+Every route of the JSON APIs runs inside `around`. Listeners that registered for the operation are called first, and
+each may veto it. During the request, the outbox stores the operation's name with each event, in the transaction of the
+change. After a successful read, an event is written if the settings list the operation.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class OperationHooks:
         *,
         reported_reads: Iterable[Operation] = (),
     ) -> None:
-        """`reported_reads` are the reading operations with events: each of them costs a commit."""
+        """`reported_reads` are the read operations with events; each event costs a commit."""
         self._listeners = listeners
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
         self._intents = IntentSource(readers)
         self._reported = frozenset(operation for operation in reported_reads if operation.only_reads)
-        self._asked_routes = self._routes_of(listeners.operations)
-        """Routes with listeners: for all others no intents are read."""
+        self._vetoable_routes = self._routes_of(listeners.operations)
+        """Routes with listeners; the intents of others are not read."""
         self._changing_routes = frozenset(
             route for route, operation in ROUTE_OPERATIONS.items() if not operation.only_reads
         )
         self._reported_routes = self._routes_of(self._reported)
-        self._routes = self._asked_routes | self._changing_routes | self._reported_routes
+        self._routes = self._vetoable_routes | self._changing_routes | self._reported_routes
 
     def _routes_of(self, operations: frozenset[Operation]) -> frozenset[str]:
         """The routes that may intend one of the operations."""
@@ -79,14 +79,11 @@ class OperationHooks:
         )
 
     async def around(self, route: str, request: JsonRequest, perform: Perform) -> Response:
-        """Handle a route between its hooks.
-
-        Raises Vetoed; Unavailable when a listener fails; what the handler raises.
-        """
+        """Run a handler between its hooks. Raises Vetoed, Unavailable if a listener fails, and the handler's errors."""
         if route not in self._routes:
             return await perform()
         operation = ROUTE_OPERATIONS[route]
-        if route in self._asked_routes:
+        if route in self._vetoable_routes:
             await self._listeners.check(await self._read(route, operation, request))
         if route in self._changing_routes:
             response = await _stamped(operation, perform)
@@ -102,7 +99,7 @@ class OperationHooks:
         return await parse_body(lambda _: self._intents.read(route, operation, request, now_ms), request.body)
 
     async def around_catalog_deletion(self, caller: Caller, catalog: str, perform: Perform) -> Response:
-        """The same for a catalog that is dropped with its bucket, by the bucket's deletion over S3."""
+        """Run the hooks around a bucket deletion over S3 that drops the bucket's catalog."""
         if Operation.DELETE_CATALOG in self._listeners.operations:
             intent = Intent(
                 operation=Operation.DELETE_CATALOG,
@@ -142,9 +139,9 @@ def _read_event(intent: Intent) -> OutboxEvent:
 
 
 async def _stamped(operation: Operation, perform: Perform) -> Response:
-    """Run a handler with the operation's name on all events that it writes."""
-    # In a task with a context of its own: requests begin in their connection's context, where the name would stay for
-    # the requests that follow (`wire.http.eager`).
+    """Run a handler so that its events have the operation's name."""
+    # In a task with its own context: requests start in the context of their connection, where the name would remain for
+    # later requests (`wire.http.eager`).
     context = copy_context()
     context.run(current_operation.set, operation.value)
     return await asyncio.create_task(_performed(perform), context=context)

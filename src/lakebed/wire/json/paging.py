@@ -11,7 +11,7 @@ from lakebed.core.paging import PageTokens
 from lakebed.wire.http.message import Request
 
 MAX_PAGE: Final = 1000
-"""Most names of a page; a larger page size is cut to this."""
+"""Most names of a page; larger page sizes are reduced to it."""
 
 ALL: Final = 1_000_000_000
 
@@ -19,21 +19,21 @@ _MAX_DIGITS: Final = 19
 
 
 class ListPosition(msgspec.Struct, frozen=True, array_like=True):
-    """The position that a page token holds: behind a name of one listing."""
+    """The position in a page token: after a name of one listing."""
 
     listing: str
     after: str
 
 
 class ListPage(NamedTuple):
-    """The part of a list that a request asks for."""
+    """The requested page of a listing."""
 
     listing: str
     after: str
     limit: int
 
     def next_token(self, last: str, *, truncated: bool) -> str | None:
-        """The token of the page behind `last`; None at the end."""
+        """The token of the page after `last`; None at the end."""
         return _tokens.encode(ListPosition(self.listing, last)) if truncated else None
 
 
@@ -41,7 +41,7 @@ _tokens = PageTokens("catalog", ListPosition)
 
 
 class PageParameters(NamedTuple):
-    """The paging parameters of a query, as they were sent."""
+    """The paging parameters of a query, unparsed."""
 
     token: str | None
     size: str | None
@@ -50,7 +50,7 @@ class PageParameters(NamedTuple):
 def page_parameters(request: Request) -> PageParameters:
     """Read both paging parameters in either spelling: `pageToken` or `page-token`, `pageSize` or `page-size`.
 
-    Raises InvalidInput for a parameter that is given more than once.
+    Raises InvalidInput for a repeated parameter.
     """
     names = [pair.partition("=")[0] for pair in request.raw_query.split("&")]
     values: list[str | None] = []
@@ -65,16 +65,16 @@ def page_parameters(request: Request) -> PageParameters:
 def read_page(request: Request, listing: str) -> ListPage:
     """The page that the query requests. Raises InvalidInput.
 
-    Without both parameters the answer is the whole list. A size alone, or an empty token, requests the first page.
-    The contract asks for the whole list where a size comes without a token; Polaris and other servers answer with a
-    page, and a client that sends a size follows `next-page-token`.
+    Without both parameters, the page is the whole list. A size without a token, or an empty token, requests the first
+    page. For a size without a token the Iceberg specification requires the whole list; Polaris and other servers return
+    a page, and clients that send a size follow `next-page-token`.
     """
     stated = page_parameters(request)
     limit = MAX_PAGE
     if stated.size is not None:
         is_number = stated.size.isascii() and stated.size.isdigit() and len(stated.size) <= _MAX_DIGITS
         if not is_number or int(stated.size) < 1:
-            raise InvalidInput("pageSize is a whole number from 1", argument="pageSize", value=stated.size[:80])
+            raise InvalidInput("pageSize must be a positive integer", argument="pageSize", value=stated.size[:80])
         limit = min(int(stated.size), MAX_PAGE)
     if stated.token is None and stated.size is None:
         return ListPage(listing, "", ALL)

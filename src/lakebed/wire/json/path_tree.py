@@ -1,4 +1,4 @@
-"""Path templates in a tree of segments, which is walked once per request."""
+"""Finds the path template of a request in a tree of segments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PathTree(Generic[T]):
         self._root: _Node[T] = _Node()
 
     def add(self, method: str, template: str, served_by: T) -> None:
-        """Add a template. Raises ValueError if there is one for the same method and paths."""
+        """Add a template. Raises ValueError if another one has the same method and matches the same paths."""
         node = self._root
         for segment in _segments(template):
             if segment.startswith("{"):
@@ -42,11 +42,11 @@ class PathTree(Generic[T]):
             else:
                 node = node.fixed.setdefault(segment, _Node())
         if method in node.methods:
-            raise ValueError(f"two routes for {method} {template}")
+            raise ValueError(f"duplicate route: {method} {template}")
         node.methods[method] = served_by
 
     def find(self, path: str) -> PathMatch[T] | None:
-        """The template of a path. Slashes at its end are ignored. A fixed segment wins over a variable one."""
+        """The template of a path. Trailing slashes are ignored. Fixed segments have precedence over variables."""
         values: list[str] = []
         node = _walk(self._root, _segments(path), 0, values)
         return None if node is None else PathMatch(node.methods, values)

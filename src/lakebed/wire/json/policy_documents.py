@@ -33,7 +33,7 @@ def mapping_document(target: PolicyMapping) -> dict[str, Any]:
 
 
 def applicable_document(one: EffectivePolicy) -> dict[str, Any]:
-    """A policy as Polaris specifies it, with the reason why it applies."""
+    """An applicable policy as Polaris specifies it, with the reason why it applies."""
     return policy_document(one.policy) | {
         "inherited": one.inherited,
         "namespace": one.policy.namespace,

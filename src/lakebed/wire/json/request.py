@@ -1,4 +1,4 @@
-"""An authenticated request to a JSON API: its caller, the names in its path, and its body, bounded and checked."""
+"""An authenticated request to a JSON API: its caller, the names in its path, and its checked body."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .idempotency import request_key
 T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
-"""Largest document of a route with `is_large`: many times a commit of a hundred tables with wide schemas."""
+"""Largest document of a route with `is_large`: many times the size of a commit of a hundred wide tables."""
 
 _SMALL_BODY_BYTES: Final = 1024 * 1024
 _SMALL_VALUES: Final = 50_000
@@ -35,12 +35,12 @@ _SMALL_VALUES: Final = 50_000
 
 _ESCAPED_NUL: Final = rb"\u0000"
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-"""The escape itself, and not an escaped backslash before the same letters."""
+"""An escaped NUL, but not an escaped backslash before the same characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonRequest:
-    """One request, authenticated and routed."""
+    """An authenticated and routed request."""
 
     http: Request
     caller: Caller
@@ -76,19 +76,19 @@ class JsonRequest:
         return Mutation(self.caller, request_key(self.http, self.caller.principal.arn, self.body))
 
     async def document(self, kind: type[T]) -> T:
-        """The body as a document. Raises InvalidInput with the place of the error."""
+        """Parse the body. Raises InvalidInput with the path of the error."""
         return await parse_body(partial(parse_document, kind=kind), self.body)
 
     def flag(self, name: str) -> bool:
         """A query parameter that is `true` or `false` in any case; false if absent. Raises InvalidInput."""
         text = self.http.query.get(name, "false").lower()
         if text not in ("true", "false"):
-            raise InvalidInput(f"{name} is true or false", argument=name, value=text)
+            raise InvalidInput(f"{name} must be true or false", argument=name, value=text)
         return text == "true"
 
 
 def parse_document(body: bytes, kind: type[T]) -> T:
-    """Parse a JSON document. Raises InvalidInput with the place of the error."""
+    """Parse a JSON document. Raises InvalidInput with the path of the error."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -96,47 +96,47 @@ def parse_document(body: bytes, kind: type[T]) -> T:
 
 
 def split_namespace(text: str) -> Levels:
-    """The levels of a namespace from its form in paths and parameters."""
+    """The levels of a namespace in a path or parameter."""
     return tuple(text.split(SEPARATOR))
 
 
 def decode_segment(raw: str) -> str:
-    """One segment of a path. Raises InvalidInput when it is not UTF-8 or holds a NUL.
+    """Decode a path segment. Raises InvalidInput if it is not UTF-8 or contains NUL.
 
-    A `+` is a space, as in queries: Java clients encode names in paths that way. All clients escape a plus.
+    A `+` is a space, as in queries: Java clients encode spaces in paths that way. All clients escape a plus.
     """
     try:
         decoded = unquote_to_bytes(raw.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput("the path is not utf-8", argument="path") from error
+        raise InvalidInput("path is not utf-8", argument="path") from error
     if "\0" in decoded:
-        raise InvalidInput("the path holds a nul", argument="path")
+        raise InvalidInput("path contains nul", argument="path")
     return decoded
 
 
-async def read_body(request: Request, who: Authenticated, *, is_large: bool) -> bytes:
-    """The whole body, checked against the signature and the bounds of the route. Call it after authentication.
+async def read_body(request: Request, authenticated: Authenticated, *, is_large: bool) -> bytes:
+    """Read the body, and check it against the signature and the bounds of the route. Call it after authentication.
 
     Raises TooLarge, IntegrityMismatch, InvalidInput.
     """
     limit = MAX_BODY_BYTES if is_large else _SMALL_BODY_BYTES
-    if who.body is None:
-        body = await _signed_body(request, who, limit)
-    elif len(who.body) > limit:
-        raise TooLarge(f"body too large. size={len(who.body)} limit={limit}")
+    if authenticated.body is None:
+        body = await _signed_body(request, authenticated, limit)
+    elif len(authenticated.body) > limit:
+        raise TooLarge(f"body too large. size={len(authenticated.body)} limit={limit}")
     else:
-        body = who.body
+        body = authenticated.body
     await parse_body(partial(_check, max_values=MAX_VALUES if is_large else _SMALL_VALUES), body)
     return body
 
 
-async def _signed_body(request: Request, who: Authenticated, limit: int) -> bytes:
-    claim = who.payload
+async def _signed_body(request: Request, authenticated: Authenticated, limit: int) -> bytes:
+    claim = authenticated.payload
     if claim.streaming is not None:
-        raise InvalidInput("catalog requests are not sent in signed chunks", argument="x-amz-content-sha256")
+        raise InvalidInput("aws-chunked bodies are not supported for catalog requests", argument="x-amz-content-sha256")
     body = await request.body.read(limit)
     if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, await parse_body(_sha256, body)):
-        raise IntegrityMismatch("the body is not the one that was signed", digest="sha256-payload")
+        raise IntegrityMismatch("the body does not match the signed x-amz-content-sha256", digest="sha256-payload")
     return body
 
 
@@ -150,9 +150,9 @@ def _check(body: bytes, *, max_values: int) -> None:
 
 
 def check_text(body: bytes) -> None:
-    """Refuse a document with a NUL in any string. Raises InvalidInput.
+    """Reject NUL in any string. Raises InvalidInput.
 
-    No store keeps a NUL in a text. JSON can only spell it as an escape; paths and queries are checked when decoded.
+    No metadata store accepts NUL in text. In JSON it is always escaped; paths and queries are checked when decoded.
     """
     if _ESCAPED_NUL in body and _NUL.search(body) is not None:
-        raise InvalidInput("the request document holds a nul")
+        raise InvalidInput("request document contains nul")

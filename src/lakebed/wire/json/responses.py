@@ -32,8 +32,8 @@ def no_content() -> Response:
 def identifiers(namespace: Levels, names: Sequence[str]) -> msgspec.Raw:
     """Identifiers of the tables or views of one namespace.
 
-    Lists of ten thousand names are requested often, so no object is made for each: the names are written as lines, and
-    what all identifiers share replaces the line ends, which no JSON string contains.
+    Avoids an object per name, since lists of ten thousand names are common: the names are encoded as lines, and the
+    common part of all identifiers replaces the line breaks, which no JSON string contains.
     """
     if not names:
         return msgspec.Raw(b"[]")
@@ -43,7 +43,7 @@ def identifiers(namespace: Levels, names: Sequence[str]) -> msgspec.Raw:
 
 
 async def list_entries(entries: Entries, request: JsonRequest, kind: EntryKind) -> Response:
-    """The page of a namespace's tables, views or generic tables that a request asks for."""
+    """The requested page of a namespace's tables, views or generic tables."""
     levels = request.namespace
     page = read_page(request.http, f"{kind}s {request.catalog} {path_of(levels)}")
     found = await entries.list(request.caller, request.catalog, levels, kind, after=page.after, limit=page.limit)

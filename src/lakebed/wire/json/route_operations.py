@@ -1,7 +1,7 @@
 """The operation of each route, for operation hooks and the audit log: one table for all APIs.
 
-Routes that table buckets add to the Iceberg specification map to the same operations: a listener that may veto changes
-of tables is asked about every way to change one.
+Routes that extend the Iceberg specification map to the same operations, so that a listener which may veto changes of
+tables is called for every way to change one.
 """
 
 from __future__ import annotations
@@ -181,12 +181,12 @@ ROUTES_WITHOUT_OPERATION: Final = frozenset(
         "cancelPlanning",
         # Metrics that engines report.
         "reportMetrics",
-        # A policy type applies to nothing; its policies do.
+        # A policy type has no effect by itself; its policies have.
         "listPolicyTypes",
         "createPolicyType",
         "loadPolicyType",
         "dropPolicyType",
-        # Submitting tasks: listeners are asked when a task changes a table.
+        # Submitting tasks: listeners are called when a task changes a table.
         "listTasks",
         "submitTask",
         "getTask",
@@ -195,7 +195,7 @@ ROUTES_WITHOUT_OPERATION: Final = frozenset(
         # Administration of stream servers: no operation family covers it.
         "getStreamStatus",
         "forgetStreamServer",
-        # Of a task that a worker has leased already.
+        # For a task that a worker has already leased.
         "heartbeatTask",
         "completeTask",
         "failTask",
@@ -224,7 +224,7 @@ ROUTES_WITHOUT_OPERATION: Final = frozenset(
         # Labels and owners, which grant no permission.
         "findLabelled",
         *(f"{verb}{kind}Labels" for verb in ("get", "change") for kind in _LABELLED),
-        # Not supported: always refused.
+        # Not supported: always fail.
         "listFunctions",
         "loadFunction",
     }

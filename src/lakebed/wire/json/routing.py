@@ -1,4 +1,4 @@
-"""Routes of a JSON API: which handler serves a method and path, and the base paths that routes are mounted at."""
+"""Routes of a JSON API: maps methods and paths to handlers, and mounts routes at base paths."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ and the root, where the specifications of Polaris and of Iceberg put the routes.
 
 
 class Route(NamedTuple, Generic[S]):
-    """One operation on the wire."""
+    """A method and path with their handler."""
 
     name: str
     """The operation's id in the API specification, as logs and metrics show it."""
     method: str
     path: str
-    """Segments behind the base path; `{…}` is one of any value."""
+    """The path after the base path; `{…}` matches one segment."""
     handle: Handler[S]
     is_standard: bool = True
-    """Whether the specification has it: then its template is among `endpoints` in the configuration."""
+    """Whether the route is part of the specification, and so listed in `endpoints` of the configuration."""
     changes: bool = False
     """Whether a repeated request with the same Idempotency-Key gets the first response."""
     replay: Replay[S] | None = None
-    """Makes that response from the table or view with an id, for routes whose responses are not stored whole."""
+    """Creates that response for a table or view by its id, on routes that do not store whole responses."""
     is_large: bool = False
-    """Whether its documents hold whole schemas or lists of changes."""
+    """Whether its documents contain whole schemas or lists of changes."""
     actions: Sequence[Action] = ()
-    """Callers that have permission for none of these are refused before the body is read."""
+    """Callers with permission for none of these are denied before the body is read."""
 
     @property
     def endpoint(self) -> str:
-        """As the specification spells it."""
+        """The entry in `endpoints`."""
         return f"{self.method} {self.path.replace('{warehouse}', '{prefix}')}"
 
 
@@ -68,7 +68,7 @@ class RouteTable(Generic[S]):
             self._tree.add(route.method, route.path, (route, names))
 
     def find(self, method: str, path: str) -> MatchedRoute[S]:
-        """The route of a path behind its base. Raises ApiFault: 404 for no such path, 405 for no such method."""
+        """The route of a path without its base. Raises ApiFault: 404 for an unknown path, 405 for a wrong method."""
         match = self._tree.find(path)
         if match is None:
             raise ApiFault(404, "NoSuchResourceException", f"no such path in the catalog: {path}")
@@ -94,7 +94,7 @@ class Mount(NamedTuple, Generic[S]):
 
     @property
     def prefix(self) -> str:
-        """The prefix of all paths that are served here."""
+        """The common prefix of all paths."""
         return self.base + self.root
 
     def on(self, services: S) -> ServedMount:

@@ -1,4 +1,4 @@
-"""Access of clients to the files of tables: what is allowed, and vended credentials as clients read them."""
+"""Access delegation for the files of tables: allowed modes, and vended credentials as client settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def access_purpose(
     method: str = "",
     target: str = "",
 ) -> DelegationPurpose:
-    """Why credentials are vended or a request is signed, for the audit log."""
+    """The purpose of vended credentials or of a signed request, for the audit log."""
     caller = request.caller
     return DelegationPurpose(
         kind,
@@ -43,7 +43,7 @@ def access_purpose(
 
 
 def credential_settings(key: TemporaryKey, store: StoreAddress, http: Request) -> dict[str, str]:
-    """Vended credentials as a client's S3 settings, and how it reaches the object store."""
+    """A client's S3 settings: vended credentials and the endpoint."""
     return {
         "s3.access-key-id": key.access_key_id,
         "s3.secret-access-key": key.secret.reveal(),

@@ -1,4 +1,4 @@
-"""The S3 edge: a request comes in, is authenticated, routed and answered; whatever goes wrong becomes an S3 error."""
+"""The S3 application: authenticates, routes and handles requests, and maps errors to S3's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 from . import sts
 from .condition_context import request_condition_keys
 from .errors import RenderedError, error_response, render_error
-from .handlers.cors import answer_preflight, cors_headers
+from .handlers.cors import cors_headers, preflight_response
 from .request import S3Request, log_principal
 from .request_checks import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .routes import find_operation
@@ -28,36 +28,34 @@ from .services import S3Services
 log = logging.getLogger("lakebed.s3")
 
 Observe = Callable[[str, Request, Response, float], None]
-"""Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
+"""Called with every response: the operation's name, the request, the response, the duration in seconds."""
 
 AroundDeletion = Callable[[Caller, str, Callable[[], Awaitable[Response]]], Awaitable[Response]]
-"""Given who asks, a table bucket and what deletes it: has it deleted, between those who want to know of it."""
-
+"""Called with the caller, a table bucket and the handler that deletes it: runs operation hooks around the handler."""
 
 Trace = Callable[[str, Request, Response, str, str], None]
-"""Told of every answer to who came with keys that the catalog handed out: also the bucket, and the key or prefix."""
+"""Called with every response to a request with vended credentials, its bucket, and its key or prefix."""
 
 
 class _Exchange:
-    """What became known of a request while it was answered."""
+    """The state of a request while it is handled."""
 
-    __slots__ = ("asked", "bucket", "is_anonymous", "operation")
+    __slots__ = ("bucket", "is_anonymous", "operation", "s3_request")
 
     def __init__(self) -> None:
         self.operation = "Unknown"
         self.bucket = ""
         self.is_anonymous = False
-        self.asked: S3Request | None = None
+        self.s3_request: S3Request | None = None
 
-    def facts(self, request: Request) -> dict[str, str]:
-        """For the log."""
+    def log_fields(self, request: Request) -> dict[str, str]:
         return {"request_id": request.request_id, "operation": self.operation}
 
-    def place(self, request: Request) -> str:
-        """For the trace: the key, or the prefix that is listed."""
-        if self.asked is None:
+    def key_or_prefix(self, request: Request) -> str:
+        """The key, or the prefix of a listing."""
+        if self.s3_request is None:
             return ""
-        return self.asked.key or request.query.get("prefix", "")
+        return self.s3_request.key or request.query.get("prefix", "")
 
 
 _DELETE_BUCKET: Final = "DeleteBucket"
@@ -68,11 +66,11 @@ _HEAD_FAULTS: Final = {
     501: (501, "NotImplemented"),
     503: (503, "SlowDown"),
 }
-"""S3's status and code for heads that could not be read, by HTTP's status."""
+"""S3's status and code for rejected request heads, by HTTP status."""
 
 
 class S3Application:
-    """Answers S3 requests."""
+    """Serves S3 requests."""
 
     def __init__(
         self,
@@ -98,55 +96,57 @@ class S3Application:
         self._trace = trace
 
     async def __call__(self, request: Request) -> Response:
-        """Answer one request; never raises but for cancellation."""
+        """Respond to a request. Raises nothing but cancellation."""
         started = self._clock.monotonic()
         exchange = _Exchange()
         try:
-            response = await self._answer(request, exchange)
+            response = await self._respond(request, exchange)
         except LakebedError as error:
-            response = self._answer_error(request, render_error(error, is_anonymous=exchange.is_anonymous))
+            response = self._error_response(request, render_error(error, is_anonymous=exchange.is_anonymous))
             if self._refused is not None:
                 subject = unquote(request.raw_path, errors="replace").strip("/")
                 self._refused(request, exchange.operation, subject, response.status, error)
             if response.status >= 500 and response.status != 501:
-                log.warning("request failed", extra=exchange.facts(request), exc_info=error)
+                log.warning("request failed", extra=exchange.log_fields(request), exc_info=error)
         except Exception:
-            log.exception("request crashed", extra=exchange.facts(request))
-            response = self._answer_error(request, render_error(LakebedError()))
+            log.exception("request crashed", extra=exchange.log_fields(request))
+            response = self._error_response(request, render_error(LakebedError()))
         if "origin" in request.headers and exchange.bucket and request.method != "OPTIONS":
-            # On errors too: without these a browser hides the error from the page that asked.
+            # Also on errors: without these headers a browser hides the error from the page.
             response.headers += await self._cors(request, exchange)
         response.headers.append(("x-amz-request-id", request.request_id))
         response.headers.append(("x-amz-id-2", self._host_id))
         if request.record is not None:
-            key = "" if exchange.asked is None else exchange.asked.key
+            key = "" if exchange.s3_request is None else exchange.s3_request.key
             request.record.name("s3", exchange.operation, exchange.bucket, key)
         if self._observe is not None:
             self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
         if request.delegated is not None and self._trace is not None:
-            self._trace(exchange.operation, request, response, exchange.bucket, exchange.place(request))
+            self._trace(exchange.operation, request, response, exchange.bucket, exchange.key_or_prefix(request))
         return response
 
-    async def _answer(self, request: Request, exchange: _Exchange) -> Response:
+    async def _respond(self, request: Request, exchange: _Exchange) -> Response:
         target = parse_target(request.raw_path, request.headers.get("host", ""), self._domains)
         exchange.bucket = target.bucket
         if request.method == "OPTIONS":
             exchange.operation = "Preflight"
-            return await answer_preflight(self._services, request, target.bucket)
-        is_for_tokens = not target.bucket and request.method == "POST"
-        if is_for_tokens:
+            return await preflight_response(self._services, request, target.bucket)
+        is_sts = not target.bucket and request.method == "POST"
+        if is_sts:
             exchange.operation = "SecurityToken"
         try:
-            who = await self._services.authenticator.authenticate(request)
+            authenticated = await self._services.authenticator.authenticate(request)
         except AwsFault as fault:
-            if is_for_tokens:
-                return sts.refuse_unknown(fault, request.request_id)
+            if is_sts:
+                return sts.authentication_error(fault, request.request_id)
             raise
-        log_principal(request, who.principal)
-        if is_for_tokens:
-            return await self._tokens.answer(request, who, _caller(request, who, self._clock))
-        exchange.is_anonymous = who.principal.is_anonymous
-        s3_request = exchange.asked = S3Request(request, target, who, _caller(request, who, self._clock))
+        log_principal(request, authenticated.principal)
+        if is_sts:
+            return await self._tokens.handle(request, authenticated, _caller(request, authenticated, self._clock))
+        exchange.is_anonymous = authenticated.principal.is_anonymous
+        s3_request = exchange.s3_request = S3Request(
+            request, target, authenticated, _caller(request, authenticated, self._clock)
+        )
         found = find_operation(s3_request)
         exchange.operation = found.name
         if exchange.is_anonymous and found.name in NEVER_ANONYMOUS:
@@ -167,11 +167,11 @@ class S3Application:
         try:
             return await cors_headers(self._services, request, exchange.bucket)
         except LakebedError as error:
-            log.warning("cors could not be looked up", extra=exchange.facts(request), exc_info=error)
+            log.warning("reading the CORS configuration failed", extra=exchange.log_fields(request), exc_info=error)
             return []
 
     def reject(self, fault: HeadFault, request_id: str) -> Response:
-        """Answer a request head that could not be read."""
+        """The response to a rejected request head."""
         status, code = _HEAD_FAULTS.get(fault.status, (fault.status, "BadRequest"))
         rendered = RenderedError(status, code, fault.reason)
         response = error_response(rendered, resource="", request_id=request_id, host_id=self._host_id, is_head=False)
@@ -179,7 +179,7 @@ class S3Application:
         response.headers.append(("x-amz-id-2", self._host_id))
         return response
 
-    def _answer_error(self, request: Request, rendered: RenderedError) -> Response:
+    def _error_response(self, request: Request, rendered: RenderedError) -> Response:
         return error_response(
             rendered,
             resource=request.raw_path,
@@ -189,13 +189,13 @@ class S3Application:
         )
 
 
-def _caller(request: Request, who: Authenticated, clock: Clock) -> Caller:
+def _caller(request: Request, authenticated: Authenticated, clock: Clock) -> Caller:
     return Caller(
-        who.principal,
+        authenticated.principal,
         request.request_id,
         request.peer,
         request.scheme == "https",
-        lambda: request_condition_keys(request, who, clock.now_ms()),
+        lambda: request_condition_keys(request, authenticated, clock.now_ms()),
         request.headers.get("x-amz-bypass-governance-retention", "").lower() == "true",
         request.headers.get("user-agent", ""),
         request.headers.get("host", ""),

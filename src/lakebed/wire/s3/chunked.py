@@ -1,13 +1,13 @@
-"""aws-chunked bodies: a push decoder that hands payload on without copying and checks every signature on the way.
+"""Decodes aws-chunked bodies without copying, and verifies their signatures.
 
-Three kinds of body, named by `x-amz-content-sha256`:
+`x-amz-content-sha256` names one of three kinds:
 
     signed            SIZE;chunk-signature=SIG CRLF bytes CRLF … 0;chunk-signature=SIG CRLF CRLF
     signed, trailer   … 0;chunk-signature=SIG CRLF name:value CRLF … x-amz-trailer-signature:SIG CRLF CRLF
     unsigned, trailer SIZE CRLF bytes CRLF … 0 CRLF name:value CRLF … CRLF
 
-Each signature covers its chunk and the signature before it; the chain starts at that of the request itself. A chunk's
-bytes are handed on before its signature can be checked: nothing may be made visible before `finish` returned.
+Each signature covers its chunk and the previous signature; the first previous signature is that of the request. The
+decoder returns bytes of a chunk before it can verify them, so nothing may become visible before `finish` returns.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 MIN_CHUNK_BYTES: Final = 8 * 1024
-"""What S3 asks of every chunk but the last."""
+"""Minimum size of all chunks but the last, as in S3."""
 
 _MAX_LINE_BYTES: Final = 8 * 1024
 _MAX_TRAILER_BYTES: Final = 8 * 1024
 _USUAL_LINE_BYTES: Final = 128
-"""Longer than any chunk header that clients really send: what is looked at first for the end of a line."""
+"""Longer than the chunk headers of all known clients: searched first for the end of a line."""
 
 _EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 _SIGNED_HEADER: Final = re.compile(rb"([0-9A-Fa-f]{1,16});chunk-signature=([0-9a-f]{64})")
@@ -51,28 +51,28 @@ _TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
 
 
 class MalformedChunk(InvalidInput):
-    """The framing is broken, or a chunk reaches past the declared length. The client must be mended."""
+    """The framing is malformed, or a chunk exceeds the declared length."""
 
 
 class ChunkTooSmall(MalformedChunk):
-    """A chunk that is not the last is below the least size: whoever sends them so small wastes both sides' time."""
+    """A chunk other than the last is smaller than the minimum."""
 
-    def __init__(self, number: int, size: int, least: int) -> None:
-        super().__init__(f"chunk is too small. chunk={number} size={size} minimum={least}")
+    def __init__(self, number: int, size: int, minimum: int) -> None:
+        super().__init__(f"chunk is too small. chunk={number} size={size} minimum={minimum}")
         self.number = number
         self.size = size
 
 
 class TruncatedBody(Incomplete):
-    """The body ended in the middle of its framing."""
+    """The body ended within its framing."""
 
 
 class MalformedTrailer(InvalidInput):
-    """The trailer is broken, lacks what was declared, or holds what was not."""
+    """The trailer is malformed, or does not match the headers that were declared."""
 
 
 class ChunkSignatureMismatch(Unauthenticated):
-    """A chunk or the trailer is not what the caller signed: altered on the way, or another key."""
+    """The signature of a chunk or of the trailer does not match."""
 
 
 class _State(Enum):
@@ -80,15 +80,15 @@ class _State(Enum):
     PAYLOAD = auto()
     PAYLOAD_END = auto()
     TRAILER = auto()
-    END = auto()  # the last chunk was good; its closing CRLF is due
+    END = auto()  # after the last chunk or the trailer, before its closing CRLF
     DONE = auto()
     FAILED = auto()
 
 
 class AwsChunkedDecoder:
-    """Decodes one body. Feed it as bytes arrive, then `finish`; after an error it takes nothing more.
+    """Decodes one body: `feed` bytes as they arrive, then `finish`. After an error it accepts nothing more.
 
-    Every method may raise MalformedChunk, MalformedTrailer, ChunkSignatureMismatch and Incomplete.
+    Both methods may raise MalformedChunk, MalformedTrailer, ChunkSignatureMismatch and Incomplete.
     """
 
     __slots__ = (
@@ -97,10 +97,10 @@ class AwsChunkedDecoder:
         "_expected_trailers",
         "_hash",
         "_kind",
-        "_least",
         "_left_in_chunk",
         "_left_in_object",
         "_line",
+        "_minimum",
         "_previous",
         "_signer",
         "_small",
@@ -118,15 +118,15 @@ class AwsChunkedDecoder:
         signer: ChunkSigner | None = None,
         seed_signature: str = "",
         trailers: Iterable[str] = (),
-        least_chunk_bytes: int = 1,
+        min_chunk_bytes: int = 1,
     ) -> None:
-        """`decoded_length`: what the client promised, `x-amz-decoded-content-length`.
+        """`decoded_length` is `x-amz-decoded-content-length`; `seed_signature` is that of the request.
 
-        `signer` and `seed_signature` (that of the request) are needed for the signed kinds. `trailers`: the names
-        that `x-amz-trailer` declared; each must come, and no other. `least_chunk_bytes`: of every chunk but the last.
+        `trailers` are the names in `x-amz-trailer`: all are required, and no others are allowed. `min_chunk_bytes`
+        applies to all chunks but the last.
         """
         if kind.is_signed and signer is None:
-            raise ValueError("a signed body needs a signer")
+            raise ValueError("a signed body requires a signer")
         self._kind = kind
         self._signer = signer if kind.is_signed else None
         self._previous = seed_signature
@@ -140,24 +140,24 @@ class AwsChunkedDecoder:
         self._expected_trailers = frozenset(name.strip().lower() for name in trailers if name.strip())
         self._trailers: dict[str, str] = {}
         self._trailer_bytes = 0
-        self._least = least_chunk_bytes
+        self._minimum = min_chunk_bytes
         self._chunk = 0
         self._small = 0
 
     @property
     def trailers(self) -> Mapping[str, str]:
-        """The trailer headers, names in lower case: complete and, if signed, verified once `finish` returned."""
+        """The trailer headers by lower-case name; complete and verified once `finish` has returned."""
         return self._trailers
 
     @property
     def is_done(self) -> bool:
-        """Whether the body's end was reached and all that had to be checked was good."""
+        """Whether the end of the body was reached and everything verified."""
         return self._state is _State.DONE
 
     def feed(self, data: memoryview) -> list[memoryview]:
-        """Take in the next bytes of the body; the pieces of payload among them, as views of `data` itself."""
+        """Decode the next bytes of the body; the pieces of payload in them, as views of `data`."""
         if self._state is _State.FAILED:
-            raise MalformedChunk("chunked body was already refused")
+            raise MalformedChunk("chunked body was already rejected")
         pieces: list[memoryview] = []
         position, end = 0, len(data)
         self._touched |= end > 0
@@ -176,10 +176,10 @@ class AwsChunkedDecoder:
         return pieces
 
     def finish(self) -> Mapping[str, str]:
-        """Say that the body is over; the trailer headers. Raises Incomplete if more should have come.
+        """End the body; the trailer headers. Raises Incomplete if the body is truncated.
 
-        The blank line at the very end may be missing, since everything before it was checked. So may the whole body
-        of an empty object, if no trailer was declared: some clients send none.
+        The empty line at the end may be missing, since everything before it was verified. So may the whole body of an
+        empty object without declared trailers: some clients send none.
         """
         if self._state is _State.DONE:
             if self._line:
@@ -207,7 +207,7 @@ class AwsChunkedDecoder:
         self._state = _State.PAYLOAD_END
 
     def _take_line(self, data: memoryview, position: int, end: int) -> int:
-        """Take in bytes up to the end of a line, keeping them aside if it is not here yet; where to go on."""
+        """Process a line, or buffer its beginning until the rest arrives; the position after it."""
         window = bytes(data[position : position + _USUAL_LINE_BYTES])
         cut = window.find(b"\n")
         if cut < 0 and end - position > _USUAL_LINE_BYTES:
@@ -225,7 +225,7 @@ class AwsChunkedDecoder:
         if line.endswith(b"\r"):
             self._on_line(line[:-1])
         elif self._state in (_State.TRAILER, _State.END, _State.DONE):
-            self._on_line(line)  # MinIO's clients end trailer lines with LF and put an empty line after them
+            self._on_line(line)  # MinIO's clients end trailer lines with LF and append an empty line
         else:
             raise MalformedChunk("line of a chunked body does not end with CRLF")
         return position + cut + 1
@@ -236,7 +236,7 @@ class AwsChunkedDecoder:
             self._begin_chunk(line)
         elif state is _State.PAYLOAD_END:
             if line:
-                raise MalformedChunk("chunk is longer than its header says")
+                raise MalformedChunk("chunk is longer than its size")
             self._state = _State.HEADER
         elif state is _State.TRAILER:
             self._take_trailer(line)
@@ -245,7 +245,7 @@ class AwsChunkedDecoder:
         elif state is _State.END:
             self._state = _State.DONE
         else:
-            self._count_trailer(line)  # one more empty line, as MinIO's clients send
+            self._count_trailer(line)  # an additional empty line of MinIO's clients
 
     def _surplus(self) -> InvalidInput:
         kind = MalformedTrailer if self._kind.has_trailer else MalformedChunk
@@ -258,7 +258,7 @@ class AwsChunkedDecoder:
         size = int(match[1], 16)
         if size > self._left_in_object:
             raise MalformedChunk(
-                f"chunk reaches past the declared length. size={size} left={self._left_in_object}",
+                f"chunk exceeds the declared length. size={size} left={self._left_in_object}",
                 argument="x-amz-decoded-content-length",
             )
         self._left_in_object -= size
@@ -266,9 +266,9 @@ class AwsChunkedDecoder:
             self._claimed = match[2]
         if size:
             if self._small:
-                raise ChunkTooSmall(self._chunk, self._small, self._least)
+                raise ChunkTooSmall(self._chunk, self._small, self._minimum)
             self._chunk += 1
-            self._small = size if size < self._least else 0
+            self._small = size if size < self._minimum else 0
             self._left_in_chunk = size
             self._state = _State.PAYLOAD
             if self._signer is not None:
@@ -299,7 +299,7 @@ class AwsChunkedDecoder:
         self._count_trailer(line)
         if not line:
             self._require_trailers()
-            return  # the signature is still to come
+            return  # the signature follows
         match = _TRAILER_LINE.fullmatch(line)
         if match is None:
             raise MalformedTrailer("trailer header is malformed")
@@ -309,7 +309,7 @@ class AwsChunkedDecoder:
             self._state = _State.END
             return
         if name not in self._expected_trailers or name in self._trailers:
-            raise MalformedTrailer(f"trailer header was not declared, or is repeated. name={name[:100]}")
+            raise MalformedTrailer(f"trailer header is undeclared or repeated. name={name[:100]}")
         self._trailers[name] = value
         if self._signer is None and len(self._trailers) == len(self._expected_trailers):
             self._state = _State.END
@@ -317,7 +317,7 @@ class AwsChunkedDecoder:
     def _require_trailers(self) -> None:
         missing = self._expected_trailers - self._trailers.keys()
         if missing:
-            raise MalformedTrailer(f"trailer lacks headers that were declared. names={','.join(sorted(missing))}")
+            raise MalformedTrailer(f"declared trailer headers are missing. names={','.join(sorted(missing))}")
 
     def _verify_trailer(self, signer: ChunkSigner, claimed: str) -> None:
         self._require_trailers()

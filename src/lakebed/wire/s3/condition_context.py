@@ -1,6 +1,6 @@
-"""What an S3 request says of itself to policies: condition keys from its headers, its signature and its connection.
+"""Condition keys of an S3 request: from its headers, its signature and its connection.
 
-What it says of the object that it writes, services know from what was parsed (`objects.facts`).
+Condition keys of the object that it writes come from the parsed attributes (`objects.condition_context`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OBJECT_HEADERS: Final = {
     "x-amz-storage-class": "s3:x-amz-storage-class",
     "x-amz-website-redirect-location": "s3:x-amz-website-redirect-location",
 }
-"""Headers that describe an object, which a form has as fields."""
+"""Headers that describe an object. In POST forms they are fields."""
 
 _HEADERS: Final = {
     **OBJECT_HEADERS,
@@ -39,38 +39,38 @@ _HEADERS: Final = {
 }
 
 _CONTENT: Final = "x-amz-content-sha256"
-_OF_CONNECTION: Final = frozenset({"s3:TlsVersion"})
+_CONNECTION_KEYS: Final = frozenset({"s3:TlsVersion"})
 _TLS: Final = "TLSv"
 
 
-def request_condition_keys(request: Request, who: Authenticated, now_ms: int) -> ConditionKeys:
-    """The facts of a request as it came."""
+def request_condition_keys(request: Request, authenticated: Authenticated, now_ms: int) -> ConditionKeys:
+    """The condition keys of a request."""
     headers = request.headers
     condition_keys: ConditionKeys = {key: headers[name] for name, key in _HEADERS.items() if name in headers}
     if request.tls_version.startswith(_TLS):
         condition_keys["s3:TlsVersion"] = request.tls_version.removeprefix(_TLS)
     condition_keys["s3:signatureversion"] = sigv4.ALGORITHM
-    if not who.is_signed:
+    if not authenticated.is_signed:
         condition_keys["s3:authType"] = "ANONYMOUS"
         if _CONTENT in headers:
             condition_keys[f"s3:{_CONTENT}"] = headers[_CONTENT]
         return condition_keys
     condition_keys["s3:authType"] = "REST-HEADER" if "authorization" in headers else "REST-QUERY-STRING"
-    condition_keys[f"s3:{_CONTENT}"] = _content(who.payload)
-    if who.signed_at is not None:
-        condition_keys["s3:signatureAge"] = _age(who.signed_at, now_ms)
+    condition_keys[f"s3:{_CONTENT}"] = _content(authenticated.payload)
+    if authenticated.signed_at is not None:
+        condition_keys["s3:signatureAge"] = _age(authenticated.signed_at, now_ms)
     return condition_keys
 
 
 def form_condition_keys(
-    around: Mapping[str, str | tuple[str, ...]], fields: Mapping[str, str], signed_at: int | None, now_ms: int
+    of_request: Mapping[str, str | tuple[str, ...]], fields: Mapping[str, str], signed_at: int | None, now_ms: int
 ) -> ConditionKeys:
-    """The facts of a form, given those of the request around it, whose headers say nothing of the object.
+    """The condition keys of a POST form: those of its request that do not describe the object, and those of its fields.
 
-    `fields` are named as headers are; `signed_at` is None for a form that nobody signed.
+    `fields` have the names of headers; `signed_at` is None for an anonymous form.
     """
     condition_keys: ConditionKeys = {
-        key: value for key, value in around.items() if not key.startswith("s3:") or key in _OF_CONNECTION
+        key: value for key, value in of_request.items() if not key.startswith("s3:") or key in _CONNECTION_KEYS
     }
     condition_keys |= {key: fields[name] for name, key in OBJECT_HEADERS.items() if name in fields}
     condition_keys["s3:signatureversion"] = sigv4.ALGORITHM
@@ -83,12 +83,12 @@ def form_condition_keys(
 
 
 def _content(claim: PayloadClaim) -> str:
-    # What was signed, not what a header says: a signed URL may be used with headers that its signer never saw.
+    # The signed value rather than the header: a presigned URL may be used with headers that its signer never saw.
     if claim.streaming is not None:
         return claim.streaming.value
     return sigv4.UNSIGNED_PAYLOAD if claim.sha256 is None else claim.sha256
 
 
 def _age(signed_at: int, now_ms: int) -> str:
-    # A client's clock may be ahead of ours by what its signature is allowed.
+    # A client's clock may be ahead of the server's, up to the allowed skew.
     return str(max(0, now_ms - signed_at * 1000))

@@ -1,7 +1,7 @@
-"""S3's errors: one table from the domain's errors, and the protocol's own faults.
+"""Maps domain errors to S3's errors.
 
-The protocol's own faults (a signature that does not match, a document that does not parse) are raised by this package
-as `AwsFault`; everything else comes from the services as an error of the core tree and is looked up along its ancestry.
+This package raises protocol errors, such as an invalid signature or document, as `AwsFault`. Services raise the errors
+of `core.errors`, which are looked up here by their class or the nearest base class.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .xml import MalformedDocument
 
 @dataclass(frozen=True, slots=True)
 class S3Reply:
-    """A status and a code."""
+    """The status, code and message of an error."""
 
     status: int
     code: str
     message: str | None = None
-    """What S3 itself says; None to say what the error says."""
+    """S3's message; None for the message of the error itself."""
 
 
 def method_not_allowed(method: str, resource: str) -> AwsFault:
-    """The answer to a method that a resource does not have."""
+    """The error for a method that a resource does not support."""
     return AwsFault(
         405,
         "MethodNotAllowed",
@@ -88,7 +88,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
     e.InvalidRetention: S3Reply(400, "InvalidArgument"),
     e.InvalidEncryption: S3Reply(400, "InvalidEncryptionAlgorithmError"),
-    e.SelectError: S3Reply(400, SelectCode.INVALID_REQUEST_PARAMETER),  # but for the code it carries
+    e.SelectError: S3Reply(400, SelectCode.INVALID_REQUEST_PARAMETER),  # only a default: the error has a code
     e.NotFound: S3Reply(404, "NoSuchKey"),
     e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist."),
     e.NoSuchKey: S3Reply(404, "NoSuchKey", "The specified key does not exist."),
@@ -143,13 +143,13 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header",
     ),
-    # It is for dead letters, and never the answer to a request.
+    # Only for dead letters, never in a response.
     e.Undeliverable: S3Reply(500, "InternalError"),
     e.NotSupported: S3Reply(501, "NotImplemented"),
     e.Throttled: S3Reply(503, "SlowDown", "Please reduce your request rate."),
     e.Unavailable: S3Reply(503, "ServiceUnavailable", "Please try again."),
     e.StorageFull: S3Reply(507, "InsufficientStorage", "The server has no space left. Please try again later."),
-    e.StoreMismatch: S3Reply(503, "ServiceUnavailable", "The object store is not the one of this deployment."),
+    e.StoreMismatch: S3Reply(503, "ServiceUnavailable", "The object store belongs to another deployment."),
     e.Corrupted: S3Reply(500, "InternalError", "The stored object is damaged."),
     e.BlobMissing: S3Reply(500, "InternalError", "Stored bytes of the object are missing."),
 }
@@ -161,7 +161,7 @@ SELECT_STATUSES: Final[Mapping[str, int]] = {
     SelectCode.INTERNAL_ERROR: 500,
     SelectCode.BUSY: 503,
 }
-"""The status of each code that a select can end with before its first byte."""
+"""The status of each select error that is returned before the first record."""
 
 CONFIGURATION_CODES: Final[Mapping[str, tuple[str, str]]] = {
     "policy": ("NoSuchBucketPolicy", "The bucket policy does not exist."),
@@ -227,12 +227,12 @@ ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
         400, "InvalidArgument", "The retain until date must be in the future!"
     ),
 }
-"""What S3 says of single arguments, where it has words or a code of its own for them."""
+"""Errors that S3 has for single arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedError:
-    """An error as it goes onto the wire."""
+    """An error as it is sent."""
 
     status: int
     code: str
@@ -242,7 +242,7 @@ class RenderedError:
 
 
 def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> RenderedError:
-    """The wire form of an error. Who did not sign is not told why access is denied."""
+    """The S3 error for a domain error. Anonymous callers do not learn why access is denied."""
     if isinstance(error, AwsFault):
         return RenderedError(error.status, error.code, str(error), error.headers, error.details)
     if isinstance(error, e.NoSuchConfiguration):
@@ -292,7 +292,7 @@ def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Render
             details = {"ArgumentName": error.argument, "ArgumentValue": error.value}
     elif type(error) is e.InvalidInput:
         if error.argument is None:
-            # What is wrong is how values go together, not one of them.
+            # The error is about a combination of values.
             code = "InvalidRequest"
         else:
             details = {"ArgumentName": error.argument}
@@ -311,7 +311,7 @@ def _render_mismatch(error: e.IntegrityMismatch, code: str, message: str) -> tup
         return "XAmzContentSHA256Mismatch", message, details
     if error.digest == "md5":
         message = "The Content-MD5 you specified did not match what we received."
-        # S3 writes what it expected in hexadecimal and what it calculated in base64.
+        # S3 returns the expected digest in hexadecimal and the calculated one in base64.
         encoded = base64.b64encode(bytes.fromhex(calculated)).decode("ascii")
         return code, message, {"ExpectedDigest": claimed, "CalculatedDigest": encoded}
     if error.part is not None:
@@ -330,7 +330,7 @@ _TOO_LARGE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def error_response(rendered: RenderedError, *, resource: str, request_id: str, host_id: str, is_head: bool) -> Response:
-    """The answer: an XML document, except where HTTP allows no body."""
+    """The response: an XML document, except where HTTP allows no body."""
     if rendered.status == 304:
         return Response(304, [*rendered.headers])
     if is_head:
@@ -354,17 +354,17 @@ def write_error(
     *,
     host_id: str | None = None,
 ) -> bytes:
-    """Error. `details` are further elements by name, such as `ArgumentName`."""
-    further = "".join([f"<{name}>{_shown(value)}</{name}>" for name, value in (details or {}).items()])
+    """Write an Error document. `details` are additional elements by name, such as `ArgumentName`."""
+    further = "".join([f"<{name}>{_escape_any(value)}</{name}>" for name, value in (details or {}).items()])
     return document(
         "Error",
-        f"<Code>{escape(code)}</Code><Message>{_shown(message)}</Message>{further}"
-        f"<Resource>{_shown(resource)}</Resource><RequestId>{escape(request_id)}</RequestId>"
+        f"<Code>{escape(code)}</Code><Message>{_escape_any(message)}</Message>{further}"
+        f"<Resource>{_escape_any(resource)}</Resource><RequestId>{escape(request_id)}</RequestId>"
         f"{optional('HostId', host_id)}",
         namespace=False,
     )
 
 
-def _shown(text: str) -> str:
-    """What a client sent, so that the document stays one that its parser can read."""
+def _escape_any(text: str) -> str:
+    """Escape text from a client so that the document stays well-formed."""
     return escape(_NOT_XML.sub("\ufffd", text))

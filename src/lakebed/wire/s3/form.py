@@ -1,9 +1,9 @@
-"""multipart/form-data as browsers post it to S3: a few small fields, then one file, read as a stream.
+"""Parses multipart/form-data of POST uploads: a few small fields, then one file as a stream.
 
-Fields come before the file, because what they say decides whether the file is taken at all; whatever comes behind it is
-ignored. Of the file no more is held than the piece that was received last: a boundary may be split anywhere between two
-pieces, so a piece's end that could begin one waits for the next piece. `next_chunk` says None only when the whole form
-has been read and was well-formed.
+Fields must precede the file, because they decide whether the upload is allowed; parts after the file are ignored. Only
+the last received piece of the file is buffered. A boundary may be split between two pieces, so the end of a piece that
+could begin a boundary is kept for the next one. `next_chunk` returns None only after the whole form was read and is
+well-formed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakebed.wire.aws.errors import AwsFault
 __all__ = ["MAX_FIELDS", "MAX_FORM_BYTES", "ChunkSource", "FormFile", "FormReader", "PostForm"]
 
 MAX_FORM_BYTES: Final = 20 * 1024
-"""Everything before the file: fields, their headers, boundaries."""
+"""Maximum size of everything before the file: fields, their headers, boundaries."""
 
 MAX_FIELDS: Final = 100
 
@@ -32,7 +32,7 @@ _PLAIN_ENCODINGS: Final = frozenset({"7bit", "8bit", "binary"})
 
 
 class ChunkSource(Protocol):
-    """A body on its way in."""
+    """A body that is being received."""
 
     async def next_chunk(self) -> bytes | memoryview | None:
         """The next bytes, or None at the end."""
@@ -40,7 +40,7 @@ class ChunkSource(Protocol):
 
 
 class FormFile:
-    """The bytes of the form's file. Read once."""
+    """The file of a form. Can be read once."""
 
     __slots__ = ("_ended", "_scanner", "filename")
 
@@ -48,15 +48,15 @@ class FormFile:
         self._scanner = scanner
         self._ended = False
         self.filename = filename
-        """The last step of the path that the client gave; may be empty."""
+        """The base name of the client's path; may be empty."""
 
     @property
     def length(self) -> int | None:
-        """Not known: a form does not say how long its file is."""
+        """Unknown: forms do not contain the length of the file."""
         return None
 
     async def next_chunk(self) -> bytes | memoryview | None:
-        """The next bytes, or None when the form has ended as it should. Raises AwsFault, Incomplete."""
+        """The next bytes, or None at the end of a well-formed form. Raises AwsFault, Incomplete."""
         if self._ended:
             return None
         piece = await self._scanner.piece()
@@ -68,10 +68,10 @@ class FormFile:
 
 @dataclass(frozen=True, slots=True)
 class PostForm:
-    """A form, read up to its file."""
+    """A form, parsed up to its file."""
 
     fields: Mapping[str, str]
-    """By names in lower case: they have no case."""
+    """By lower-case name: names are case-insensitive."""
 
     file: FormFile | None
 
@@ -82,14 +82,14 @@ class FormReader:
     __slots__ = ("_scanner",)
 
     def __init__(self, content_type: str | None, body: ChunkSource) -> None:
-        """Raises AwsFault when the body is not a form."""
+        """Raises AwsFault if the content type is not that of a form."""
         self._scanner = _Scanner(b"\r\n--" + _read_boundary(content_type or ""), body)
 
     async def read(self) -> PostForm:
-        """The fields, and the file if there is one. Raises AwsFault, Incomplete."""
+        """Read the fields, up to the file if the form has one. Raises AwsFault, Incomplete."""
         scanner = self._scanner
         fields: dict[str, str] = {}
-        await scanner.take_until(scanner.delimiter)  # what stands before the first part means nothing
+        await scanner.take_until(scanner.delimiter)  # the preamble is ignored
         while await scanner.part_follows():
             disposition = _read_disposition(await scanner.take_until(b"\r\n\r\n"))
             name = disposition["name"].lower()
@@ -97,7 +97,7 @@ class FormReader:
                 return PostForm(fields, FormFile(scanner, _read_filename(disposition)))
             if name in fields:
                 raise AwsFault(
-                    400, "InvalidArgument", "The form has this field more than once.", ArgumentName=name[:100]
+                    400, "InvalidArgument", "The form contains this field more than once.", ArgumentName=name[:100]
                 )
             if len(fields) == MAX_FIELDS:
                 raise _too_large()
@@ -106,7 +106,7 @@ class FormReader:
 
 
 class _Scanner:
-    """Finds marks in a body that comes in pieces."""
+    """Finds delimiters in a body that arrives in pieces."""
 
     __slots__ = ("_at", "_body", "_budget", "_buffer", "delimiter")
 
@@ -114,21 +114,21 @@ class _Scanner:
         self.delimiter = delimiter
         self._body = body
         self._buffer = b"\r\n"
-        """As if a line ended before the body: then the first boundary is found like all others."""
+        """Starts with a line end, so that the first boundary is found like all others."""
         self._at = 0
         self._budget = MAX_FORM_BYTES + len(self._buffer)
 
     async def _more(self) -> None:
         chunk = await self._body.next_chunk()
         if chunk is None:
-            raise _malformed("it ends before its last boundary")
+            raise _malformed("the form ends before its last boundary")
         rest = self._buffer[self._at :] if self._at else self._buffer
-        # Joining with nothing is free, and so is making bytes of bytes.
+        # Concatenation with an empty value does not copy, nor does `bytes` of bytes.
         self._buffer = rest + bytes(chunk)
         self._at = 0
 
     async def take_until(self, mark: bytes) -> bytes:
-        """All bytes before `mark`, which is passed over. They are few: raises AwsFault when the budget is used up."""
+        """The bytes before `mark`, which is skipped. Raises AwsFault if they exceed the budget."""
         searched = self._at
         while (found := self._buffer.find(mark, searched)) < 0:
             overlap = len(mark) - 1
@@ -145,17 +145,17 @@ class _Scanner:
         return taken
 
     async def part_follows(self) -> bool:
-        """Whether the boundary just passed begins a part; the last one does not."""
+        """Whether a part follows the boundary that was just read; none follows the last one."""
         while len(self._buffer) - self._at < 2:
             await self._more()
         if self._buffer.startswith(b"--", self._at):
             return False
         if (await self.take_until(b"\r\n")).strip(b" \t"):
-            raise _malformed("a boundary is followed by something else on its line")
+            raise _malformed("a boundary is followed by other characters on its line")
         return True
 
     async def piece(self) -> bytes | memoryview | None:
-        """Some bytes before the next boundary; None when there are no more, and then the boundary is passed over."""
+        """Bytes before the next boundary; None if there are no more, and the boundary is skipped."""
         while True:
             data, start = self._buffer, self._at
             found = data.find(self.delimiter, start)
@@ -169,15 +169,15 @@ class _Scanner:
             await self._more()
 
     def _safe_end(self) -> int:
-        """Where in the buffer a boundary could have begun whose end has not come yet; its length if nowhere."""
+        """The position in the buffer of a possible incomplete boundary; its length if there is none."""
         data = self._buffer
-        # A boundary holds one carriage return, its first byte; so only the last one in the buffer can begin it.
+        # A delimiter contains one carriage return, its first byte; so only the last one in the buffer can begin it.
         begin = data.rfind(b"\r", max(self._at, len(data) - len(self.delimiter) + 1))
         return begin if begin >= 0 and self.delimiter.startswith(data[begin:]) else len(data)
 
     async def skip_rest(self) -> None:
-        """Read to the end of the body; raises AwsFault unless the last boundary is there."""
-        self._budget = MAX_FORM_BYTES  # the fields before the file have had theirs
+        """Read to the end of the body. Raises AwsFault if the last boundary is missing."""
+        self._budget = MAX_FORM_BYTES  # in addition to that of the fields before the file
         while await self.part_follows():
             while await self.piece() is not None:
                 pass
@@ -196,21 +196,21 @@ def _read_boundary(content_type: str) -> bytes:
         )
     boundary = _read_parameters(separator + parameters).get("boundary", "")
     if not _BOUNDARY.fullmatch(boundary):
-        raise _malformed("its Content-Type has no valid boundary")
+        raise _malformed("the Content-Type has no valid boundary")
     return boundary.encode("ascii")
 
 
 def _read_disposition(head: bytes) -> dict[str, str]:
-    """The parameters of a part's Content-Disposition, among them its name."""
+    """The parameters of a part's Content-Disposition, including its name."""
     headers: dict[str, str] = {}
     for line in _decode(head).split("\r\n"):
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip() or name.lower() in headers:
-            raise _malformed("a part's header cannot be read")
+            raise _malformed("a part's header is malformed")
         headers[name.lower()] = value.strip()
     encoding = headers.get("content-transfer-encoding", "binary")
     if encoding.lower() not in _PLAIN_ENCODINGS:
-        raise _malformed("a part has a transfer encoding")  # RFC 7578 §4.7: nobody should send one
+        raise _malformed("a part has a transfer encoding")  # deprecated by RFC 7578 §4.7
     kind, separator, parameters = headers.get("content-disposition", "").partition(";")
     disposition = _read_parameters(separator + parameters)
     if kind.strip().lower() != "form-data" or not disposition.get("name"):
@@ -219,18 +219,18 @@ def _read_disposition(head: bytes) -> dict[str, str]:
 
 
 def _read_parameters(text: str) -> dict[str, str]:
-    """`; name=value; name="value"`. Of backslashes only one before a quote is an escape: the others are of paths."""
+    """Parse `; name=value; name="value"`. A backslash is an escape only before a quote; others belong to paths."""
     parameters: dict[str, str] = {}
     at = 0
     while at < len(text):
         found = _PARAMETER.match(text, at)
         if found is None:
             if not text[at:].strip(" \t;"):
-                break  # a last semicolon with nothing behind it
-            raise _malformed("a header's parameters cannot be read")
+                break  # a trailing semicolon
+            raise _malformed("a header's parameters are malformed")
         name = found[1].lower()
         if name in parameters:
-            raise _malformed("a header has a parameter more than once")
+            raise _malformed("a header contains a parameter more than once")
         parameters[name] = found[3] if found[2] is None else found[2].replace('\\"', '"')
         at = found.end()
     return parameters
@@ -239,7 +239,7 @@ def _read_parameters(text: str) -> dict[str, str]:
 def _read_filename(disposition: Mapping[str, str]) -> str:
     filename = disposition.get("filename", "")
     extended = disposition.get("filename*", "").split("'", 2)
-    if len(extended) == 3 and extended[0].lower() == "utf-8":  # RFC 8187: how some clients send names beyond ASCII
+    if len(extended) == 3 and extended[0].lower() == "utf-8":  # RFC 8187: how some clients send non-ASCII names
         try:
             filename = unquote(extended[2], errors="strict")
         except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""An object's attributes as request and response headers."""
+"""Object attributes, conditions and ranges in request and response headers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .request import S3Request
 
 META: Final = "x-amz-meta-"
 CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
-_KEPT: Final = {
+_STORED: Final = {
     "cache-control": "Cache-Control",
     "content-disposition": "Content-Disposition",
     "content-encoding": "Content-Encoding",
     "content-language": "Content-Language",
     "expires": "Expires",
-    REDIRECT: REDIRECT,  # only a website endpoint, which this build has not, would follow it
+    REDIRECT: REDIRECT,  # only website endpoints follow it, which are not supported
 }
 _OVERRIDES: Final = {
     "response-content-type": "Content-Type",
@@ -44,21 +44,21 @@ _CANNED_ACLS: Final = frozenset({"private", "bucket-owner-full-control", "bucket
 
 
 def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
-    """What an upload's headers say of the object. Raises AwsFault, InvalidInput, InvalidTag."""
+    """The object's attributes from the headers of an upload. Raises AwsFault, InvalidInput, InvalidTag."""
     headers = request.headers
-    refuse_unsupported(request)
-    kept: dict[str, str] = {}
+    reject_unsupported(request)
+    stored_headers: dict[str, str] = {}
     metadata: dict[str, str] = {}
     for name, value in headers.items():
-        if not value.isascii() and (name.startswith(META) or name in _KEPT or name == "content-type"):
+        if not value.isascii() and (name.startswith(META) or name in _STORED or name == "content-type"):
             _check_utf8(name, value)
         if name.startswith(META):
             metadata[name[len(META) :]] = value
-        elif name in _KEPT:
+        elif name in _STORED:
             if name == "content-encoding":
                 value = ",".join(c for c in map(str.strip, value.split(",")) if c and c != "aws-chunked")
             if value:
-                kept[name] = value
+                stored_headers[name] = value
     content_type = headers.get("content-type")
     tags = parse_tag_query(headers["x-amz-tagging"]) if "x-amz-tagging" in headers else NO_TAGS
     retention = retention_from_headers(
@@ -66,30 +66,29 @@ def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
     )
     if retention is not None:
         check_retention_date(retention, now_ms)
-    asked = legal_hold_from_header(headers.get("x-amz-object-lock-legal-hold"))
-    hold = None if asked is None else asked is LegalHold.ON
-    if not (kept or metadata or content_type or tags or retention or asked):
+    legal_hold = legal_hold_from_header(headers.get("x-amz-object-lock-legal-hold"))
+    if not (stored_headers or metadata or content_type or tags or retention or legal_hold):
         return DEFAULT_ATTRIBUTES
     return ObjectAttributes(
         content_type=content_type or DEFAULT_ATTRIBUTES.content_type,
-        headers=kept,
+        headers=stored_headers,
         metadata=metadata,
         tags=tags,
         retention=retention,
-        legal_hold=hold,
+        legal_hold=None if legal_hold is None else legal_hold is LegalHold.ON,
     )
 
 
 def _check_utf8(name: str, value: str) -> None:
-    """Raise AwsFault for a value that could not be kept as text."""
+    """Raise AwsFault for a value that cannot be stored as text."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise AwsFault(400, "InvalidArgument", "Header value is not UTF-8.", ArgumentName=name) from error
 
 
-def refuse_unsupported(request: S3Request) -> None:
-    """Answer headers that ask for what this build does not have, instead of ignoring them. Raises AwsFault."""
+def reject_unsupported(request: S3Request) -> None:
+    """Reject headers of features that are not supported, rather than ignore them. Raises AwsFault."""
     headers = request.headers
     storage_class = headers.get("x-amz-storage-class")
     if storage_class is not None and storage_class != "STANDARD":
@@ -112,17 +111,17 @@ def refuse_unsupported(request: S3Request) -> None:
 
 
 def customer_key_fault() -> AwsFault:
-    """The answer to who brings a key of his own, to encrypt or decrypt with."""
+    """The error for customer-provided encryption keys (SSE-C)."""
     return AwsFault(501, "NotImplemented", "Encryption with customer-provided keys is not supported.")
 
 
 def acl_fault() -> AwsFault:
-    """The answer of a bucket whose owner owns every object: access is granted by policies alone."""
+    """The error for ACLs: all buckets are BucketOwnerEnforced, and only policies grant access."""
     return AwsFault(400, "AccessControlListNotSupported", "The bucket does not allow ACLs")
 
 
 def wants_encryption(request: S3Request) -> bool | None:
-    """Whether the upload asks for encryption; None if it says nothing. Raises AwsFault."""
+    """Whether the upload requests encryption; None without the header. Raises AwsFault."""
     algorithm = request.headers.get("x-amz-server-side-encryption")
     if algorithm is None:
         if "x-amz-server-side-encryption-aws-kms-key-id" in request.headers:
@@ -147,7 +146,7 @@ def wants_encryption(request: S3Request) -> bool | None:
 
 
 def read_conditions(request: S3Request, prefix: str = "") -> ReadConditions:
-    """The conditions of a read, or with a prefix those of a copy's source."""
+    """The conditions of a read; with a prefix, those of a copy source."""
     headers = request.headers
     if not prefix and _READ_CONDITIONS.isdisjoint(headers):
         return NO_READ_CONDITIONS
@@ -181,12 +180,12 @@ def delete_conditions(request: S3Request) -> WriteConditions:
         raise AwsFault(400, "InvalidArgument", "x-amz-if-match-size is not a number")
     modified = request.time_header("x-amz-if-match-last-modified-time")
     if stated_time is not None and modified is None:
-        raise AwsFault(400, "InvalidArgument", "x-amz-if-match-last-modified-time is not a time")
+        raise AwsFault(400, "InvalidArgument", "x-amz-if-match-last-modified-time is not a valid time")
     return WriteConditions(headers.get("if-match"), None, size, modified)
 
 
 def read_range(request: S3Request) -> RangeRequest | None:
-    """The byte range asked for; one that is not understood is as if absent, as RFC 9110 §14.2 says."""
+    """The requested byte range; a malformed one is ignored (RFC 9110 §14.2)."""
     text = request.headers.get("range")
     if text is None or not text.startswith("bytes="):
         return None
@@ -204,7 +203,7 @@ def read_range(request: S3Request) -> RangeRequest | None:
 
 
 def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_ms: int) -> Headers:
-    """The headers of GET and HEAD, but for those that depend on the range."""
+    """The headers of GET and HEAD, without those that depend on the range."""
     attributes = found.attributes
     headers: Headers = [
         ("ETag", f'"{found.etag}"'),
@@ -213,7 +212,7 @@ def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_
         ("Content-Type", attributes.content_type),
     ]
     if attributes is not DEFAULT_ATTRIBUTES:
-        headers += [(_KEPT[name], value) for name, value in attributes.headers.items()]
+        headers += [(_STORED[name], value) for name, value in attributes.headers.items()]
         headers += [(META + name, value) for name, value in attributes.metadata.items()]
         if attributes.tags:
             headers.append(("x-amz-tagging-count", str(len(attributes.tags))))
@@ -222,7 +221,7 @@ def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_
     if bucket.keeps_versions:
         headers.append(("x-amz-version-id", found.version))
     mode = request.headers.get("x-amz-checksum-mode")
-    if mode is not None and mode.upper() == "ENABLED" and not _asks_for_less(request, found):
+    if mode is not None and mode.upper() == "ENABLED" and not _reads_part(request, found):
         headers += checksum_headers(found.checksum)
     if bucket.settings.lifecycle is not None:
         headers += expiration_headers(bucket, found, day_ms)
@@ -231,20 +230,20 @@ def object_headers(request: S3Request, bucket: Bucket, found: StoredObject, day_
     return headers
 
 
-def _asks_for_less(request: S3Request, found: StoredObject) -> bool:
-    """Whether a read is of a piece of the object: a client would check it against the checksum of the whole."""
+def _reads_part(request: S3Request, found: StoredObject) -> bool:
+    """Whether only a part of the object is read: a client would compare it with the checksum of the whole object."""
     if "range" in request.headers:
         return True
     return bool(found.attributes.part_count) and "partNumber" in request.http.raw_query
 
 
 def _override(request: S3Request, headers: Headers) -> None:
-    """`response-…` parameters replace headers, on signed requests only."""
+    """Replace headers by `response-…` parameters, which only signed requests may have. Raises AwsFault."""
     for parameter, name in _OVERRIDES.items():
         value = request.query.get(parameter)
         if value is None:
             continue
-        if not request.who.is_signed:
+        if not request.authenticated.is_signed:
             raise AwsFault(
                 400, "InvalidRequest", "Request specific response headers cannot be used for anonymous GET requests."
             )
@@ -255,7 +254,7 @@ def _override(request: S3Request, headers: Headers) -> None:
 
 
 def lock_headers(attributes: ObjectAttributes) -> Headers:
-    """Retention and hold of a version."""
+    """The retention and legal hold of a version."""
     headers: Headers = []
     if attributes.retention is not None:
         headers.append(("x-amz-object-lock-mode", attributes.retention.mode))
@@ -266,12 +265,12 @@ def lock_headers(attributes: ObjectAttributes) -> Headers:
 
 
 def encryption_headers(encrypted: bool) -> Headers:
-    """How the bytes are encrypted at rest."""
+    """The server-side encryption of an object."""
     return [("x-amz-server-side-encryption", "AES256")] if encrypted else []
 
 
 def checksum_headers(checksum: Checksum | None) -> Headers:
-    """The checksum that is kept with an object."""
+    """The checksum of an object."""
     if checksum is None:
         return []
     return [
@@ -281,7 +280,7 @@ def checksum_headers(checksum: Checksum | None) -> Headers:
 
 
 def expiration_headers(bucket: Bucket, stored: StoredObject, day_ms: int) -> Headers:
-    """When a lifecycle rule will remove the object."""
+    """When a lifecycle rule will expire the object."""
     rules = bucket.settings.lifecycle
     if rules is None or bucket.holds_tables:
         return []

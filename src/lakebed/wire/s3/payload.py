@@ -1,4 +1,4 @@
-"""A request's body as the services take it: decoded, counted, with what was said of it to be checked."""
+"""Request bodies: uploads as decoded streams with their expected digests, and documents as verified bytes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from .chunked import MIN_CHUNK_BYTES, AwsChunkedDecoder, MalformedTrailer
 T = TypeVar("T")
 
 LIST_BYTES: Final = 8 * 1024 * 1024
-"""Largest list of objects or parts: more than 1,000 keys to delete or 10,000 parts to complete take."""
+"""Largest list of objects or parts: more than 1,000 keys or 10,000 parts need."""
 
 SETTING_BYTES: Final = 2 * 1024 * 1024
-"""Largest document of any other kind: more than 1,000 lifecycle rules take."""
+"""Largest document of any other kind: more than 1,000 lifecycle rules need."""
 
 _THREAD_BYTES: Final = 64 * 1024
-"""Signed chunks from this size on are hashed in a thread."""
+"""Pieces of signed bodies of at least this size are hashed in a thread."""
 
-_CHECKSUM_WORDS: Final = frozenset({"x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"})
+_CHECKSUM_OPTIONS: Final = frozenset({"x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"})
 CHECKSUM_HEADERS: Final = {f"x-amz-checksum-{algorithm.lower()}": algorithm for algorithm in ChecksumAlgorithm}
 
 
 class PlainPayload:
-    """A body that is the object's bytes as they are."""
+    """A body without framing."""
 
     __slots__ = ("_body", "length")
 
@@ -55,25 +55,25 @@ class PlainPayload:
 
 
 class ChunkedPayload:
-    """A body in aws-chunked framing."""
+    """An aws-chunked body."""
 
-    __slots__ = ("_body", "_decoder", "_heavy", "length")
+    __slots__ = ("_body", "_decoder", "_signed", "length")
 
     def __init__(self, request: Request, decoder: AwsChunkedDecoder, length: int, *, signed: bool) -> None:
         self._body = request.body
         self._decoder = decoder
-        self._heavy = signed
+        self._signed = signed
         self.length: int | None = length
 
     async def next_chunk(self) -> bytes | memoryview | None:
-        """The next bytes of the object. Raises what the decoder raises."""
+        """The next bytes of the object. Raises the decoder's errors."""
         while True:
             raw = await self._body.next_chunk()
             if raw is None:
                 self._decoder.finish()
                 return None
             view = memoryview(raw)
-            if self._heavy and len(view) >= _THREAD_BYTES:
+            if self._signed and len(view) >= _THREAD_BYTES:
                 pieces = await asyncio.to_thread(self._decoder.feed, view)
             else:
                 pieces = self._decoder.feed(view)
@@ -83,17 +83,19 @@ class ChunkedPayload:
                 return b"".join(pieces)
 
 
-def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | ChunkedPayload, ExpectedDigests]:
-    """The body of an upload, and what its sender said of it. Raises AwsFault, InvalidInput, IntegrityMismatch."""
+def open_payload(
+    request: Request, authenticated: Authenticated
+) -> tuple[PlainPayload | ChunkedPayload, ExpectedDigests]:
+    """The body of an upload, and the digests that the client sent. Raises AwsFault, InvalidInput, IntegrityMismatch."""
     headers = request.headers
-    claim = who.payload
+    claim = authenticated.payload
     md5 = parse_content_md5(headers.get("content-md5"))
     algorithm, checksum = declared_checksum(request)
     if claim.streaming is None:
         if request.body.length is None or "content-length" not in headers:
             raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
         if "x-amz-trailer" in headers:
-            raise AwsFault(400, "MalformedTrailerError", "A trailer needs a streaming body.")
+            raise AwsFault(400, "MalformedTrailerError", "A trailer requires a streaming body.")
         expected = ExpectedDigests(
             md5=md5, sha256=claim.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
         )
@@ -106,12 +108,12 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
         signer=claim.signer,
         seed_signature=claim.seed_signature,
         trailers=trailers,
-        least_chunk_bytes=MIN_CHUNK_BYTES,
+        min_chunk_bytes=MIN_CHUNK_BYTES,
     )
     trailing = _trailing_algorithm(trailers)
     if trailing is not None:
         if checksum is not None:
-            raise _several_checksums()
+            raise _multiple_checksums()
         if algorithm is not None and algorithm != trailing:
             raise AwsFault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
         name = f"x-amz-checksum-{trailing.lower()}"
@@ -119,7 +121,7 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
         def read_trailer() -> Checksum:
             value = decoder.trailers.get(name)
             if value is None:
-                raise MalformedTrailer(f"the trailer lacks a checksum that was declared. name={name}")
+                raise MalformedTrailer(f"declared trailer checksum is missing. name={name}")
             try:
                 return parse_checksum(trailing, value)
             except IntegrityMismatch as error:
@@ -132,27 +134,27 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
 
 
 async def read_parsed(
-    request: Request, who: Authenticated, parse: Callable[[bytes], T], limit: int = SETTING_BYTES
+    request: Request, authenticated: Authenticated, parse: Callable[[bytes], T], limit: int = SETTING_BYTES
 ) -> T:
-    """A whole document, checked and parsed: large ones off the event loop.
+    """Read, verify and parse a document; large ones off the event loop. Call it after authorization.
 
-    Raises what `parse` raises, and what `read_document` does. To be called once the caller is authorized.
+    Raises the errors of `parse` and `read_document`.
     """
-    return await parse_body(parse, await read_document(request, who, limit))
+    return await parse_body(parse, await read_document(request, authenticated, limit))
 
 
-async def read_document(request: Request, who: Authenticated, limit: int = SETTING_BYTES) -> bytes:
-    """A whole body, checked against the digests in its headers. Raises AwsFault, TooLarge, IntegrityMismatch."""
-    if who.body is not None:
-        return who.body
-    refuse_streaming(who)
+async def read_document(request: Request, authenticated: Authenticated, limit: int = SETTING_BYTES) -> bytes:
+    """Read a body and verify it against the digests in the headers. Raises AwsFault, TooLarge, IntegrityMismatch."""
+    if authenticated.body is not None:
+        return authenticated.body
+    reject_streaming(authenticated)
     if request.body.length is None and not request.body.chunked:
         return b""
     body = await request.body.read(limit)
     md5 = parse_content_md5(request.headers.get("content-md5"))
     algorithm, checksum = declared_checksum(request)
     expected = ExpectedDigests(
-        md5=md5, sha256=who.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
+        md5=md5, sha256=authenticated.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
     )
     await parse_body(partial(_verify, expected), body)
     return body
@@ -164,14 +166,14 @@ def _verify(expected: ExpectedDigests, body: bytes) -> None:
     digests.verify(expected)
 
 
-def refuse_streaming(who: Authenticated) -> None:
-    """Objects and parts come in chunks, documents do not. Raises AwsFault."""
-    if who.payload.streaming is not None:
+def reject_streaming(authenticated: Authenticated) -> None:
+    """Reject aws-chunked framing for documents. Raises AwsFault."""
+    if authenticated.payload.streaming is not None:
         raise AwsFault(400, "InvalidRequest", "The value of x-amz-content-sha256 header is invalid.")
 
 
 def parse_content_md5(text: str | None) -> bytes | None:
-    """The digest of `Content-MD5`. Raises AwsFault when it cannot be one."""
+    """The digest in `Content-MD5`. Raises AwsFault if it is malformed."""
     if text is None:
         return None
     try:
@@ -184,13 +186,13 @@ def parse_content_md5(text: str | None) -> bytes | None:
 
 
 def declared_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksum | None]:
-    """The algorithm that the headers name, and the value if it is there. Raises AwsFault, IntegrityMismatch."""
+    """The checksum algorithm in the headers, and its value if present. Raises AwsFault."""
     headers = request.headers
     found: Checksum | None = None
     claims = [(algorithm, headers[name]) for name, algorithm in CHECKSUM_HEADERS.items() if name in headers]
     if len(claims) > 1:
-        raise _several_checksums()
-    if not claims and any(name.startswith("x-amz-checksum-") and name not in _CHECKSUM_WORDS for name in headers):
+        raise _multiple_checksums()
+    if not claims and any(name.startswith("x-amz-checksum-") and name not in _CHECKSUM_OPTIONS for name in headers):
         raise AwsFault(400, "InvalidRequest", "The algorithm type you specified in x-amz-checksum- header is invalid.")
     for algorithm, value in claims:
         found = _parse_header_checksum(algorithm, value)
@@ -206,7 +208,7 @@ def declared_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Check
     return algorithm, found
 
 
-def _several_checksums() -> AwsFault:
+def _multiple_checksums() -> AwsFault:
     return AwsFault(
         400,
         "InvalidRequest",
@@ -236,6 +238,6 @@ def _decoded_length(request: Request) -> int:
         raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     length = whole_number(text)
     if length is None:
-        # As the conformance suite has it: one that cannot be read counts as none.
+        # The conformance suite expects a malformed length to be treated as missing.
         raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     return length

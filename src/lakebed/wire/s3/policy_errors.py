@@ -1,7 +1,7 @@
 """S3's error messages for invalid bucket policies.
 
-The policy parser has messages of its own. To find the element that S3 would name, each element of an invalid document
-is put alone into a valid policy: the element that makes it invalid is named.
+The policy parser has other messages. To find the element that S3 would name, each element of an invalid document is
+tested alone in a valid policy.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MAX_POLICY_BYTES: Final = 20 * 1024
 
 _VERSION: Final = "2012-10-17"
 _OPERANDS: Final = ("x", "1", "true", "2026-01-02T03:04:05Z", "192.0.2.0/24", "eA==", "arn:aws:s3:::x")
-"""One of these suits any operator that there is."""
+"""Every condition operator accepts at least one of these."""
 
 _NEGATIONS: Final = {"Principal": "NotPrincipal", "Action": "NotAction", "Resource": "NotResource"}
 
 
 def policy_problem(policies: PolicyLanguage, document: bytes, bucket: str, table_bucket: str = "") -> str | None:
-    """What S3 would say of the document; None if it has no words of its own for what is wrong.
+    """S3's message for an invalid document; None if S3 has none for the problem.
 
-    `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables.
+    `table_bucket` is the ARN of a table bucket in S3 Tables.
     """
     if len(document) > MAX_POLICY_BYTES:
         return None
@@ -52,14 +52,14 @@ def policy_problem(policies: PolicyLanguage, document: bytes, bucket: str, table
 
 
 class _Trial:
-    """A good statement on one bucket, in which others' elements are tried."""
+    """A valid statement on one bucket, in which elements of another statement are tested."""
 
     def __init__(self, policies: PolicyLanguage, bucket: str, table_bucket: str) -> None:
         self._policies = policies
         self._bucket = bucket
         self._table_bucket = table_bucket
         arns = [f"arn:aws:s3:::{bucket}", table_bucket] if table_bucket else [f"arn:aws:s3:::{bucket}"]
-        self._good: dict[str, Any] = {  # Any: elements of a document that may hold anything
+        self._valid: dict[str, Any] = {  # Any: elements of any JSON type
             "Effect": "Deny",
             "Principal": "*",
             "Action": "*",
@@ -67,8 +67,8 @@ class _Trial:
         }
 
     def passes(self, elements: dict[str, Any], version: object = _VERSION) -> bool:
-        """Whether a good statement stays good with these elements in it."""
-        statement = {**self._good, **elements}
+        """Whether the statement stays valid with these elements."""
+        statement = {**self._valid, **elements}
         for plain, negated in _NEGATIONS.items():
             if negated in elements:
                 statement.pop(plain)
@@ -80,7 +80,7 @@ class _Trial:
         return True
 
     def problem(self, statement: dict[str, Any]) -> str | None:
-        """What is wrong with a statement, if one of its elements is."""
+        """The problem of a statement, if one of its elements is invalid."""
         if not self.passes({"Effect": statement.get("Effect")}):
             return f"Invalid effect: {statement.get('Effect')}"
         resource, action = _element(statement, "Resource"), _element(statement, "Action")
@@ -114,7 +114,7 @@ class _Trial:
 
 
 def _element(statement: dict[str, Any], plain: str) -> dict[str, Any]:
-    """The element or its negation, as it was written; a missing one as null, which is never good."""
+    """The element or its negation; null, which is never valid, if both are missing."""
     negated = _NEGATIONS[plain]
     return {negated: statement[negated]} if negated in statement else {plain: statement.get(plain)}
 

@@ -1,8 +1,8 @@
-"""The policy document of a form upload: what its author signed, and whether a form keeps to it. Pure.
+"""Parses and checks the policy document of a POST upload. Pure.
 
-The author signs conditions and an end, and hands the document to whoever fills in the form. So every field that could
-change what is stored must be named by a condition: a form with a field more than the policy knows is refused, and so is
-one that lacks a field the policy asks for. The bucket counts as a field, whether or not the form repeats it.
+The policy's signer sets conditions and an expiration for a form that another party submits. So conditions must cover
+every field that affects the object: a form with fields beyond those in the policy is rejected, as is a form without a
+field of the policy. The bucket counts as a field even if the form does not contain it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SIZE: Final = "content-length-range"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-_OWN_ESCAPES: Final = {"\\$": "$", "\\v": "\\u000b"}
-"""What S3's policies may escape and JSON may not."""
+_S3_ESCAPES: Final = {"\\$": "$", "\\v": "\\u000b"}
+"""Escapes that S3 allows in policies but JSON does not."""
 
 _WHITESPACE: Final = re.compile(r"[ \t\r\n]+")
 
 
 class ConditionOperator(StrEnum):
-    """How a condition compares."""
+    """The operator of a condition."""
 
     EQUAL = "eq"
     PREFIX = "starts-with"
@@ -45,33 +45,33 @@ _MATCHES: Final = frozenset(match.value for match in ConditionOperator)
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
-    """What one field must be."""
+    """A condition on one field."""
 
     match: ConditionOperator
     field: str
-    """In lower case: names of fields have none."""
+    """In lower case: field names are case-insensitive."""
 
     value: str
 
     name: str | None = None
-    """As the policy wrote it, where that was without the dollar sign that names a field: no form keeps to it then."""
+    """The name in the policy if it lacks the dollar sign of a field: then no form satisfies the condition."""
 
     is_simple: bool = False
-    """Written as an object of one property."""
+    """Whether the policy has it as an object of one property."""
 
     def is_met_by(self, value: str | None) -> bool:
-        """Whether a form with this value keeps to it. A field that is absent keeps to nothing, not even to ''."""
+        """Whether a form with this value satisfies the condition. A missing field satisfies none, not even ''."""
         if value is None or self.name is not None:
             return False
         if self.match is ConditionOperator.EQUAL:
             return value == self.value
-        # Of the types of several files, separated by commas, each must begin so.
+        # Each of several comma-separated content types must have the prefix.
         values = value.split(",") if self.field == "content-type" else [value]
         return all(one.strip().startswith(self.value) for one in values)
 
     @property
     def text(self) -> str:
-        """As S3 shows it: simple conditions written out, others as policies have them."""
+        """The condition in S3's error messages: a list, also for simple conditions."""
         pieces = [self.match.value, f"${self.field}" if self.name is None else self.name, self.value]
         encoded = [msgspec.json.encode(piece).decode() for piece in pieces]
         return f"[{(', ' if self.is_simple else ',').join(encoded)}]"
@@ -79,38 +79,38 @@ class FieldCondition:
 
 @dataclass(frozen=True, slots=True)
 class SizeRange:
-    """How many bytes the file may have."""
+    """The allowed size of the file."""
 
-    least: int
-    most: int | None
+    minimum: int
+    maximum: int | None
 
     def check_so_far(self, size: int) -> None:
-        """Raise AwsFault when this is already too much."""
-        if self.most is not None and size > self.most:
+        """Raise AwsFault if the bytes received so far exceed the maximum."""
+        if self.maximum is not None and size > self.maximum:
             raise AwsFault(
                 400,
                 "EntityTooLarge",
                 "Your proposed upload exceeds the maximum allowed object size.",
                 ProposedSize=str(size),
-                MaxSizeAllowed=str(self.most),
+                MaxSizeAllowed=str(self.maximum),
             )
 
     def check_whole(self, size: int) -> None:
-        """Raise AwsFault when a whole file of this size is not within the range."""
+        """Raise AwsFault if the size of the whole file is outside the range."""
         self.check_so_far(size)
-        if size < self.least:
+        if size < self.minimum:
             raise AwsFault(
                 400,
                 "EntityTooSmall",
                 "Your proposed upload is smaller than the minimum allowed size",
                 ProposedSize=str(size),
-                MinSizeAllowed=str(self.least),
+                MinSizeAllowed=str(self.minimum),
             )
 
     def within(self, other: SizeRange) -> SizeRange:
-        """What both allow."""
-        ends = [end for end in (self.most, other.most) if end is not None]
-        return SizeRange(max(self.least, other.least), min(ends) if ends else None)
+        """The intersection of both ranges."""
+        ends = [end for end in (self.maximum, other.maximum) if end is not None]
+        return SizeRange(max(self.minimum, other.minimum), min(ends) if ends else None)
 
 
 ANY_SIZE: Final = SizeRange(0, None)
@@ -118,14 +118,14 @@ ANY_SIZE: Final = SizeRange(0, None)
 
 @dataclass(frozen=True, slots=True)
 class PostPolicy:
-    """What its author allows, and until when."""
+    """The conditions of a policy, and its expiration."""
 
     expires_ms: int
     conditions: tuple[FieldCondition, ...]
     size: SizeRange = ANY_SIZE
 
     def check(self, fields: Mapping[str, str], now_ms: int) -> None:
-        """Raise AwsFault unless a form with these fields, by names in lower case, keeps to the policy now."""
+        """Raise AwsFault unless a form with these fields, by lower-case name, satisfies the policy now."""
         if now_ms > self.expires_ms:
             raise _refused("Policy expired.")
         for condition in self.conditions:
@@ -138,7 +138,7 @@ class PostPolicy:
 
 
 def parse_post_policy(encoded: str) -> PostPolicy:
-    """Read the form's `policy` field: JSON in base64. Raises AwsFault."""
+    """Parse the form's `policy` field: JSON in base64. Raises AwsFault."""
     try:
         text = base64.b64decode(_WHITESPACE.sub("", encoded), validate=True).decode("utf-8")
     except ValueError as error:
@@ -146,7 +146,7 @@ def parse_post_policy(encoded: str) -> PostPolicy:
     if not text.strip():
         raise _invalid("Expecting '{' but found End-of-Input")
     try:
-        document = msgspec.json.decode(_ESCAPE.sub(lambda found: _OWN_ESCAPES.get(found[0], found[0]), text))
+        document = msgspec.json.decode(_ESCAPE.sub(lambda found: _S3_ESCAPES.get(found[0], found[0]), text))
     except (ValueError, RecursionError) as error:
         raise _not_json() from error
     if not isinstance(document, dict):
@@ -204,10 +204,10 @@ def _read_condition(item: object) -> FieldCondition | SizeRange:
     if len(item) != 3:
         raise _invalid(f"Invalid {kind}: wrong number of arguments.")
     if kind == _SIZE:
-        least, most = _read_size(item[1]), _read_size(item[2])
-        if least > most:
-            raise _invalid(f"Invalid {_SIZE}: it ends before it begins.")
-        return SizeRange(least, most)
+        minimum, maximum = _read_size(item[1]), _read_size(item[2])
+        if minimum > maximum:
+            raise _invalid(f"Invalid {_SIZE}: the minimum exceeds the maximum.")
+        return SizeRange(minimum, maximum)
     match, name, value = ConditionOperator(kind), item[1], item[2]
     if not isinstance(name, str) or not isinstance(value, str):
         raise _not_json()
@@ -233,5 +233,5 @@ def _invalid(reason: str) -> AwsFault:
 
 
 def _not_json() -> AwsFault:
-    """What S3 says of every value that is not of the type it should be, too."""
+    """S3's error for malformed JSON, and also for values of a wrong type."""
     return _invalid("Invalid JSON.")

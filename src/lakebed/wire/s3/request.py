@@ -1,4 +1,4 @@
-"""An S3 request: which bucket and key it names, who sends it, and typed access to its headers and parameters."""
+"""An S3 request: its bucket and key, its caller, and typed access to its headers and parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .xml import MalformedDocument, parse_time
 
 
 def log_principal(request: Request, principal: Principal) -> None:
-    """Let logs and the trace know who it is."""
+    """Record the caller for logs and the delegation trace."""
     request.principal = principal.name
     session = principal.session
     if session is not None and session.delegation:
@@ -23,16 +23,16 @@ def log_principal(request: Request, principal: Principal) -> None:
 
 
 class S3Request:
-    """What a handler gets."""
+    """The request as handlers receive it."""
 
-    __slots__ = ("bucket", "caller", "headers", "http", "key", "who")
+    __slots__ = ("authenticated", "bucket", "caller", "headers", "http", "key")
 
-    def __init__(self, http: Request, target: S3Target, who: Authenticated, caller: Caller) -> None:
+    def __init__(self, http: Request, target: S3Target, authenticated: Authenticated, caller: Caller) -> None:
         self.http = http
         self.headers = http.headers
         self.bucket = target.bucket
         self.key = target.key
-        self.who = who
+        self.authenticated = authenticated
         self.caller = caller
 
     @property
@@ -41,11 +41,11 @@ class S3Request:
         return self.http.query
 
     def parameter(self, name: str) -> str | None:
-        """A query parameter; an empty one counts as absent."""
+        """A query parameter; None if it is absent or empty."""
         return self.http.query.get(name) or None
 
-    def integer(self, name: str, default: int, *, most: int) -> int:
-        """A number among the parameters, cut to `most`. Raises InvalidInput."""
+    def integer(self, name: str, default: int, *, maximum: int) -> int:
+        """An integer parameter, reduced to `maximum`. Raises InvalidInput."""
         text = self.http.query.get(name)
         if text is None or text == "":
             return default
@@ -56,10 +56,10 @@ class S3Request:
             raise InvalidInput(
                 f"Argument {name} must be an integer between 0 and {2**31 - 1}", argument=name, value=text
             )
-        return min(value, most)
+        return min(value, maximum)
 
     def time_header(self, name: str) -> int | None:
-        """A time among the headers, in milliseconds; one that cannot be read is as if absent, as RFC 9110 says."""
+        """A time header, in milliseconds since the epoch; a malformed one is ignored (RFC 9110)."""
         text = self.headers.get(name)
         if text is None:
             return None
@@ -70,7 +70,7 @@ class S3Request:
 
     @property
     def version(self) -> str | None:
-        """`versionId`. Raises AwsFault when it is there but cannot be one."""
+        """`versionId`. Raises AwsFault if it is malformed."""
         if not self.http.raw_query:
             return None
         version = self.http.query.get("versionId")
@@ -80,12 +80,12 @@ class S3Request:
 
     @property
     def annotated_version(self) -> str | None:
-        """`versionId` of a lock's request, where clients send an empty one for the current version. Raises AwsFault."""
+        """`versionId` of retention and legal hold requests, where clients send an empty one for the current version."""
         return self.version if self.http.query.get("versionId") else None
 
 
 def checked_version(version: str) -> str:
-    """The same version id, if it can be one: they are letters and digits. Raises AwsFault."""
+    """The version id, after checking that it has only letters and digits. Raises AwsFault."""
     if not version.isascii() or not version.isalnum():
         raise AwsFault(
             400,

@@ -33,9 +33,9 @@ NEVER_ANONYMOUS: Final[Mapping[str, str]] = {
 
 
 async def require_owner(services: S3Services, bucket: str, account: str) -> None:
-    """Refuse a request whose expected bucket owner is not the owner.
+    """Reject a request if the expected bucket owner is not the owner. Raises AwsFault, NoSuchBucket.
 
-    Raises AwsFault, NoSuchBucket. The account is given by its number, or as listings show it.
+    `account` is an account number or a canonical user id.
     """
     owner = (await services.buckets.find(bucket)).owner
     if account not in (owner, canonical_id(owner)):

@@ -1,4 +1,4 @@
-"""Which operation a request asks for: by its method, whether it names a bucket and a key, and its subresource."""
+"""Finds the operation of a request by its method, its bucket and key, and its subresource."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Handler = Callable[[S3Services, S3Request], Awaitable[Response]]
 
 
 class S3Operation(NamedTuple):
-    """A named operation, as logs and metrics show it."""
+    """An operation: its S3 name, also in logs and metrics, and its handler."""
 
     name: str
     handle: Handler
@@ -96,7 +96,7 @@ _OBJECT_SUBRESOURCES: Final = (
 
 
 def find_operation(request: S3Request) -> S3Operation:
-    """The operation of a request. Raises AwsFault for one that does not exist or is not supported."""
+    """The operation of a request. Raises AwsFault if it is unknown or not supported."""
     method = request.http.method
     if not request.bucket:
         operation = _SERVICE.get((method, _subresource(request, _SERVICE_SUBRESOURCES)))
@@ -104,11 +104,11 @@ def find_operation(request: S3Request) -> S3Operation:
             raise method_not_allowed(method, "SERVICE")
         return operation
     if not request.http.raw_query and "x-amz-copy-source" not in request.headers:
-        # Most requests: nothing is there that could be misplaced or name a subresource.
+        # Most requests: without query and copy source there is no subresource and no misplaced parameter.
         operation = (_OBJECT if request.key else _BUCKET).get((method, ""))
         if operation is not None:
             return operation
-    _refuse_misplaced(request)
+    _reject_misplaced(request)
     if not request.key:
         subresource = _subresource(request, _BUCKET_SUBRESOURCES)
         operation = _BUCKET.get((method, subresource))
@@ -126,12 +126,12 @@ def find_operation(request: S3Request) -> S3Operation:
             raise AwsFault(403, "AccessDenied", NEVER_ANONYMOUS.get(subresource, "Access Denied."))
         raise unsupported[subresource].fault(method)
     if request.key and method == "POST" and not subresource:
-        raise method_not_allowed(method, "SERVICE")  # the conformance suite's word for it
+        raise method_not_allowed(method, "SERVICE")  # as the conformance suite expects
     raise method_not_allowed(method, "OBJECT" if request.key else "BUCKET")
 
 
-def _refuse_misplaced(request: S3Request) -> None:
-    """Say of parameters and headers that belong to another operation what S3 says of them. Raises AwsFault."""
+def _reject_misplaced(request: S3Request) -> None:
+    """Reject parameters and headers of another operation, with S3's errors. Raises AwsFault."""
     method, query = request.http.method, request.query if request.http.raw_query else {}
     if method != "PUT" and "x-amz-copy-source" in request.headers and (method != "POST" or "uploadId" in query):
         raise AwsFault(

@@ -1,4 +1,4 @@
-"""Everything the S3 handlers call."""
+"""The services that S3 handlers call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lakebed.wire.aws.authentication import SignatureAuthenticator
 
 @dataclass(frozen=True, slots=True)
 class S3Services:
-    """The use cases behind the wire."""
+    """The services of one process."""
 
     authenticator: SignatureAuthenticator
     buckets: BucketService
@@ -46,9 +46,9 @@ class S3Services:
     region: str
     lifecycle_day_ms: int
     selects: QueryRunner | None
-    """None where there is nothing to answer them with."""
+    """Runs S3 Select queries; None if they are not supported."""
     select_ended: Callable[[str, QueryStats], None]
-    """Told how each select ended, and what it took."""
+    """Called with the outcome and the statistics of each query."""
 
     @classmethod
     def on(
@@ -64,7 +64,7 @@ class S3Services:
         targets: TargetLookup = NO_TARGETS,
         rules_per_bucket: int = MAX_RULES,
     ) -> S3Services:
-        """Wire the use cases over their facilities. Without a feed it is one that no other process knows of."""
+        """Create the services. Without a feed, they get one without listeners in other processes."""
         if feed is None:
             feed = LiveFeed(
                 object_context.meta,

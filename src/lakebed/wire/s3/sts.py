@@ -1,4 +1,4 @@
-"""STS at the server's root: AssumeRole, GetSessionToken, GetCallerIdentity, as the AWS SDKs call them."""
+"""STS at the root path: AssumeRole, GetSessionToken and GetCallerIdentity, as the AWS SDKs call them."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ _VERSION: Final = "2011-06-15"
 _MAX_BODY_BYTES: Final = 64 * 1024
 _MAX_FIELDS: Final = 500
 _UNKNOWN_KEY: Final = frozenset({"InvalidAccessKeyId", "InvalidToken"})
-"""What S3 says of keys and tokens that are not good: STS has one code for both."""
+"""S3's codes for unknown keys and invalid tokens, for which STS has one code."""
 
 
 class IssuedKey(Protocol):
-    """Temporary keys, as the sessions service makes them."""
+    """Temporary credentials."""
 
     @property
     def access_key_id(self) -> str:
-        """The public half."""
+        """The access key id."""
         ...
 
     @property
     def secret(self) -> Secret:
-        """The secret half."""
+        """The secret access key."""
         ...
 
     @property
     def session_token(self) -> Secret:
-        """What goes with every request."""
+        """The session token, which every request must contain."""
         ...
 
     @property
     def principal(self) -> Principal:
-        """Who calls with them."""
+        """The caller of requests with these credentials."""
         ...
 
     @property
     def session(self) -> Session:
-        """Until when they are good, and what they may not."""
+        """Their expiration and restrictions."""
         ...
 
 
 class SessionIssuer(Protocol):
-    """Makes temporary keys."""
+    """Issues temporary credentials."""
 
     def issue(
         self,
@@ -71,42 +71,42 @@ class SessionIssuer(Protocol):
         duration_seconds: int = 3600,
         tags: Mapping[str, str] | None = None,
     ) -> IssuedKey:
-        """Raises InvalidInput, InvalidPolicy, InvalidTag, TooLarge, AccessDenied."""
+        """Issue credentials. Raises InvalidInput, InvalidPolicy, InvalidTag, TooLarge, AccessDenied."""
         ...
 
 
 class AccountAuthorizer(Protocol):
-    """Asks the one authorizer about what is of the caller's own account."""
+    """Authorizes actions on resources of the caller's account."""
 
     async def authorize_account(
         self, caller: Caller, action: str, resource: str, extra: ConditionKeys | None = None
     ) -> None:
-        """Return if allowed, with all that policies may ask of the request. Raises AccessDenied."""
+        """Authorize an action; `extra` are condition keys of the request. Raises AccessDenied."""
         ...
 
 
 class SecurityTokenService:
-    """Answers STS requests."""
+    """Serves STS requests."""
 
     def __init__(
-        self, sessions: SessionIssuer, gate: AccountAuthorizer, *, default_seconds: int, max_seconds: int
+        self, sessions: SessionIssuer, authorizer: AccountAuthorizer, *, default_seconds: int, max_seconds: int
     ) -> None:
         self._sessions = sessions
-        self._gate = gate
+        self._authorizer = authorizer
         self._default_seconds = default_seconds
         self._max_seconds = max_seconds
 
-    async def answer(self, request: Request, who: Authenticated, caller: Caller) -> Response:
-        """One STS call: a form in the body or the query. `caller` says what policies may ask of the request."""
+    async def handle(self, request: Request, authenticated: Authenticated, caller: Caller) -> Response:
+        """Handle a request with its form in the body or the query."""
         try:
             if caller.principal.is_anonymous:
-                # Before the body is read: no action is open to callers without credentials.
+                # Before the body is read: all actions require credentials.
                 raise AwsFault(403, "MissingAuthenticationToken", "Request is missing Authentication Token")
-            body = await read_document(request, who, _MAX_BODY_BYTES)
+            body = await read_document(request, authenticated, _MAX_BODY_BYTES)
             form = _read_form(body) if body else dict(request.query)
             return await self._dispatch(form, caller, request.request_id)
         except LakebedError as error:
-            return _error(error, request.request_id)
+            return _error_response(error, request.request_id)
 
     async def _dispatch(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
         action, principal = form.get("Action", ""), caller.principal
@@ -129,9 +129,9 @@ class SecurityTokenService:
         if tags:
             condition_keys["aws:TagKeys"] = tuple(tags)
             condition_keys |= {f"aws:RequestTag/{key}": value for key, value in tags.items()}
-        await self._gate.authorize_account(caller, "sts:AssumeRole", role, condition_keys)
+        await self._authorizer.authorize_account(caller, "sts:AssumeRole", role, condition_keys)
         if tags:
-            await self._gate.authorize_account(caller, "sts:TagSession", role, condition_keys)
+            await self._authorizer.authorize_account(caller, "sts:TagSession", role, condition_keys)
         key = self._sessions.issue(
             principal,
             role_arn=role,
@@ -146,12 +146,12 @@ class SecurityTokenService:
             f"<AssumedRoleId>{escape(key.principal.user_id)}:{escape(name)}</AssumedRoleId></AssumedRoleUser>"
             f"{_credentials(key)}"
         )
-        return _answer("AssumeRole", result, request_id)
+        return _result_response("AssumeRole", result, request_id)
 
     async def _session_token(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
-        await self._gate.authorize_account(caller, "sts:GetSessionToken", "*")
+        await self._authorizer.authorize_account(caller, "sts:GetSessionToken", "*")
         key = self._sessions.issue(caller.principal, duration_seconds=self._duration(form))
-        return _answer("GetSessionToken", _credentials(key), request_id)
+        return _result_response("GetSessionToken", _credentials(key), request_id)
 
     def _duration(self, form: Mapping[str, str]) -> int:
         text = form.get("DurationSeconds")
@@ -159,7 +159,7 @@ class SecurityTokenService:
             return self._default_seconds
         seconds = whole_number(text)
         if seconds is None:
-            raise InvalidInput("a duration is a number of seconds", argument="DurationSeconds", value=text[:32])
+            raise InvalidInput("DurationSeconds must be an integer", argument="DurationSeconds", value=text[:32])
         if seconds > self._max_seconds:
             raise InvalidInput(
                 f"The requested DurationSeconds exceeds the MaxSessionDuration. maximum={self._max_seconds}",
@@ -169,19 +169,19 @@ class SecurityTokenService:
         return seconds
 
 
-def refuse_unknown(fault: AwsFault, request_id: str) -> Response:
-    """The answer to a request that was not authenticated, in the document that clients of STS read."""
+def authentication_error(fault: AwsFault, request_id: str) -> Response:
+    """The response to a request whose authentication failed, as an error document of STS."""
     if fault.code in _UNKNOWN_KEY:
         fault = AwsFault(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
-    return _error(fault, request_id)
+    return _error_response(fault, request_id)
 
 
 def _read_form(body: bytes) -> dict[str, str]:
-    """The fields of a form. Raises AwsFault."""
+    """Parse the fields of a form. Raises AwsFault."""
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except ValueError as error:
-        raise AwsFault(400, "ValidationError", f"A request has at most {_MAX_FIELDS} parameters.") from error
+        raise AwsFault(400, "ValidationError", f"A request can have at most {_MAX_FIELDS} parameters.") from error
 
 
 def _tags(form: Mapping[str, str]) -> dict[str, str]:
@@ -198,7 +198,7 @@ def _caller_identity(principal: Principal, request_id: str) -> Response:
         f"<Arn>{escape(principal.caller_arn)}</Arn><UserId>{escape(principal.user_id or principal.name)}</UserId>"
         f"<Account>{principal.account}</Account>"
     )
-    return _answer("GetCallerIdentity", result, request_id)
+    return _result_response("GetCallerIdentity", result, request_id)
 
 
 def _credentials(key: IssuedKey) -> str:
@@ -210,7 +210,7 @@ def _credentials(key: IssuedKey) -> str:
     )
 
 
-def _answer(action: str, result: str, request_id: str) -> Response:
+def _result_response(action: str, result: str, request_id: str) -> Response:
     body = (
         f'<{action}Response xmlns="{_NAMESPACE}"><{action}Result>{result}</{action}Result>'
         f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata></{action}Response>"
@@ -218,8 +218,8 @@ def _answer(action: str, result: str, request_id: str) -> Response:
     return Response(200, [("Content-Type", "text/xml")], body.encode())
 
 
-def _error(error: LakebedError, request_id: str) -> Response:
-    """STS has an error document and codes of its own."""
+def _error_response(error: LakebedError, request_id: str) -> Response:
+    """The response to a failed request, with the error codes of STS."""
     if isinstance(error, AwsFault):
         status, code = error.status, error.code
     elif isinstance(error, AccessDenied):

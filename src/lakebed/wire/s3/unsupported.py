@@ -1,4 +1,4 @@
-"""What of S3 this build leaves out, and the answer to who asks for it. Printed by `lakebed conform`."""
+"""S3 features that are not supported, and their errors. Printed by `lakebed conform`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .errors import CONFIGURATION_CODES
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedS3Operation:
-    """A subresource that is answered with an error."""
+    """A subresource that is not supported."""
 
     feature: str
     absent: str | None = None
-    """For settings that clients look at first: reading says that none is set, by this kind's code."""
+    """Settings that clients read first: GET returns the error of this kind, that none is set."""
     note: str = ""
     reads_empty: bool = False
-    """Reading is served, by `routes`, and always says that nothing is set."""
+    """Whether GET is routed to a handler that returns an empty document."""
 
     def fault(self, method: str) -> AwsFault:
-        """The error for this method."""
+        """The error for a method."""
         if method == "GET" and self.absent is not None:
             code, message = CONFIGURATION_CODES[self.absent]
             return AwsFault(404, code, message)
@@ -71,7 +71,7 @@ _OTHER: Final = (
     (
         "Lifecycle expiration in table buckets",
         "405 MethodNotAllowed",
-        "maintenance removes what tables do not need; abort of uploads is supported",
+        "table maintenance removes unreferenced files; abort of uploads is supported",
     ),
     (
         "Notifications to SNS topics, Lambda functions and EventBridge",
@@ -85,14 +85,14 @@ _OTHER: Final = (
 
 
 def inventory() -> list[tuple[str, str, str]]:
-    """Every feature left out: what it is, how it is answered, and what there is instead."""
+    """All unsupported features: name, response, and alternative."""
     rows = []
     for scope in (UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT):
         for item in scope.values():
-            answer = "501 NotImplemented"
+            response = "501 NotImplemented"
             if item.absent is not None:
-                answer = f"404 {CONFIGURATION_CODES[item.absent][0]} on read, 501 NotImplemented on write"
+                response = f"404 {CONFIGURATION_CODES[item.absent][0]} on read, 501 NotImplemented on write"
             elif item.reads_empty:
-                answer = "200 with nothing set on read, 501 NotImplemented on write"
-            rows.append((item.feature, answer, item.note))
+                response = "200 with nothing set on read, 501 NotImplemented on write"
+            rows.append((item.feature, response, item.note))
     return [*rows, *_OTHER]

@@ -1,7 +1,7 @@
-"""XML as S3 speaks it: bounded, entity-free reading into a light tree, and writing by joining strings.
+"""Parses and writes S3's XML: bounded parsing without entities into a small tree; writing by joining strings.
 
-Reading goes by local names, because clients differ in namespaces and prefixes. What a document holds twice, or does not
-hold, or holds besides what its schema has, is refused: a setting that would be ignored is worse than an error.
+Elements are found by local name, because clients use different namespaces and prefixes. Repeated, missing and unknown
+elements are errors: an ignored setting is worse than an error.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 MAX_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
 
 MAX_ELEMENTS: Final = 20_000
-"""Elements of a document whose schema does not say how many it can have. A parser stops at the first one beyond."""
+"""Most elements of a document whose schema has no limit. Parsing stops at the first element beyond."""
 
 _MAX_DEPTH: Final = 32
 _SLICE_BYTES: Final = 64 * 1024
-"""How much is parsed at a time: between slices, other threads get their turn."""
+"""Bytes parsed at a time: other threads can run between slices."""
 
 _MAX_MARKUP_BYTES: Final = 2 * _SLICE_BYTES
-"""Longest tag or comment, which expat reads whole before it reports anything of it."""
+"""Longest tag or comment: expat reads it completely before it reports it."""
 
 T = TypeVar("T")
 
 
 class MalformedDocument(InvalidInput):
-    """The document is not well-formed, or not what its schema asks for."""
+    """The document is not well-formed, or does not match its schema."""
 
 
 class XmlElement:
-    """One element: its local name, its text, its children in order."""
+    """An element: its local name, its text, its children in order."""
 
     __slots__ = ("children", "name", "text")
 
@@ -61,25 +61,25 @@ class XmlElement:
         self.children: list[XmlElement] = []
 
     def only(self, *names: str) -> XmlElement:
-        """The same element, after checking that no child has another name."""
+        """Check that all children have one of these names; returns the element itself."""
         for child in self.children:
             if child.name not in names:
                 raise MalformedDocument(f"unknown element. parent={self.name} name={child.name[:100]}")
         return self
 
     def texts(self) -> dict[str, str]:
-        """The texts of all children by their names, none of which may be repeated. Fast, for documents of many rows."""
+        """The texts of all children by name; names must not repeat. Fast, for documents with many rows."""
         found = {child.name: child.text for child in self.children}
         if len(found) != len(self.children):
             raise MalformedDocument(f"element is repeated. parent={self.name}")
         return found
 
     def all(self, name: str) -> Iterator[XmlElement]:
-        """Children of that name, in order."""
+        """The children with a name, in order."""
         return (child for child in self.children if child.name == name)
 
     def optional(self, name: str) -> XmlElement | None:
-        """The one child of that name, if there is one."""
+        """The child with a name, or None; it must not repeat."""
         found: XmlElement | None = None
         for child in self.children:
             if child.name == name:
@@ -89,32 +89,32 @@ class XmlElement:
         return found
 
     def required(self, name: str) -> XmlElement:
-        """The one child of that name."""
+        """The child with a name, which must exist once."""
         found = self.optional(name)
         if found is None:
             raise MalformedDocument(f"element is missing. parent={self.name} name={name}")
         return found
 
     def text_of(self, name: str) -> str:
-        """The text of the one child of that name, as it stands."""
+        """The text of a required child."""
         return self.required(name).text
 
     def optional_text(self, name: str) -> str | None:
-        """The text of a child that may be absent."""
+        """The text of an optional child."""
         found = self.optional(name)
         return None if found is None else found.text
 
     def int_of(self, name: str) -> int:
-        """The whole number in the one child of that name."""
+        """The integer in a required child."""
         return parse_int(name, self.text_of(name))
 
     def optional_int(self, name: str) -> int | None:
-        """The whole number in a child that may be absent."""
+        """The integer in an optional child."""
         text = self.optional_text(name)
         return None if text is None else parse_int(name, text)
 
     def optional_bool(self, name: str) -> bool | None:
-        """`true` or `false` in a child that may be absent."""
+        """The boolean in an optional child."""
         found = self.optional(name)
         if found is None:
             return None
@@ -124,15 +124,15 @@ class XmlElement:
         return word == "true"
 
     def optional_time(self, name: str) -> int | None:
-        """The time in a child that may be absent, as milliseconds since the epoch."""
+        """The time in an optional child, in milliseconds since the epoch."""
         found = self.optional(name)
         return None if found is None else parse_time(found.text)
 
     def choice_of(self, name: str, choices: type[T]) -> T:
-        """The text of the one child of that name as a member of the enumeration `choices`."""
+        """The text of a required child as a member of the enumeration `choices`."""
         text = self.text_of(name)
         try:
-            return choices(text)  # type: ignore[call-arg]  # enumerations look their members up by value
+            return choices(text)  # type: ignore[call-arg]  # calling an enumeration finds a member by its value
         except ValueError:
             raise MalformedDocument(f"unknown value. name={name} value={text[:100]!r}") from None
 
@@ -141,16 +141,16 @@ _INT: Final = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 
 
 def parse_int(name: str, text: str) -> int:
-    """The whole number that an element of that name holds."""
+    """Parse the integer in an element with this name. Raises MalformedDocument."""
     if not _INT.fullmatch(text):
-        raise MalformedDocument(f"expected a whole number. name={name} value={text[:100]!r}")
+        raise MalformedDocument(f"expected an integer. name={name} value={text[:100]!r}")
     return int(text)
 
 
 def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elements: int = MAX_ELEMENTS) -> XmlElement:
-    """Read a document whose outermost element is one of `roots`. Raises MalformedDocument for everything else.
+    """Parse a document whose root element is one of `roots`. Raises MalformedDocument.
 
-    UTF-8 only, no DOCTYPE and so no entities but XML's own five, at most 8 MiB, 32 levels and `max_elements`.
+    Limits: UTF-8, no DOCTYPE and so only the five predefined entities, 8 MiB, 32 levels, `max_elements`.
     """
     if len(body) > MAX_DOCUMENT_BYTES:
         raise MalformedDocument(f"document is too long. bytes={len(body)} limit={MAX_DOCUMENT_BYTES}")
@@ -180,16 +180,16 @@ def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elemen
     def characters(text: str) -> None:
         texts[-1].append(text)
 
-    def refuse_doctype(*_: object) -> None:
-        raise MalformedDocument("document has a DOCTYPE, which is not accepted")
+    def reject_doctype(*_: object) -> None:
+        raise MalformedDocument("document has a DOCTYPE, which is not allowed")
 
-    # The encoding given here overrides what the document declares, so that no other can carry a DOCTYPE past us.
+    # This encoding overrides the declared one, so that no other encoding can hide a DOCTYPE.
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
     parser.StartElementHandler = begin
     parser.EndElementHandler = end
     parser.CharacterDataHandler = characters
-    parser.StartDoctypeDeclHandler = refuse_doctype
+    parser.StartDoctypeDeclHandler = reject_doctype
     try:
         data = memoryview(body)
         for start in range(0, len(data), _SLICE_BYTES):
@@ -211,8 +211,8 @@ _REFERENCES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def escape(text: str) -> str:
-    """Text for use between tags. Characters that XML 1.0 lacks become numeric references, as in S3's answers."""
-    # Deleting what is unsafe and comparing lengths is many times faster than a regular expression that finds nothing.
+    """Escape text between tags. Characters outside XML 1.0 become numeric references, as in S3's responses."""
+    # Deleting unsafe characters and comparing lengths is many times faster than a regular expression without a match.
     if text.isascii() and len(text.encode().translate(None, _UNSAFE_ASCII)) == len(text):
         return text
     return _UNSAFE.sub(lambda found: _REFERENCES.get(found[0]) or f"&#x{ord(found[0]):X};", text)
@@ -222,7 +222,7 @@ _URL_SAFE: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 
 
 def url_encode(text: str) -> str:
-    """Text as `encoding-type=url` asks: percent-encoded UTF-8, `/` kept. What comes out needs no escaping."""
+    """Encode text for `encoding-type=url`: percent-encoded UTF-8 except `/`. The result needs no escaping."""
     raw = text.encode("utf-8", "replace")
     unsafe = raw.translate(None, _URL_SAFE)
     if not unsafe:
@@ -233,15 +233,15 @@ def url_encode(text: str) -> str:
 
 
 def document(root: str, content: str, *, namespace: bool = True) -> bytes:
-    """A whole document of that root element."""
-    # A key is valid Unicode; what an error answer echoes from a request need not be.
+    """A document with this root element."""
+    # Keys are valid Unicode; request values in error documents may not be.
     return join_document(root, [content.encode("utf-8", "replace")], namespace=namespace)
 
 
 def join_document(root: str, pieces: Iterable[bytes], *, namespace: bool = True) -> bytes:
-    """A whole document of that root element, of many encoded pieces.
+    """A document with this root element, from encoded pieces.
 
-    A long answer is several times cheaper this way than encoded at the end, because it is laid out in memory once.
+    For long documents this is several times cheaper than encoding at the end, because memory is allocated once.
     """
     xmlns = f' xmlns="{NAMESPACE}"' if namespace else ""
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<{root}{xmlns}>'
@@ -252,12 +252,12 @@ _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since the epoch, from ISO 8601 (a bare date is its midnight, UTC) or the form of HTTP's headers."""
+    """Milliseconds since the epoch, from ISO 8601 (a date alone is midnight UTC) or an HTTP date."""
     text = text.strip()
     try:
         moment = datetime.fromisoformat(text) if _ISO.fullmatch(text) else parsedate_to_datetime(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return round(moment.astimezone(UTC).timestamp() * 1000)  # what is no time in UTC could not be written again
+        return round(moment.astimezone(UTC).timestamp() * 1000)  # raises for times outside the range of UTC
     except (ValueError, OverflowError) as error:
         raise MalformedDocument(f"not a time. value={text[:100]!r}") from error

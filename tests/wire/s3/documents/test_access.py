@@ -97,7 +97,7 @@ def test_acceleration_is_never_on() -> None:
 def test_access_logs_can_only_be_off() -> None:
     read_logging(sent("PutBucketLogging", Bucket="b", BucketLoggingStatus={}))
     target = {"TargetBucket": "logs", "TargetPrefix": ""}
-    with pytest.raises(NotSupported, match="logs"):
+    with pytest.raises(NotSupported, match="logging"):
         read_logging(sent("PutBucketLogging", Bucket="b", BucketLoggingStatus={"LoggingEnabled": target}))
     with pytest.raises(MalformedDocument):
         read_logging(b"<BucketLoggingStatus><Other/></BucketLoggingStatus>")

@@ -103,7 +103,7 @@ def test_keys_of_a_key_service_and_blocked_kinds_are_not_supported() -> None:
     with pytest.raises(NotSupported, match="aws:kms"):
         read_encryption(encryption_body({"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}))
     blocked: dict[str, object] = {"BlockedEncryptionTypes": {"EncryptionType": ["SSE-C"]}}
-    with pytest.raises(NotSupported, match="blocking"):
+    with pytest.raises(NotSupported, match="BlockedEncryptionTypes"):
         read_encryption(encryption_body(AES | blocked))
     unblocked: dict[str, object] = {"BlockedEncryptionTypes": {"EncryptionType": ["NONE"]}}
     assert read_encryption(encryption_body(AES | unblocked)) == BucketEncryption()

@@ -18,7 +18,7 @@ from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 MIB = 1024 * 1024
 SOON = 0.005
-"""A pulse that is short, so that hanging up is noticed soon."""
+"""A interval that is short, so that hanging up is noticed soon."""
 
 
 class Queries:
@@ -35,7 +35,7 @@ class Queries:
     async def __call__(self, request: Request) -> Response:
         query = ScriptedQuery(cast(FoundObject, None), self._steps)  # its object is of no matter here
         self.opened.append(query)
-        answer = SelectResponse(query, SystemClock(), progress=False, ended=self._ended, pulse=SOON)
+        answer = SelectResponse(query, SystemClock(), progress=False, ended=self._ended, interval=SOON)
         await self.before.wait()
         return Response(200, stream=answer)
 
@@ -112,8 +112,8 @@ async def test_a_client_that_does_not_read_stops_its_query() -> None:
 async def test_the_connection_goes_on_after_a_whole_answer() -> None:
     queries = Queries([b"1\n"])
     async with serving(queries) as server, await server.connect() as client:
-        first = await client.ask(request_of("POST", "/"))
-        second = await client.ask(request_of("POST", "/"))
+        first = await client.exchange(request_of("POST", "/"))
+        second = await client.exchange(request_of("POST", "/"))
     assert first.header("transfer-encoding") == "chunked"
     assert first.body == second.body
     assert first.body.endswith(bytes.fromhex("cf97d392"))

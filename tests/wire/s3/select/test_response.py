@@ -21,10 +21,10 @@ from lakebed.wire.s3.select.response import SelectResponse, pause_seconds
 from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 NEVER = 1e9
-"""A pulse that no test waits for."""
+"""A interval that no test waits for."""
 
 AT_ONCE = 0.0
-"""A pulse that does not wait: a query that is not ready at once is quiet."""
+"""A interval that does not wait: a query that is not ready at once is quiet."""
 
 
 @dataclass
@@ -44,12 +44,14 @@ class Told:
 class Case:
     """A query, its answer, and who is told of its end."""
 
-    def __init__(self, *steps: Step, progress: bool = False, pulse: float = NEVER, knows_its_end: bool = False) -> None:
+    def __init__(
+        self, *steps: Step, progress: bool = False, interval: float = NEVER, knows_its_end: bool = False
+    ) -> None:
         found = cast(FoundObject, None)  # its object is of no matter here
         self.query = ScriptedQuery(found, steps, knows_its_end=knows_its_end)
         self.told = Told()
         self.clock = ManualClock()
-        self.answer = SelectResponse(self.query, self.clock, progress=progress, ended=self.told, pulse=pulse)
+        self.answer = SelectResponse(self.query, self.clock, progress=progress, ended=self.told, interval=interval)
 
     async def rest(self) -> list[str]:
         """The names of all messages that are left; the answer is closed then."""
@@ -123,7 +125,7 @@ async def test_progress_is_told_at_least_once_to_who_asked() -> None:
 
 async def test_progress_is_told_between_records_once_its_time_has_come() -> None:
     gate = asyncio.Event()
-    case = Case(b"1", b"2", gate, b"3", progress=True, pulse=60.0)
+    case = Case(b"1", b"2", gate, b"3", progress=True, interval=60.0)
     assert await case.next() == ["Records"]
     case.clock.advance(59)
     assert await case.next() == ["Records"]
@@ -136,7 +138,7 @@ async def test_progress_is_told_between_records_once_its_time_has_come() -> None
 @pytest.mark.parametrize(("progress", "beat"), [(False, "Cont"), (True, "Progress")])
 async def test_a_quiet_query_is_heard_of(progress: bool, beat: str) -> None:
     gate = asyncio.Event()
-    case = Case(gate, b"x", progress=progress, pulse=AT_ONCE)
+    case = Case(gate, b"x", progress=progress, interval=AT_ONCE)
     for _ in range(3):
         assert await case.next() == [beat]
     gate.set()
@@ -146,15 +148,15 @@ async def test_a_quiet_query_is_heard_of(progress: bool, beat: str) -> None:
 
 @given(st.integers(1, 24 * 60 * 60))
 def test_no_query_of_a_day_has_more_messages_without_records_than_clients_bear(seconds: int) -> None:
-    beats, waited = 0, 0.0
+    keep_alives, waited = 0, 0.0
     while waited < seconds:
-        waited += pause_seconds(beats)
-        beats += 1
-    assert beats < 900
+        waited += pause_seconds(keep_alives)
+        keep_alives += 1
+    assert keep_alives < 900
 
 
 def test_a_quiet_query_is_heard_of_every_second_at_first() -> None:
-    assert [pause_seconds(beats) for beats in (0, 59)] == [1.0, 1.0]
+    assert [pause_seconds(keep_alives) for keep_alives in (0, 59)] == [1.0, 1.0]
 
 
 async def test_a_failure_under_way_is_the_last_message() -> None:
@@ -198,7 +200,7 @@ async def test_other_failures_have_words_of_s3_and_tell_no_more(error: Exception
 
 
 async def test_what_is_wrong_at_once_is_raised_and_the_query_is_closed() -> None:
-    case = Case(SelectError("line 1", code=SelectCode.JSON_PARSING_ERROR), pulse=NEVER)
+    case = Case(SelectError("line 1", code=SelectCode.JSON_PARSING_ERROR), interval=NEVER)
     with pytest.raises(SelectError, match="line 1"):
         await case.answer.begin()
     assert case.query.closed == 1
@@ -209,7 +211,7 @@ async def test_what_is_wrong_at_once_is_raised_and_the_query_is_closed() -> None
 
 
 async def test_a_beginning_waits_for_records_and_loses_none() -> None:
-    case = Case(b"1", b"2", pulse=NEVER)
+    case = Case(b"1", b"2", interval=NEVER)
     await case.answer.begin()
     assert await case.rest() == ["Records", "Records", "Stats", "End"]
     assert case.query.returned == 2
@@ -217,7 +219,7 @@ async def test_a_beginning_waits_for_records_and_loses_none() -> None:
 
 async def test_a_beginning_does_not_wait_for_long() -> None:
     gate = asyncio.Event()
-    case = Case(gate, b"1", pulse=AT_ONCE)
+    case = Case(gate, b"1", interval=AT_ONCE)
     await case.answer.begin()
     assert await case.next() == ["Cont"]
     gate.set()
@@ -225,7 +227,7 @@ async def test_a_beginning_does_not_wait_for_long() -> None:
 
 
 async def test_a_beginning_that_is_cancelled_closes_the_query() -> None:
-    case = Case(asyncio.Event(), pulse=NEVER)
+    case = Case(asyncio.Event(), interval=NEVER)
     beginning = asyncio.create_task(case.answer.begin())
     while not case.query.was_read:
         await asyncio.sleep(0)
@@ -258,7 +260,7 @@ async def test_closing_between_records_ends_the_query() -> None:
 
 
 async def test_closing_while_the_query_works_ends_it() -> None:
-    case = Case(b"1", asyncio.Event(), pulse=AT_ONCE)
+    case = Case(b"1", asyncio.Event(), interval=AT_ONCE)
     assert await case.next() == ["Records"]
     assert await case.next() == ["Cont"]
     await case.answer.aclose()
@@ -268,7 +270,7 @@ async def test_closing_while_the_query_works_ends_it() -> None:
 
 async def test_a_failure_that_nobody_hears_of_is_no_complaint() -> None:
     gate = asyncio.Event()
-    case = Case(gate, ValueError("late"), pulse=AT_ONCE)
+    case = Case(gate, ValueError("late"), interval=AT_ONCE)
     assert await case.next() == ["Cont"]
     gate.set()
     for _ in range(5):

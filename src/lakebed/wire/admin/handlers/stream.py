@@ -84,7 +84,7 @@ async def _events(
             # With the place, so that what was passed over is not looked at again by who comes back.
             heartbeat=lambda: b": alive\nid: %b\n\n" % ids.cursor(subscription.after).encode(),
             heartbeat_seconds=ALIVE_SECONDS,
-            admit=lambda: services.events.authorize(request.caller),
+            authorize=lambda: services.events.authorize(request.caller),
         ):
             yield piece
 

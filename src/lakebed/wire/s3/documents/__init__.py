@@ -1,5 +1,5 @@
-"""The documents of S3, one module a family: `read_…` makes a value of a request's body, `write_…` an answer's body.
+"""S3's XML documents: `read_…` parses request bodies, `write_…` writes response bodies.
 
-Readers raise MalformedDocument for what breaks the schema; the values they make raise their own errors for what the
-schema allows and S3 does not. Writers take plain values and do no checking: what they are given is valid.
+Readers raise MalformedDocument for schema violations, and the errors of the parsed values for what only S3 forbids.
+Writers do not validate their input.
 """

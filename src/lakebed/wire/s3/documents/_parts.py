@@ -1,4 +1,4 @@
-"""Elements that several documents share."""
+"""Elements that several documents contain."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from ..xml import escape, url_encode
 
 @dataclass(frozen=True, slots=True)
 class OwnerElement:
-    """Who owns a bucket and all that is in it."""
+    """The owner of a bucket and its objects."""
 
     id: str
     display_name: str
 
 
 def owner_element(owner: OwnerElement | None, tag: str = "Owner") -> str:
-    """The owner, or nothing."""
+    """An owner; empty without one."""
     if owner is None:
         return ""
     return f"<{tag}><ID>{escape(owner.id)}</ID><DisplayName>{escape(owner.display_name)}</DisplayName></{tag}>"
 
 
 def optional(tag: str, text: str | None) -> str:
-    """An element that is left out if there is no value for it."""
+    """A text element; empty without a value."""
     return "" if text is None else f"<{tag}>{escape(text)}</{tag}>"
 
 
 def optional_int(tag: str, number: int | None) -> str:
-    """An element that is left out if there is no number for it."""
+    """A number element; empty without a value."""
     return "" if number is None else f"<{tag}>{number}</{tag}>"
 
 
 def checksum_element(checksum: Checksum | None) -> str:
-    """A checksum under the name of its algorithm, or nothing."""
+    """A checksum, in an element named after its algorithm; empty without one."""
     if checksum is None:
         return ""
     return f"<Checksum{checksum.algorithm}>{checksum.text}</Checksum{checksum.algorithm}>"
 
 
 def typed_checksum_elements(checksum: Checksum | None) -> str:
-    """A checksum and, after it, its type; or nothing."""
+    """A checksum and its type; empty without one."""
     if checksum is None:
         return ""
     return f"{checksum_element(checksum)}<ChecksumType>{checksum.type}</ChecksumType>"
 
 
 def checksum_kind_elements(algorithm: str | None, checksum_type: str | None) -> str:
-    """Which checksum a listed thing has, without its value."""
+    """Algorithm and type of a checksum, without its value; empty without one."""
     if algorithm is None:
         return ""
     kind = "" if checksum_type is None else f"<ChecksumType>{checksum_type}</ChecksumType>"
@@ -58,14 +58,15 @@ def checksum_kind_elements(algorithm: str | None, checksum_type: str | None) -> 
 
 
 def text_encoder(is_url_encoded: bool) -> Callable[[str], str]:
-    """How keys, prefixes, delimiters and markers of a listing are written."""
+    """The encoder of keys, prefixes, delimiters and markers of a listing."""
     return url_encode if is_url_encoded else escape
 
 
 def encode_all(texts: Sequence[str], encode: Callable[[str], str]) -> list[str]:
-    """Many texts encoded with one call: a page of keys costs a fifth of what one call a key does.
+    """Encode many texts with one call, which costs a fifth of one call per key.
 
-    The sign between them is one that no encoding touches and few keys have; if one has it, each goes alone.
+    The separator is a character that no encoding changes and few keys contain; if one does, keys are encoded one by
+    one.
     """
     joined = "~".join(texts)
     if not texts or joined.count("~") != len(texts) - 1:
@@ -82,5 +83,5 @@ def common_prefix_elements(prefixes: Sequence[str], encode: Callable[[str], str]
 
 
 def boolean(value: bool) -> str:
-    """As XML has it."""
+    """A boolean in XML."""
     return "true" if value else "false"

@@ -1,4 +1,4 @@
-"""Who may reach a bucket: owner, ACL, public access block, policy status, who pays, and what is not there to be set."""
+"""Documents of ACLs, public access block, policy status, ownership, request payment, acceleration and logging."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def write_access_control_policy(owner: OwnerElement) -> bytes:
-    """AccessControlPolicy: the owner has full control and nobody else has anything, because policies decide."""
+    """AccessControlPolicy: only a grant of full control to the owner, because policies grant all other access."""
     return document(
         "AccessControlPolicy",
         f"{owner_element(owner)}<AccessControlList><Grant>"
@@ -37,7 +37,7 @@ def write_access_control_policy(owner: OwnerElement) -> bytes:
 
 
 def read_public_access_block(body: bytes) -> PublicAccessBlock:
-    """PublicAccessBlockConfiguration; what is left out is off. Raises MalformedDocument."""
+    """PublicAccessBlockConfiguration; missing settings are off. Raises MalformedDocument."""
     root = parse_document(body, "PublicAccessBlockConfiguration")
     root.only("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
     return PublicAccessBlock(
@@ -95,11 +95,11 @@ def write_no_accelerate() -> bytes:
 
 
 def read_logging(body: bytes) -> None:
-    """BucketLoggingStatus: only switching it off is accepted. Raises MalformedDocument, NotSupported."""
+    """BucketLoggingStatus: only disabling is accepted. Raises MalformedDocument, NotSupported."""
     if parse_document(body, "BucketLoggingStatus").only("LoggingEnabled").optional("LoggingEnabled") is not None:
-        raise NotSupported("access logs into a bucket are not supported")
+        raise NotSupported("server access logging is not supported")
 
 
 def write_no_logging() -> bytes:
-    """BucketLoggingStatus of a bucket that keeps no access logs."""
+    """BucketLoggingStatus without logging."""
     return document("BucketLoggingStatus", "")

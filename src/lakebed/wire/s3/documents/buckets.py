@@ -1,4 +1,4 @@
-"""Making a bucket, where it is, whether it keeps versions, how it encrypts."""
+"""Documents of bucket creation, location, versioning and encryption."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BucketCreation:
-    """What the body of a bucket's creation asks for."""
+    """A parsed CreateBucketConfiguration."""
 
     location: str | None = None
     tags: TagSet = NO_TAGS
 
 
 def read_bucket_creation(body: bytes) -> BucketCreation:
-    """CreateBucketConfiguration, or no body at all. Raises MalformedDocument, InvalidTag; NotSupported."""
+    """CreateBucketConfiguration, or an empty body. Raises MalformedDocument, InvalidTag, NotSupported."""
     if not body:
         return BucketCreation()
     root = parse_document(body, "CreateBucketConfiguration").only("LocationConstraint", "Location", "Bucket", "Tags")
@@ -47,7 +47,7 @@ def read_bucket_creation(body: bytes) -> BucketCreation:
 
 
 def write_location(region: str) -> bytes:
-    """LocationConstraint: the region, and nothing for us-east-1, as ever."""
+    """LocationConstraint: the region; empty for us-east-1, as in S3."""
     return document("LocationConstraint", "" if region == "us-east-1" else escape(region))
 
 
@@ -72,15 +72,15 @@ def write_versioning(versioning: Versioning) -> bytes:
 
 
 def read_encryption(body: bytes) -> BucketEncryption:
-    """ServerSideEncryptionConfiguration, of one rule.
+    """ServerSideEncryptionConfiguration with one rule.
 
-    Raises MalformedDocument, InvalidInput; NotSupported for keys of a key service and for blocked kinds.
+    Raises MalformedDocument, InvalidInput, and NotSupported for KMS keys and for BlockedEncryptionTypes.
     """
     rule = parse_document(body, "ServerSideEncryptionConfiguration").only("Rule").required("Rule")
     rule.only("ApplyServerSideEncryptionByDefault", "BucketKeyEnabled", "BlockedEncryptionTypes")
     blocked = rule.optional("BlockedEncryptionTypes")
     if blocked is not None and any(kind.text.strip() != "NONE" for kind in blocked.children):
-        raise NotSupported("blocking kinds of encryption is not supported")
+        raise NotSupported("BlockedEncryptionTypes is not supported")
     default = rule.optional("ApplyServerSideEncryptionByDefault")
     return BucketEncryption(
         EncryptionAlgorithm.AES256 if default is None else _read_algorithm(default),
@@ -95,7 +95,7 @@ def _read_algorithm(default: XmlElement) -> EncryptionAlgorithm:
     except InvalidEncryption as error:
         raise MalformedDocument(f"unknown value. name=SSEAlgorithm. {error}") from error
     if default.optional("KMSMasterKeyID") is not None:
-        raise InvalidInput("a key id goes with aws:kms only", argument="KMSMasterKeyID")
+        raise InvalidInput("KMSMasterKeyID is allowed only with aws:kms", argument="KMSMasterKeyID")
     return algorithm
 
 

@@ -1,4 +1,4 @@
-"""Cross-origin configurations."""
+"""CORS configurations."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _read_rule(rule: XmlElement) -> CorsRule:
     rule.only("ID", "AllowedHeader", "AllowedMethod", "AllowedOrigin", "ExposeHeader", "MaxAgeSeconds")
     origins, methods = _texts(rule, "AllowedOrigin"), _texts(rule, "AllowedMethod")
     if not origins or not methods:
-        raise MalformedDocument("cors rule needs at least one AllowedOrigin and one AllowedMethod")
+        raise MalformedDocument("cors rule requires at least one AllowedOrigin and one AllowedMethod")
     headers, exposed = _texts(rule, "AllowedHeader"), _texts(rule, "ExposeHeader")
-    _refuse_as_s3_does(origins, methods, (*headers, *exposed))
+    _check_rule(origins, methods, (*headers, *exposed))
     return CorsRule(
         origins=origins,
         methods=methods,
@@ -36,8 +36,8 @@ def _read_rule(rule: XmlElement) -> CorsRule:
     )
 
 
-def _refuse_as_s3_does(origins: tuple[str, ...], methods: tuple[str, ...], headers: tuple[str, ...]) -> None:
-    """Find what the rule would refuse itself, to say it in S3's words. Raises InvalidInput."""
+def _check_rule(origins: tuple[str, ...], methods: tuple[str, ...], headers: tuple[str, ...]) -> None:
+    """Check a rule before `CorsRule` does, with S3's error messages. Raises InvalidInput."""
     for method in methods:
         if method not in METHODS:
             raise InvalidInput(f"Found unsupported HTTP method in CORS config. Unsupported method is {method[:100]}")

@@ -1,4 +1,4 @@
-"""Deleting many objects with one request."""
+"""Documents of DeleteObjects."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = [
 
 _MAX_KEYS: Final = 1000
 _MAX_ELEMENTS: Final = 8 * _MAX_KEYS
-"""An object has six elements with all its conditions. A list just too long is still refused with its length."""
+"""An object has at most six elements. A slightly longer list still gets an error with its length."""
 
 
 class ObjectToDelete(NamedTuple):
-    """One object to delete, and the conditions under which."""
+    """An object to delete, with conditions."""
 
     key: str
     version_id: str | None = None
@@ -41,20 +41,20 @@ class DeletionDocument:
 
     objects: tuple[ObjectToDelete, ...]
     is_quiet: bool = False
-    """Whether only failures are to be answered."""
+    """Whether the response contains only errors."""
 
 
 def read_deletion(body: bytes) -> DeletionDocument:
-    """Delete. Raises MalformedDocument, also for no keys or more than 1,000."""
+    """Delete: 1 to 1,000 keys. Raises MalformedDocument."""
     root = parse_document(body, "Delete", max_elements=_MAX_ELEMENTS).only("Object", "Quiet")
     objects = tuple(_read_object(element) for element in root.all("Object"))
     if not 1 <= len(objects) <= _MAX_KEYS:
-        raise MalformedDocument(f"deletion needs 1 to {_MAX_KEYS} keys. count={len(objects)}")
+        raise MalformedDocument(f"expected 1 to {_MAX_KEYS} keys to delete. count={len(objects)}")
     return DeletionDocument(objects, bool(root.optional_bool("Quiet")))
 
 
 def deleted_keys(body: bytes) -> list[str]:
-    """The keys that a Delete names. Raises MalformedDocument."""
+    """The keys in a Delete document. Raises MalformedDocument."""
     return [one.key for one in read_deletion(body).objects]
 
 
@@ -81,19 +81,19 @@ def _read_object(element: XmlElement) -> ObjectToDelete:
 
 
 class DeletedRow(NamedTuple):
-    """One success."""
+    """A deleted object."""
 
     key: str
     version_id: str | None = None
-    """The version the client named."""
+    """The version id in the request."""
     delete_marker: bool = False
-    """Whether a marker was made or removed."""
+    """Whether a delete marker was created or removed."""
     delete_marker_version_id: str | None = None
-    """The marker that was made or removed."""
+    """Its version id."""
 
 
 class FailedRow(NamedTuple):
-    """One failure."""
+    """An object that could not be deleted."""
 
     key: str
     version_id: str | None
@@ -102,7 +102,7 @@ class FailedRow(NamedTuple):
 
 
 def write_deletion(deleted: Iterable[DeletedRow], failed: Iterable[FailedRow]) -> bytes:
-    """DeleteResult. A quiet request is answered with no successes."""
+    """DeleteResult."""
     successes = "".join(
         [
             f"<Deleted><Key>{escape(row.key)}</Key>{optional('VersionId', row.version_id)}"

@@ -1,4 +1,4 @@
-"""Lifecycle configurations, and the headers that tell of what they will do."""
+"""Lifecycle configurations, and the `x-amz-expiration` header."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .tagging import read_tag, tag_elements
 __all__ = ["expiration_header", "read_lifecycle", "write_lifecycle"]
 
 _MAX_ELEMENTS: Final = 100_000
-"""1,000 rules, each with many tags."""
+"""Enough for 1,000 rules with many tags each."""
 
 _TRANSITIONS: Final = ("Transition", "NoncurrentVersionTransition")
 _CONDITIONS: Final = ("Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan")
@@ -59,7 +59,7 @@ def _read_rule(rule: XmlElement, new_id: Callable[[], str]) -> LifecycleRule:
         raise MalformedDocument(f"status must be Enabled or Disabled. value={status[:100]!r}")
     prefix, filter_element = rule.optional_text("Prefix"), rule.optional("Filter")
     if (prefix is None) == (filter_element is None):
-        raise MalformedDocument("rule needs a filter or a prefix, not both")
+        raise MalformedDocument("rule requires either a filter or a prefix")
     expiration = rule.optional("Expiration")
     noncurrent = rule.optional("NoncurrentVersionExpiration")
     abort = rule.optional("AbortIncompleteMultipartUpload")
@@ -78,7 +78,7 @@ def _read_rule(rule: XmlElement, new_id: Callable[[], str]) -> LifecycleRule:
 
 def _read_filter(element: XmlElement) -> LifecycleFilter:
     if len(element.children) > 1:
-        raise MalformedDocument("filter with more than one condition needs And")
+        raise MalformedDocument("filter with more than one condition requires And")
     both = element.only("And", *_CONDITIONS).optional("And")
     if both is not None and not both.only(*_CONDITIONS).children:
         raise MalformedDocument("And of a filter is empty")
@@ -94,7 +94,7 @@ def _read_filter(element: XmlElement) -> LifecycleFilter:
 def _read_expiration(element: XmlElement) -> Expiration:
     element.only("Days", "Date", "ExpiredObjectDeleteMarker")
     if len(element.children) != 1:
-        raise MalformedDocument("expiration needs exactly one of Days, Date and ExpiredObjectDeleteMarker")
+        raise MalformedDocument("expiration requires exactly one of Days, Date and ExpiredObjectDeleteMarker")
     return Expiration(
         days=element.optional_int("Days"),
         at_ms=element.optional_time("Date"),

@@ -1,4 +1,4 @@
-"""Listings of buckets, objects and versions. Objects are a hot path: rows are tuples, and take one f-string each."""
+"""Listings of buckets, objects and versions. Object rows are a hot path: tuples, formatted with one f-string each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class BucketRow(NamedTuple):
-    """One bucket."""
+    """A bucket."""
 
     name: str
     created_ms: int
@@ -43,11 +43,11 @@ class BucketRow(NamedTuple):
 
 
 PlainObjectRow: TypeAlias = tuple[str, int, str, int, str, str | None, str | None]
-"""The values of an `ObjectRow`, for who writes a thousand of them."""
+"""An `ObjectRow` as a plain tuple, which is faster for pages of a thousand."""
 
 
 class ObjectRow(NamedTuple):
-    """One object."""
+    """An object."""
 
     key: str
     size: int
@@ -60,7 +60,7 @@ class ObjectRow(NamedTuple):
 
 
 class VersionRow(NamedTuple):
-    """One version or delete marker; a marker's last five values are not looked at."""
+    """A version or delete marker; for markers the last five values are ignored."""
 
     key: str
     version_id: str
@@ -76,7 +76,7 @@ class VersionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListingHeader:
-    """What every listing of a bucket says besides its rows."""
+    """The elements of a listing that precede its rows."""
 
     bucket: str
     prefix: str
@@ -85,9 +85,9 @@ class ListingHeader:
     is_truncated: bool
     common_prefixes: Sequence[str] = ()
     is_url_encoded: bool = False
-    """Whether the client asked for `encoding-type=url`."""
+    """Whether the client requested `encoding-type=url`."""
     owner: OwnerElement | None = None
-    """Shown on every row, if given. All objects of a bucket are its owner's."""
+    """In every row, if set. The bucket owner owns all objects."""
 
 
 def write_bucket_list(
@@ -97,7 +97,7 @@ def write_bucket_list(
     prefix: str | None = None,
     continuation_token: str | None = None,
 ) -> bytes:
-    """ListAllMyBucketsResult. The token is given when there are more."""
+    """ListAllMyBucketsResult. Truncated lists have a token."""
     rows = "".join(
         [
             f"<Bucket><Name>{escape(row.name)}</Name><CreationDate>{iso_time(row.created_ms)}</CreationDate>"
@@ -112,7 +112,7 @@ def write_bucket_list(
     )
 
 
-def _frame(listing: ListingHeader) -> str:
+def _header_elements(listing: ListingHeader) -> str:
     encode = text_encoder(listing.is_url_encoded)
     delimiter = "" if listing.delimiter is None else f"<Delimiter>{encode(listing.delimiter)}</Delimiter>"
     return (
@@ -131,7 +131,7 @@ def _object_elements(listing: ListingHeader, rows: Sequence[PlainObjectRow]) -> 
     append = written.append
     for key, (_, size, etag, modified_ms, storage_class, algorithm, checksum_type) in zip(keys, rows, strict=True):
         kind = (storage_class, algorithm, checksum_type)
-        if kind != last:  # rows are mostly of one kind
+        if kind != last:  # most rows are of one kind
             last = kind
             end = (
                 f"{checksum_kind_elements(algorithm, checksum_type)}{owner}"
@@ -147,14 +147,14 @@ def _object_elements(listing: ListingHeader, rows: Sequence[PlainObjectRow]) -> 
 def write_object_list(
     listing: ListingHeader, rows: Sequence[PlainObjectRow], *, marker: str = "", next_marker: str | None = None
 ) -> bytes:
-    """ListBucketResult, version 1. `next_marker` is for truncated listings with a delimiter."""
+    """ListBucketResult of ListObjects. `next_marker` is for truncated listings with a delimiter."""
     encode = text_encoder(listing.is_url_encoded)
     next_element = "" if next_marker is None else f"<NextMarker>{encode(next_marker)}</NextMarker>"
-    frame = f"{_frame(listing)}<Marker>{encode(marker)}</Marker>{next_element}"
+    header = f"{_header_elements(listing)}<Marker>{encode(marker)}</Marker>{next_element}"
     return join_document(
         "ListBucketResult",
         [
-            frame.encode(),
+            header.encode(),
             *_object_elements(listing, rows),
             *common_prefix_elements(listing.common_prefixes, encode),
         ],
@@ -169,18 +169,18 @@ def write_object_list_v2(
     next_continuation_token: str | None = None,
     start_after: str | None = None,
 ) -> bytes:
-    """ListBucketResult, version 2. KeyCount is of rows and common prefixes together."""
+    """ListBucketResult of ListObjectsV2. KeyCount includes common prefixes."""
     encode = text_encoder(listing.is_url_encoded)
     start_element = "" if start_after is None else f"<StartAfter>{encode(start_after)}</StartAfter>"
-    frame = (
-        f"{_frame(listing)}<KeyCount>{len(rows) + len(listing.common_prefixes)}</KeyCount>"
+    header = (
+        f"{_header_elements(listing)}<KeyCount>{len(rows) + len(listing.common_prefixes)}</KeyCount>"
         f"{optional('ContinuationToken', continuation_token)}"
         f"{optional('NextContinuationToken', next_continuation_token)}{start_element}"
     )
     return join_document(
         "ListBucketResult",
         [
-            frame.encode(),
+            header.encode(),
             *_object_elements(listing, rows),
             *common_prefix_elements(listing.common_prefixes, encode),
         ],
@@ -196,18 +196,18 @@ def write_version_list(
     next_key_marker: str | None = None,
     next_version_id_marker: str | None = None,
 ) -> bytes:
-    """ListVersionsResult: versions and delete markers in the order given, newest first of each key."""
+    """ListVersionsResult. `rows` are in order, with the newest version of each key first."""
     encode = text_encoder(listing.is_url_encoded)
     next_key = "" if next_key_marker is None else f"<NextKeyMarker>{encode(next_key_marker)}</NextKeyMarker>"
-    frame = (
-        f"{_frame(listing)}<KeyMarker>{encode(key_marker)}</KeyMarker>"
+    header = (
+        f"{_header_elements(listing)}<KeyMarker>{encode(key_marker)}</KeyMarker>"
         f"<VersionIdMarker>{escape(version_id_marker)}</VersionIdMarker>{next_key}"
         f"{optional('NextVersionIdMarker', next_version_id_marker)}"
     )
     return join_document(
         "ListVersionsResult",
         [
-            frame.encode(),
+            header.encode(),
             *_version_elements(listing, rows),
             *common_prefix_elements(listing.common_prefixes, encode),
         ],

@@ -1,4 +1,4 @@
-"""Multipart uploads: begun, listed, completed."""
+"""Documents of multipart uploads."""
 
 from __future__ import annotations
 
@@ -38,27 +38,28 @@ __all__ = [
 
 _MAX_PARTS: Final = 10_000
 _MAX_ELEMENTS: Final = 8 * _MAX_PARTS
-"""A part has four elements with its checksum. A list just too long is still refused with its length."""
+"""A part has at most four elements. A slightly longer list still gets an error with its length."""
+
 _ALGORITHMS: Final = {f"Checksum{algorithm}": algorithm for algorithm in ChecksumAlgorithm}
 
 
 class CompletedPart(NamedTuple):
-    """One part as the client names it at completion."""
+    """A part in the client's list."""
 
     number: int
     etag: str
-    """Without quotes, whether the client put them or not."""
+    """Without quotes."""
     checksum: Checksum | None = None
 
 
 def read_completion(body: bytes) -> list[CompletedPart]:
     """CompleteMultipartUpload: 1 to 10,000 parts, in the client's order.
 
-    Raises MalformedDocument, and InvalidInput for a part number out of range and a checksum that cannot be read.
+    Raises MalformedDocument, and InvalidInput for a part number out of range or a malformed checksum.
     """
     root = parse_document(body, "CompleteMultipartUpload", max_elements=_MAX_ELEMENTS).only("Part")
     if not 1 <= len(root.children) <= _MAX_PARTS:
-        raise MalformedDocument(f"completion needs 1 to {_MAX_PARTS} parts. count={len(root.children)}")
+        raise MalformedDocument(f"expected 1 to {_MAX_PARTS} parts. count={len(root.children)}")
     return [_read_part(part) for part in root.children]
 
 
@@ -72,15 +73,15 @@ def _read_part(part: XmlElement) -> CompletedPart:
     if not 1 <= number <= _MAX_PARTS:
         problem = "PartNumber must be >= 1" if number < 1 else f"PartNumber must be <= {_MAX_PARTS}"
         raise InvalidInput(problem, argument="PartNumber", value=str(number))
-    claims = [(_algorithm_of(name), text.strip()) for name, text in texts.items()]
-    if len(claims) > 1:
-        raise _bad_claim("".join(f"{algorithm}:{text};" for algorithm, text in claims))
+    checksums = [(_algorithm_of(name), text.strip()) for name, text in texts.items()]
+    if len(checksums) > 1:
+        raise _invalid_checksum("".join(f"{algorithm}:{text};" for algorithm, text in checksums))
     checksum: Checksum | None = None
-    for algorithm, text in claims:
+    for algorithm, text in checksums:
         try:
             checksum = parse_checksum(algorithm, text)
         except IntegrityMismatch as error:
-            raise _bad_claim(text) from error
+            raise _invalid_checksum(text) from error
     return CompletedPart(number, etag.strip().strip('"'), checksum)
 
 
@@ -91,7 +92,7 @@ def _algorithm_of(element_name: str) -> ChecksumAlgorithm:
     return known
 
 
-def _bad_claim(value: str) -> InvalidInput:
+def _invalid_checksum(value: str) -> InvalidInput:
     return InvalidInput(
         "Invalid Base64 or multiple checksums present in request", argument="Checksum", value=value[:500]
     )
@@ -106,7 +107,7 @@ def write_initiation(bucket: str, key: str, upload_id: str) -> bytes:
 
 
 def write_completion(location: str, bucket: str, key: str, etag: str, checksum: Checksum | None = None) -> bytes:
-    """CompleteMultipartUploadResult. `location` is the object's address."""
+    """CompleteMultipartUploadResult. `location` is the object's URL."""
     return document(
         "CompleteMultipartUploadResult",
         f"<Location>{escape(location)}</Location><Bucket>{escape(bucket)}</Bucket><Key>{escape(key)}</Key>"
@@ -124,7 +125,7 @@ def write_part_copy(etag: str, modified_ms: int, checksum: Checksum | None = Non
 
 
 class PartRow(NamedTuple):
-    """One uploaded part."""
+    """An uploaded part."""
 
     number: int
     size: int
@@ -148,7 +149,7 @@ def write_part_list(
     checksum_type: str | None = None,
     is_url_encoded: bool = False,
 ) -> bytes:
-    """ListPartsResult. The next marker is the number of the last part listed."""
+    """ListPartsResult. NextPartNumberMarker is the number of the last listed part."""
     encode = text_encoder(is_url_encoded)
     next_marker = parts[-1].number if parts else part_number_marker
     rows = "".join(
@@ -170,7 +171,7 @@ def write_part_list(
 
 
 class UploadRow(NamedTuple):
-    """One upload under way."""
+    """An incomplete upload."""
 
     key: str
     upload_id: str
@@ -182,7 +183,7 @@ class UploadRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UploadListing:
-    """What a listing of uploads says besides its rows."""
+    """The elements of an upload listing that precede its rows."""
 
     bucket: str
     prefix: str
@@ -201,12 +202,12 @@ class UploadListing:
 def write_upload_list(listing: UploadListing, rows: Iterable[UploadRow]) -> bytes:
     """ListMultipartUploadsResult."""
     encode = text_encoder(listing.is_url_encoded)
-    people = f"{owner_element(listing.owner, 'Initiator')}{owner_element(listing.owner)}"
+    owners = f"{owner_element(listing.owner, 'Initiator')}{owner_element(listing.owner)}"
     delimiter = "" if listing.delimiter is None else f"<Delimiter>{encode(listing.delimiter)}</Delimiter>"
     next_key = (
         "" if listing.next_key_marker is None else f"<NextKeyMarker>{encode(listing.next_key_marker)}</NextKeyMarker>"
     )
-    frame = (
+    header = (
         f"<Bucket>{escape(listing.bucket)}</Bucket><KeyMarker>{encode(listing.key_marker)}</KeyMarker>"
         f"<UploadIdMarker>{escape(listing.upload_id_marker)}</UploadIdMarker>{next_key}"
         f"{optional('NextUploadIdMarker', listing.next_upload_id_marker)}"
@@ -215,12 +216,12 @@ def write_upload_list(listing: UploadListing, rows: Iterable[UploadRow]) -> byte
         f"{'<EncodingType>url</EncodingType>' if listing.is_url_encoded else ''}"
     )
     uploads = [
-        f"<Upload><Key>{encode(row.key)}</Key><UploadId>{escape(row.upload_id)}</UploadId>{people}"
+        f"<Upload><Key>{encode(row.key)}</Key><UploadId>{escape(row.upload_id)}</UploadId>{owners}"
         f"<StorageClass>{row.storage_class}</StorageClass><Initiated>{iso_time(row.started_ms)}</Initiated>"
         f"{checksum_kind_elements(row.checksum_algorithm, row.checksum_type)}</Upload>".encode()
         for row in rows
     ]
     return join_document(
         "ListMultipartUploadsResult",
-        [frame.encode(), *uploads, *common_prefix_elements(listing.common_prefixes, encode)],
+        [header.encode(), *uploads, *common_prefix_elements(listing.common_prefixes, encode)],
     )

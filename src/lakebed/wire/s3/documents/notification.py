@@ -15,18 +15,18 @@ from ._parts import optional
 __all__ = ["read_notification", "write_notification"]
 
 _QUEUE: Final = "QueueConfiguration"
-_ELSEWHERE: Final = ("TopicConfiguration", "CloudFunctionConfiguration", "EventBridgeConfiguration")
-"""Destinations that only Amazon has."""
+_UNSUPPORTED: Final = ("TopicConfiguration", "CloudFunctionConfiguration", "EventBridgeConfiguration")
+"""Destinations that are AWS services."""
 
 
 def read_notification(body: bytes, new_id: Callable[[], str]) -> NotificationConfiguration:
-    """NotificationConfiguration; rules without an id get a new one. An empty one has no rules.
+    """NotificationConfiguration, possibly without rules; rules without an id get a new one.
 
     Raises MalformedDocument, InvalidInput.
     """
-    root = parse_document(body, "NotificationConfiguration").only(_QUEUE, *_ELSEWHERE)
+    root = parse_document(body, "NotificationConfiguration").only(_QUEUE, *_UNSUPPORTED)
     for child in root.children:
-        if child.name in _ELSEWHERE:
+        if child.name in _UNSUPPORTED:
             raise InvalidInput(f"{child.name} is not supported", argument="notification-destination", value=child.name)
     return NotificationConfiguration(tuple(_read_rule(element, new_id) for element in root.children))
 
@@ -35,7 +35,7 @@ def _read_rule(element: XmlElement, new_id: Callable[[], str]) -> NotificationRu
     element.only("Id", "Queue", "Event", "Filter")
     events = tuple(parse_name(event.text.strip()) for event in element.all("Event"))
     if not events:
-        raise MalformedDocument("queue configuration names no event")
+        raise MalformedDocument("queue configuration has no event")
     prefix, suffix = _read_filter(element.optional("Filter"))
     return NotificationRule(
         id=element.optional_text("Id") or new_id(),
@@ -50,15 +50,15 @@ def _read_filter(element: XmlElement | None) -> tuple[str | None, str | None]:
     key = None if element is None else element.only("S3Key").optional("S3Key")
     if key is None:
         return None, None
-    # Some clients put a list around what S3 has flat.
+    # Some clients wrap the rules in a FilterRuleList.
     wrapped = key.only("FilterRule", "FilterRuleList").optional("FilterRuleList")
     values: dict[str, str] = {}
     for rule in (key if wrapped is None else wrapped.only("FilterRule")).children:
         if rule.name == "FilterRuleList":
-            raise MalformedDocument("filter rules are both in a list and outside of it")
+            raise MalformedDocument("filter rules are both inside and outside of a FilterRuleList")
         name, value = rule.only("Name", "Value").optional_text("Name"), rule.optional_text("Value")
         if name is None or value is None:
-            raise InvalidInput("A filter rule has a Name and a Value.", argument="FilterRule")
+            raise InvalidInput("A filter rule requires a Name and a Value.", argument="FilterRule")
         kind = name.strip().lower()
         if kind not in ("prefix", "suffix"):
             raise InvalidInput(

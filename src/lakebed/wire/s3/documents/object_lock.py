@@ -1,4 +1,4 @@
-"""Object lock: a bucket's default, a version's retention and legal hold; and the same three as request headers."""
+"""Object lock: documents of the bucket's configuration, retention and legal hold, and the corresponding headers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_object_lock(body: bytes) -> ObjectLockConfiguration:
     retention = rule.only("DefaultRetention").required("DefaultRetention").only("Mode", "Days", "Years")
     days, years = retention.optional_int("Days"), retention.optional_int("Years")
     if (days is None) == (years is None):
-        raise MalformedDocument("default retention needs Days or Years, not both")
+        raise MalformedDocument("default retention requires either Days or Years")
     return ObjectLockConfiguration(DefaultRetention(retention.choice_of("Mode", RetentionMode), days, years))
 
 
@@ -56,7 +56,7 @@ def write_object_lock(config: ObjectLockConfiguration) -> bytes:
 
 
 def read_retention(body: bytes) -> Retention | None:
-    """Retention; None if it is empty, which asks for it to be taken off. Raises MalformedDocument."""
+    """Retention; None if it is empty, which removes the retention. Raises MalformedDocument."""
     root = parse_document(body, "Retention").only("Mode", "RetainUntilDate")
     if not root.children:
         return None
@@ -82,7 +82,7 @@ def write_legal_hold(hold: LegalHold) -> bytes:
 
 
 def retention_from_headers(mode: str | None, until: str | None) -> Retention | None:
-    """What `x-amz-object-lock-mode` and `-retain-until-date` ask for: both or neither. Raises InvalidInput."""
+    """Parse `x-amz-object-lock-mode` and `-retain-until-date`; both or neither must be set. Raises InvalidInput."""
     if mode is None and until is None:
         return None
     if mode is None or until is None:
@@ -106,7 +106,7 @@ def retention_from_headers(mode: str | None, until: str | None) -> Retention | N
 
 
 def legal_hold_from_header(status: str | None) -> LegalHold | None:
-    """What `x-amz-object-lock-legal-hold` asks for. Raises InvalidInput."""
+    """Parse `x-amz-object-lock-legal-hold`. Raises InvalidInput."""
     if status is None:
         return None
     try:

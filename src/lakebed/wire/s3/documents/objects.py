@@ -1,4 +1,4 @@
-"""Answers about single objects: copied, posted, described."""
+"""Documents of CopyObject, PostObject and GetObjectAttributes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_copy(etag: str, modified_ms: int, checksum: Checksum | None = None) ->
 
 
 def write_post(location: str, bucket: str, key: str, etag: str) -> bytes:
-    """PostResponse: the body of a form upload's 201."""
+    """PostResponse: the body of a 201 response to a POST upload."""
     return document(
         "PostResponse",
         f"<Location>{escape(location)}</Location><Bucket>{escape(bucket)}</Bucket><Key>{escape(key)}</Key>"
@@ -42,7 +42,7 @@ def write_post(location: str, bucket: str, key: str, etag: str) -> bytes:
 
 
 class ObjectPart(NamedTuple):
-    """One part of a multipart object."""
+    """A part of a multipart object."""
 
     number: int
     size: int
@@ -54,7 +54,7 @@ class AttributeParts:
     """A page of an object's parts."""
 
     count: int
-    """Of all parts."""
+    """Number of all parts."""
     marker: int
     max_parts: int
     is_truncated: bool
@@ -63,7 +63,7 @@ class AttributeParts:
 
 @dataclass(frozen=True, slots=True)
 class ObjectAttributesPart:
-    """What GetObjectAttributes was asked for, and the object has."""
+    """The requested attributes of an object; None for those that were not requested or do not exist."""
 
     etag: str | None = None
     checksum: Checksum | None = None
@@ -73,7 +73,7 @@ class ObjectAttributesPart:
 
 
 def write_attributes(attributes: ObjectAttributesPart) -> bytes:
-    """GetObjectAttributesResponse. Here alone the ETag has no quotes."""
+    """GetObjectAttributesResponse. Unlike in all other documents, the ETag has no quotes."""
     checksum = attributes.checksum
     return document(
         "GetObjectAttributesResponse",

@@ -12,7 +12,7 @@ __all__ = ["read_bucket_tagging", "read_object_tagging", "read_tag", "tag_elemen
 
 
 def read_tag(element: XmlElement) -> Tag:
-    """One tag."""
+    """A Tag element."""
     element.only("Key", "Value")
     return Tag(element.text_of("Key"), element.text_of("Value"))
 
@@ -23,17 +23,17 @@ def _read(body: bytes) -> Iterator[Tag]:
 
 
 def read_object_tagging(body: bytes) -> TagSet:
-    """Tagging, of an object: at most 10. Raises MalformedDocument, InvalidTag."""
+    """Tagging of an object: at most 10 tags. Raises MalformedDocument, InvalidTag."""
     return object_tags(_read(body))
 
 
 def read_bucket_tagging(body: bytes) -> TagSet:
-    """Tagging, of a bucket: at most 50. Raises MalformedDocument, InvalidTag."""
+    """Tagging of a bucket: at most 50 tags. Raises MalformedDocument, InvalidTag."""
     return bucket_tags(_read(body))
 
 
 def tag_elements(tags: Iterable[Tag]) -> str:
-    """Tags, as they stand in a tag set or a filter."""
+    """Tag elements of a tag set or a filter."""
     return "".join([f"<Tag><Key>{escape(tag.key)}</Key><Value>{escape(tag.value)}</Value></Tag>" for tag in tags])
 
 

@@ -1,1 +1,1 @@
-"""S3's operations, one module a family. Each handler parses a request, calls one use case, and writes its answer."""
+"""S3's operations. Each handler parses a request, calls a service, and writes the response."""

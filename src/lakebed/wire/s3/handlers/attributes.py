@@ -20,9 +20,9 @@ _KNOWN: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "O
 
 
 async def get_object_attributes(services: S3Services, request: S3Request) -> Response:
-    """What is known of an object, as a document."""
+    """GetObjectAttributes."""
     await services.buckets.find(request.bucket)
-    wanted = _wanted(request)
+    requested = _requested_attributes(request)
     limit = _number(request, "x-amz-max-parts", MAX_PAGE)
     marker = _number(request, "x-amz-part-number-marker", 0)
     found = await services.reader.get(
@@ -33,22 +33,22 @@ async def get_object_attributes(services: S3Services, request: S3Request) -> Res
         action="s3:GetObjectVersionAttributes" if request.version is not None else "s3:GetObjectAttributes",
     )
     stored = found.object
-    answer = ObjectAttributesPart(
-        etag=stored.etag if "ETag" in wanted else None,
-        checksum=stored.checksum if "Checksum" in wanted else None,
-        parts=_parts(found, marker, limit) if "ObjectParts" in wanted else None,
-        storage_class="STANDARD" if "StorageClass" in wanted else None,
-        size=stored.size if "ObjectSize" in wanted else None,
+    attributes = ObjectAttributesPart(
+        etag=stored.etag if "ETag" in requested else None,
+        checksum=stored.checksum if "Checksum" in requested else None,
+        parts=_parts(found, marker, limit) if "ObjectParts" in requested else None,
+        storage_class="STANDARD" if "StorageClass" in requested else None,
+        size=stored.size if "ObjectSize" in requested else None,
     )
     services.read_events.emit("ObjectAccessed:Attributes", found.bucket, stored, request.caller)
-    response = xml_response(write_attributes(answer))
+    response = xml_response(write_attributes(attributes))
     response.headers.append(("Last-Modified", http_time(stored.modified_ms)))
     if found.bucket.keeps_versions:
         response.headers.append(("x-amz-version-id", stored.version))
     return response
 
 
-def _wanted(request: S3Request) -> set[str]:
+def _requested_attributes(request: S3Request) -> set[str]:
     text = request.headers.get("x-amz-object-attributes", "")
     names = {name.strip() for name in text.split(",") if name.strip()}
     if not names:

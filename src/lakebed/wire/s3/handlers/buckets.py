@@ -1,4 +1,4 @@
-"""CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, and the ACL answers of an owner-enforced bucket."""
+"""CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, and ACL requests of owner-enforced buckets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.wire.http.message import Response
 
 from ..documents.access import write_access_control_policy
 from ..documents.buckets import read_bucket_creation, write_location
-from ..object_headers import acl_fault, refuse_unsupported
+from ..object_headers import acl_fault, reject_unsupported
 from ..payload import read_document, read_parsed
 from ..request import S3Request
 from ..services import S3Services
@@ -19,13 +19,15 @@ from .listings import owner_of, xml_response
 
 
 async def create_bucket(services: S3Services, request: S3Request) -> Response:
-    """Make a bucket."""
-    refuse_unsupported(request)
+    """CreateBucket."""
+    reject_unsupported(request)
     ownership = request.headers.get("x-amz-object-ownership")
     if ownership is not None:
         _check_ownership(ownership)
     services.buckets.precheck_creation(request.caller, request.bucket)
-    creation = await read_parsed(request.http, request.who, lambda body: read_bucket_creation(body) if body else None)
+    creation = await read_parsed(
+        request.http, request.authenticated, lambda body: read_bucket_creation(body) if body else None
+    )
     if creation is not None and creation.location is not None:
         wanted = "us-east-1" if creation.location in ("", "US") else creation.location
         if wanted != services.region and creation.location != "EU":
@@ -47,14 +49,14 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
     except InvalidName as error:
         raise _invalid_name(request.bucket, error) from error
     except BucketAlreadyOwned:
-        # AWS: success in us-east-1 if it is your own already, a conflict everywhere else.
+        # As in AWS: success in us-east-1 if the caller already owns it, a conflict in other regions.
         if services.region != "us-east-1":
             raise
     return Response(200, [("Location", f"/{request.bucket}"), ("x-amz-bucket-arn", f"arn:aws:s3:::{request.bucket}")])
 
 
 def _invalid_name(bucket: str, error: InvalidName) -> AwsFault:
-    """In the words of S3 for a name that S3 refuses too: clients compare them. The reason is an element of its own."""
+    """The error for an invalid name: S3's exact message if S3 rejects the name too, because clients compare it."""
     message = "The specified bucket is not valid."
     try:
         check_bucket_name(bucket)
@@ -76,18 +78,18 @@ def _check_ownership(stated: str) -> None:
 
 
 async def head_bucket(services: S3Services, request: S3Request) -> Response:
-    """Whether a bucket is there and may be listed."""
+    """HeadBucket."""
     bucket = await services.buckets.head(request.caller, request.bucket)
     return Response(200, [("x-amz-bucket-region", bucket.region), ("Content-Type", "application/xml")])
 
 
 async def delete_bucket(services: S3Services, request: S3Request) -> Response:
-    """Remove an empty bucket."""
+    """DeleteBucket."""
     try:
         await services.buckets.delete(request.caller, request.bucket)
     except BucketHasTables as error:
-        words = f"The bucket you tried to delete is not empty: {error}"
-        raise AwsFault(409, "BucketNotEmpty", words, BucketName=request.bucket) from error
+        message = f"The bucket you tried to delete is not empty: {error}"
+        raise AwsFault(409, "BucketNotEmpty", message, BucketName=request.bucket) from error
     except BucketNotEmpty as error:
         bucket = await services.buckets.find(request.bucket)
         advice = " You must delete all versions in the bucket." if bucket.keeps_versions else ""
@@ -101,19 +103,19 @@ async def delete_bucket(services: S3Services, request: S3Request) -> Response:
 
 
 async def get_location(services: S3Services, request: S3Request) -> Response:
-    """The bucket's region."""
+    """GetBucketLocation."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketLocation")
     return xml_response(write_location(bucket.region))
 
 
 async def get_bucket_acl(services: S3Services, request: S3Request) -> Response:
-    """The one grant there is: everything to the owner."""
+    """GetBucketAcl: full control for the owner."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketAcl")
     return xml_response(write_access_control_policy(owner_of(bucket.owner)))
 
 
 async def get_object_acl(services: S3Services, request: S3Request) -> Response:
-    """The one grant there is: everything to the bucket's owner."""
+    """GetObjectAcl: full control for the bucket's owner."""
     bucket, _ = await services.reader.find(
         request.caller, request.bucket, request.key, request.version, "s3:GetObjectAcl", "s3:GetObjectVersionAcl"
     )
@@ -121,7 +123,7 @@ async def get_object_acl(services: S3Services, request: S3Request) -> Response:
 
 
 async def put_acl(services: S3Services, request: S3Request) -> Response:
-    """Setting what already holds succeeds; everything else is not supported."""
+    """PutBucketAcl and PutObjectAcl: succeed for the ACL that the bucket already has; others are not supported."""
     found: StoredObject | None = None
     if request.key:
         bucket, found = await services.reader.find(
@@ -129,8 +131,8 @@ async def put_acl(services: S3Services, request: S3Request) -> Response:
         )
     else:
         bucket = await services.buckets.read(request.caller, request.bucket, "s3:PutBucketAcl")
-    await read_document(request.http, request.who)
-    refuse_unsupported(request)
+    await read_document(request.http, request.authenticated)
+    reject_unsupported(request)
     if request.headers.get("x-amz-acl") is None:
         raise acl_fault()
     if found is not None:

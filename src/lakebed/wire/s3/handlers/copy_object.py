@@ -40,7 +40,7 @@ _BROKEN_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def read_copy_source(request: S3Request) -> CopySource:
-    """`x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded. Raises AwsFault."""
+    """Parse `x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded. Raises AwsFault."""
     text = request.headers["x-amz-copy-source"]
     path, separator, query = text.partition("?versionId=")
     version = query if separator else None
@@ -66,7 +66,7 @@ def read_copy_source(request: S3Request) -> CopySource:
 
 
 async def check_source_owner(services: S3Services, request: S3Request, source: CopySource) -> None:
-    """Refuse a copy that expects its source to belong to somebody else. Raises AwsFault."""
+    """Reject a copy if the expected owner of the source bucket is not its owner. Raises AwsFault."""
     expected = request.headers.get(EXPECTED_SOURCE_OWNER)
     if expected is not None:
         await require_owner(services, source.bucket, expected)
@@ -83,13 +83,13 @@ def _bad_source(piece: str, value: str) -> AwsFault:
 
 
 async def copy_object(services: S3Services, request: S3Request) -> Response:
-    """Copy an object inside the server."""
+    """CopyObject."""
     source = read_copy_source(request)
     await check_source_owner(services, request, source)
     attributes = read_attributes(request, services.clock.now_ms())
     new = NewObject(
         request.key,
-        # Tags are asked for by their own directive, below.
+        # Tags have their own directive, below.
         msgspec.structs.replace(attributes, tags=NO_TAGS),
         wants_encryption(request),
         write_conditions(request),
@@ -98,8 +98,7 @@ async def copy_object(services: S3Services, request: S3Request) -> Response:
     copied = await services.copier.copy(request.caller, source, request.bucket, new, changes)
     written = copied.written
     stored = written.object
-    shown = stored.checksum
-    response = xml_response(write_copy(stored.etag, stored.modified_ms, shown))
+    response = xml_response(write_copy(stored.etag, stored.modified_ms, stored.checksum))
     if written.version is not None:
         response.headers.append(("x-amz-version-id", written.version))
     if copied.source_version is not None:

@@ -1,4 +1,4 @@
-"""What a browser is told of other origins: an answer when it asks first, headers on the answers to what it asks for."""
+"""CORS: responses to preflight requests, and headers on the responses to cross-origin requests."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from lakebed.wire.http.message import Headers, Request, Response
 
 from ..services import S3Services
 
-__all__ = ["answer_preflight", "cors_headers"]
+__all__ = ["cors_headers", "preflight_response"]
 
 _ORIGIN: Final = "origin"
 _METHOD: Final = "access-control-request-method"
 _HEADERS: Final = "access-control-request-headers"
 
 
-async def answer_preflight(services: S3Services, request: Request, bucket: str) -> Response:
-    """OPTIONS: whether a page may send the request it has in mind. Raises AwsFault when it may not."""
+async def preflight_response(services: S3Services, request: Request, bucket: str) -> Response:
+    """The response to an OPTIONS request. Raises AwsFault if no rule allows the requested method and headers."""
     origin, method = request.headers.get(_ORIGIN), request.headers.get(_METHOD)
     if not origin:
         raise AwsFault(400, "BadRequest", "Insufficient information. Origin request header needed.")
@@ -26,17 +26,17 @@ async def answer_preflight(services: S3Services, request: Request, bucket: str) 
         raise AwsFault(400, "BadRequest", "Insufficient information. Access-Control-Request-Method header needed.")
     if method not in METHODS:
         raise AwsFault(400, "BadRequest", f"Invalid Access-Control-Request-Method: {method[:100]}")
-    asked = request.headers.get(_HEADERS)
-    for name in (asked or "").split(","):
+    requested = request.headers.get(_HEADERS)
+    for name in (requested or "").split(","):
         if name.strip() and not is_header_name(name.strip()):
             raise AwsFault(
                 400, "BadRequest", f'Access-Control-Request-Headers "{name[:100]}" contains invalid character.'
             )
     rules = await services.buckets.cors(bucket)
     if rules is None:
-        # Said of absent buckets too: nobody was authenticated, so nobody learns which names exist.
+        # The same error as for missing buckets: unauthenticated clients must not learn which names exist.
         raise _forbidden("CORS is not enabled for this bucket.", method)
-    granted = preflight(rules, origin, method, asked)
+    granted = preflight(rules, origin, method, requested)
     if granted is None:
         raise _forbidden(
             # The misspelling is S3's.
@@ -49,11 +49,11 @@ async def answer_preflight(services: S3Services, request: Request, bucket: str) 
 
 
 async def cors_headers(services: S3Services, request: Request, bucket: str) -> Headers:
-    """The headers for a request that names its origin; none where no rule of the bucket allows it."""
+    """The CORS headers of a response; none if the request has no origin or no rule of the bucket allows it."""
     origin = request.headers.get(_ORIGIN)
     if not origin:
         return []
-    # As S3 does: a request that names the method it means to ask for is judged by that one.
+    # Like S3: Access-Control-Request-Method has precedence over the request's method.
     method = request.headers.get(_METHOD) or request.method
     granted = grant(await services.buckets.cors(bucket), origin, method, _names(request.headers.get(_HEADERS)))
     return [] if granted is None else granted.response_headers()

@@ -20,27 +20,27 @@ from .listings import xml_response
 
 _ACTIONS: Final = ("s3:DeleteObject", "s3:DeleteObjectVersion")
 _ANONYMOUS_BYTES: Final = 2 * 1024 * 1024
-"""Largest list that is read of a caller without credentials: 1,000 keys of the longest kind."""
+"""Largest list of an anonymous caller: 1,000 keys of maximum length."""
 
 
 async def delete_objects(services: S3Services, request: S3Request) -> Response:
-    """Delete up to 1,000 keys; each succeeds or fails alone."""
+    """DeleteObjects: up to 1,000 keys, each of which succeeds or fails alone."""
     anonymous = request.caller.principal.is_anonymous
     if anonymous:
         await services.buckets.precheck(request.caller, request.bucket, *_ACTIONS)
     else:
-        # Signed callers are answered key by key, as S3 does: without any permission, with an error for each.
+        # Authenticated callers without permission get an error for each key, as in S3.
         await services.buckets.find(request.bucket)
     _require_digest(request)
     limit = _ANONYMOUS_BYTES if anonymous else LIST_BYTES
-    deletion = await read_parsed(request.http, request.who, read_deletion, limit)
-    doomed = [_doomed(item) for item in deletion.objects]
-    outcomes = await services.deleter.delete_many(request.caller, request.bucket, doomed)
+    deletion = await read_parsed(request.http, request.authenticated, read_deletion, limit)
+    identifiers = [_identifier(item) for item in deletion.objects]
+    outcomes = await services.deleter.delete_many(request.caller, request.bucket, identifiers)
     if anonymous:
-        _refuse_if_none_may(outcomes)
+        _deny_if_all_denied(outcomes)
     deleted: list[DeletedRow] = []
     failed: list[FailedRow] = []
-    for one, outcome in zip(doomed, outcomes, strict=True):
+    for one, outcome in zip(identifiers, outcomes, strict=True):
         if isinstance(outcome, DeletedObject):
             if not deletion.is_quiet:
                 deleted.append(DeletedRow(outcome.key, outcome.version, outcome.marker is not None, outcome.marker))
@@ -49,14 +49,14 @@ async def delete_objects(services: S3Services, request: S3Request) -> Response:
     return xml_response(write_deletion(deleted, failed))
 
 
-def _refuse_if_none_may(outcomes: Sequence[DeletedObject | LakebedError]) -> None:
-    """Who did not sign and may delete nothing of it is refused as a whole. Raises AccessDenied."""
-    refusals = [outcome for outcome in outcomes if isinstance(outcome, AccessDenied)]
-    if refusals and len(refusals) == len(outcomes):
-        raise refusals[0]
+def _deny_if_all_denied(outcomes: Sequence[DeletedObject | LakebedError]) -> None:
+    """Deny the request of an anonymous caller without permission for any of its keys. Raises AccessDenied."""
+    denials = [outcome for outcome in outcomes if isinstance(outcome, AccessDenied)]
+    if denials and len(denials) == len(outcomes):
+        raise denials[0]
 
 
-def _doomed(item: ObjectToDelete) -> ObjectIdentifier:
+def _identifier(item: ObjectToDelete) -> ObjectIdentifier:
     if item.etag is None and item.size is None and item.modified_ms is None:
         return ObjectIdentifier(item.key, item.version_id, NO_WRITE_CONDITIONS)
     return ObjectIdentifier(item.key, item.version_id, WriteConditions(item.etag, None, item.size, item.modified_ms))
@@ -68,11 +68,11 @@ def _failed(one: ObjectIdentifier, error: LakebedError) -> FailedRow:
 
 
 def _require_digest(request: S3Request) -> None:
-    """A list of things to delete must not be taken from damaged bytes."""
+    """Require a digest, so that a corrupted list deletes nothing. Raises AwsFault."""
     headers = request.headers
     if "content-md5" in headers or "x-amz-trailer" in headers or any(name in headers for name in CHECKSUM_HEADERS):
         return
-    if request.who.payload.sha256 is not None:
-        # Signed: the signature covers the document.
+    if request.authenticated.payload.sha256 is not None:
+        # The signature covers the document.
         return
     raise AwsFault(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")

@@ -1,4 +1,4 @@
-"""ListenBucketNotification and ListenNotification, as MinIO's clients ask: events as lines of JSON, while they come."""
+"""ListenBucketNotification and ListenNotification, as in MinIO: streams events as lines of JSON."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _EMPTY: Final = b'{"Records":[]}\n'
 
 
 async def listen_to_bucket(services: S3Services, request: S3Request) -> Response:
-    """The events of a bucket, from now on."""
+    """ListenBucketNotification: future events of a bucket."""
 
-    async def admit() -> None:
+    async def authorize() -> None:
         await services.buckets.read(request.caller, request.bucket, "s3:ListenBucketNotification")
 
-    return await _listen(services, request, admit)
+    return await _listen(services, request, authorize)
 
 
 async def listen_to_all(services: S3Services, request: S3Request) -> Response:
-    """The events of all buckets, from now on."""
+    """ListenNotification: future events of all buckets."""
 
-    async def admit() -> None:
+    async def authorize() -> None:
         await services.buckets.authorize_all(request.caller, "s3:ListenNotification")
 
-    return await _listen(services, request, admit)
+    return await _listen(services, request, authorize)
 
 
-async def _listen(services: S3Services, request: S3Request, admit: Callable[[], Awaitable[None]]) -> Response:
-    await admit()
-    wanted, ping = _asked(request)
+async def _listen(services: S3Services, request: S3Request, authorize: Callable[[], Awaitable[None]]) -> Response:
+    await authorize()
+    event_filter, ping = _parameters(request)
     after = await services.feed.position()
-    stream = _lines(services, request.http, wanted, after, ping, admit)
+    stream = _lines(services, request.http, event_filter, after, ping, authorize)
     return Response(
         200,
         [
@@ -63,10 +63,10 @@ async def _listen(services: S3Services, request: S3Request, admit: Callable[[], 
 async def _lines(
     services: S3Services,
     request: Request,
-    wanted: S3EventFilter,
+    event_filter: S3EventFilter,
     after: int,
     ping: int | None,
-    admit: Callable[[], Awaitable[None]],
+    authorize: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[bytes]:
     region = services.region
 
@@ -76,25 +76,27 @@ async def _lines(
             return b""
         return msgspec.json.encode({"Records": [record_of(event, rule_id="", region=region)]}) + b"\n"
 
-    async with services.feed.subscribe(wanted.matches, after=after, bucket=wanted.bucket, mask=wanted.mask) as feed:
+    async with services.feed.subscribe(
+        event_filter.matches, after=after, bucket=event_filter.bucket, mask=event_filter.mask
+    ) as feed:
         async for piece in stream_subscription(
             request,
             feed,
             line,
-            # A space is no line, and between two documents it means nothing.
+            # A space is not a line, and has no meaning between JSON documents.
             heartbeat=lambda: b" " if ping is None else _EMPTY,
             heartbeat_seconds=_SPACE_SECONDS if ping is None else ping,
-            admit=admit,
+            authorize=authorize,
         ):
             yield piece
 
 
-def _asked(request: S3Request) -> tuple[S3EventFilter, int | None]:
-    """What is listened for, and how often there is to be a sign of life. Raises InvalidInput."""
+def _parameters(request: S3Request) -> tuple[S3EventFilter, int | None]:
+    """The event filter, and the interval of keep-alive records. Raises InvalidInput."""
     values = _values(request.http)
     mask = mask_of(parse_name(name) for name in values["events"])
     if not mask:
-        raise InvalidInput("events names at least one event", argument="events")
+        raise InvalidInput("events must name at least one event", argument="events")
     prefix, suffix, ping = (_only(name, values[name]) for name in ("prefix", "suffix", "ping"))
     check_filter_value("prefix", prefix)
     check_filter_value("suffix", suffix)
@@ -103,13 +105,13 @@ def _asked(request: S3Request) -> tuple[S3EventFilter, int | None]:
         seconds = whole_number(ping)
         if seconds is None or not 1 <= seconds <= _MAX_PING_SECONDS:
             raise InvalidInput(
-                f"ping is a number of seconds from 1 to {_MAX_PING_SECONDS}", argument="ping", value=ping[:80]
+                f"ping must be a number of seconds from 1 to {_MAX_PING_SECONDS}", argument="ping", value=ping[:80]
             )
     return S3EventFilter(mask, request.bucket or ALL_BUCKETS, prefix or "", suffix or ""), seconds
 
 
 def _values(request: Request) -> dict[str, list[str]]:
-    """All values of each parameter that this operation knows, in order."""
+    """All values of the operation's parameters, in order."""
     found: dict[str, list[str]] = {"events": [], "prefix": [], "suffix": [], "ping": []}
     for pair in request.raw_query.split("&"):
         name, _, value = pair.partition("=")

@@ -35,24 +35,24 @@ _tokens: Final = PageTokens("s3-list", str)
 
 
 def xml_response(body: bytes, status: int = 200) -> Response:
-    """An answer that is a document."""
+    """A response with an XML document."""
     return Response(status, [("Content-Type", "application/xml")], body)
 
 
 def owner_of(account: str) -> OwnerElement:
-    """The owner that S3 shows for an account."""
+    """The Owner element of an account."""
     return OwnerElement(canonical_id(account), account)
 
 
 async def list_buckets(services: S3Services, request: S3Request) -> Response:
-    """The caller's buckets."""
-    asked = request.parameter("max-buckets")
-    limit = MAX_BUCKETS if asked is None else whole_number(asked)
+    """ListBuckets: the caller's buckets."""
+    max_buckets = request.parameter("max-buckets")
+    limit = MAX_BUCKETS if max_buckets is None else whole_number(max_buckets)
     if limit is None or not 1 <= limit <= MAX_BUCKETS:
         raise InvalidInput(
             f"Argument max-buckets must be an integer between 1 and {MAX_BUCKETS}.",
             argument="max-buckets",
-            value=asked,
+            value=max_buckets,
         )
     prefix = request.query.get("prefix", "")
     token = request.parameter("continuation-token")
@@ -65,9 +65,9 @@ async def list_buckets(services: S3Services, request: S3Request) -> Response:
 
 
 async def list_objects(services: S3Services, request: S3Request) -> Response:
-    """ListObjects, version 1."""
+    """ListObjects."""
     query = request.query
-    limit = request.integer("max-keys", MAX_PAGE, most=MAX_PAGE)
+    limit = request.integer("max-keys", MAX_PAGE, maximum=MAX_PAGE)
     delimiter = request.parameter("delimiter")
     marker = query.get("marker", "")
     page = await services.lister.objects(
@@ -78,18 +78,18 @@ async def list_objects(services: S3Services, request: S3Request) -> Response:
         after=marker,
         limit=limit,
     )
-    listing = _frame(request, page, limit, owner=True)
-    following = None
+    listing = _listing_header(request, page, limit, owner=True)
+    next_marker = None
     if page.truncated and delimiter is not None:
-        following = page.last if isinstance(page.last, str) else (page.last.key if page.last else None)
-    body = write_object_list(listing, _object_rows(page.entries), marker=marker, next_marker=following)
+        next_marker = page.last if isinstance(page.last, str) else (page.last.key if page.last else None)
+    body = write_object_list(listing, _object_rows(page.entries), marker=marker, next_marker=next_marker)
     return xml_response(body)
 
 
 async def list_objects_v2(services: S3Services, request: S3Request) -> Response:
-    """ListObjects, version 2."""
+    """ListObjectsV2."""
     query = request.query
-    limit = request.integer("max-keys", MAX_PAGE, most=MAX_PAGE)
+    limit = request.integer("max-keys", MAX_PAGE, maximum=MAX_PAGE)
     token = query.get("continuation-token")
     if token == "":
         raise InvalidInput("The continuation token provided is incorrect", argument="continuation-token")
@@ -103,26 +103,26 @@ async def list_objects_v2(services: S3Services, request: S3Request) -> Response:
         after=after,
         limit=limit,
     )
-    following = None
+    next_marker = None
     if page.truncated and page.last is not None:
-        following = _tokens.encode(page.last if isinstance(page.last, str) else page.last.key)
+        next_marker = _tokens.encode(page.last if isinstance(page.last, str) else page.last.key)
     body = write_object_list_v2(
-        _frame(request, page, limit, owner=query.get("fetch-owner", "").lower() == "true"),
+        _listing_header(request, page, limit, owner=query.get("fetch-owner", "").lower() == "true"),
         _object_rows(page.entries),
         continuation_token=token,
-        next_continuation_token=following,
+        next_continuation_token=next_marker,
         start_after=start_after if "start-after" in query and token is None else None,
     )
     return xml_response(body)
 
 
 async def list_versions(services: S3Services, request: S3Request) -> Response:
-    """All versions and delete markers."""
+    """ListObjectVersions."""
     query = request.query
-    asked = query.get("max-keys", "")
-    if asked.startswith("-"):
-        raise InvalidInput("max-keys cannot be negative", argument="maxKeys", value=asked[:100])
-    limit = request.integer("max-keys", MAX_PAGE, most=MAX_PAGE)
+    max_keys = query.get("max-keys", "")
+    if max_keys.startswith("-"):
+        raise InvalidInput("max-keys cannot be negative", argument="maxKeys", value=max_keys[:100])
+    limit = request.integer("max-keys", MAX_PAGE, maximum=MAX_PAGE)
     key_marker, version_marker = query.get("key-marker", ""), query.get("version-id-marker", "")
     if version_marker and not key_marker:
         raise InvalidInput(
@@ -145,7 +145,7 @@ async def list_versions(services: S3Services, request: S3Request) -> Response:
         else:
             next_key, next_version = page.last.key, page.last.version
     body = write_version_list(
-        _frame(request, page, limit, owner=True),
+        _listing_header(request, page, limit, owner=True),
         [_version_row(entry) for entry in page.entries],
         key_marker=key_marker,
         version_id_marker=version_marker,
@@ -156,9 +156,9 @@ async def list_versions(services: S3Services, request: S3Request) -> Response:
 
 
 async def list_uploads(services: S3Services, request: S3Request) -> Response:
-    """Multipart uploads under way."""
+    """ListMultipartUploads."""
     query = request.query
-    limit = request.integer("max-uploads", MAX_PAGE, most=MAX_PAGE)
+    limit = request.integer("max-uploads", MAX_PAGE, maximum=MAX_PAGE)
     key_marker, upload_marker = query.get("key-marker", ""), query.get("upload-id-marker", "")
     page = await services.lister.uploads(
         request.caller,
@@ -193,7 +193,7 @@ async def list_uploads(services: S3Services, request: S3Request) -> Response:
     return xml_response(write_upload_list(listing, [_upload_row(entry) for entry in page.entries]))
 
 
-def _frame(
+def _listing_header(
     request: S3Request, page: Page[ListedObject] | Page[ListedVersion], limit: int, *, owner: bool
 ) -> ListingHeader:
     return ListingHeader(
@@ -221,12 +221,12 @@ def _object_rows(entries: list[ListedObject]) -> list[PlainObjectRow]:
     kinds: dict[str, tuple[str | None, str | None]] = {"": (None, None)}
     rows: list[PlainObjectRow] = []
     for key, size, etag, modified_ms, checksum in entries:
-        # All but the value: a page has a handful of kinds, which are taken apart once.
-        named = checksum[: checksum.rfind(" ")] if checksum else ""
-        kind = kinds.get(named)
+        # Algorithm and type without the value: a page has few combinations, and each is split once.
+        prefix = checksum[: checksum.rfind(" ")] if checksum else ""
+        kind = kinds.get(prefix)
         if kind is None:
-            algorithm, _, form = named.partition(" ")
-            kind = kinds[named] = (algorithm, form)
+            algorithm, _, checksum_type = prefix.partition(" ")
+            kind = kinds[prefix] = (algorithm, checksum_type)
         rows.append((key, size, etag, modified_ms, "STANDARD", kind[0], kind[1]))
     return rows
 

@@ -33,7 +33,7 @@ from ..documents.multipart import (
     write_part_list,
 )
 from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
-from ..payload import LIST_BYTES, declared_checksum, open_payload, refuse_streaming
+from ..payload import LIST_BYTES, declared_checksum, open_payload, reject_streaming
 from ..request import S3Request
 from ..services import S3Services
 from .copy_object import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
@@ -41,7 +41,7 @@ from .listings import MAX_PAGE, owner_of, xml_response
 
 
 async def create_upload(services: S3Services, request: S3Request) -> Response:
-    """Begin a multipart upload."""
+    """CreateMultipartUpload."""
     algorithm, checksum_type = None, None
     named = request.headers.get("x-amz-checksum-algorithm")
     kind = request.headers.get("x-amz-checksum-type")
@@ -54,14 +54,14 @@ async def create_upload(services: S3Services, request: S3Request) -> Response:
                 "InvalidRequest",
                 UNKNOWN_ALGORITHM,
             ) from error
-        asked = None if kind is None else _read_type(kind)
+        requested = None if kind is None else _read_type(kind)
         try:
-            checksum_type = resolve_type(algorithm, asked)
+            checksum_type = resolve_type(algorithm, requested)
         except InvalidInput as error:
             raise AwsFault(
                 400,
                 "InvalidRequest",
-                f"The {asked} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
+                f"The {requested} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
             ) from error
     elif kind is not None:
         _read_type(kind)
@@ -100,18 +100,18 @@ def _upload_target(request: S3Request) -> tuple[str, int]:
 
 
 async def upload_part(services: S3Services, request: S3Request) -> Response:
-    """Store one part."""
+    """UploadPart."""
     upload_id, number = _upload_target(request)
     _, upload = await services.uploads.authorize_part(request.caller, request.bucket, request.key, upload_id, number)
-    payload, expected = open_payload(request.http, request.who)
-    expected = _by_the_upload(upload, request, expected)
+    payload, expected = open_payload(request.http, request.authenticated)
+    expected = _digests_for_upload(upload, request, expected)
     ingested, checksum = await services.uploads.put_part(upload, number, payload, expected)
     headers: Headers = [("ETag", f'"{ingested.etag}"'), *checksum_headers(checksum)[:1]]
     return Response(200, headers + encryption_headers(upload.attributes.object.encrypted))
 
 
-def _by_the_upload(upload: StoredUpload, request: S3Request, expected: ExpectedDigests) -> ExpectedDigests:
-    """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises AwsFault."""
+def _digests_for_upload(upload: StoredUpload, request: S3Request, expected: ExpectedDigests) -> ExpectedDigests:
+    """The expected digests of a part, with the algorithm of its upload or the default one. Raises AwsFault."""
     declared: ChecksumAlgorithm | None
     if expected.trailing_checksum is not None:
         declared = expected.algorithm
@@ -121,7 +121,7 @@ def _by_the_upload(upload: StoredUpload, request: S3Request, expected: ExpectedD
     if not attributes.checksum_algorithm:
         if declared in (None, DEFAULT_ALGORITHM):
             return expected
-        # The object will have the default checksum, which is made of the parts'.
+        # The object gets the default checksum, computed from those of its parts.
         return replace(expected, algorithm=DEFAULT_ALGORITHM, declared_algorithm=declared)
     wanted = ChecksumAlgorithm(attributes.checksum_algorithm)
     if declared is None and attributes.checksum_kind == ChecksumType.FULL_OBJECT:
@@ -137,7 +137,7 @@ def _by_the_upload(upload: StoredUpload, request: S3Request, expected: ExpectedD
 
 
 async def upload_part_copy(services: S3Services, request: S3Request) -> Response:
-    """Make a part of an object that is already here."""
+    """UploadPartCopy."""
     upload_id, number = _upload_target(request)
     await services.buckets.find(request.bucket)
     source = read_copy_source(request)
@@ -163,7 +163,7 @@ async def upload_part_copy(services: S3Services, request: S3Request) -> Response
 
 
 def _copy_range(request: S3Request) -> ByteRange | None:
-    """`x-amz-copy-source-range`, which has one form only. Raises InvalidInput."""
+    """Parse `x-amz-copy-source-range`, which must be `bytes=first-last`. Raises InvalidInput."""
     text = request.headers.get("x-amz-copy-source-range")
     if text is None:
         return None
@@ -180,7 +180,7 @@ def _copy_range(request: S3Request) -> ByteRange | None:
 
 
 async def complete_upload(services: S3Services, request: S3Request) -> Response:
-    """Make the object of its parts."""
+    """CompleteMultipartUpload."""
     await services.uploads.authorize(request.caller, request.bucket, request.key)
     listed = await parse_body(read_completion, await _completion_body(request))
     parts = [ListedPart(part.number, part.etag, part.checksum) for part in listed]
@@ -216,7 +216,7 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
 
 
 def _completion_problem(error: InvalidInput, completion: Completion) -> str | None:
-    """What S3 says of a completion that does not fit its upload; None where the error says it itself."""
+    """S3's message for a completion that does not match its upload; None for other errors."""
     argument = error.argument or ""
     if argument == "x-amz-mp-object-size":
         return (
@@ -237,10 +237,10 @@ def _completion_problem(error: InvalidInput, completion: Completion) -> str | No
 
 
 async def _completion_body(request: S3Request) -> bytes:
-    """The list of parts. Checksum headers here speak of the object, not of this document."""
-    refuse_streaming(request.who)
+    """Read the list of parts. Checksum headers are not checked: they apply to the object, not to this document."""
+    reject_streaming(request.authenticated)
     body = await request.http.body.read(LIST_BYTES)
-    claim = request.who.payload.sha256
+    claim = request.authenticated.payload.sha256
     if claim is not None and await parse_body(_sha256, body) != claim:
         raise AwsFault(
             400,
@@ -255,19 +255,19 @@ def _sha256(body: bytes) -> str:
 
 
 async def abort_upload(services: S3Services, request: S3Request) -> Response:
-    """Forget an upload."""
+    """AbortMultipartUpload."""
     started_ms = request.time_header("x-amz-if-match-initiated-time")
     if started_ms is not None and started_ms > services.clock.now_ms():
-        started_ms = None  # as HTTP does with dates in the future
+        started_ms = None  # dates in the future are ignored, as in HTTP
     upload_id = request.query.get("uploadId", "")
     await services.uploads.abort(request.caller, request.bucket, request.key, upload_id, started_ms=started_ms)
     return Response(204)
 
 
 async def list_parts(services: S3Services, request: S3Request) -> Response:
-    """The parts of an upload."""
-    marker = request.integer("part-number-marker", 0, most=2**31 - 1)
-    limit = request.integer("max-parts", MAX_PAGE, most=MAX_PAGE)
+    """ListParts."""
+    marker = request.integer("part-number-marker", 0, maximum=2**31 - 1)
+    limit = request.integer("max-parts", MAX_PAGE, maximum=MAX_PAGE)
     view = await services.uploads.parts(
         request.caller, request.bucket, request.key, request.query.get("uploadId", ""), after=marker, limit=limit
     )
@@ -293,5 +293,5 @@ async def list_parts(services: S3Services, request: S3Request) -> Response:
 
 
 def _shows_checksums(upload: StoredUpload) -> bool:
-    """Whether the client asked for checksums; one that was calculated only for us is not shown."""
+    """Whether the client chose a checksum algorithm; checksums of the default algorithm are not returned."""
     return bool(upload.attributes.checksum_algorithm)

@@ -31,11 +31,11 @@ from ..request import S3Request
 from ..services import S3Services
 
 _ATTEMPTS: Final = 4
-"""How often a GET begins again because the object was replaced under it."""
+"""Attempts of a GET whose object is replaced before it can be opened."""
 
 
 async def get_object(services: S3Services, request: S3Request) -> Response:
-    """The object's bytes, or a range or part of them."""
+    """GetObject: the bytes of an object, or a range or part of them."""
     part = _part_number(request)
     conditions = read_conditions(request)
     wanted = read_range(request)
@@ -55,7 +55,7 @@ async def get_object(services: S3Services, request: S3Request) -> Response:
         try:
             response = await _open(found.source, chosen, status, headers)
         except NotFound:
-            # Replaced between reading its row and opening its file: the new one is as good an answer.
+            # The object was replaced between reading its row and opening its file: return the new one.
             if attempt == _ATTEMPTS:
                 raise
         else:
@@ -65,7 +65,7 @@ async def get_object(services: S3Services, request: S3Request) -> Response:
 
 
 async def head_object(services: S3Services, request: S3Request) -> Response:
-    """What GET would say, without the bytes."""
+    """HeadObject."""
     found = await services.reader.head(
         request.caller,
         request.bucket,
@@ -123,20 +123,20 @@ def _part_number(request: S3Request) -> int | None:
 
 
 async def put_object(services: S3Services, request: S3Request) -> Response:
-    """Store the body as an object."""
+    """PutObject."""
     new = NewObject(
         request.key,
         read_attributes(request, services.clock.now_ms()),
         wants_encryption(request),
         write_conditions(request),
     )
-    payload, expected = open_payload(request.http, request.who)
+    payload, expected = open_payload(request.http, request.authenticated)
     written = await services.writer.put(request.caller, request.bucket, new, payload, expected)
     return Response(200, written_headers(services, written))
 
 
 def written_headers(services: S3Services, written: WrittenObject) -> Headers:
-    """What a write answers."""
+    """The response headers of a write."""
     stored = written.object
     headers: Headers = [("ETag", f'"{stored.etag}"'), ("x-amz-object-size", str(stored.size))]
     if written.version is not None:
@@ -148,14 +148,14 @@ def written_headers(services: S3Services, written: WrittenObject) -> Headers:
 
 
 async def delete_object(services: S3Services, request: S3Request) -> Response:
-    """Delete an object, or one version of it."""
-    doomed = ObjectIdentifier(request.key, request.version, delete_conditions(request))
-    deleted = await services.deleter.delete(request.caller, request.bucket, doomed)
+    """DeleteObject, of the current version or a specified one."""
+    identifier = ObjectIdentifier(request.key, request.version, delete_conditions(request))
+    deleted = await services.deleter.delete(request.caller, request.bucket, identifier)
     return Response(204, deleted_headers(deleted))
 
 
 def deleted_headers(deleted: DeletedObject) -> Headers:
-    """What a deletion answers."""
+    """The response headers of a deletion."""
     headers: Headers = []
     if deleted.marker is not None:
         headers.append(("x-amz-delete-marker", "true"))

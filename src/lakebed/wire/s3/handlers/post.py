@@ -1,4 +1,4 @@
-"""PostObject: a browser's form that stores its file. The fields stand for what a PUT has in its headers."""
+"""PostObject: uploads the file of a browser form. Its fields correspond to the headers of a PUT."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _URL_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('"<>
 
 
 async def post_object(services: S3Services, request: S3Request) -> Response:
-    """Store the file of a form, as whoever signed its policy; without a policy, as anybody."""
+    """PostObject: store the file of a form, as the signer of its policy, or as an anonymous caller without one."""
     reader = FormReader(request.headers.get("content-type"), request.http.body)
-    if request.who.is_signed:
+    if request.authenticated.is_signed:
         raise AwsFault(
-            400, "InvalidRequest", "A form is authenticated by its own fields, not by the request around it."
+            400, "InvalidRequest", "A form is authenticated by its own fields, not by the headers of the request."
         )
-    # Before anything of the form is read. Of its 20 KiB in front of the file, the fields say who sends it.
+    # Before the form is read. The fields before the file, up to 20 KiB, authenticate the caller.
     await services.buckets.find(request.bucket)
     form = await reader.read()
     if "key" not in form.fields:
@@ -73,18 +73,18 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
             ArgumentName="file",
             ArgumentValue="0",
         )
-    # Conditions are about what will be stored: the name is filled in before, and the bucket is where the form went.
+    # Conditions apply to the object that is stored: with the file name in its key, and the bucket of the request.
     key = form.fields["key"].replace("${filename}", file.filename)
     fields = {**form.fields, "key": key, "bucket": request.bucket}
     principal, size = await _authenticate(services, fields)
-    # Only now is it known who sends what: the head of a form says neither.
+    # The caller and the key are known only from the form.
     log_principal(request.http, principal)
     request.key = key
 
-    headers = _as_headers(fields)
+    headers = _object_headers(fields)
     signed_at = None if principal.is_anonymous else sigv4.parse_amz_date(fields["x-amz-date"])
     caller = _caller(services, request, principal, headers, signed_at)
-    put = _as_put(request, key, headers, caller)
+    put = _put_request(request, key, headers, caller)
     attributes = read_attributes(put, services.clock.now_ms())
     new = NewObject(key, attributes, wants_encryption(put), write_conditions(put))
     algorithm, checksum = declared_checksum(put.http)
@@ -94,11 +94,11 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     written = await services.writer.put(
         caller, request.bucket, new, _SizedFile(file, size), expected, event="ObjectCreated:Post"
     )
-    return _answer(services, request, fields, written)
+    return _response(services, request, fields, written)
 
 
 class _SizedFile:
-    """A file that must be of a size: read on only while it may still be, and ended only if it is."""
+    """Enforces the allowed size of a file while it is read."""
 
     __slots__ = ("_file", "_range", "_size")
 
@@ -122,7 +122,7 @@ class _SizedFile:
 
 
 async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tuple[Principal, SizeRange]:
-    """Who signed the form, and how large a file that allows. Raises AwsFault unless the form is as it was signed."""
+    """The signer of the form, and the allowed file size. Raises AwsFault unless signature and policy match the form."""
     if any(name in fields for name in _SIGNATURE_V2_FIELDS):
         raise AwsFault(
             400,
@@ -154,13 +154,13 @@ async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tupl
     return principal, policy.size
 
 
-def _as_headers(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that describe the object, as headers of a PUT. Raises AwsFault, MalformedDocument, InvalidTag."""
+def _object_headers(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields that describe the object, as headers. Raises AwsFault, MalformedDocument, InvalidTag."""
     headers: dict[str, str] = {}
     for name, value in fields.items():
         if name not in _HEADER_FIELDS and (not name.startswith("x-amz-") or name in _SIGNATURE_FIELDS):
             continue
-        # They will be sent as headers, and a form can hold what no header can: a line break would begin another one.
+        # Later responses contain them as headers: a line break could inject another header.
         if not _TOKEN.issuperset(name) or any((c < " " and c != "\t") or c == "\x7f" for c in value):
             raise AwsFault(
                 400, "InvalidArgument", "The field cannot be represented as a header.", ArgumentName=name[:100]
@@ -176,24 +176,24 @@ def _as_headers(fields: Mapping[str, str]) -> dict[str, str]:
 def _caller(
     services: S3Services, request: S3Request, principal: Principal, headers: Mapping[str, str], signed_at: int | None
 ) -> Caller:
-    """The signer, with the facts of the form."""
-    around = request.caller.conditions
+    """The signer as the caller, with the condition keys of the form."""
+    of_request = request.caller.conditions
     return request.caller._replace(
         principal=principal,
-        conditions=lambda: form_condition_keys(around(), headers, signed_at, services.clock.now_ms()),
+        conditions=lambda: form_condition_keys(of_request(), headers, signed_at, services.clock.now_ms()),
     )
 
 
-def _as_put(request: S3Request, key: str, headers: dict[str, str], caller: Caller) -> S3Request:
-    """The request as a PUT of the object would be, but for its body."""
+def _put_request(request: S3Request, key: str, headers: dict[str, str], caller: Caller) -> S3Request:
+    """The equivalent PUT request."""
     http = request.http
-    described = Request(
+    put = Request(
         "PUT", http.raw_path, "", headers, http.body, scheme=http.scheme, peer=http.peer, request_id=http.request_id
     )
-    return S3Request(described, S3Target(request.bucket, key), request.who, caller)
+    return S3Request(put, S3Target(request.bucket, key), request.authenticated, caller)
 
 
-def _answer(services: S3Services, request: S3Request, fields: Mapping[str, str], written: WrittenObject) -> Response:
+def _response(services: S3Services, request: S3Request, fields: Mapping[str, str], written: WrittenObject) -> Response:
     stored = written.object
     headers = written_headers(services, written)
     redirect = _redirect_target(fields.get("success_action_redirect") or fields.get("redirect", ""))
@@ -205,7 +205,7 @@ def _answer(services: S3Services, request: S3Request, fields: Mapping[str, str],
         )
         return Response(303, headers)
     http = request.http
-    # The path is that of the bucket, or `/` where the host names it.
+    # The path is that of the bucket, or `/` for virtual-host-style requests.
     location = f"{http.scheme}://{http.headers.get('host', '')}{http.raw_path.rstrip('/')}/{url_encode(stored.key)}"
     headers.append(("Location", location))
     status = _STATUSES.get(fields.get("success_action_status", ""), 204)
@@ -216,7 +216,7 @@ def _answer(services: S3Services, request: S3Request, fields: Mapping[str, str],
 
 
 def _redirect_target(url: str) -> str | None:
-    """The URL if a browser can be sent there; S3 takes any other as if it were not given."""
+    """The URL if it is a valid HTTP URL; S3 ignores others."""
     if not _URL_CHARACTERS.issuperset(url):
         return None
     try:

@@ -1,4 +1,4 @@
-"""SelectObjectContent: a question in SQL about one object, answered as a stream of messages."""
+"""SelectObjectContent: SQL over an object, with an event stream as the response."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ _EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 
 
 async def select_object_content(services: S3Services, request: S3Request) -> Response:
-    """Run the query; its first records, or what is wrong with it, are there before the answer begins."""
+    """SelectObjectContent. The response starts when the query has its first records or fails."""
 
-    async def begin(selects: QueryRunner, asked: SelectRequest) -> RunningQuery:
-        return await selects.open(request.caller, request.bucket, request.key, asked, version=request.version)
+    async def begin(selects: QueryRunner, query: SelectRequest) -> RunningQuery:
+        return await selects.open(request.caller, request.bucket, request.key, query, version=request.version)
 
     action = "s3:GetObject" if request.version is None else "s3:GetObjectVersion"
-    return await _answer(services, request, action, begin)
+    return await _respond(services, request, action, begin)
 
 
 async def select_objects(services: S3Services, request: S3Request) -> Response:
-    """The same about all objects under a prefix, as one: an extension."""
+    """SelectObjects, an extension: SQL over all objects with a prefix."""
     prefix = request.query.get("prefix", "")
 
-    async def begin(selects: QueryRunner, asked: SelectRequest) -> RunningQuery:
-        return await selects.open_prefix(request.caller, request.bucket, prefix, asked)
+    async def begin(selects: QueryRunner, query: SelectRequest) -> RunningQuery:
+        return await selects.open_prefix(request.caller, request.bucket, prefix, query)
 
-    return await _answer(services, request, "s3:ListBucket", begin)
+    return await _respond(services, request, "s3:ListBucket", begin)
 
 
 def _read_checked(body: bytes) -> SelectRequest:
-    asked = read_select(body)
-    check_request(asked)
-    return asked
+    query = read_select(body)
+    check_request(query)
+    return query
 
 
-async def _answer(
+async def _respond(
     services: S3Services,
     request: S3Request,
     action: str,
     begin: Callable[[QueryRunner, SelectRequest], Awaitable[RunningQuery]],
 ) -> Response:
-    """Check the caller by the action that the select takes, then read the document and run it."""
+    """Authorize the caller for the action, then read the document and run the query."""
     if services.selects is None:
         raise NotSupported("SelectObjectContent is not supported by this server.")
     if request.query.get("select-type") != "2":
         raise AwsFault(
             400,
             "InvalidArgument",
-            "select-type has to be 2.",
+            "select-type must be 2.",
             ArgumentName="select-type",
             ArgumentValue=request.query.get("select-type", "")[:100],
         )
@@ -72,16 +72,16 @@ async def _answer(
     if any(name.startswith(CUSTOMER_KEY) for name in request.headers):
         raise customer_key_fault()
     await services.buckets.precheck(request.caller, request.bucket, action, key=request.key)
-    # Checked here, so that what is wrong with a request is answered before anything is said of the object.
-    asked = await read_parsed(request.http, request.who, _read_checked)
+    # An invalid request fails before the object is looked up.
+    query = await read_parsed(request.http, request.authenticated, _read_checked)
     try:
-        running = await begin(services.selects, asked)
-        answer = SelectResponse(running, services.clock, progress=asked.progress, ended=services.select_ended)
-        await answer.begin()
+        running = await begin(services.selects, query)
+        response = SelectResponse(running, services.clock, progress=query.progress, ended=services.select_ended)
+        await response.begin()
     except Unavailable as error:
         busy = render_failure(error)
         raise AwsFault(busy.status, busy.code, busy.message, busy.headers) from error
-    return Response(200, [("Content-Type", _EVENT_STREAM), *_headers(running.found)], stream=answer)
+    return Response(200, [("Content-Type", _EVENT_STREAM), *_headers(running.found)], stream=response)
 
 
 def _headers(found: FoundObject | None) -> Headers:

@@ -1,4 +1,4 @@
-"""What is set on a bucket: each setting is read, put and deleted in the same way, from one table."""
+"""Bucket settings. One table defines those that are documents with GET, PUT and DELETE."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Handler = Callable[[S3Services, S3Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class BucketSetting:
-    """One setting of a bucket that is a document. Any: each has its own type, known to its reader and its writer."""
+    """A bucket setting that is a document. Any: each has its own type, which `read` and `write` share."""
 
     subresource: str
     operation: str
@@ -44,13 +44,13 @@ class BucketSetting:
     write: Callable[[Any], bytes]
     cleared: Any = None
     action: str = ""
-    """The permission's noun, where it is not the operation's."""
+    """The noun of the permissions, such as `BucketCORS` in `s3:GetBucketCORS`."""
     put_status: int = 200
     check: Callable[[Bucket, Any], None] | None = None
-    """Raises unless the value may be set on a bucket such as this one."""
+    """Raises an error if the value is not allowed on the bucket."""
 
     async def get(self, services: S3Services, request: S3Request) -> Response:
-        """Read it. Raises NoSuchConfiguration."""
+        """Read the setting. Raises NoSuchConfiguration."""
         bucket = await services.buckets.read(request.caller, request.bucket, f"s3:Get{self.action}")
         value = getattr(bucket.settings, self.field)
         if value is None or value == self.cleared:
@@ -58,10 +58,10 @@ class BucketSetting:
         return xml_response(self.write(value))
 
     async def put(self, services: S3Services, request: S3Request) -> Response:
-        """Replace it."""
-        # Who may not is told so, whatever the document holds.
+        """Replace the setting."""
+        # Authorization fails before the document is read.
         await services.buckets.read(request.caller, request.bucket, f"s3:Put{self.action}")
-        value = await read_parsed(request.http, request.who, self.read)
+        value = await read_parsed(request.http, request.authenticated, self.read)
 
         def change(bucket: Bucket) -> BucketSettings:
             if self.check is not None:
@@ -72,7 +72,7 @@ class BucketSetting:
         return Response(self.put_status)
 
     async def delete(self, services: S3Services, request: S3Request) -> Response:
-        """Remove it; removing what is not set is success."""
+        """Remove the setting; succeeds if it is not set."""
         await services.buckets.set(request.caller, request.bucket, f"s3:Put{self.action}", **{self.field: self.cleared})
         return Response(204)
 
@@ -82,13 +82,13 @@ def _new_rule_id() -> str:
 
 
 def _check_lifecycle(bucket: Bucket, configuration: LifecycleConfiguration) -> None:
-    """Refuse rules that would never run: what the age of a table's file says of its use only the table knows."""
+    """Reject expiration in table buckets, where it never runs: a file's age does not show whether a table uses it."""
     if bucket.holds_tables and configuration.expires_objects:
         raise AwsFault(
             405,
             "MethodNotAllowed",
-            "Lifecycle rules that expire objects are not allowed against a table bucket: the maintenance of its tables"
-            " removes the files that these do not need. Rules that abort uploads are.",
+            "Lifecycle rules that expire objects are not allowed against a table bucket: table maintenance removes"
+            " unreferenced files. Rules that abort uploads are allowed.",
             Method="PUT",
             ResourceType="LIFECYCLE",
         )
@@ -154,7 +154,7 @@ _SETTINGS: Final = (
 
 
 async def get_policy(services: S3Services, request: S3Request) -> Response:
-    """The bucket policy, as it was put."""
+    """GetBucketPolicy: the unchanged document."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketPolicy")
     _require_own_account(request, bucket)
     if bucket.settings.policy is None:
@@ -163,16 +163,16 @@ async def get_policy(services: S3Services, request: S3Request) -> Response:
 
 
 async def put_policy(services: S3Services, request: S3Request) -> Response:
-    """Replace the bucket policy. A public one is refused where the bucket blocks them."""
+    """PutBucketPolicy. Public policies are rejected if the bucket blocks them."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:PutBucketPolicy")
     _require_own_account(request, bucket)
-    document = await read_document(request.http, request.who)
+    document = await read_document(request.http, request.authenticated)
     if not document:
         raise AwsFault(400, "MissingRequestBodyError", "Request Body is empty")
 
     def change(bucket: Bucket) -> BucketSettings:
         _require_own_account(request, bucket)
-        services.policies.check_bucket_policy(document, bucket.name, _as_table_bucket(bucket))
+        services.policies.check_bucket_policy(document, bucket.name, _table_arn(bucket))
         block = bucket.settings.public_access_block
         if block is not None and block.block_public_policy and services.policies.is_public(document):
             raise AwsFault(
@@ -180,19 +180,19 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
             )
         return msgspec.structs.replace(bucket.settings, policy=document)
 
-    table_bucket = _as_table_bucket(bucket)
+    table_bucket = _table_arn(bucket)
     try:
-        # Long policies take long to check. The check inside the transaction finds the result of this one.
+        # Checking a long policy takes long. The check inside the transaction uses the cached result of this one.
         await asyncio.to_thread(services.policies.check_bucket_policy, document, bucket.name, table_bucket)
         await services.buckets.change(request.caller, request.bucket, "s3:PutBucketPolicy", change)
     except InvalidPolicy as error:
-        words = await asyncio.to_thread(policy_problem, services.policies, document, request.bucket, table_bucket)
-        raise AwsFault(400, "MalformedPolicy", words or str(error)) from error
+        problem = await asyncio.to_thread(policy_problem, services.policies, document, request.bucket, table_bucket)
+        raise AwsFault(400, "MalformedPolicy", problem or str(error)) from error
     return Response(204)
 
 
 async def delete_policy(services: S3Services, request: S3Request) -> Response:
-    """Remove the bucket policy."""
+    """DeleteBucketPolicy."""
 
     def change(bucket: Bucket) -> BucketSettings:
         _require_own_account(request, bucket)
@@ -202,19 +202,19 @@ async def delete_policy(services: S3Services, request: S3Request) -> Response:
     return Response(204)
 
 
-def _as_table_bucket(bucket: Bucket) -> str:
-    """The ARN that the policy of a bucket which holds tables may name besides; empty for any other."""
+def _table_arn(bucket: Bucket) -> str:
+    """The S3 Tables ARN that the policy of a table bucket may also name; empty for other buckets."""
     return bucket.table_arn if bucket.holds_tables else ""
 
 
 def _require_own_account(request: S3Request, bucket: Bucket) -> None:
-    """A policy may grant everything to others but itself: it is read and changed by the owner's account alone."""
+    """Require the owner's account: a policy cannot permit other accounts to read or change itself."""
     if request.caller.principal.account != bucket.owner:
         raise method_not_allowed(request.http.method, "BUCKETPOLICY")
 
 
 async def get_policy_status(services: S3Services, request: S3Request) -> Response:
-    """Whether the bucket policy makes something public."""
+    """GetBucketPolicyStatus: whether the policy is public."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketPolicyStatus")
     if bucket.settings.policy is None:
         raise NoSuchConfiguration("policy")
@@ -222,34 +222,34 @@ async def get_policy_status(services: S3Services, request: S3Request) -> Respons
 
 
 async def get_request_payment(services: S3Services, request: S3Request) -> Response:
-    """Who pays: the owner."""
+    """GetBucketRequestPayment: always the bucket owner."""
     await services.buckets.read(request.caller, request.bucket, "s3:GetBucketRequestPayment")
     return xml_response(access.write_request_payment(Payer.BUCKET_OWNER))
 
 
 async def put_request_payment(services: S3Services, request: S3Request) -> Response:
-    """Setting what already holds succeeds."""
+    """PutBucketRequestPayment: only the bucket owner is accepted."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketRequestPayment")
-    check_payer(await read_parsed(request.http, request.who, access.read_request_payment))
+    check_payer(await read_parsed(request.http, request.authenticated, access.read_request_payment))
     return Response(200)
 
 
 async def get_accelerate(services: S3Services, request: S3Request) -> Response:
-    """Never set."""
+    """GetBucketAccelerateConfiguration: never set."""
     await services.buckets.read(request.caller, request.bucket, "s3:GetAccelerateConfiguration")
     return xml_response(access.write_no_accelerate())
 
 
 async def get_logging(services: S3Services, request: S3Request) -> Response:
-    """Never set."""
+    """GetBucketLogging: never set."""
     await services.buckets.read(request.caller, request.bucket, "s3:GetBucketLogging")
     return xml_response(access.write_no_logging())
 
 
 async def put_logging(services: S3Services, request: S3Request) -> Response:
-    """Turning logging off succeeds, because it is; turning it on is not supported."""
+    """PutBucketLogging: disabling succeeds; enabling is not supported."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketLogging")
-    await read_parsed(request.http, request.who, access.read_logging)
+    await read_parsed(request.http, request.authenticated, access.read_logging)
     return Response(200)
 
 
@@ -257,15 +257,17 @@ _SKIP: Final = "x-amz-skip-destination-validation"
 
 
 async def get_notification(services: S3Services, request: S3Request) -> Response:
-    """Which events go where; an empty document if none do."""
+    """GetBucketNotificationConfiguration; an empty document without rules."""
     return xml_response(write_notification(await services.notifications.read(request.caller, request.bucket)))
 
 
 async def put_notification(services: S3Services, request: S3Request) -> Response:
-    """Replace it whole."""
-    # Who may not is told so, whatever the document holds.
+    """PutBucketNotificationConfiguration."""
+    # Authorization fails before the document is read.
     await services.notifications.authorize(request.caller, request.bucket)
-    configuration = await read_parsed(request.http, request.who, lambda body: read_notification(body, _new_rule_id))
+    configuration = await read_parsed(
+        request.http, request.authenticated, lambda body: read_notification(body, _new_rule_id)
+    )
     await services.notifications.put(
         request.caller,
         request.bucket,
@@ -276,17 +278,17 @@ async def put_notification(services: S3Services, request: S3Request) -> Response
 
 
 async def get_versioning(services: S3Services, request: S3Request) -> Response:
-    """Whether versions are kept."""
+    """GetBucketVersioning."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketVersioning")
     return xml_response(write_versioning(Versioning(bucket.versioning)))
 
 
 async def put_versioning(services: S3Services, request: S3Request) -> Response:
-    """Enable or suspend versioning."""
+    """PutBucketVersioning: enable or suspend."""
     if "x-amz-mfa" in request.headers:
         raise AwsFault(501, "NotImplemented", "MFA delete is not supported.")
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketVersioning")
-    status = await read_parsed(request.http, request.who, read_versioning)
+    status = await read_parsed(request.http, request.authenticated, read_versioning)
     try:
         await services.buckets.set_versioning(request.caller, request.bucket, status)
     except InvalidBucketState as error:

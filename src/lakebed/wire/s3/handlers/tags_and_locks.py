@@ -1,4 +1,4 @@
-"""Object lock: the bucket's configuration, and retention and legal hold of single versions."""
+"""Object tags, and object lock: the bucket's configuration, retention and legal hold of versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .listings import xml_response
 
 
 async def get_lock_configuration(services: S3Services, request: S3Request) -> Response:
-    """The bucket's object lock."""
+    """GetObjectLockConfiguration."""
     bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketObjectLockConfiguration")
     if bucket.settings.object_lock is None:
         raise NoSuchConfiguration("object-lock")
@@ -38,9 +38,9 @@ async def get_lock_configuration(services: S3Services, request: S3Request) -> Re
 
 
 async def put_lock_configuration(services: S3Services, request: S3Request) -> Response:
-    """Lock a versioned bucket, or change the default retention."""
+    """PutObjectLockConfiguration: enable object lock on a versioned bucket, or change the default retention."""
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketObjectLockConfiguration")
-    body = await read_document(request.http, request.who)
+    body = await read_document(request.http, request.authenticated)
     if not body:
         raise AwsFault(400, "MissingRequestBodyError", "Request Body is empty")
     config = await parse_body(read_object_lock, body)
@@ -55,7 +55,7 @@ async def put_lock_configuration(services: S3Services, request: S3Request) -> Re
 
 
 async def get_retention(services: S3Services, request: S3Request) -> Response:
-    """Until when a version is kept."""
+    """GetObjectRetention."""
     retention = await services.tags_and_locks.retention(
         request.caller, request.bucket, request.key, request.annotated_version
     )
@@ -63,9 +63,9 @@ async def get_retention(services: S3Services, request: S3Request) -> Response:
 
 
 async def put_retention(services: S3Services, request: S3Request) -> Response:
-    """Keep a version until a date."""
+    """PutObjectRetention."""
     await services.buckets.precheck(request.caller, request.bucket, "s3:PutObjectRetention", key=request.key)
-    retention = await read_parsed(request.http, request.who, read_retention)
+    retention = await read_parsed(request.http, request.authenticated, read_retention)
     if retention is not None:
         check_retention_date(retention, services.clock.now_ms())
     await services.tags_and_locks.set_retention(
@@ -75,7 +75,7 @@ async def put_retention(services: S3Services, request: S3Request) -> Response:
 
 
 async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
-    """Whether a version is on legal hold."""
+    """GetObjectLegalHold."""
     on = await services.tags_and_locks.legal_hold(
         request.caller, request.bucket, request.key, request.annotated_version
     )
@@ -83,9 +83,9 @@ async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
 
 
 async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
-    """Put a version on legal hold, or take it off."""
+    """PutObjectLegalHold."""
     await services.buckets.precheck(request.caller, request.bucket, "s3:PutObjectLegalHold", key=request.key)
-    hold = await read_parsed(request.http, request.who, read_legal_hold)
+    hold = await read_parsed(request.http, request.authenticated, read_legal_hold)
     await services.tags_and_locks.set_legal_hold(
         request.caller, request.bucket, request.key, request.annotated_version, hold is LegalHold.ON
     )
@@ -93,7 +93,7 @@ async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
 
 
 async def get_object_tagging(services: S3Services, request: S3Request) -> Response:
-    """The tags of a version."""
+    """GetObjectTagging."""
     bucket, found = await services.tags_and_locks.tags(request.caller, request.bucket, request.key, request.version)
     response = xml_response(write_tagging(found.attributes.tags))
     response.headers += _version_headers(bucket, found)
@@ -101,12 +101,12 @@ async def get_object_tagging(services: S3Services, request: S3Request) -> Respon
 
 
 async def put_object_tagging(services: S3Services, request: S3Request) -> Response:
-    """Replace the tags of a version."""
-    # An empty set removes the tags, which is another permission.
+    """PutObjectTagging."""
+    # An empty set removes the tags, which requires another permission.
     verbs = ("Put", "Delete")
     actions = (f"s3:{verb}Object{'' if request.version is None else 'Version'}Tagging" for verb in verbs)
     await services.buckets.precheck(request.caller, request.bucket, *actions, key=request.key)
-    tags = await read_parsed(request.http, request.who, read_object_tagging)
+    tags = await read_parsed(request.http, request.authenticated, read_object_tagging)
     bucket, found = await services.tags_and_locks.set_tags(
         request.caller, request.bucket, request.key, request.version, tags
     )
@@ -114,7 +114,7 @@ async def put_object_tagging(services: S3Services, request: S3Request) -> Respon
 
 
 async def delete_object_tagging(services: S3Services, request: S3Request) -> Response:
-    """Remove the tags of a version."""
+    """DeleteObjectTagging."""
     bucket, found = await services.tags_and_locks.set_tags(
         request.caller, request.bucket, request.key, request.version, NO_TAGS
     )

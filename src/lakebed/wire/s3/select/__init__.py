@@ -1,1 +1,1 @@
-"""SelectObjectContent on the wire: the document that asks, the messages that answer."""
+"""The protocol of SelectObjectContent: the request document and the messages of the response."""

@@ -113,7 +113,7 @@ def _one_format(parent: XmlElement, readers: Mapping[str, Callable[[XmlElement],
     if not found:
         raise failure(
             SelectCode.MISSING_REQUIRED_PARAMETER,
-            f"{parent.name} has to name a format: one of {', '.join(readers)}.",
+            f"{parent.name} requires a format: one of {', '.join(readers)}.",
         )
     if len(found) > 1:
         raise failure(SelectCode.OBJECT_SERIALIZATION_CONFLICT, f"{parent.name} can have one format only.")
@@ -127,7 +127,7 @@ def _scan_range(element: XmlElement | None) -> ScanRange | None:
     try:
         return ScanRange(element.optional_int("Start"), element.optional_int("End"))
     except MalformedDocument as error:
-        raise failure(SelectCode.INVALID_SCAN_RANGE, "The bounds of a scan range are whole numbers.") from error
+        raise failure(SelectCode.INVALID_SCAN_RANGE, "The bounds of a scan range must be integers.") from error
 
 
 def _csv_input(element: XmlElement) -> CsvInput:
@@ -140,14 +140,14 @@ def _csv_input(element: XmlElement) -> CsvInput:
         "QuoteCharacter",
         "AllowQuotedRecordDelimiter",
     )
-    usual = CsvInput()
+    default = CsvInput()
     return CsvInput(
-        _choice(element, "FileHeaderInfo", HeaderUse, usual.header, SelectCode.INVALID_FILE_HEADER_INFO),
-        _text(element, "Comments", usual.comments),
-        _text(element, "QuoteCharacter", usual.quote),
-        _text(element, "QuoteEscapeCharacter", usual.escape),
-        _text(element, "FieldDelimiter", usual.field_delimiter),
-        _text(element, "RecordDelimiter", usual.record_delimiter),
+        _choice(element, "FileHeaderInfo", HeaderUse, default.header, SelectCode.INVALID_FILE_HEADER_INFO),
+        _text(element, "Comments", default.comments),
+        _text(element, "QuoteCharacter", default.quote),
+        _text(element, "QuoteEscapeCharacter", default.escape),
+        _text(element, "FieldDelimiter", default.field_delimiter),
+        _text(element, "RecordDelimiter", default.record_delimiter),
         _flag(element, "AllowQuotedRecordDelimiter"),
     )
 
@@ -158,13 +158,13 @@ def _json_input(element: XmlElement) -> JsonInput:
 
 def _csv_output(element: XmlElement) -> CsvOutput:
     element.only("QuoteFields", "QuoteEscapeCharacter", "RecordDelimiter", "FieldDelimiter", "QuoteCharacter")
-    usual = CsvOutput()
+    default = CsvOutput()
     return CsvOutput(
-        _choice(element, "QuoteFields", QuoteFields, usual.quote_fields, SelectCode.INVALID_QUOTE_FIELDS),
-        _text(element, "QuoteCharacter", usual.quote),
-        _text(element, "QuoteEscapeCharacter", usual.escape),
-        _text(element, "FieldDelimiter", usual.field_delimiter),
-        _text(element, "RecordDelimiter", usual.record_delimiter),
+        _choice(element, "QuoteFields", QuoteFields, default.quote_fields, SelectCode.INVALID_QUOTE_FIELDS),
+        _text(element, "QuoteCharacter", default.quote),
+        _text(element, "QuoteEscapeCharacter", default.escape),
+        _text(element, "FieldDelimiter", default.field_delimiter),
+        _text(element, "RecordDelimiter", default.record_delimiter),
     )
 
 
@@ -197,16 +197,16 @@ _OUTPUTS: Final[Mapping[str, Callable[[XmlElement], Output]]] = {
 }
 
 
-def _text(parent: XmlElement, name: str, usual: str) -> str:
+def _text(parent: XmlElement, name: str, default: str) -> str:
     """The text with its white space: delimiters often consist of white space alone."""
     found = parent.optional_text(name)
-    return usual if found is None else found
+    return default if found is None else found
 
 
-def _choice(parent: XmlElement, name: str, kind: type[Choice], usual: Choice, code: SelectCode) -> Choice:
+def _choice(parent: XmlElement, name: str, kind: type[Choice], default: Choice, code: SelectCode) -> Choice:
     found = parent.optional_text(name)
     if found is None:
-        return usual
+        return default
     try:
         return kind(found.strip().upper())
     except ValueError:
@@ -219,5 +219,5 @@ def _flag(parent: XmlElement, name: str) -> bool:
     found = parent.optional_text(name)
     word = "false" if found is None else found.strip().lower()
     if word not in ("true", "false"):
-        raise failure(SelectCode.INVALID_REQUEST_PARAMETER, f"{name} is either true or false.")
+        raise failure(SelectCode.INVALID_REQUEST_PARAMETER, f"{name} must be true or false.")
     return word == "true"

@@ -20,14 +20,22 @@ from lakebed.select.seam import RunningQuery
 from ..errors import RenderedError, render_error
 from . import messages
 
-__all__ = ["CANCELLED", "DONE", "PULSE_SECONDS", "EndedCallback", "SelectResponse", "pause_seconds", "render_failure"]
+__all__ = [
+    "CANCELLED",
+    "DONE",
+    "KEEP_ALIVE_SECONDS",
+    "EndedCallback",
+    "SelectResponse",
+    "pause_seconds",
+    "render_failure",
+]
 
 log = logging.getLogger("lakebed.s3.select")
 
-PULSE_SECONDS: Final = 1.0
+KEEP_ALIVE_SECONDS: Final = 1.0
 """Initial interval of keep-alive messages, and interval of Progress messages if requested."""
 
-_BEATS: Final = 60
+_KEEP_ALIVES_BEFORE_DOUBLING: Final = 60
 
 DONE: Final = "done"
 CANCELLED: Final = "cancelled"
@@ -37,12 +45,12 @@ EndedCallback = Callable[[str, QueryStats], None]
 """Called with the outcome of a query and its statistics."""
 
 
-def pause_seconds(beats: int, pulse: float = PULSE_SECONDS) -> float:
+def pause_seconds(keep_alives: int, interval: float = KEEP_ALIVE_SECONDS) -> float:
     """The wait for records after this many keep-alive messages.
 
     It grows, because minio-py recurses once per message and would exceed its stack in a query that runs for hours.
     """
-    return float(pulse * 2 ** (beats // _BEATS))
+    return float(interval * 2 ** (keep_alives // _KEEP_ALIVES_BEFORE_DOUBLING))
 
 
 def render_failure(error: Exception) -> RenderedError:
@@ -59,16 +67,22 @@ class SelectResponse:
     """The response body. Must be closed, read or not: that ends the query."""
 
     def __init__(
-        self, running: RunningQuery, clock: Clock, *, progress: bool, ended: EndedCallback, pulse: float = PULSE_SECONDS
+        self,
+        running: RunningQuery,
+        clock: Clock,
+        *,
+        progress: bool,
+        ended: EndedCallback,
+        interval: float = KEEP_ALIVE_SECONDS,
     ) -> None:
         self._running = running
-        self._pieces = aiter(running)
+        self._records = aiter(running)
         self._clock = clock
         self._sends_progress = progress
         self._ended = ended
-        self._pulse = pulse
+        self._interval = interval
         self._next: asyncio.Task[bytes | None] | None = None
-        self._messages = self._make()
+        self._messages = self._generate()
         self._outcome = CANCELLED
         self._is_closed = False
 
@@ -79,7 +93,7 @@ class SelectResponse:
         """
         self._next = self._fetch()
         try:
-            await asyncio.wait({self._next}, timeout=self._pulse)
+            await asyncio.wait({self._next}, timeout=self._interval)
             if self._next.done():
                 self._next.result()
         except BaseException as error:
@@ -102,8 +116,8 @@ class SelectResponse:
         try:
             await self._messages.aclose()
             await self._cancel_next()
-            if isinstance(self._pieces, AsyncGenerator):
-                await self._pieces.aclose()
+            if isinstance(self._records, AsyncGenerator):
+                await self._records.aclose()
         finally:
             try:
                 await self._running.aclose()
@@ -121,23 +135,23 @@ class SelectResponse:
 
     def _fetch(self) -> asyncio.Task[bytes | None]:
         # A task, because the wait for it may time out while it runs.
-        return asyncio.ensure_future(self._piece())
+        return asyncio.ensure_future(self._next_records())
 
-    async def _piece(self) -> bytes | None:
-        return await anext(self._pieces, None)
+    async def _next_records(self) -> bytes | None:
+        return await anext(self._records, None)
 
-    async def _make(self) -> AsyncGenerator[bytes, None]:
-        reported_at, beats, last = self._clock.monotonic(), 0, b""
+    async def _generate(self) -> AsyncGenerator[bytes, None]:
+        reported_at, keep_alives, last = self._clock.monotonic(), 0, b""
         try:
             while True:
                 pending = self._next = self._next or self._fetch()
-                await asyncio.wait({pending}, timeout=pause_seconds(beats, self._pulse))
+                await asyncio.wait({pending}, timeout=pause_seconds(keep_alives, self._interval))
                 if not pending.done():
-                    beats += 1
+                    keep_alives += 1
                     reported_at = self._clock.monotonic()
                     yield messages.progress(self._running.counts) if self._sends_progress else messages.CONTINUATION
                     continue
-                self._next, beats = None, 0
+                self._next, keep_alives = None, 0
                 piece = pending.result()
                 if piece is None:
                     break
@@ -149,7 +163,7 @@ class SelectResponse:
                     break
                 yield last
                 last = b""
-                if self._sends_progress and self._clock.monotonic() - reported_at >= self._pulse:
+                if self._sends_progress and self._clock.monotonic() - reported_at >= self._interval:
                     reported_at = self._clock.monotonic()
                     yield messages.progress(self._running.counts)
         except Exception as error:
