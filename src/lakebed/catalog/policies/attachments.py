@@ -87,7 +87,7 @@ class PolicyAttachments:
                 None if lookup.entry is None else lookup.entry.id,
                 policy.type,
                 # The store allows one inheritable policy of a type per target, and any number of additive ones.
-                int(policy.inheritable and not kind.adds_up),
+                int(policy.inheritable and not kind.is_cumulative),
                 rows.pack_parameters(parameters),
                 now_ms,
             )
@@ -111,7 +111,7 @@ class PolicyAttachments:
             raise NotAttachable(
                 f"policy type {kind.name} cannot be attached to a {place.kind}. expected={allowed} target={place}"
             )
-        if kind.adds_up or not policy.inheritable:
+        if kind.is_cumulative or not policy.inheritable:
             return kind
         other = await reader.row(rows.OTHER_OF_TYPE, lookup.key, policy.type, policy.id)
         if other is not None:

@@ -1,6 +1,6 @@
-"""Roles and grants: privileges that catalog roles hold, principal roles that hold catalog roles, users that hold those.
+"""Role-based access control: privileges of catalog roles, which are assigned to principal roles, and these to users.
 
-A grant allows; nothing here denies. Who asks is always the one authorizer (ADR 16).
+A grant allows; nothing here denies. The authorizer evaluates the grants (ADR 16).
 """
 
 from .caller_grants import GrantSet

@@ -1,8 +1,7 @@
-"""The grants of who calls, made once for each change of roles and grants.
+"""The grants of callers, cached until a role or grant changes.
 
-Whoever finds a user reads `rows.CHANGE_NUMBER` in the same statement. While the number stays, what was compiled is
-good, in this process and in every other; when it moves, one more read makes it anew. So a change holds for the next
-request.
+Every lookup of a user also reads `rows.CHANGE_NUMBER`. While the number is unchanged, cached grants are valid in every
+process; after a change, one more read loads them. So a change applies to the next request.
 """
 
 from __future__ import annotations
@@ -17,35 +16,32 @@ from ..validated_cache import ValidatedCache
 from . import rows
 from .privileges import MASKS, mask_of
 
-_REMEMBERED: Final = 4096
+_MAX_CACHED: Final = 4096
 
 
 class CallerGrants:
-    """What users hold by their roles."""
+    """Loads the grants of users by their roles."""
 
-    __slots__ = ("_federated", "_known", "_reader")
+    __slots__ = ("_cache", "_federated", "_reader")
 
     def __init__(self, reader: Reader, *, federated: bool = False) -> None:
-        """With `federated`, roles of which a provider of identities says who has them are activated by being named.
-
-        Nobody is given them here, so that nobody has to take them away here either.
-        """
+        """With `federated`, roles assigned by the identity provider are activated by name alone."""
         self._reader = reader
         self._federated = federated
-        self._known: ValidatedCache[int, GrantSet] = ValidatedCache(_REMEMBERED)
+        self._cache: ValidatedCache[int, GrantSet] = ValidatedCache(_MAX_CACHED)
 
     async def of(self, principal: str, number: int | None, roles: frozenset[str] | None = None) -> GrantSet | None:
-        """What a user holds, by all its roles or by those of these names that it has; None without a number.
+        """The grants of a user by all its roles, or by the named ones that it has. None without a number.
 
-        `number` is that of the latest change, as it was read with the user. No read while it stays.
+        `number` is that of the latest change, read together with the user. Cached while it is unchanged.
         """
         if number is None:
             return None
         name = "\0".join((principal, "all") if roles is None else (principal, "some", *sorted(roles)))
-        known = self._known.get(name, number)
-        if known is not None:
-            return known
-        # It may see a later change already than the number does: then the next request makes it once more.
+        cached = self._cache.get(name, number)
+        if cached is not None:
+            return cached
+        # The read may see a change after the number: then the next request reads once more.
         held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, *(principal,) * 6)
         if self._federated and roles:
             held += await self._reader.rows(rows.HELD_BY_FEDERATED)
@@ -55,68 +51,68 @@ class CallerGrants:
             ((key, privilege) for _, key, privilege in held if key is not None),
             {role for role, _, _ in held if role is not None},
         )
-        return self._known.put(name, number, grants)
+        return self._cache.put(name, number, grants)
 
 
-_LISTS: Final = 16
-"""Lists that are remembered: who asks chooses what for."""
+_MAX_KEY_SETS: Final = 16
+"""Cached lists: the caller chooses their keys."""
 
 
 class GrantSet:
-    """Implements `core.access.Grants`. It never changes: a change of roles or grants makes another one.
+    """Implements `core.access.Grants`. Immutable: a change of roles or grants creates a new one.
 
-    Privileges are bits of a number, so that a question costs one look for each step of the way, and no more for a
-    privilege that comes with a hundred others.
+    Privileges are a bit mask, so that a check costs one lookup per level of the path, however many privileges are
+    included.
     """
 
-    __slots__ = ("_carriers", "_held", "_roles")
+    __slots__ = ("_held", "_keys", "_roles")
 
     def __init__(self, grants: Iterable[tuple[str, int]] = (), roles: Iterable[str] = ()) -> None:
-        """`grants` are keys of securables and numbers of privileges, as rows have them; `roles` are who holds them.
+        """`grants` are securable keys and privilege numbers from rows; `roles` are the activated roles.
 
-        A number that this build does not know holds nothing: a later one may have stored it.
+        Ignores unknown numbers, which a later release may have stored.
         """
         held: dict[str, int] = {}
         for key, privilege in grants:
             held[key] = held.get(key, 0) | MASKS.get(privilege, 0)
         self._held: Final = held
         self._roles: Final = tuple(sorted(roles))
-        self._carriers: Final[dict[tuple[int, str], frozenset[str]]] = {}
+        self._keys: Final[dict[tuple[int, str], frozenset[str]]] = {}
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The names of the roles, in order; those that hold nothing here, too."""
+        """The names of the roles, sorted, including those without grants."""
         return self._roles
 
     def covers(self, securable: Securable, privileges: Iterable[int]) -> bool:
-        """Whether each of the privileges is held on something on the way. Not so if none is asked for."""
+        """Whether each privilege is granted on some level of the path. False without privileges."""
         needed = mask_of(privileges)
         if not needed:
             return False
         held = self._held
         for key in securable.path:
-            carried = held.get(key)
-            if carried is not None:
-                needed &= ~carried
+            granted = held.get(key)
+            if granted is not None:
+                needed &= ~granted
                 if not needed:
                     return True
         return False
 
-    def granted_keys(self, privilege: int, beginning: str = "") -> frozenset[str]:
-        """The keys of what the privilege is held on itself, for lists of what may be seen.
+    def granted_keys(self, privilege: int, prefix: str = "") -> frozenset[str]:
+        """The keys with that prefix on which the privilege is granted, without the prefix. For filtering lists.
 
-        Only those that begin so, and without it. Found once: the same list is asked for a page at a time.
+        Cached, because a list is requested page by page.
         """
-        known = self._carriers.get((privilege, beginning))
-        if known is None:
-            bit, start = 1 << privilege, len(beginning)
-            known = frozenset(
-                key[start:] for key, carried in self._held.items() if carried & bit and key.startswith(beginning)
+        keys = self._keys.get((privilege, prefix))
+        if keys is None:
+            bit, start = 1 << privilege, len(prefix)
+            keys = frozenset(
+                key[start:] for key, granted in self._held.items() if granted & bit and key.startswith(prefix)
             )
-            if len(self._carriers) >= _LISTS:
-                self._carriers.clear()
-            self._carriers[privilege, beginning] = known
-        return known
+            if len(self._keys) >= _MAX_KEY_SETS:
+                self._keys.clear()
+            self._keys[privilege, prefix] = keys
+        return keys
 
     def __repr__(self) -> str:
         return f"GrantSet(of {len(self._held)} securables)"

@@ -1,4 +1,4 @@
-"""Catalogs, and what is in them, found by name for those who manage access to them."""
+"""Finds catalogs, and the targets of grants in them, by name."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from .securables import (
 
 
 class ResolvedTarget(NamedTuple):
-    """Something in a catalog: as far as it is there."""
+    """The target of a grant, as far as it exists."""
 
     securable: Securable
-    """The thing, or the namespace that it would lie in. Nothing is granted on one that is not there."""
+    """The target, or its namespace if it does not exist."""
 
     key: str
     namespace: int | None = None
     entry: str | None = None
     policy: int | None = None
-    """What its row refers to: none of the three for the catalog itself."""
+    """The row that the grant refers to; all three are None for the catalog."""
 
     missing: NotFound | None = None
-    """Why it is not there. To be raised behind the question whether the caller may know."""
+    """The error if the target does not exist. Raise it after authorization only."""
 
 
 class Catalogs:
-    """Finding catalogs."""
+    """The read operations on catalogs, each authorized."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     async def list(self, by: Administrator) -> list[ManagedCatalog]:
-        """All catalogs, by name."""
+        """All catalogs, ordered by name."""
         await by.authorize("listCatalogs")
         return [rows.catalog_from(row) for row in await self._reader.rows(rows.CATALOGS)]
 
@@ -67,7 +67,7 @@ class Catalogs:
 
 
 async def find_catalog(reader: Reader, name: str) -> ManagedCatalog:
-    """The catalog of that name. Raises NoSuchCatalog."""
+    """A catalog by name. Raises NoSuchCatalog."""
     row = await reader.row(rows.CATALOG, name)
     if row is None:
         raise NoSuchCatalog(f"no such catalog. name={name}")
@@ -75,32 +75,32 @@ async def find_catalog(reader: Reader, name: str) -> ManagedCatalog:
 
 
 async def resolve_target(reader: Reader, catalog: ManagedCatalog, target: GrantTarget) -> ResolvedTarget:
-    """What a grant is on: one read for its namespace, one for the thing itself. Raises InvalidName."""
+    """Find the target of a grant, with up to two reads. Raises InvalidName."""
     if target.kind is GrantKind.CATALOG:
         return ResolvedTarget(catalog_securable(catalog.id), catalog_key(catalog.id))
     levels = target.namespace
-    around = namespace_securable(catalog.id, levels)
+    parent = namespace_securable(catalog.id, levels)
     namespace = await find_namespace(reader, catalog.id, levels)
     if namespace is None:
-        return ResolvedTarget(around, "", missing=NoSuchNamespace(f"Namespace does not exist: {'.'.join(levels)}"))
+        return ResolvedTarget(parent, "", missing=NoSuchNamespace(f"Namespace does not exist: {'.'.join(levels)}"))
     if target.kind is GrantKind.NAMESPACE:
-        return ResolvedTarget(around, namespace_key(catalog.id, levels), namespace=namespace)
+        return ResolvedTarget(parent, namespace_key(catalog.id, levels), namespace=namespace)
     if target.kind is GrantKind.POLICY:
         row = await reader.row(rows.POLICY, namespace, target.name)
         if row is None:
-            return ResolvedTarget(around, "", missing=NoSuchPolicy(f"no such policy: {target}"))
+            return ResolvedTarget(parent, "", missing=NoSuchPolicy(f"no such policy: {target}"))
         policy = int(row[0])
         return ResolvedTarget(policy_securable(catalog.id, levels, policy), policy_key(policy), policy=policy)
     row = await reader.row(rows.ENTRY, namespace, target.name, *rows.entry_kinds(target.kind))
     if row is None:
         kind = NoSuchTable if target.kind is GrantKind.TABLE else NoSuchView
-        return ResolvedTarget(around, "", missing=kind(f"no such {target}"))
+        return ResolvedTarget(parent, "", missing=kind(f"no such {target}"))
     entry = str(row[0])
     return ResolvedTarget(entry_securable(catalog.id, levels, entry), entry_key(entry), entry=entry)
 
 
 async def find_namespace(reader: Reader, catalog: int, levels: tuple[str, ...]) -> int | None:
-    """The id of a namespace; None if it is not there. Raises InvalidName for a level that would be read as two."""
+    """The id of a namespace; None if it does not exist. Raises InvalidName for an invalid level."""
     for level in levels:
         if not level or LEVEL_SEPARATOR in level or "\0" in level:
             raise InvalidName(f"not a level of a namespace: {level[:80]!r}", argument="namespace", value=level[:80])

@@ -1,8 +1,8 @@
-"""What happened to roles, who has them and what they hold, as the outbox keeps it: written with the change itself.
+"""Events of roles, their assignments and grants, appended in the transaction of the change.
 
-Every row that came, went or changed has an event of its own, those of memberships and grants too when they go with a
-role or a user. Not so what goes with a table, a namespace or a catalog: the event of that says so. What changed nothing
-tells nothing.
+Every created, changed or deleted row has an event, including assignments and grants that are deleted with a role or a
+user. Grants that are deleted with a table, namespace or catalog have none of their own, and neither has a call that
+changes nothing.
 
     PrincipalRole   Created, Configured, Deleted; Assigned, Revoked (to and from a user)
     CatalogRole     Created, Configured, Deleted; Assigned, Revoked (to and from a principal role)
@@ -22,24 +22,24 @@ from .privileges import Privilege
 
 
 class RoleEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The payload, by names."""
+    """The payload, with names."""
 
     role: str
-    """The principal role, or the catalog role where `catalog` is told; empty for a grant on streams to a user."""
+    """The principal role, or the catalog role if `catalog` is set; empty for a grant on streams to a user."""
 
     catalog: str = ""
     user: str = ""
-    """Who was given a principal role or a privilege on streams, or lost it."""
+    """The grantee of a principal role or of a privilege on streams."""
 
     principal_role: str = ""
-    """Which principal role was given a catalog role, or lost it."""
+    """The grantee of a catalog role."""
 
     securable: str = ""
-    """What a grant is on: `table ns.t`."""
+    """The target of a grant, such as `table ns.t`."""
 
     privilege: str = ""
     principal: str = ""
-    """Who made the change."""
+    """The caller."""
 
     account: str = ""
 
@@ -49,7 +49,7 @@ decode_role_event = msgspec.msgpack.Decoder(RoleEvent).decode
 
 
 class RoleEventWriter:
-    """Appends the events of one change: who makes it, and when, is told once."""
+    """Appends the events of one change."""
 
     __slots__ = ("_caller", "_now_ms", "_outbox", "_tx")
 
@@ -59,34 +59,34 @@ class RoleEventWriter:
         self._caller = caller
         self._now_ms = now_ms
 
-    async def principal_role(self, what: str, role: str) -> None:
+    async def principal_role(self, change: str, role: str) -> None:
         """A principal role was `Created`, `Configured` or `Deleted`."""
-        await self._tell(f"PrincipalRole{what}", role, RoleEvent(role=role))
+        await self._append(f"PrincipalRole{change}", role, RoleEvent(role=role))
 
-    async def membership(self, what: str, role: str, user: str) -> None:
+    async def membership(self, change: str, role: str, user: str) -> None:
         """A principal role was `Assigned` to a user, or `Revoked`."""
-        await self._tell(f"PrincipalRole{what}", f"{user}/{role}", RoleEvent(role=role, user=user))
+        await self._append(f"PrincipalRole{change}", f"{user}/{role}", RoleEvent(role=role, user=user))
 
-    async def catalog_role(self, what: str, catalog: str, role: str) -> None:
+    async def catalog_role(self, change: str, catalog: str, role: str) -> None:
         """A catalog role was `Created`, `Configured` or `Deleted`."""
-        await self._tell(f"CatalogRole{what}", f"{catalog}/{role}", RoleEvent(role=role, catalog=catalog))
+        await self._append(f"CatalogRole{change}", f"{catalog}/{role}", RoleEvent(role=role, catalog=catalog))
 
-    async def assignment(self, what: str, catalog: str, role: str, principal_role: str) -> None:
+    async def assignment(self, change: str, catalog: str, role: str, principal_role: str) -> None:
         """A catalog role was `Assigned` to a principal role, or `Revoked`."""
         event = RoleEvent(role=role, catalog=catalog, principal_role=principal_role)
-        await self._tell(f"CatalogRole{what}", f"{principal_role}/{catalog}/{role}", event)
+        await self._append(f"CatalogRole{change}", f"{principal_role}/{catalog}/{role}", event)
 
-    async def grant(self, what: str, catalog: str, role: str, grant: HeldGrant) -> None:
+    async def grant(self, change: str, catalog: str, role: str, grant: HeldGrant) -> None:
         """A privilege was `Added` to a catalog role, or `Revoked`."""
         event = RoleEvent(role=role, catalog=catalog, securable=str(grant.target), privilege=grant.privilege.name)
-        await self._tell(f"Grant{what}", f"{catalog}/{role}", event)
+        await self._append(f"Grant{change}", f"{catalog}/{role}", event)
 
-    async def stream_grant(self, what: str, kind: str, name: str, securable: str, privilege: Privilege) -> None:
+    async def stream_grant(self, change: str, kind: str, name: str, securable: str, privilege: Privilege) -> None:
         """A privilege on streams was `Added` to a user or a principal role, or `Revoked`."""
-        held = RoleEvent(role="", user=name) if kind == "User" else RoleEvent(role=name)
-        event = msgspec.structs.replace(held, securable=securable, privilege=privilege.name)
-        await self._tell(f"Grant{what}", f"{securable}/{name}", event)
+        granted = RoleEvent(role="", user=name) if kind == "User" else RoleEvent(role=name)
+        event = msgspec.structs.replace(granted, securable=securable, privilege=privilege.name)
+        await self._append(f"Grant{change}", f"{securable}/{name}", event)
 
-    async def _tell(self, kind: str, subject: str, event: RoleEvent) -> None:
-        told = msgspec.structs.replace(event, principal=self._caller.name, account=self._caller.account)
-        await self._outbox.append(self._tx, OutboxEvent(kind, subject, _encode(told), self._now_ms))
+    async def _append(self, kind: str, subject: str, event: RoleEvent) -> None:
+        event = msgspec.structs.replace(event, principal=self._caller.name, account=self._caller.account)
+        await self._outbox.append(self._tx, OutboxEvent(kind, subject, _encode(event), self._now_ms))

@@ -1,9 +1,8 @@
-"""What grants are on goes: the store takes them along, and what was compiled of them is made anew.
+"""Invalidates cached grants when their securable is dropped. The metadata store deletes the grants themselves.
 
-To be called in the transaction that removes the thing, before it does. The number moves only where there are grants, so
-that dropping tables does not keep those waiting who change roles. Names of namespaces are given again, and ids of
-tables may be chosen by who makes them: without this, what has the name or the id next would be thought to carry what
-the last one did.
+Call it in the transaction of the drop, before the drop. The change number moves only if there are grants, so that drops
+do not contend with changes of roles. Namespace paths can be reused, and clients can choose table ids: without
+invalidation, cached grants would apply to the next securable of that name or id.
 """
 
 from __future__ import annotations
@@ -15,32 +14,32 @@ from .securables import stream_key
 
 
 async def invalidate_catalog_grants(tx: Transaction, catalog: int) -> None:
-    """A catalog goes, with its roles and all that they hold."""
+    """For the drop of a catalog, with its roles and their grants."""
     await tx.run(rows.INVALIDATE_CATALOG, catalog)
 
 
 async def invalidate_namespace_grants(tx: Transaction, namespace: int) -> None:
-    """A namespace goes."""
+    """For the drop of a namespace."""
     await tx.run(rows.INVALIDATE_NAMESPACE, namespace)
 
 
 async def invalidate_entry_grants(tx: Transaction, entry: str) -> None:
-    """A table or view goes, and cannot be restored."""
+    """For the final drop of a table or view, which cannot be restored."""
     await tx.run(rows.INVALIDATE_ENTRY, entry)
 
 
 async def invalidate_policy_grants(tx: Transaction, policy: int) -> None:
-    """A policy goes."""
+    """For the drop of a policy."""
     await tx.run(rows.INVALIDATE_POLICY, policy)
 
 
 async def remove_stream_grants(tx: Transaction, database: str, table: str = "") -> None:
-    """A stream table goes, or a database of streams with what is in it; and what was granted on the name."""
+    """Delete the grants on a dropped stream table, or on a dropped stream database and its tables."""
     key = stream_key(database, table)
     if table:
-        gone = await tx.run(rows.DELETE_STREAM_GRANTS, key)
+        removed = await tx.run(rows.DELETE_STREAM_GRANTS, key)
     else:
-        # All keys that go on with a dot, and no others: the next character after it ends them.
-        gone = await tx.run(rows.DELETE_DATABASE_GRANTS, key, f"{key}.", f"{key}/")
-    if gone:
+        # All keys that continue with a dot: `/` is the character after it.
+        removed = await tx.run(rows.DELETE_DATABASE_GRANTS, key, f"{key}.", f"{key}/")
+    if removed:
         await tx.run(rows.INVALIDATE_GRANTS)

@@ -1,4 +1,4 @@
-"""Users as the management API has them: with properties, a version and client credentials. Root is among them."""
+"""Principals of the management API: users with properties, a version and client credentials, and root."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .principal_roles import find_principal_role
 
 
 class CredentialIssuer(Protocol):
-    """Makes client credentials: `tokens.client_credentials.ClientCredentials`."""
+    """Creates client credentials. Implemented by `tokens.client_credentials.ClientCredentialStore`."""
 
     async def prepare(self, secret: Secret | None = None) -> HashedSecret:
-        """A fresh secret with its hash."""
+        """A new secret with its hash."""
         ...
 
     async def create(
@@ -40,11 +40,11 @@ class CredentialIssuer(Protocol):
         caller: Principal | None = None,
         rotation_required: bool = False,
     ) -> NewClientCredentials:
-        """Credentials for a new user. The last thing in its transaction."""
+        """Create credentials for a new user. Call it last in the transaction."""
         ...
 
     async def rotate(self, user: User, *, caller: Principal | None = None) -> NewClientCredentials:
-        """A fresh secret; the present one lives until the next rotation."""
+        """Create a new secret; the current one is valid until the next rotation."""
         ...
 
     async def reset(
@@ -55,19 +55,19 @@ class CredentialIssuer(Protocol):
         secret: Secret | None = None,
         caller: Principal | None = None,
     ) -> NewClientCredentials:
-        """A secret in place of all before it."""
+        """Replace all secrets."""
         ...
 
 
 class PrincipalWithSecret(NamedTuple):
-    """A user, and client credentials just made: the only time that their secret is shown."""
+    """A principal with new client credentials, whose secret is returned only once."""
 
     principal: ManagedPrincipal
     credentials: NewClientCredentials
 
 
 class ManagedPrincipals:
-    """The use cases of users, for those who may manage them."""
+    """The operations on principals, each authorized."""
 
     def __init__(
         self, store: MetaStore, outbox: Outbox, clock: Clock, root: Credential, issuer: CredentialIssuer
@@ -81,9 +81,10 @@ class ManagedPrincipals:
     async def create(
         self, by: Administrator, name: str, *, properties: Properties, rotation_required: bool = False
     ) -> PrincipalWithSecret:
-        """Make a user of root's account, with client credentials. Raises InvalidName, InvalidInput, AlreadyExists.
+        """Create a user in root's account, with client credentials. Raises InvalidName, InvalidInput, AlreadyExists.
 
-        With `rotation_required`, these are good for nothing but to be rotated by the user, who then knows them alone.
+        With `rotation_required`, the credentials can only be used to rotate them, so that only the user knows the
+        secret in use.
         """
         await by.authorize("createPrincipal")
         check_user_name(name)
@@ -105,7 +106,7 @@ class ManagedPrincipals:
         return await self._store.transact(work)
 
     async def list(self, by: Administrator) -> list[ManagedPrincipal]:
-        """All users and root, by name."""
+        """All users and root, ordered by name."""
         await by.authorize("listPrincipals")
         found = [rows.principal_from(row) for row in await self._store.rows(rows.PRINCIPALS)]
         return sorted([*found, self._root_principal], key=_name)
@@ -116,7 +117,7 @@ class ManagedPrincipals:
         return self._root_principal if name == ROOT else await find_principal(self._store, name)
 
     async def update(self, by: Administrator, name: str, *, properties: Properties, version: int) -> ManagedPrincipal:
-        """Replace the properties of a user who is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
+        """Replace the properties if the version matches. Raises NoSuchPrincipal, PreconditionFailed."""
         await by.authorize("updatePrincipal")
         _refuse_root(name)
         kept = check_properties(properties)
@@ -132,7 +133,7 @@ class ManagedPrincipals:
         return await self._store.transact(work)
 
     async def delete(self, by: Administrator, name: str) -> None:
-        """Remove a user with its keys, credentials, policies and roles. Raises NoSuchPrincipal."""
+        """Delete a user with its keys, credentials, policies and roles. Raises NoSuchPrincipal."""
         await by.authorize("deletePrincipal")
         _refuse_root(name)
         now_ms = self._clock.now_ms()
@@ -143,38 +144,38 @@ class ManagedPrincipals:
         await self._store.transact(work)
 
     async def rotate(self, by: Administrator, name: str) -> PrincipalWithSecret:
-        """A fresh secret for a user; its present one is good until the next rotation. A user may do so for itself.
+        """Create a new secret; the current one is valid until the next rotation. Users may rotate their own.
 
-        Raises NoSuchPrincipal; InvalidInput for root and for who has no client credentials.
+        Raises NoSuchPrincipal; InvalidInput for root and for users without client credentials.
         """
         if name != by.principal.name or name == ROOT:
             await by.authorize("rotateCredentials")
         _refuse_root(name)
         user = await find_user(self._store, name)
         if name == by.principal.name and user.user_id != by.principal.user_id:
-            # Another user of the name, made since the caller was found.
-            raise AccessDenied("the caller is not there any more")
+            # A new user with the same name, created after the caller was authenticated.
+            raise AccessDenied("the caller was deleted")
         credentials = await self._issuer.rotate(user, caller=by.principal)
         return PrincipalWithSecret(await find_principal(self._store, name), credentials)
 
     async def reset(
         self, by: Administrator, name: str, *, client_id: str | None = None, secret: Secret | None = None
     ) -> PrincipalWithSecret:
-        """New client credentials for a user, generated or chosen; the old ones end at once. For root alone.
+        """Replace a user's client credentials, generated or given; the old ones are invalid at once. Only for root.
 
-        Raises AccessDenied, NoSuchPrincipal; AlreadyExists for an id that somebody has.
+        Raises AccessDenied, NoSuchPrincipal; AlreadyExists if the client id is taken.
         """
         await by.authorize("resetCredentials")
         if not by.principal.is_root:
-            # Whoever can set somebody's secret can be that somebody, also one who may do more.
-            raise AccessDenied("credentials are reset by root alone; users rotate their own")
+            # Setting a user's secret permits impersonation, including of users with more privileges.
+            raise AccessDenied("only root can reset credentials; users can rotate their own")
         _refuse_root(name)
         user = await find_user(self._store, name)
         credentials = await self._issuer.reset(user, client_id=client_id, secret=secret, caller=by.principal)
         return PrincipalWithSecret(await find_principal(self._store, name), credentials)
 
     async def holders(self, by: Administrator, role_name: str) -> Sequence[ManagedPrincipal]:
-        """The users who have a principal role, by name, root among them. Raises NoSuchPrincipal."""
+        """The principals with a principal role, ordered by name, root included. Raises NoSuchPrincipal."""
         await by.authorize("listAssigneePrincipalsForPrincipalRole")
         role = await find_principal_role(self._store, role_name)
         names = {row[0] for row in await self._store.rows(rows.MEMBERS_OF_ROLE, role.id)}
@@ -183,12 +184,12 @@ class ManagedPrincipals:
 
     @property
     def _root_principal(self) -> ManagedPrincipal:
-        """Root, of whom the settings say all there is: it never changes."""
+        """Root, as configured in the settings. It never changes."""
         return ManagedPrincipal(ROOT, self._root.access_key_id, {}, 1, None, None)
 
 
 async def find_principal(reader: Reader, name: str) -> ManagedPrincipal:
-    """The user of that name. Raises NoSuchPrincipal."""
+    """The principal of that name. Raises NoSuchPrincipal."""
     row = await reader.row(rows.PRINCIPAL, name)
     if row is None:
         raise NoSuchPrincipal(f"no such principal. name={name}")
@@ -197,7 +198,7 @@ async def find_principal(reader: Reader, name: str) -> ManagedPrincipal:
 
 def _refuse_root(name: str) -> None:
     if name == ROOT:
-        raise InvalidInput("root is what the settings say it is: change it there", argument="principal", value=ROOT)
+        raise InvalidInput("root is configured in the settings: change it there", argument="principal", value=ROOT)
 
 
 def _name(principal: ManagedPrincipal) -> str:

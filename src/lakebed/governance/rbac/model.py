@@ -1,4 +1,4 @@
-"""Users, roles and grants as the management API has them: values, and the rules of their names."""
+"""Principals, roles, catalogs and grants of the management API, and their name rules."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lakebed.core.errors import InvalidInput, InvalidName, PreconditionFailed
 from .privileges import GrantKind, Privilege
 
 SERVICE_ADMIN: Final = "service_admin"
-"""The principal role that manages access to the service. Root has it from the first start on."""
+"""The principal role that manages access to the service. Root has it from the first start."""
 
 CATALOG_ADMIN: Final = "catalog_admin"
-"""The role of every catalog that manages access to it, and its metadata. `service_admin` has it."""
+"""The role of every catalog that manages its access and metadata. `service_admin` has it."""
 
 ROOT: Final = "root"
-"""The user of the settings, which is in no table."""
+"""Root is configured in the settings and has no row."""
 
 LEVEL_SEPARATOR: Final = "\x1f"
-"""Between the levels of a namespace in its row."""
+"""Separates the levels of a namespace in its row."""
 
 MAX_NAME_CHARS: Final = 256
 MAX_PROPERTIES: Final = 256
@@ -37,27 +37,27 @@ Properties = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ManagedPrincipal:
-    """A user, as the management API has it."""
+    """A principal of the management API."""
 
     name: str
     client_id: str | None
-    """What it asks for tokens with; None for who has no client credentials."""
+    """None without client credentials."""
     properties: Properties
     version: int
-    """One more with every change of the properties."""
+    """Incremented with every change of the properties."""
     created_ms: int | None
     updated_ms: int | None
-    """None for root, of whom nobody wrote it down."""
+    """None for root."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrincipalRole:
-    """A role that users hold."""
+    """A role that is assigned to principals."""
 
     id: int
     name: str
     federated: bool
-    """Whether a provider of identities says who has it: then nobody is given it here."""
+    """Whether the identity provider assigns it: then it cannot be assigned here."""
     properties: Properties
     version: int
     created_ms: int
@@ -66,7 +66,7 @@ class PrincipalRole:
 
 @dataclass(frozen=True, slots=True)
 class CatalogRole:
-    """A role of one catalog, which holds privileges and is held by principal roles."""
+    """A role of one catalog, with privileges. It is assigned to principal roles."""
 
     id: int
     name: str
@@ -78,44 +78,44 @@ class CatalogRole:
 
 @dataclass(frozen=True, slots=True)
 class ManagedCatalog:
-    """A catalog, as the management API has it."""
+    """A catalog of the management API."""
 
     id: int
     name: str
     owner: str
-    """The account of its bucket."""
+    """The account that owns its bucket."""
     region: str
     bucket: str
     base_prefix: str
-    """The directory of the bucket in which its files are, ending in a slash; empty for all of it."""
+    """The directory of its files in the bucket, with a final slash; empty for the entire bucket."""
     allowed: tuple[str, ...]
-    """Further directories of the bucket in which its tables may be."""
+    """Further directories of the bucket where tables may be."""
     kind: str
     """INTERNAL or EXTERNAL."""
     properties: Properties
     version: int
-    """One more with every change of it."""
+    """Incremented with every change."""
     created_ms: int
     updated_ms: int
 
     @property
     def base_location(self) -> str:
-        """Where its files are."""
+        """The directory of its files."""
         return f"s3://{self.bucket}/{self.base_prefix}"
 
     @property
     def allowed_locations(self) -> list[str]:
-        """Where its tables may be."""
+        """The directories where tables may be."""
         return [self.base_location, *(f"s3://{self.bucket}/{directory}" for directory in self.allowed)]
 
     @property
     def arn(self) -> str:
-        """The catalog as policies name it."""
+        """The catalog's ARN."""
         return f"arn:aws:s3tables:{self.region}:{self.owner}:bucket/{self.name}"
 
 
 class GrantTarget(NamedTuple):
-    """What a privilege is granted on, by name."""
+    """The securable of a grant, by name."""
 
     kind: GrantKind
     namespace: tuple[str, ...] = ()
@@ -127,68 +127,68 @@ class GrantTarget(NamedTuple):
         return f"{self.kind} {path}" if path else str(self.kind)
 
     def holds(self, other: GrantTarget) -> bool:
-        """Whether `other` is the same, or inside of it."""
+        """Whether `other` is the same or inside it."""
         if self.kind is GrantKind.CATALOG or self == other:
             return True
         return self.kind is GrantKind.NAMESPACE and other.namespace[: len(self.namespace)] == self.namespace
 
 
 class HeldGrant(NamedTuple):
-    """A privilege that a catalog role holds."""
+    """A privilege granted to a catalog role."""
 
     target: GrantTarget
     privilege: Privilege
 
 
 def check_role_name(name: str) -> str:
-    """The name, if a role or a catalog may be called so. Raises InvalidName."""
+    """Return a name that is valid for a role or a catalog. Raises InvalidName."""
     if not 1 <= len(name) <= MAX_NAME_CHARS or name in (".", "..") or name != name.strip():
         raise _refused(f"a name has 1 to {MAX_NAME_CHARS} characters and no blank at its ends", name)
     if any(character in _FORBIDDEN or not character.isprintable() for character in name):
-        raise _refused(f"a name holds no control character and none of {' '.join(sorted(_FORBIDDEN))}", name)
+        raise _refused(f"a name has no control character and none of {' '.join(sorted(_FORBIDDEN))}", name)
     if _SYSTEM.match(name):
         raise _refused("names that begin with system$ are reserved", name)
     return name
 
 
 def check_principal_role_name(name: str) -> str:
-    """The same for a principal role, which scopes name with blanks between them. Raises InvalidName."""
+    """Return a name that is valid for a principal role. Raises InvalidName."""
     check_role_name(name)
     if " " in name:
-        raise _refused("the name of a principal role holds no blank: scopes of tokens could not name it", name)
+        raise _refused("the name of a principal role has no blank: blanks separate scopes in tokens", name)
     if name.upper() == "ALL":
-        raise _refused("the name means all roles in the scopes of tokens", name)
+        raise _refused("the name means all roles in scopes of tokens", name)
     return name
 
 
 def check_properties(properties: Properties) -> dict[str, str]:
-    """The properties, if they can be kept. Raises InvalidInput."""
+    """Return valid properties. Raises InvalidInput."""
     if len(properties) > MAX_PROPERTIES:
         raise InvalidInput(f"too many properties. limit={MAX_PROPERTIES}", argument="properties")
     total = 0
     for key, value in properties.items():
         if not key or "\0" in key or "\0" in value:
-            raise InvalidInput("a property has a name and holds no nul", argument="properties")
+            raise InvalidInput("a property has a name and contains no NUL", argument="properties")
         try:
             total += len(key.encode()) + len(value.encode())
         except UnicodeEncodeError as error:
-            raise InvalidInput("a property is text in UTF-8", argument="properties") from error
+            raise InvalidInput("a property must be valid UTF-8", argument="properties") from error
     if total > MAX_PROPERTIES_BYTES:
-        raise InvalidInput(f"the properties are over their limit. limit={MAX_PROPERTIES_BYTES}", argument="properties")
+        raise InvalidInput(f"properties are too large. limit={MAX_PROPERTIES_BYTES}", argument="properties")
     return dict(properties)
 
 
 def check_version(found: int, expected: int) -> None:
-    """Raise PreconditionFailed unless a change was made for what is there."""
+    """Raise PreconditionFailed unless the versions match."""
     if found != expected:
         raise PreconditionFailed(
-            f"it has changed since it was read: get it, and change that. version={found} expected={expected}",
+            f"the entity has changed: read it again and repeat the update. version={found} expected={expected}",
             condition="currentEntityVersion",
         )
 
 
 def pack_properties(properties: Properties) -> bytes | None:
-    """Properties as their column has them."""
+    """Properties, encoded for their column."""
     return _encode(dict(properties)) if properties else None
 
 

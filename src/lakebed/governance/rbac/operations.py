@@ -1,10 +1,10 @@
-"""Which privileges each operation takes, of who holds grants: by the operation's id in its contract. Pure data.
+"""The privileges that each operation requires, by operation id of its API. Pure data.
 
-`ACTION_PRIVILEGES` is the same for the words of policies (`s3tables:…`, `lakebed:…`), which the catalog asks with.
-Where an operation takes something else than its action does, what `OPERATIONS` has under its id is meant.
+`ACTION_PRIVILEGES` has the same for policy actions (`s3tables:…`, `lakebed:…`), which the catalog authorizes. Where an
+operation requires other privileges than its action, `OPERATIONS` has precedence.
 
-A rule that holds throughout: what an action may be granted for is never less than what it gives. An action that has no
-privilege of its own here takes one that brings at least as much along, or nothing can grant it: it needs a policy.
+Invariant: the required privileges are never weaker than what the action permits. Without a privilege of its own, an
+action requires a stronger one, or can be allowed only by a policy.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ P = Privilege
 
 
 class RequiredPrivileges(NamedTuple):
-    """What an operation takes: all of it."""
+    """The required privileges; all of them are needed."""
 
     target: tuple[Privilege, ...]
-    """On what it is about; of what it makes, on where that will be."""
+    """On the target; for creation, on its parent."""
 
     secondary: tuple[Privilege, ...] = ()
-    """On the other thing that it is about: where something is renamed to, or what a policy is attached to."""
+    """On the second target: the new parent of a rename, or the target of a policy."""
 
 
 NAMESPACE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
@@ -56,7 +56,7 @@ TABLE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     "fetchPlanningResult": RequiredPrivileges((P.TABLE_READ_DATA,)),
     "cancelPlanning": RequiredPrivileges((P.TABLE_READ_DATA,)),
     "fetchScanTasks": RequiredPrivileges((P.TABLE_READ_DATA,)),
-    # Keys and signatures: to read with the first, to write with the second, which is tried before.
+    # Vended credentials and remote signing: the first for reading, the second for writing, which is tried first.
     "loadCredentials": RequiredPrivileges((P.TABLE_READ_DATA,)),
     "loadCredentials write": RequiredPrivileges((P.TABLE_WRITE_DATA,)),
     "signRequest": RequiredPrivileges((P.TABLE_READ_DATA,)),
@@ -65,7 +65,7 @@ TABLE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
         (P.TABLE_CREATE, P.TABLE_WRITE_PROPERTIES, P.TABLE_DROP, P.NAMESPACE_CREATE, P.NAMESPACE_DROP)
     ),
 }
-"""A second word tells what an operation does that it does not always do."""
+"""The second word distinguishes variants of an operation."""
 
 VIEW_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     "listViews": RequiredPrivileges((P.VIEW_LIST,)),
@@ -90,13 +90,13 @@ POLICY_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     "detachPolicy catalog": RequiredPrivileges((P.POLICY_DETACH,), (P.CATALOG_DETACH_POLICY,)),
     "detachPolicy namespace": RequiredPrivileges((P.POLICY_DETACH,), (P.NAMESPACE_DETACH_POLICY,)),
     "detachPolicy table": RequiredPrivileges((P.POLICY_DETACH,), (P.TABLE_DETACH_POLICY,)),
-    # No privilege of policies: who may read the thing may know what is done to it.
+    # No policy privilege: readers of a resource may see the policies that apply to it.
     "getApplicablePolicies catalog": RequiredPrivileges((P.CATALOG_READ_PROPERTIES,)),
     "getApplicablePolicies namespace": RequiredPrivileges((P.NAMESPACE_READ_PROPERTIES,)),
     "getApplicablePolicies table": RequiredPrivileges((P.TABLE_READ_PROPERTIES,)),
     "getApplicablePolicies view": RequiredPrivileges((P.VIEW_READ_PROPERTIES,)),
 }
-"""There is no privilege of attaching to views: they go by that of tables."""
+"""Views have no attach privilege of their own and use that of tables."""
 
 GENERIC_TABLE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     "listGenericTables": RequiredPrivileges((P.TABLE_LIST,)),
@@ -104,7 +104,7 @@ GENERIC_TABLE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     "loadGenericTable": RequiredPrivileges((P.TABLE_READ_PROPERTIES,)),
     "dropGenericTable": RequiredPrivileges((P.TABLE_DROP,)),
 }
-"""As for tables, of which they are a kind; and keys to their files take what those of tables take."""
+"""As for tables; vended credentials for their files require those of tables too."""
 
 LABEL_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     f"{operation} {noun}": RequiredPrivileges((Privilege[privilege],))
@@ -120,7 +120,7 @@ LABEL_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     )
     for operation, privilege in (("getLabels", reads), ("setLabels", writes))
 }
-"""Tags and owners go with the properties of what has them."""
+"""Tags and owners require the privileges for properties."""
 
 MANAGEMENT_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     "listCatalogs": RequiredPrivileges((P.CATALOG_LIST,)),
@@ -169,7 +169,7 @@ MANAGEMENT_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
         }.items()
     },
 }
-"""On the service, a catalog, or what a grant is on; `revoke…` asks besides about who loses it."""
+"""On the service, a catalog or the target of a grant. `revoke…` also requires one on the grantee."""
 
 OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     **NAMESPACE_OPERATIONS,
@@ -196,13 +196,13 @@ ACTION_PRIVILEGES: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "s3tables:RenameTable": (P.TABLE_DROP,),
     "s3tables:DeleteTable": (P.TABLE_DROP,),
     "s3tables:GetTableMetadataLocation": (P.TABLE_READ_PROPERTIES,),
-    # Outside of commits, whose updates say what they take: a pointer that is moved can bring any change.
+    # Outside of commits, whose updates determine the privileges: a new metadata location can contain any change.
     "s3tables:UpdateTableMetadataLocation": (P.TABLE_FULL_METADATA,),
     "s3tables:GetTableData": (P.TABLE_READ_DATA,),
     "s3tables:PutTableData": (P.TABLE_WRITE_DATA,),
     "s3tables:GetTableMaintenanceConfiguration": (P.TABLE_READ_PROPERTIES,),
     "s3tables:PutTableMaintenanceConfiguration": (P.TABLE_WRITE_PROPERTIES,),
-    # It removes files.
+    # It deletes files.
     "s3tables:RunTableMaintenance": (P.TABLE_WRITE_DATA,),
     "lakebed:CreatePolicy": (P.POLICY_CREATE,),
     "lakebed:ReadPolicy": (P.POLICY_READ,),
@@ -213,16 +213,16 @@ ACTION_PRIVILEGES: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "lakebed:DetachPolicy": (P.POLICY_DETACH,),
     "lakebed:CreatePolicyType": (P.CATALOG_MANAGE_METADATA,),
     "lakebed:DropPolicyType": (P.CATALOG_MANAGE_METADATA,),
-    # Of tables; of other things, see `_LABELS`.
+    # Of tables; for other kinds see `_LABELS`.
     "lakebed:GetLabels": (P.TABLE_READ_PROPERTIES,),
     "lakebed:SetLabels": (P.TABLE_WRITE_PROPERTIES,),
-    # It makes the server call others.
+    # It makes the server connect to other systems.
     "lakebed:ConfigureBridge": (),
-    # So does this, but only such as the settings name: on the service, as making a catalog.
+    # It does too, but only to those in the settings: like the creation of a catalog, on the service.
     "lakebed:ConfigureConnection": (P.CATALOG_CREATE,),
     "lakebed:SendNotification": TABLE_OPERATIONS["sendNotification"].target,
 }
-"""By action. An empty one is granted to nobody."""
+"""By action. An empty one cannot be granted."""
 
 _OF_VIEWS: Final[Mapping[str, tuple[Privilege, ...]]] = {
     "s3tables:ListTables": (P.VIEW_LIST,),
@@ -255,10 +255,10 @@ _MAINTENANCE_OF_CATALOG: Final[Mapping[str, tuple[Privilege, ...]]] = {
 
 
 def action_privileges(action: str, kind: GrantKind) -> tuple[Privilege, ...]:
-    """What an action of policies takes on something of that kind; nothing if no grant is enough.
+    """The privileges that a policy action requires on a securable of that kind; empty if none suffices.
 
-    Of what an action makes or lists, `kind` is the kind of that. `AttachPolicy` and `DetachPolicy` are asked twice: of
-    a policy, and of what it goes with.
+    For creation and listing, `kind` is the kind of the children. `AttachPolicy` and `DetachPolicy` are authorized
+    twice: on the policy and on its target.
     """
     if (action, kind) in _BY_KIND:
         return _BY_KIND[action, kind]
@@ -288,13 +288,13 @@ UPDATE_PRIVILEGES: Final[Mapping[str, Privilege]] = {
     "remove-statistics": P.TABLE_REMOVE_STATISTICS,
     "remove-partition-specs": P.TABLE_REMOVE_PARTITION_SPECS,
 }
-"""Kinds of updates that have a privilege of their own. All others take the right to write properties."""
+"""Kinds of updates with their own privilege. Others require the privilege to write properties."""
 
 
 def commit_privileges(updates: Iterable[str]) -> tuple[Privilege, ...]:
-    """What a commit to a table that is there takes, by the kinds of its updates: `add-schema`, `set-snapshot-ref`, ….
+    """The privileges that a commit to an existing table requires, by the kinds of its updates.
 
-    In place of what its actions take. A commit that changes nothing takes the right to write properties, too.
+    Replaces those of its action. A commit without updates requires the privilege to write properties.
     """
     needed = {UPDATE_PRIVILEGES.get(kind, P.TABLE_WRITE_PROPERTIES) for kind in updates}
     return tuple(sorted(needed)) or (P.TABLE_WRITE_PROPERTIES,)

@@ -1,4 +1,4 @@
-"""Principal roles: made, changed, removed, given to users and taken away. Each change commits with its events."""
+"""Principal roles and their assignment to principals. Each change commits with its events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .model import (
 
 
 class PrincipalRoles:
-    """The use cases of principal roles."""
+    """The operations on principal roles, each authorized."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock) -> None:
         self._store = store
@@ -37,15 +37,15 @@ class PrincipalRoles:
     async def create(
         self, by: Administrator, name: str, *, properties: Properties, federated: bool = False
     ) -> PrincipalRole:
-        """Make a role. Raises InvalidName, InvalidInput, AlreadyExists, AccessDenied."""
+        """Create a role. Raises InvalidName, InvalidInput, AlreadyExists, AccessDenied."""
         await by.authorize("createPrincipalRole")
         check_principal_role_name(name)
-        kept = check_properties(properties)
+        checked = check_properties(properties)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> PrincipalRole:
             if not await tx.run(
-                rows.INSERT_PRINCIPAL_ROLE, name, int(federated), pack_properties(kept), now_ms, now_ms
+                rows.INSERT_PRINCIPAL_ROLE, name, int(federated), pack_properties(checked), now_ms, now_ms
             ):
                 raise AlreadyExists(f"the principal role exists. name={name}")
             role = await find_principal_role(tx, name)
@@ -55,7 +55,7 @@ class PrincipalRoles:
         return await self._store.transact(work)
 
     async def list(self, by: Administrator) -> list[PrincipalRole]:
-        """All roles, by name."""
+        """All roles, ordered by name."""
         await by.authorize("listPrincipalRoles")
         return [rows.principal_role_from(row) for row in await self._store.rows(rows.PRINCIPAL_ROLES)]
 
@@ -65,45 +65,45 @@ class PrincipalRoles:
         return await find_principal_role(self._store, name)
 
     async def update(self, by: Administrator, name: str, *, properties: Properties, version: int) -> PrincipalRole:
-        """Replace the properties of a role that is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
+        """Replace the properties if the version matches. Raises NoSuchPrincipal, PreconditionFailed."""
         await by.authorize("updatePrincipalRole")
-        kept = check_properties(properties)
+        checked = check_properties(properties)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> PrincipalRole:
             role = await find_principal_role(tx, name)
             check_version(role.version, version)
-            await tx.run(rows.UPDATE_PRINCIPAL_ROLE, pack_properties(kept), now_ms, role.id)
+            await tx.run(rows.UPDATE_PRINCIPAL_ROLE, pack_properties(checked), now_ms, role.id)
             await RoleEventWriter(self._outbox, tx, by.principal, now_ms).principal_role("Configured", name)
-            return replace(role, properties=kept, version=role.version + 1, updated_ms=now_ms)
+            return replace(role, properties=checked, version=role.version + 1, updated_ms=now_ms)
 
         return await self._store.transact(work)
 
     async def delete(self, by: Administrator, name: str) -> None:
-        """Remove a role; whoever had it has it no longer. Raises NoSuchPrincipal; InvalidInput for `service_admin`."""
+        """Delete a role with its assignments. Raises NoSuchPrincipal; InvalidInput for `service_admin`."""
         await by.authorize("deletePrincipalRole")
         if name == SERVICE_ADMIN:
-            raise InvalidInput(f"the role administers the service, and stays. name={name}", argument="name")
+            raise InvalidInput(f"the service's administration role cannot be deleted. name={name}", argument="name")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             role = await find_principal_role(tx, name)
             members = await tx.rows(rows.MEMBERS_OF_ROLE, role.id)
             held = await tx.rows(rows.CATALOG_ROLES_HELD, role.id)
-            # With it go its members, and it from catalog roles.
+            # Also deletes its assignments.
             await tx.run(rows.DELETE_PRINCIPAL_ROLE, role.id)
             await tx.run(rows.INVALIDATE_GRANTS)
-            teller = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
+            writer = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
             for (user,) in members:
-                await teller.membership("Revoked", name, user)
+                await writer.membership("Revoked", name, user)
             for catalog, catalog_role in held:
-                await teller.assignment("Revoked", catalog, catalog_role, name)
-            await teller.principal_role("Deleted", name)
+                await writer.assignment("Revoked", catalog, catalog_role, name)
+            await writer.principal_role("Deleted", name)
 
         await self._store.transact(work)
 
     async def assign(self, by: Administrator, principal: str, role_name: str) -> None:
-        """Give a role to a user, or to root. Idempotent. Raises NoSuchPrincipal; InvalidInput for a federated role."""
+        """Assign a role to a principal. Idempotent. Raises NoSuchPrincipal; InvalidInput for a federated role."""
         await by.authorize("assignPrincipalRole")
         now_ms = self._clock.now_ms()
 
@@ -112,7 +112,7 @@ class PrincipalRoles:
             role = await find_principal_role(tx, role_name)
             if role.federated:
                 raise InvalidInput(
-                    f"the provider of identities says who has this role. name={role_name}", argument="principalRole"
+                    f"federated roles are assigned by the identity provider. name={role_name}", argument="principalRole"
                 )
             if await tx.run(rows.ADD_PRINCIPAL, principal, role.id):
                 await tx.run(rows.INVALIDATE_GRANTS)
@@ -123,9 +123,9 @@ class PrincipalRoles:
         await self._store.transact(work)
 
     async def revoke(self, by: Administrator, principal: str, role_name: str) -> None:
-        """Take a role from a user, from its next request on, on every server.
+        """Revoke a role from a principal. Applies to its next request on every server.
 
-        Raises NoSuchPrincipal if there is no such user or role, or the one has not the other.
+        Raises NoSuchPrincipal for an unknown principal or role, and if the role is not assigned.
         """
         await by.authorize("revokePrincipalRole")
         now_ms = self._clock.now_ms()
@@ -134,21 +134,21 @@ class PrincipalRoles:
             await check_principal(tx, principal)
             role = await find_principal_role(tx, role_name)
             if not await tx.run(rows.REMOVE_PRINCIPAL, principal, role.id):
-                raise NoSuchPrincipal(f"the principal has not this role. principal={principal} role={role_name}")
+                raise NoSuchPrincipal(f"the principal does not have this role. principal={principal} role={role_name}")
             await tx.run(rows.INVALIDATE_GRANTS)
             await RoleEventWriter(self._outbox, tx, by.principal, now_ms).membership("Revoked", role_name, principal)
 
         await self._store.transact(work)
 
     async def of_principal(self, by: Administrator, principal: str) -> Sequence[PrincipalRole]:
-        """The roles of a user, or of root, by name. Raises NoSuchPrincipal."""
+        """The roles of a principal, ordered by name. Raises NoSuchPrincipal."""
         await by.authorize("listPrincipalRolesAssigned")
         await check_principal(self._store, principal)
         return [rows.principal_role_from(row) for row in await self._store.rows(rows.ROLES_OF_PRINCIPAL, principal)]
 
 
 async def find_principal_role(reader: Reader, name: str) -> PrincipalRole:
-    """The principal role of that name. Raises NoSuchPrincipal."""
+    """A principal role by name. Raises NoSuchPrincipal."""
     row = await reader.row(rows.PRINCIPAL_ROLE, name)
     if row is None:
         raise NoSuchPrincipal(f"no such principal role. name={name}")
@@ -156,13 +156,13 @@ async def find_principal_role(reader: Reader, name: str) -> PrincipalRole:
 
 
 async def check_principal(reader: Reader, name: str) -> None:
-    """Raise NoSuchPrincipal unless it is a user, or root."""
+    """Raise NoSuchPrincipal unless the user exists or is root."""
     if name != ROOT and await reader.row(rows.HAS_PRINCIPAL, name) is None:
         raise NoSuchPrincipal(f"no such principal. name={name}")
 
 
 async def revoke_all_roles(tx: Transaction, principal: str) -> list[str]:
-    """Take all roles from a user who goes; their names, to be told with `append_revocation_events`."""
+    """Revoke all roles of a user that is deleted. Returns their names for `append_revocation_events`."""
     held = [rows.principal_role_from(row) for row in await tx.rows(rows.ROLES_OF_PRINCIPAL, principal)]
     for role in held:
         await tx.run(rows.REMOVE_PRINCIPAL, principal, role.id)
@@ -174,7 +174,7 @@ async def revoke_all_roles(tx: Transaction, principal: str) -> list[str]:
 async def append_revocation_events(
     outbox: Outbox, tx: Transaction, principal: str, roles: list[str], caller: Principal, now_ms: int
 ) -> None:
-    """Record that a user who goes has lost its roles."""
-    teller = RoleEventWriter(outbox, tx, caller, now_ms)
+    """Append the events of `revoke_all_roles`."""
+    writer = RoleEventWriter(outbox, tx, caller, now_ms)
     for role in roles:
-        await teller.membership("Revoked", role, principal)
+        await writer.membership("Revoked", role, principal)

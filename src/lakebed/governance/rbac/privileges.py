@@ -1,8 +1,8 @@
-"""Privileges: their numbers, what each can be granted on, and which come with which. Pure data.
+"""Privileges: their numbers, what each can be granted on, and which other privileges each includes. Pure data.
 
-Names, numbers and what is grantable are those of Apache Polaris, so that its clients mean here what they mean there.
-Those of streams follow them, which Apache Fluss calls operations of ACLs: the management API grants none of them (ADR
-31). Numbers are stored: none is ever changed or used again.
+Names, numbers and grant targets are those of Apache Polaris, so that its clients work unchanged. Privileges on streams
+correspond to the ACL operations of Apache Fluss; the management API does not grant them (ADR 31). Numbers are stored
+and must never be changed or reused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakebed.core.errors import InvalidInput
 
 
 class Privilege(IntEnum):
-    """What a role may hold."""
+    """A privilege that roles can have."""
 
     SERVICE_MANAGE_ACCESS = 1
     CATALOG_MANAGE_ACCESS = 2
@@ -129,7 +129,7 @@ class Privilege(IntEnum):
 
 
 class GrantKind(StrEnum):
-    """What a privilege can be granted on."""
+    """The kinds of securables in a catalog that can have grants."""
 
     CATALOG = "catalog"
     NAMESPACE = "namespace"
@@ -147,7 +147,7 @@ def _numbered(first: Privilege, last: Privilege) -> frozenset[Privilege]:
 
 
 TABLE_UPDATES: Final = _numbered(Privilege.TABLE_ASSIGN_UUID, Privilege.TABLE_REMOVE_PARTITION_SPECS)
-"""One for each kind of change that a commit can ask for."""
+"""One for each kind of update in a commit."""
 
 _STRUCTURE: Final = TABLE_UPDATES - _named("TABLE_ADD_SNAPSHOT TABLE_SET_SNAPSHOT_REF")
 
@@ -181,11 +181,11 @@ GRANTABLE: Final[Mapping[GrantKind, frozenset[Privilege]]] = {
     GrantKind.VIEW: _OF_VIEWS | _named("CATALOG_MANAGE_ACCESS"),
     GrantKind.POLICY: _OF_POLICIES | _named("CATALOG_MANAGE_ACCESS POLICY_ATTACH POLICY_DETACH"),
 }
-"""What the management API grants on each. Grants flow down, so that a privilege of tables is of use on a namespace."""
+"""Privileges by what the management API grants them on. Grants are inherited: one on tables is valid on a namespace."""
 
 
 def _crud(noun: str, manager: str) -> dict[str, str]:
-    """What comes with what among the privileges on one kind of thing, and with who manages all of them."""
+    """The inclusions among privileges of one kind, and the privilege that includes all of them."""
     return {
         manager: f"{noun}_FULL_METADATA",
         f"{noun}_FULL_METADATA": f"{noun}_CREATE {noun}_DROP {noun}_WRITE_PROPERTIES",
@@ -198,13 +198,13 @@ def _crud(noun: str, manager: str) -> dict[str, str]:
 def _all_of(*parts: Mapping[str, str]) -> dict[Privilege, frozenset[Privilege]]:
     edges: dict[Privilege, frozenset[Privilege]] = {}
     for part in parts:
-        for holder, held in part.items():
-            edges[Privilege[holder]] = edges.get(Privilege[holder], frozenset()) | _named(held)
+        for source, included in part.items():
+            edges[Privilege[source]] = edges.get(Privilege[source], frozenset()) | _named(included)
     return edges
 
 
 DIRECTLY_INCLUDED: Final[Mapping[Privilege, frozenset[Privilege]]] = _all_of(
-    # What is in a catalog. Data is told apart: no right to metadata brings it, however wide.
+    # Contents of catalogs. No metadata privilege includes data access.
     {"CATALOG_MANAGE_CONTENT": "CATALOG_MANAGE_METADATA TABLE_WRITE_DATA"},
     {"TABLE_WRITE_DATA": "TABLE_READ_DATA TABLE_WRITE_PROPERTIES", "TABLE_READ_DATA": "TABLE_READ_PROPERTIES"},
     {"CATALOG_MANAGE_METADATA": "CATALOG_WRITE_PROPERTIES POLICY_FULL_METADATA POLICY_ATTACH POLICY_DETACH"},
@@ -213,13 +213,13 @@ DIRECTLY_INCLUDED: Final[Mapping[Privilege, frozenset[Privilege]]] = _all_of(
     _crud("NAMESPACE", "CATALOG_MANAGE_METADATA"),
     _crud("TABLE", "CATALOG_MANAGE_METADATA"),
     _crud("VIEW", "CATALOG_MANAGE_METADATA"),
-    # A commit is asked for by its changes. Who may write properties could always commit any of them.
+    # A commit requires privileges by its updates. Writing properties has always permitted all of them.
     {"TABLE_WRITE_PROPERTIES": " ".join(each.name for each in TABLE_UPDATES)},
     {"TABLE_FULL_METADATA": "TABLE_MANAGE_STRUCTURE"},
     {"TABLE_MANAGE_STRUCTURE": " ".join(each.name for each in _STRUCTURE)},
     {"POLICY_FULL_METADATA": "POLICY_CREATE POLICY_DROP POLICY_WRITE", "POLICY_WRITE": "POLICY_READ"},
     {"POLICY_READ": "POLICY_LIST", "POLICY_CREATE": "POLICY_LIST"},
-    # Catalogs, users and principal roles are the service's.
+    # Catalogs, principals and principal roles belong to the service.
     _crud("CATALOG", "SERVICE_MANAGE_ACCESS"),
     _crud("PRINCIPAL", "SERVICE_MANAGE_ACCESS"),
     _crud("PRINCIPAL_ROLE", "SERVICE_MANAGE_ACCESS"),
@@ -242,32 +242,32 @@ DIRECTLY_INCLUDED: Final[Mapping[Privilege, frozenset[Privilege]]] = _all_of(
     {"NAMESPACE_MANAGE_GRANTS_ON_SECURABLE": "NAMESPACE_LIST_GRANTS"},
     {"TABLE_MANAGE_GRANTS_ON_SECURABLE": "TABLE_LIST_GRANTS"},
     {"VIEW_MANAGE_GRANTS_ON_SECURABLE": "VIEW_LIST_GRANTS"},
-    # Streams. To write is not to read: who produces need not see what others did.
+    # Streams. Writing does not include reading: producers need not see other producers' records.
     {"STREAM_ALL": "STREAM_READ STREAM_WRITE STREAM_CREATE STREAM_DROP STREAM_ALTER"},
     {f"STREAM_{operation}": "STREAM_DESCRIBE" for operation in ("READ", "WRITE", "CREATE", "DROP", "ALTER")},
     {"SERVICE_MANAGE_ACCESS": "STREAM_CREATE STREAM_DROP STREAM_ALTER"},
 )
-"""What a privilege brings along, at first hand."""
+"""The privileges that each privilege includes directly."""
 
 
 def _closure(edges: Mapping[Privilege, frozenset[Privilege]], start: Privilege) -> frozenset[Privilege]:
     reached = {start}
-    ahead = [start]
-    while ahead:
-        fresh = edges.get(ahead.pop(), frozenset()) - reached
-        reached |= fresh
-        ahead.extend(fresh)
+    pending = [start]
+    while pending:
+        new = edges.get(pending.pop(), frozenset()) - reached
+        reached |= new
+        pending.extend(new)
     return frozenset(reached)
 
 
 INCLUDES: Final[Mapping[Privilege, frozenset[Privilege]]] = {
     each: _closure(DIRECTLY_INCLUDED, each) for each in Privilege
 }
-"""What a privilege amounts to: itself, and all that it brings along at any hand."""
+"""Each privilege with all that it includes, directly or indirectly."""
 
 
 def mask_of(privileges: Iterable[int]) -> int:
-    """The privileges as bits of one number."""
+    """The privileges as a bit mask."""
     mask = 0
     for privilege in privileges:
         mask |= 1 << privilege
@@ -275,11 +275,11 @@ def mask_of(privileges: Iterable[int]) -> int:
 
 
 MASKS: Final[Mapping[int, int]] = {each: mask_of(INCLUDES[each]) for each in Privilege}
-"""What a privilege amounts to, as bits."""
+"""`INCLUDES` as bit masks."""
 
 
 def privilege_named(name: str) -> Privilege:
-    """The privilege of that name. Raises InvalidInput."""
+    """A privilege by name. Raises InvalidInput."""
     try:
         return Privilege[name]
     except KeyError:
@@ -287,8 +287,10 @@ def privilege_named(name: str) -> Privilege:
 
 
 def check_grantable(kind: GrantKind, privilege: Privilege) -> None:
-    """Raise InvalidInput unless the privilege can be granted on something of that kind."""
+    """Raise InvalidInput unless the privilege can be granted on that kind of securable."""
     if privilege not in GRANTABLE[kind]:
         raise InvalidInput(
-            f"the privilege is not granted on a {kind}: {privilege.name}", argument="privilege", value=privilege.name
+            f"the privilege cannot be granted on a {kind}: {privilege.name}",
+            argument="privilege",
+            value=privilege.name,
         )

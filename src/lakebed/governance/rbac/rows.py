@@ -1,4 +1,4 @@
-"""Statements of roles and grants, and how rows become values. The only module of this package that knows columns."""
+"""SQL statements of roles and grants, and conversion of rows. The only module of this package that knows columns."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .model import unpack_properties as _properties
 from .privileges import MASKS, GrantKind, Privilege
 from .securables import SERVICE_KEY
 
-# -- what callers are made of -------------------------------------------------------------------------------------
+# -- grants of callers --------------------------------------------------------------------------------------------
 
 CHANGE_NUMBER: Final = (
     "(SELECT c.number FROM role_changes c"
     " WHERE EXISTS (SELECT 1 FROM principal_role_members m WHERE m.principal = p.name)"
     " OR EXISTS (SELECT 1 FROM stream_grants s WHERE s.grantee IN ('User ' || p.name, 'User *')))"
 )
-"""A column of statements that find the user `p` who calls: the number of the latest change.
+"""The number of the latest change: a column for statements that look up the user `p`.
 
-NULL for who has no role, and on streams no grant either.
+NULL for users without roles and without grants on streams.
 """
 
 INVALIDATE_GRANTS: Final = "UPDATE role_changes SET number = number + 1"
@@ -30,7 +30,7 @@ INVALIDATE_CATALOG: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM ca
 INVALIDATE_NAMESPACE: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM grants WHERE namespace = ?)"  # noqa: S608
 INVALIDATE_ENTRY: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM grants WHERE entry = ?)"  # noqa: S608
 INVALIDATE_POLICY: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM grants WHERE policy = ?)"  # noqa: S608
-"""The same, if grants are on what is to go."""
+"""Like `INVALIDATE_GRANTS`, if the dropped securable has grants."""
 
 LATEST_CHANGE: Final = "SELECT number FROM role_changes"
 
@@ -50,10 +50,10 @@ HELD_BY_PRINCIPAL: Final = (
     " UNION ALL SELECT NULL, s.securable, s.privilege FROM stream_grants s"
     " WHERE s.grantee IN ('User ' || ?, 'User *')"
 )
-"""Roles of a user, given six times, and what each holds: also the use of a role, on the catalog that it is of.
+"""The roles of a user and their grants. Includes the usage privilege on catalogs of catalog roles. Takes the name six
+times.
 
-Each role is there once without a securable, whether it holds anything or not. What the user holds on streams with no
-role between is there without a role.
+Every role has one row without a securable. Grants on streams to the user itself have no role.
 """
 
 HELD_BY_FEDERATED: Final = (
@@ -69,14 +69,14 @@ HELD_BY_FEDERATED: Final = (
     " UNION ALL SELECT r.name, s.securable, s.privilege FROM principal_roles r"
     " JOIN stream_grants s ON s.role = r.id WHERE r.federated = 1"
 )
-"""The same of the roles of which a provider of identities says who has them."""
+"""The same for federated roles, which the identity provider assigns."""
 
 ASSIGNABLE_ROLES: Final = (
     "SELECT r.name, m.principal IS NOT NULL FROM principal_roles r"
     " LEFT JOIN principal_role_members m ON m.role = r.id AND m.principal = ?"
     " WHERE m.principal IS NOT NULL OR r.federated = 1"
 )
-"""The roles that a user has, and those that a provider of identities may say that it has; and which of both."""
+"""The user's roles and all federated roles; the second column is whether the role is assigned here."""
 
 # -- users --------------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ CATALOG_ROLES_HELD: Final = (
     " JOIN warehouses w ON w.id = r.catalog WHERE m.principal_role = ? ORDER BY w.name, r.name"
 )
 
-# -- catalogs and what is in them ---------------------------------------------------------------------------------
+# -- catalogs and their contents ----------------------------------------------------------------------------------
 
 _CATALOG: Final = (
     "w.id, w.name, b.owner, b.region, b.name, w.base_prefix, w.allowed, w.kind, w.properties, w.version, w.created_ms,"
@@ -165,7 +165,7 @@ _GENERIC_TABLE: Final = "generic-table"
 
 
 def entry_kinds(kind: GrantKind) -> tuple[str, str]:
-    """The kinds of entries that a grant on a table or view may be on: tables are of any format."""
+    """The entry kinds of a grant on tables or views. Tables include generic tables."""
     return (kind, _GENERIC_TABLE) if kind is GrantKind.TABLE else (kind, kind)
 
 
@@ -183,7 +183,7 @@ GRANTS_OF_ROLE: Final = (
     " LEFT JOIN policies p ON p.id = g.policy LEFT JOIN namespaces pn ON pn.id = p.namespace"
     " WHERE g.role = ? ORDER BY g.securable, g.privilege"
 )
-"""Those on tables, too, that were dropped and can be restored: the grants come back with them."""
+"""Includes grants on dropped tables that can be restored with them."""
 
 
 # -- grants on streams --------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ STREAM_GRANTS: Final = (
 )
 DELETE_STREAM_GRANTS: Final = "DELETE FROM stream_grants WHERE securable = ?"
 DELETE_DATABASE_GRANTS: Final = "DELETE FROM stream_grants WHERE securable = ? OR (securable >= ? AND securable < ?)"
-"""A database, and what is in it: keys from one to another."""
+"""A database and its tables, by a range of keys."""
 
 
 def principal_from(row: Row) -> ManagedPrincipal:
@@ -239,17 +239,17 @@ def catalog_from(row: Row) -> ManagedCatalog:
 
 
 class StoredGrant(NamedTuple):
-    """A grant, and what its row says besides."""
+    """A grant with properties of its row."""
 
     key: str
-    """Of what it is on."""
+    """The key of the securable."""
     grant: HeldGrant
     is_hidden: bool
-    """Whether it is on something that was dropped and can be restored."""
+    """Whether the securable was dropped and can be restored."""
 
 
 def grants_from(found: Iterable[Row]) -> Iterator[StoredGrant]:
-    """Grants from rows of `GRANTS_OF_ROLE`. Privileges that this build does not know are passed over."""
+    """Grants from rows of `GRANTS_OF_ROLE`. Ignores privileges of later releases."""
     return (_grant_from(row) for row in found if row[1] in MASKS)
 
 

@@ -1,18 +1,16 @@
-"""What privileges are held on: the keys that rows have, and the ways that questions are asked with.
+"""Securables: the keys of grants in rows, and the paths that authorization checks.
 
     service → catalog → namespace → … → table, view or policy
     service → catalog → catalog role
     service → principal, principal role
-    service → streams → database of streams → stream table
+    service → streams → stream database → stream table
 
-Grants are on catalogs and what is in them, and on the service. Nothing is granted on users and roles themselves:
-whoever asks about one holds the privilege further up, or not at all. So they have no key, and their way ends where they
-are.
+Grants are on catalogs, their contents, and the service. Principals and roles cannot have grants on them, so they have
+no key: their path ends above them.
 
-Catalogs, tables, views and policies are named by their ids, namespaces by catalog and path: whoever asks about a table
-knows the levels above it, and a namespace is never renamed. A path is given again when its namespace was dropped, so
-dropping one that grants are on moves the number that compiled grants are good for (see `releasing`). What is of streams
-is named throughout, `*` for any, and goes by the same rule.
+Catalogs, tables, views and policies have ids as keys. A namespace has its catalog and path, because it cannot be
+renamed. A path can be reused after a drop, so dropping a namespace with grants invalidates cached grants (see
+`grant_cleanup`). Streams are keyed by name, with `*` for any, and follow the same rule.
 """
 
 from __future__ import annotations
@@ -26,19 +24,19 @@ from .model import LEVEL_SEPARATOR
 
 SERVICE_KEY: Final = "service"
 SERVICE: Final = Securable((SERVICE_KEY,))
-"""The server as a whole, and every user and principal role."""
+"""The server, and every principal and principal role."""
 
 ENTRY_PREFIX: Final = "entry "
-"""How the keys of tables and views begin."""
+"""Prefix of the keys of tables and views."""
 
 STREAMS_KEY: Final = "streams"
-"""All streams of the server: what Fluss calls the cluster."""
+"""All streams of the server: the cluster in Fluss."""
 
 ANY_NAME: Final = "*"
 
 
 def stream_key(database: str = "", table: str = "") -> str:
-    """Streams, a database of them, or a table, in a row. Names of these hold no blank and no dot."""
+    """The key of all streams, a stream database or a stream table. Their names contain no blank and no dot."""
     if not database:
         return STREAMS_KEY
     return f"{STREAMS_KEY} {database}.{table}" if table else f"{STREAMS_KEY} {database}"
@@ -49,7 +47,7 @@ _ANY_STREAM: Final = stream_key(ANY_NAME, ANY_NAME)
 
 
 def stream_securable(database: str = "", table: str = "") -> Securable:
-    """Streams, a database of them, or a table."""
+    """All streams, a stream database or a stream table."""
     path = [SERVICE_KEY, STREAMS_KEY]
     if database:
         path += [_ANY_DATABASE, stream_key(database)]
@@ -59,22 +57,22 @@ def stream_securable(database: str = "", table: str = "") -> Securable:
 
 
 def catalog_key(catalog: int) -> str:
-    """A catalog, in a row."""
+    """The key of a catalog."""
     return f"catalog {catalog}"
 
 
 def namespace_key(catalog: int, levels: Sequence[str]) -> str:
-    """A namespace, in a row. No two have the same: levels hold no separator, and a catalog's number no blank."""
+    """The key of a namespace. Unique: levels contain no separator."""
     return f"namespace {catalog} {LEVEL_SEPARATOR.join(levels)}"
 
 
 def entry_key(entry: str) -> str:
-    """A table or view, in a row."""
+    """The key of a table or view."""
     return f"{ENTRY_PREFIX}{entry}"
 
 
 def policy_key(policy: int) -> str:
-    """A policy, in a row."""
+    """The key of a policy."""
     return f"policy {policy}"
 
 
@@ -84,22 +82,22 @@ def catalog_securable(catalog: int) -> Securable:
 
 
 def namespace_securable(catalog: int, levels: Sequence[str]) -> Securable:
-    """A namespace, by its levels, outermost first. Without any: the catalog."""
-    return Securable((SERVICE_KEY, f"catalog {catalog}", *_around(catalog, levels)))
+    """A namespace, by its levels from the outermost; the catalog without any."""
+    return Securable((SERVICE_KEY, f"catalog {catalog}", *_namespace_keys(catalog, levels)))
 
 
 def entry_securable(catalog: int, levels: Sequence[str], entry: str) -> Securable:
-    """A table or view, by the levels of its namespace and its id."""
-    return Securable((SERVICE_KEY, f"catalog {catalog}", *_around(catalog, levels), f"{ENTRY_PREFIX}{entry}"))
+    """A table or view, by its namespace and id."""
+    return Securable((SERVICE_KEY, f"catalog {catalog}", *_namespace_keys(catalog, levels), f"{ENTRY_PREFIX}{entry}"))
 
 
 def policy_securable(catalog: int, levels: Sequence[str], policy: int) -> Securable:
-    """A policy, by the levels of its namespace and its id."""
-    return Securable((SERVICE_KEY, f"catalog {catalog}", *_around(catalog, levels), policy_key(policy)))
+    """A policy, by its namespace and id."""
+    return Securable((SERVICE_KEY, f"catalog {catalog}", *_namespace_keys(catalog, levels), policy_key(policy)))
 
 
-def _around(catalog: int, levels: Sequence[str]) -> Iterator[str]:
-    """The keys of a namespace and of all that it lies in."""
+def _namespace_keys(catalog: int, levels: Sequence[str]) -> Iterator[str]:
+    """The keys of a namespace and its parents, outermost first."""
     path = f"namespace {catalog} "
     for depth, level in enumerate(levels):
         path += f"{LEVEL_SEPARATOR}{level}" if depth else level

@@ -1,7 +1,7 @@
-"""Grants on streams: what users and principal roles hold there, with no catalog role between.
+"""Grants on streams to users and principal roles.
 
-Streams are in no catalog, and their clients speak of users and of what these may do. So a grant is to a user, to any
-user, or to a principal role. It is compiled with all the others and asked for by the one authorizer (ADR 31).
+Streams belong to no catalog, so no catalog role is involved; Fluss clients grant to users. A grantee is a user, any
+user, or a principal role. The grants are cached and authorized together with all others (ADR 31).
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _ROLE: Final = "Role"
 
 
 class GranteeKind(StrEnum):
-    """Who a grant on streams is to."""
+    """The kinds of grantees."""
 
     USER = "User"
     ROLE = _ROLE
 
 
 class StreamGrant(NamedTuple):
-    """A privilege that somebody holds on streams."""
+    """A privilege on streams of one grantee."""
 
     kind: GranteeKind
     name: str
-    """Of the user, `*` for any; or of the principal role."""
+    """Of the user, `*` for any, or of the principal role."""
 
     securable: str
-    """The key of what it is on."""
+    """The key of the securable."""
 
     privilege: Privilege
 
 
 class StreamGrants:
-    """The use cases. Who may is asked before, by who knows the words of the caller."""
+    """The operations on stream grants. Callers authorize."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock) -> None:
         self._store = store
@@ -54,11 +54,11 @@ class StreamGrants:
         self._clock = clock
 
     async def all(self) -> list[StreamGrant]:
-        """All of them, in an order of their own."""
+        """All grants, in a stable order."""
         return [grant for grant in map(_grant, await self._store.rows(rows.STREAM_GRANTS)) if grant is not None]
 
     async def add(self, grant: StreamGrant, caller: Principal) -> bool:
-        """Give it; whether it was not held before. Raises NoSuchPrincipal."""
+        """Add a grant. Returns whether it is new. Raises NoSuchPrincipal."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> bool:
@@ -70,46 +70,46 @@ class StreamGrants:
                 grantee = f"{grant.kind} {grant.name}"
                 if grant.name != ANY_NAME:
                     await check_principal(tx, grant.name)
-                    # Root is in no table. It needs no grant either, and may be given one as it may be given a role.
+                    # Root has no row. It needs no grants, but may have some.
                     principal = None if grant.name == ROOT else grant.name
             added = await tx.run(
                 rows.ADD_STREAM_GRANT, grantee, grant.securable, int(grant.privilege), principal, role, now_ms
             )
             if added:
                 await tx.run(rows.INVALIDATE_GRANTS)
-                await _tell(RoleEventWriter(self._outbox, tx, caller, now_ms), "Added", grant)
+                await _append_event(RoleEventWriter(self._outbox, tx, caller, now_ms), "Added", grant)
             return bool(added)
 
         return await self._store.transact(work)
 
     async def remove(self, grants: Iterable[StreamGrant], caller: Principal) -> list[StreamGrant]:
-        """Take these away, all at once; those that were held."""
+        """Revoke grants in one transaction. Returns those that existed."""
         wanted = frozenset(grants)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> list[StreamGrant]:
-            gone: list[StreamGrant] = []
+            revoked: list[StreamGrant] = []
             for row in await tx.rows(rows.STREAM_GRANTS):
                 grant = _grant(row)
                 if grant is not None and grant in wanted:
                     await tx.run(rows.REMOVE_STREAM_GRANT, row[0], grant.securable, int(grant.privilege))
-                    gone.append(grant)
-            if gone:
+                    revoked.append(grant)
+            if revoked:
                 await tx.run(rows.INVALIDATE_GRANTS)
-                teller = RoleEventWriter(self._outbox, tx, caller, now_ms)
-                for grant in gone:
-                    await _tell(teller, "Revoked", grant)
-            return gone
+                writer = RoleEventWriter(self._outbox, tx, caller, now_ms)
+                for grant in revoked:
+                    await _append_event(writer, "Revoked", grant)
+            return revoked
 
         return await self._store.transact(work)
 
 
-async def _tell(teller: RoleEventWriter, what: str, grant: StreamGrant) -> None:
-    await teller.stream_grant(what, grant.kind, grant.name, grant.securable, grant.privilege)
+async def _append_event(writer: RoleEventWriter, change: str, grant: StreamGrant) -> None:
+    await writer.stream_grant(change, grant.kind, grant.name, grant.securable, grant.privilege)
 
 
 def _grant(row: Row) -> StreamGrant | None:
-    """None for a privilege that this build does not know, which is passed over as everywhere."""
+    """None for a privilege of a later release, which is ignored."""
     grantee, role, securable, number = row
     if number not in MASKS:
         return None

@@ -108,7 +108,7 @@ def _meanings(
     ignored = sorted(content.unknown)
     for name, value in content.config.items():
         if name in known:
-            means[known[name].means] = _in_milliseconds(name, value)
+            means[known[name].canonical_name] = _in_milliseconds(name, value)
     if content.max_orphan_file_age_days is not None:
         means["older-than-ms"] = min(content.max_orphan_file_age_days * DAY_MS, _LONGEST_MS)
     if content.locations is not None:
@@ -121,7 +121,7 @@ def _meanings(
         elif found is None:
             ignored.append(f"{name} (a parameter; it must be {option.parser.expected})")
         else:
-            means[option.means] = _in_milliseconds(name, found)
+            means[option.canonical_name] = _in_milliseconds(name, found)
     return means, ignored
 
 
