@@ -84,7 +84,7 @@ def test_values_of_any_kind_are_read_or_refused(parser: ValueParser, value: obje
 
 def test_published_names_mean_the_options_of_jobs() -> None:
     meanings = {
-        name: options[name].means
+        name: options[name].canonical_name
         for options, name in (
             (DATA_COMPACTION, "target_file_size_bytes"),
             (DATA_COMPACTION, "compaction_strategy"),
@@ -110,4 +110,4 @@ def test_published_names_mean_the_options_of_jobs() -> None:
 
 @pytest.mark.parametrize("options", [DATA_COMPACTION, METADATA_COMPACTION, SNAPSHOT_EXPIRY, ORPHAN_FILE_REMOVAL])
 def test_every_meaning_is_an_option_under_its_own_name(options: Mapping[str, ConfigOption]) -> None:
-    assert {option.means for option in options.values()} <= options.keys()
+    assert {option.canonical_name for option in options.values()} <= options.keys()

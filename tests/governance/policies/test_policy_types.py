@@ -23,7 +23,7 @@ def test_types_of_the_system() -> None:
         assert (kind.name, kind.inheritable, kind.targets) == (name, True, tuple(PolicyTargetKind))
         assert kind.is_system
         kind.check_content('{"enable": true}')
-        assert not kind.adds_up
+        assert not kind.is_cumulative
         with pytest.raises(InvalidPolicy):
             kind.check_content(None)
 
@@ -34,7 +34,7 @@ def test_types_of_the_system() -> None:
 def test_types_that_restrict_add_up_and_go_with_what_has_rows(name: str, says: dict[str, object]) -> None:
     kind = SYSTEM_TYPES[name]
     assert kind.is_system
-    assert kind.adds_up
+    assert kind.is_cumulative
     assert kind.inheritable
     assert kind.targets == (PolicyTargetKind.CATALOG, PolicyTargetKind.NAMESPACE, PolicyTargetKind.TABLE)
     kind.check_content(json.dumps({"enable": True, "restricts": {"everyone": True}, **says}))

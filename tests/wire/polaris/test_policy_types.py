@@ -85,9 +85,9 @@ async def test_types_are_listed_in_pages(policies: PolicyLake) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"name": "system.mine"}, "BadRequestException", "types whose names begin"),
+        ({"name": "system.mine"}, "BadRequestException", "names of policy types that begin"),
         ({"name": "a b"}, "BadRequestException", "the name of a policy type"),
-        ({"targets": []}, "BadRequestException", "policies of a type"),
+        ({"targets": []}, "BadRequestException", "a policy type requires"),
         ({"targets": ["branch"]}, "BadRequestException", "the request document"),
         ({"schema": "object"}, "BadRequestException", "the request document"),
         ({"more": 1}, "BadRequestException", "the request document"),

@@ -1,7 +1,7 @@
-"""Policies: what is to be done to tables, and who sees what of them, kept apart from who may do what.
+"""Table policies: maintenance rules, row filters and column masks.
 
-A policy has a type, lives in a namespace, and holds where it is attached: `resolving` says for which tables. This
-package knows values, rules and rows; `tables.policies` binds them to names of the catalog.
+A policy has a type, belongs to a namespace, and applies where it is attached and below (`inheritance`). This package
+has values, rules and rows; `catalog.policies` resolves names.
 """
 
 from .audiences import AudiencePrincipal

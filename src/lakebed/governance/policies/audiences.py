@@ -1,7 +1,7 @@
-"""Whom a policy restricts: everyone, users or principal roles by name, and who is excepted from it. Pure.
+"""The audience of a restriction: everyone, or principals and principal roles by name, with exceptions. Pure.
 
-Roles restrict whoever has them, whether the caller's token activates them or not: nobody gets rid of a restriction by
-asking for less. They except only who calls with them: a token that leaves a role out leaves out what it spares.
+A role restricts every principal that has it, activated or not: a narrower token does not lift a restriction. An
+exception applies only to activated roles.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _KEYS: Final = ("everyone", *_LISTS)
 
 @dataclass(frozen=True, slots=True)
 class AudiencePrincipal:
-    """Who asks."""
+    """A principal as audiences match it."""
 
     name: str
     roles: frozenset[str] = frozenset()
-    """Every role that it has."""
+    """All roles of the principal."""
     activated: frozenset[str] = frozenset()
-    """Those of them that it calls with."""
+    """The activated roles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Whom a policy is about."""
+    """The principals that a policy restricts."""
 
     everyone: bool = False
     principals: frozenset[str] = frozenset()
@@ -39,29 +39,29 @@ class Audience:
     except_principals: frozenset[str] = frozenset()
     except_roles: frozenset[str] = frozenset()
 
-    def includes(self, person: AudiencePrincipal) -> bool:
-        """Whether the policy is about this one."""
-        if person.name in self.except_principals or not self.except_roles.isdisjoint(person.activated):
+    def includes(self, principal: AudiencePrincipal) -> bool:
+        """Whether the policy restricts the principal."""
+        if principal.name in self.except_principals or not self.except_roles.isdisjoint(principal.activated):
             return False
-        return self.everyone or person.name in self.principals or not self.roles.isdisjoint(person.roles)
+        return self.everyone or principal.name in self.principals or not self.roles.isdisjoint(principal.roles)
 
 
 EVERYONE: Final = Audience(everyone=True)
 
 
 def read_audience(document: Json, at: JsonPath) -> Audience:
-    """Whom a document names. Raises InvalidPolicy with the JSON path of what is wrong."""
+    """The audience in a document. Raises InvalidPolicy with the JSON path of the error."""
     if not isinstance(document, dict):
-        raise policy_fault(at, "is required, and an object that says who is restricted", document)
+        raise policy_fault(at, "is required and must be an object that names restricted principals", document)
     for key in document:
         if key not in _KEYS:
-            raise policy_fault((*at, key), f"no such key here; there are {', '.join(_KEYS)}")
+            raise policy_fault((*at, key), f"unknown key, expected one of {', '.join(_KEYS)}")
     everyone = document.get("everyone", False)
     if not isinstance(everyone, bool):
         raise policy_fault((*at, "everyone"), "must be true or false", everyone)
     names = {key: _names(document, key, at) for key in _LISTS}
     if not everyone and not names["principals"] and not names["principal-roles"]:
-        raise policy_fault(at, "restricts nobody: name principals or principal-roles, or say that it is everyone")
+        raise policy_fault(at, "restricts no principal: set principals, principal-roles or everyone")
     return Audience(everyone, *(names[key] for key in _LISTS))
 
 

@@ -1,10 +1,10 @@
-"""Column masks as policies write them, and which of two is the stricter. Pure.
+"""Column masks, and their order of strictness. Pure.
 
-A mask keeps the column's type. Where it cannot, since a hash is a text and a date has no first letters, the column is
-hidden whole: a mask that does not fit shows nothing, and never everything.
+A mask keeps the column's type. Where it does not apply to the type (a hash is a string, a date has no first letters),
+the column is hidden entirely.
 
-From the strictest on: `null` shows nothing; `constant` a value that says nothing of the row; `hash` which rows have the
-same value; `partial` a text's ends; `year` a date's year.
+From strictest: `null` shows nothing; `constant` a value independent of the row; `hash` which rows have equal values;
+`partial` the ends of a string; `year` the year of a date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_SALT_CHARS: Final = 256
 
 
 class MaskKind(StrEnum):
-    """What becomes of a value, the strictest first."""
+    """The kinds of masks, strictest first."""
 
     NULL = "null"
     CONSTANT = "constant"
@@ -48,21 +48,21 @@ class Mask:
 
     kind: MaskKind
     value: Value | None = None
-    """Of a constant."""
+    """Of a constant mask."""
     salt: str = ""
-    """Of a hash: goes before the value, so that nobody can look hashes of likely values up."""
+    """Of a hash mask: precedes the value, so that hashes of likely values cannot be looked up."""
     first: int = 0
     last: int = 0
-    """Of a partial mask: how many characters are shown of each end. Shorter texts are hidden whole."""
+    """Of a partial mask: the number of visible characters at each end. Shorter strings are hidden entirely."""
 
 
 HIDDEN: Final = Mask(MaskKind.NULL)
 
 
 def strictest(masks: Iterable[Mask]) -> Mask:
-    """The mask of a column that has all of these, in whichever order; there is one at least.
+    """The combination of at least one mask on a column, independent of their order.
 
-    The strictest kind. Of one kind, partial masks show what all show; others that differ agree on nothing.
+    The strictest kind applies. Partial masks show what all of them show; different masks of another kind hide all.
     """
     every = list(masks)
     kind = min((mask.kind for mask in every), key=_STRICTNESS.index)
@@ -73,21 +73,21 @@ def strictest(masks: Iterable[Mask]) -> Mask:
 
 
 def read_masks(document: Json, at: JsonPath) -> dict[str, Mask]:
-    """Masks by the names of their columns. Raises InvalidPolicy with the JSON path of what is wrong."""
+    """Parse masks by column name. Raises InvalidPolicy with the JSON path of the error."""
     if not isinstance(document, dict) or not document:
-        raise policy_fault(at, "is required, and an object with a mask for each column", document)
+        raise policy_fault(at, "is required and must be an object with a mask for each column", document)
     if len(document) > MAX_COLUMNS:
         raise policy_fault(at, f"has at most {MAX_COLUMNS} columns", len(document))
     masks: dict[str, Mask] = {}
     for column, mask in document.items():
         if not column:
-            raise policy_fault((*at, column), "a column has a name")
+            raise policy_fault((*at, column), "a column name must not be empty")
         masks[column] = _mask(mask, (*at, column))
     return masks
 
 
 def _mask(document: Json, at: JsonPath) -> Mask:
-    """A mask: an object, or the bare word for one that takes no argument."""
+    """A mask: an object, or only its kind if it has no arguments."""
     if isinstance(document, str):
         document = {"mask": document}
     if not isinstance(document, dict):
@@ -99,17 +99,17 @@ def _mask(document: Json, at: JsonPath) -> Mask:
     for key in document:
         if key != "mask" and key not in _ARGUMENTS[kind]:
             known = ", ".join(("mask", *_ARGUMENTS[kind]))
-            raise policy_fault((*at, key), f"no such key here; a mask of this kind has {known}")
+            raise policy_fault((*at, key), f"unknown key, expected one of {known}")
     if kind is MaskKind.CONSTANT:
         if "value" not in document:
-            raise policy_fault((*at, "value"), "is required: what is shown in place of each value")
+            raise policy_fault((*at, "value"), "is required: the value to show")
         return Mask(kind, value=read_value(document["value"], (*at, "value")))
     if kind is MaskKind.HASH:
         return Mask(kind, salt=_salt(document.get("salt", ""), (*at, "salt")))
     if kind is MaskKind.PARTIAL:
         first, last = (_count(document.get(end, 0), (*at, end)) for end in ("first", "last"))
         if not first and not last:
-            raise policy_fault(at, "shows nothing: say how many characters, first or last; or let the mask be null")
+            raise policy_fault(at, "shows nothing: set first or last to a number of characters, or use the mask null")
         return Mask(kind, first=first, last=last)
     return Mask(kind)
 
@@ -122,5 +122,5 @@ def _count(value: Json, at: JsonPath) -> int:
 
 def _salt(value: Json, at: JsonPath) -> str:
     if not isinstance(value, str) or len(value) > MAX_SALT_CHARS:
-        raise policy_fault(at, f"must be a text of at most {MAX_SALT_CHARS} characters")
+        raise policy_fault(at, f"must be a string of at most {MAX_SALT_CHARS} characters")
     return value

@@ -1,7 +1,7 @@
-"""The options that `config` of a system policy can hold: which there are, and how each is read.
+"""The options in `config` of system policies, and their parsing.
 
-The words are those of the jobs' options, and those of published examples of these policies. Clients send most values as
-texts, since some stores keep nothing else: a text that reads as the value is taken for it.
+Names are those of the job options, and of published examples of these policies. Clients send most values as strings,
+because some stores support nothing else, so strings that contain a value are accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakebed.core.sizes import parse_seconds
 from .json_documents import Json
 
 OptionValue: TypeAlias = str | int | float | bool | tuple[str, ...]
-"""An option, read."""
+"""A parsed option value."""
 
 _LARGEST: Final = 2**63 - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
@@ -27,20 +27,20 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
 
 @dataclass(frozen=True, slots=True)
 class ValueParser:
-    """How a value is read."""
+    """Parses a value."""
 
     expected: str
-    """What it is, for people: `a whole number from 1`."""
+    """A description of valid values, such as `a whole number from 1`."""
     read: Callable[[Json], OptionValue | None]
-    """The value; None when it is not what is wanted."""
+    """Returns the value; None if it is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigOption:
     """An option under one of its names."""
 
-    means: str
-    """What it sets. Two names of one policy that set the same contradict each other."""
+    canonical_name: str
+    """The option that it sets. Two names of the same option must not be used together."""
     parser: ValueParser
 
 
@@ -60,7 +60,7 @@ def whole(least: int = 0) -> ValueParser:
 
 
 def number(least: float = 0.0, most: float = math.inf) -> ValueParser:
-    """A number that need not be whole."""
+    """A number with an optional fraction."""
     bounds = f"from {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
     return ValueParser(f"a number {bounds}", lambda value: _number(value, least, most))
 
@@ -74,16 +74,16 @@ def _number(value: Json, least: float, most: float) -> float | None:
 
 
 def choice(*words: str) -> ValueParser:
-    """One of some words, in any case, with or without dashes."""
-    plain = {_bare(word): word for word in words}
+    """One of several words, ignoring case and dashes."""
+    plain = {_normalized(word): word for word in words}
 
     def read(value: Json) -> str | None:
-        return plain.get(_bare(value)) if isinstance(value, str) else None
+        return plain.get(_normalized(value)) if isinstance(value, str) else None
 
     return ValueParser(f"one of {', '.join(words)}", read)
 
 
-def _bare(word: str) -> str:
+def _normalized(word: str) -> str:
     return word.strip().lower().replace("-", "").replace("_", "")
 
 
@@ -114,31 +114,31 @@ def _duration(value: Json) -> float | None:
 
 
 FLAG: Final = ValueParser("true or false", _flag)
-TEXT: Final = ValueParser("a text that is not empty", _text)
-NAMES: Final = ValueParser("a list of texts, or one text with commas between them", _names)
-DURATION: Final = ValueParser("a number of seconds, or a text such as 24h", _duration)
+TEXT: Final = ValueParser("a non-empty string", _text)
+NAMES: Final = ValueParser("a list of strings, or one string separated by commas", _names)
+DURATION: Final = ValueParser("a number of seconds, or a string such as 24h", _duration)
 
 BINPACK: Final = "binpack"
 SORT: Final = "sort"
 ZORDER: Final = "zorder"
 
 
-def _named(**readings: ValueParser) -> dict[str, ConfigOption]:
-    """Options under the one name that they have."""
-    return {name: ConfigOption(name, parser) for name, parser in _dashed(readings).items()}
+def _named(**parsers: ValueParser) -> dict[str, ConfigOption]:
+    """Options with a single name."""
+    return {name: ConfigOption(name, parser) for name, parser in _dashed(parsers).items()}
 
 
-def _also(means: str, **readings: ValueParser) -> dict[str, ConfigOption]:
-    """Further names of an option, as they are spelled."""
-    return {name: ConfigOption(means, parser) for name, parser in readings.items()}
+def _alias(canonical_name: str, **parsers: ValueParser) -> dict[str, ConfigOption]:
+    """Further names of an option."""
+    return {name: ConfigOption(canonical_name, parser) for name, parser in parsers.items()}
 
 
-def _dashed(readings: Mapping[str, ValueParser]) -> dict[str, ValueParser]:
-    return {name.replace("_", "-"): parser for name, parser in readings.items()}
+def _dashed(parsers: Mapping[str, ValueParser]) -> dict[str, ValueParser]:
+    return {name.replace("_", "-"): parser for name, parser in parsers.items()}
 
 
 _INTERVAL: Final = _named(interval=DURATION)
-"""How long the job rests on a table after it ran."""
+"""Minimum time between two runs of the job on a table."""
 
 DATA_COMPACTION: Final[Mapping[str, ConfigOption]] = {
     **_named(
@@ -162,23 +162,23 @@ DATA_COMPACTION: Final[Mapping[str, ConfigOption]] = {
         layout=FLAG,
     ),
     **_INTERVAL,
-    **_also("target-file-size-bytes", target_file_size_bytes=whole(1)),
-    **_also("strategy", compaction_strategy=choice(BINPACK, SORT, ZORDER)),
+    **_alias("target-file-size-bytes", target_file_size_bytes=whole(1)),
+    **_alias("strategy", compaction_strategy=choice(BINPACK, SORT, ZORDER)),
 }
 
 METADATA_COMPACTION: Final[Mapping[str, ConfigOption]] = {
     **_named(spec_id=whole(0), target_manifest_size_bytes=whole(1)),
     **_INTERVAL,
-    **_also("spec-id", spec_id=whole(0)),
+    **_alias("spec-id", spec_id=whole(0)),
 }
 
 SNAPSHOT_EXPIRY: Final[Mapping[str, ConfigOption]] = {
     **_named(min_snapshots_to_keep=whole(1), max_snapshot_age_ms=whole(0), max_ref_age_ms=whole(0)),
     **_INTERVAL,
     "retain-last": ConfigOption("min-snapshots-to-keep", whole(1)),
-    **_also("min-snapshots-to-keep", min_snapshot_to_keep=whole(1)),
-    **_also("max-snapshot-age-ms", max_snapshot_age_days=number()),
-    **_also("max-ref-age-ms", max_ref_age_days=number()),
+    **_alias("min-snapshots-to-keep", min_snapshot_to_keep=whole(1)),
+    **_alias("max-snapshot-age-ms", max_snapshot_age_days=number()),
+    **_alias("max-ref-age-ms", max_ref_age_days=number()),
 }
 
 ORPHAN_FILE_REMOVAL: Final[Mapping[str, ConfigOption]] = {
@@ -190,5 +190,5 @@ ORPHAN_FILE_REMOVAL: Final[Mapping[str, ConfigOption]] = {
         max_delete=whole(1),
     ),
     **_INTERVAL,
-    **_also("prefix-mismatch-mode", prefix_mismatch_mode=choice("error", "ignore", "delete")),
+    **_alias("prefix-mismatch-mode", prefix_mismatch_mode=choice("error", "ignore", "delete")),
 }

@@ -1,7 +1,7 @@
-"""JSON schemas of the contents of row filters and column masks, for whoever writes them with a tool.
+"""JSON schemas of row filters and column masks, for editors and tools.
 
-They take what `restricting` takes, but for limits on sizes and for what a condition in SQL is. That module refuses, in
-words that say what to do; these are shown.
+They accept what `restrictions` accepts, except for size limits and SQL conditions. Validation uses `restrictions`,
+whose errors are clearer.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ _RESTRICTS: Final[_Schema] = {
 }
 
 
-def _content(says: Mapping[str, _Schema], **definitions: _Schema) -> _Schema:
+def _content(body: Mapping[str, _Schema], **definitions: _Schema) -> _Schema:
     return {
         "$schema": _DIALECT,
         **_object(
-            {"enable": {"type": "boolean"}, "restricts": _RESTRICTS, **says},
+            {"enable": {"type": "boolean"}, "restricts": _RESTRICTS, **body},
             version={"enum": [SCHEMA_VERSION, "", None]},
         ),
         **({"$defs": definitions} if definitions else {}),
@@ -114,4 +114,4 @@ CONTENT_SCHEMAS: Final[Mapping[str, _Schema]] = {
         }
     ),
 }
-"""By the type of policy."""
+"""By policy type."""

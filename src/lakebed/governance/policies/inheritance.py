@@ -1,9 +1,8 @@
-"""Which policies hold for a catalog, namespace, table or view, and why. Pure.
+"""Resolves the effective policies of a catalog, namespace, table or view. Pure.
 
-The way goes from the catalog down to the target. Of an inheritable type the nearest policy holds, whole: contents are
-never merged, so that `{"enable": false}` further down switches a type off. Of other types those hold that are attached
-to the target itself, all of them. Of types that restrict who sees what, all hold that are attached on the way: nothing
-further down lifts what is above it.
+Policies are inherited from the catalog down to the target. Of an inheritable type, only the nearest policy applies, and
+contents are not merged: `{"enable": false}` on a table switches a type off. Of other types, all policies attached to
+the target itself apply. Restricting policies are cumulative: all on the path apply.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from .restrictions import RESTRICTION_TYPES
 
 
 class InheritanceLevel(NamedTuple):
-    """One place on the way, and what is attached to it."""
+    """A level of the path, and the policies attached to it."""
 
     target: AttachmentTarget
     attached: Sequence[AttachedPolicy] = ()
 
 
 class ShadowedPolicy(NamedTuple):
-    """A policy that would hold if a nearer one did not."""
+    """A policy that a nearer one overrides."""
 
     policy: Policy
     target: AttachmentTarget
@@ -32,46 +31,46 @@ class ShadowedPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """A policy that holds for a target, and why."""
+    """An effective policy of a target, and the reason."""
 
     policy: Policy
     target: AttachmentTarget
-    """Where it is attached."""
+    """The target of the attachment."""
     inherited: bool
-    """Whether that is above the target."""
+    """Whether it is attached above the target."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Given where it was attached."""
+    """Of the attachment."""
     overrides: tuple[ShadowedPolicy, ...] = ()
-    """Policies of the same type that are attached further up, the nearest first."""
+    """Overridden policies of the same type, nearest first."""
 
     @property
     def reason(self) -> str:
-        """Why it holds, for people: `policy ns.p v3, inherited from namespace a.b, over ns.q v0 of catalog`."""
+        """The reason for display: `policy ns.p v3, inherited from namespace a.b, over ns.q v0 of catalog`."""
         where = f"inherited from {self.target}" if self.inherited else f"attached to {self.target}"
         over = ", ".join(f"{one.policy} v{one.policy.version} of {one.target}" for one in self.overrides)
         return f"policy {self.policy} v{self.policy.version}, {where}{f', over {over}' if over else ''}"
 
 
-def resolve_policies(way: Sequence[InheritanceLevel]) -> list[EffectivePolicy]:
-    """The policies that hold at the end of a way, those that are not inheritable first, then by type and name."""
+def resolve_policies(path: Sequence[InheritanceLevel]) -> list[EffectivePolicy]:
+    """The effective policies at the end of a path: first those not inheritable, then by type and name."""
     nearest: dict[str | int, list[tuple[AttachmentTarget, AttachedPolicy]]] = {}
     own: list[EffectivePolicy] = []
-    for depth, (target, attached) in enumerate(way, start=1):
+    for depth, (target, attached) in enumerate(path, start=1):
         for attachment in attached:
             policy = attachment.policy
             if policy.type in RESTRICTION_TYPES:
-                # Each for itself: where it is attached more than once, it holds by the nearest.
+                # By policy: if it is attached more than once, the nearest attachment counts.
                 nearest.setdefault(policy.id, []).insert(0, (target, attachment))
             elif policy.inheritable:
                 nearest.setdefault(policy.type, []).insert(0, (target, attachment))
-            elif depth == len(way):
+            elif depth == len(path):
                 own.append(EffectivePolicy(policy, target, inherited=False, parameters=attachment.parameters))
-    inheritable = [_nearest(found, way[-1].target) for found in nearest.values()]
+    inheritable = [_nearest(found, path[-1].target) for found in nearest.values()]
     return sorted([*own, *inheritable], key=sort_key)
 
 
 def sort_key(applicable: EffectivePolicy) -> tuple[bool, str, tuple[str, ...], str]:
-    """The place of a policy among those that hold for a target."""
+    """The sort key of effective policies."""
     policy = applicable.policy
     return policy.inheritable, policy.type, policy.namespace, policy.name
 
@@ -88,7 +87,7 @@ def _nearest(found: Sequence[tuple[AttachmentTarget, AttachedPolicy]], end: Atta
 
 
 class EffectivePolicyChange(NamedTuple):
-    """A policy in place of another, or where none was, or gone. Of one type."""
+    """A difference between two resolutions: a policy that is added, replaced or removed."""
 
     type: str
     before: EffectivePolicy | None
@@ -96,25 +95,25 @@ class EffectivePolicyChange(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The reason, for people: why the later one holds, or that none does any more."""
+        """The reason for display."""
         if self.after is not None:
             return self.after.reason
         return f"no other policy of {self.type} is attached to it, or to what it is in"
 
 
 def policy_effects(before: Sequence[EffectivePolicy], after: Sequence[EffectivePolicy]) -> list[EffectivePolicyChange]:
-    """What differs between two answers of `resolve_policies` for one target, by type and policy."""
-    was = {_slot(one): one for one in before}
-    now = {_slot(one): one for one in after}
-    pairs = [EffectivePolicyChange(slot[0], was.get(slot), now.get(slot)) for slot in sorted(was.keys() | now.keys())]
-    return [pair for pair in pairs if _said(pair.before) != _said(pair.after)]
+    """The difference between two results of `resolve_policies` for one target, by type and policy."""
+    old = {_slot(one): one for one in before}
+    new = {_slot(one): one for one in after}
+    pairs = [EffectivePolicyChange(slot[0], old.get(slot), new.get(slot)) for slot in sorted(old.keys() | new.keys())]
+    return [pair for pair in pairs if _identity(pair.before) != _identity(pair.after)]
 
 
 def _slot(one: EffectivePolicy) -> tuple[str, Path]:
-    """What a policy takes the place of another in: of an inheritable type there is one, of others each has its own."""
+    """What a policy replaces others in: inheritable types have one slot, others one per policy."""
     policy = one.policy
     return policy.type, () if policy.inheritable else (*policy.namespace, policy.name)
 
 
-def _said(one: EffectivePolicy | None) -> tuple[int, int, dict[str, str]] | None:
+def _identity(one: EffectivePolicy | None) -> tuple[int, int, dict[str, str]] | None:
     return None if one is None else (one.policy.id, one.policy.version, dict(one.parameters))

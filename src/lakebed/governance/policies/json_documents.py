@@ -1,4 +1,4 @@
-"""JSON documents that people write into policies: read within bounds, and the path of what is wrong with one."""
+"""Parses JSON in policies within limits, and reports errors by JSON path."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from lakebed.core.errors import InvalidPolicy
 from lakebed.core.json.syntax_errors import describe_json_error
 
 Json: TypeAlias = Any
-"""A document of any shape, until it was checked."""
+"""A document of any structure, before validation."""
 
 JsonPath: TypeAlias = tuple[str | int, ...]
-"""The way to a place in a document: names of keys, numbers in lists."""
+"""A position in a document: object keys and list indexes."""
 
 MAX_DOCUMENT_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 64
-"""How far lists and objects may be nested."""
+"""Maximum nesting of lists and objects."""
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_CHARS: Final = 80
 
 
 def json_path(steps: Iterable[str | int]) -> str:
-    """Where something is in a document, as RFC 9535 writes it: `$.config['min-input-files']`."""
+    """The path in the notation of RFC 9535: `$.config['min-input-files']`."""
     path = "$"
     for step in steps:
         if isinstance(step, int):
@@ -41,16 +41,16 @@ def json_path(steps: Iterable[str | int]) -> str:
 
 
 def policy_fault(steps: Iterable[str | int], rule: str, *found: Json) -> InvalidPolicy:
-    """The error for what is wrong at a place of a document; with what was found there, if that helps."""
+    """The error for a position in a document, with the value found there if given."""
     path = json_path(steps)
     shown = f". found={_shown(found[0])}" if found else ""
     return InvalidPolicy(f"{path}: {rule}{shown}", argument=path)
 
 
 def read_document(text: str | None) -> Json:
-    """The document in a text. Raises InvalidPolicy."""
+    """Parse a document. Raises InvalidPolicy."""
     if text is None or not text.strip():
-        raise policy_fault((), "the content is a JSON document; there is none")
+        raise policy_fault((), "the content must be a JSON document and is empty")
     encoded = text.encode(errors="surrogatepass")
     if len(encoded) > MAX_DOCUMENT_BYTES:
         raise policy_fault((), f"the document has at most {MAX_DOCUMENT_BYTES} bytes", len(encoded))
@@ -65,7 +65,7 @@ def read_document(text: str | None) -> Json:
 
 
 def check_depth(document: Json, at: JsonPath = ()) -> None:
-    """Raise InvalidPolicy when a document, which is somewhere in another, is nested further than anything should be."""
+    """Raise InvalidPolicy if a document is nested too deeply. `at` is its position in an outer document."""
     level = [document]
     for _ in range(MAX_DEPTH + 1):
         level = [

@@ -1,10 +1,9 @@
-"""What the content of a system policy says, read from its text; a fault is told with its JSON path.
+"""The content of system policies. Errors have a JSON path.
 
     {"version": "2025-02-03", "enable": true, "config": {…}}
 
-Removal of orphan files has two keys more: `max_orphan_file_age_in_days` and `locations`. Other keys are refused, since
-whoever writes one means something that would not be done; in `config` they are kept, since what carries the policy out
-may know them.
+Orphan file removal has two more keys: `max_orphan_file_age_in_days` and `locations`. Unknown keys are refused, because
+they would have no effect. Unknown keys in `config` are kept for the engine that applies the policy.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .config_options import ZORDER, ConfigOption, OptionValue, whole
 from .json_documents import Json, policy_fault, read_document
 
 SCHEMA_VERSION: Final = "2025-02-03"
-"""The one version of the content that there is."""
+"""The only version of the content."""
 
 DATA_COMPACTION: Final = "system.data-compaction"
 METADATA_COMPACTION: Final = "system.metadata-compaction"
@@ -32,10 +31,10 @@ CONFIG_OPTIONS: Final[Mapping[str, Mapping[str, ConfigOption]]] = {
     ORPHAN_FILE_REMOVAL: config_options.ORPHAN_FILE_REMOVAL,
     SNAPSHOT_EXPIRY: config_options.SNAPSHOT_EXPIRY,
 }
-"""The options that are known, by the type of policy and their names in `config`."""
+"""The known options, by policy type and name in `config`."""
 
 YOUNGEST_ORPHAN_MS: Final = 24 * 3_600_000
-"""A file that is younger may belong to a write under way; to remove it takes `allow-young`."""
+"""Younger files may belong to a write in progress; removing them requires `allow-young`."""
 
 _DAYS: Final = whole(0)
 _TOP_KEYS: Final = ("enable", "version", "config")
@@ -44,37 +43,37 @@ _ORPHAN_KEYS: Final = ("max_orphan_file_age_in_days", "locations")
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceContent:
-    """A system policy's content, checked."""
+    """The validated content of a system policy."""
 
     enable: bool
     config: Mapping[str, OptionValue] = field(default_factory=dict)
-    """Options by the names that they were given: known ones as what they are, others as they came."""
+    """Options by the given names; known ones are parsed, others unchanged."""
     unknown: frozenset[str] = frozenset()
-    """Names among them that nothing here knows."""
+    """Unknown names among them."""
     max_orphan_file_age_days: int | None = None
     locations: tuple[str, ...] | None = None
-    """Where orphans are looked for instead of in the table's own location."""
+    """Directories to search for orphan files, instead of the table's location."""
 
 
 def parse_maintenance_content(policy_type: str, text: str | None) -> MaintenanceContent:
-    """What a policy of a system type says. Raises InvalidPolicy with the JSON path of what is wrong."""
+    """Parse the content of a system policy. Raises InvalidPolicy with the JSON path of the error."""
     document = read_document(text)
     if not isinstance(document, dict):
-        raise policy_fault((), "the content is an object", document)
+        raise policy_fault((), "the content must be an object", document)
     allowed = _TOP_KEYS + (_ORPHAN_KEYS if policy_type == ORPHAN_FILE_REMOVAL else ())
     for key in document:
         if key not in allowed:
-            raise policy_fault((key,), f"no such key here; there are {', '.join(allowed)}")
+            raise policy_fault((key,), f"unknown key, expected one of {', '.join(allowed)}")
     enable = document.get("enable")
     if not isinstance(enable, bool):
-        raise policy_fault(("enable",), "is required, and true or false", enable)
+        raise policy_fault(("enable",), "is required and must be true or false", enable)
     version = document.get("version")
-    # An empty one stands for the default, as an absent one does.
+    # Empty means the default, like a missing version.
     if version not in (None, "", SCHEMA_VERSION):
         raise policy_fault(("version",), f"must be {SCHEMA_VERSION}", version)
     options = CONFIG_OPTIONS[policy_type]
     config = _config(options, document.get("config"))
-    _check_together(config)
+    _check_combination(config)
     content = MaintenanceContent(
         enable=enable,
         config=config,
@@ -82,7 +81,7 @@ def parse_maintenance_content(policy_type: str, text: str | None) -> Maintenance
         max_orphan_file_age_days=_days(document.get("max_orphan_file_age_in_days")),
         locations=_locations(document.get("locations")),
     )
-    _check_said_once(content)
+    _check_duplicates(content)
     return content
 
 
@@ -91,30 +90,30 @@ def _config(options: Mapping[str, ConfigOption], config: Json) -> dict[str, Opti
         return {}
     if not isinstance(config, dict):
         raise policy_fault(("config",), "must be an object", config)
-    read: dict[str, OptionValue] = {}
-    meant: dict[str, str] = {}
+    parsed: dict[str, OptionValue] = {}
+    used: dict[str, str] = {}
     for name, value in config.items():
         option = options.get(name)
         if option is None:
             if not isinstance(value, str | int | float):
-                raise policy_fault(("config", name), "must be a text, a number, or true or false", value)
-            read[name] = value
+                raise policy_fault(("config", name), "must be a string, a number, or true or false", value)
+            parsed[name] = value
             continue
         found = option.parser.read(value)
         if found is None:
             raise policy_fault(("config", name), f"must be {option.parser.expected}", value)
-        other = meant.setdefault(option.means, name)
+        other = used.setdefault(option.canonical_name, name)
         if other != name:
-            raise policy_fault(("config", name), f"says what {other} says already; leave one of them out")
-        read[name] = found
-    return read
+            raise policy_fault(("config", name), f"duplicates {other}; remove one of them")
+        parsed[name] = found
+    return parsed
 
 
-def _check_together(config: Mapping[str, OptionValue]) -> None:
-    """Raise InvalidPolicy for options that are good alone and make no sense together."""
+def _check_combination(config: Mapping[str, OptionValue]) -> None:
+    """Raise InvalidPolicy for options that contradict each other."""
     for name in ("strategy", "compaction_strategy"):
         if config.get(name) == ZORDER and "zorder-columns" not in config:
-            raise policy_fault(("config", name), "zorder needs zorder-columns besides")
+            raise policy_fault(("config", name), "zorder requires zorder-columns")
     target = "target-file-size-bytes" if "target-file-size-bytes" in config else "target_file_size_bytes"
     sizes = [(name, config[name]) for name in ("min-file-size-bytes", target, "max-file-size-bytes") if name in config]
     for (lower, least), (upper, most) in pairwise(sizes):
@@ -123,17 +122,17 @@ def _check_together(config: Mapping[str, OptionValue]) -> None:
     age = config.get("older-than-ms")
     if isinstance(age, int) and age < YOUNGEST_ORPHAN_MS and not config.get("allow-young"):
         raise policy_fault(
-            ("config", "older-than-ms"), f"must be at least {YOUNGEST_ORPHAN_MS}, or allow-young be true", age
+            ("config", "older-than-ms"), f"must be at least {YOUNGEST_ORPHAN_MS}, or set allow-young to true", age
         )
 
 
-def _check_said_once(content: MaintenanceContent) -> None:
+def _check_duplicates(content: MaintenanceContent) -> None:
     if content.locations is not None and "locations" in content.config:
-        raise policy_fault(("config", "locations"), "says what $.locations says already; leave one of them out")
+        raise policy_fault(("config", "locations"), "duplicates $.locations; remove one of them")
     if content.max_orphan_file_age_days is not None and "older-than-ms" in content.config:
         raise policy_fault(
             ("config", "older-than-ms"),
-            "says what $.max_orphan_file_age_in_days says already; leave one of them out",
+            "duplicates $.max_orphan_file_age_in_days; remove one of them",
         )
 
 
@@ -150,8 +149,8 @@ def _locations(value: Json) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list):
-        raise policy_fault(("locations",), "must be a list of texts", value)
+        raise policy_fault(("locations",), "must be a list of strings", value)
     for number, location in enumerate(value):
         if not isinstance(location, str) or not location.strip():
-            raise policy_fault(("locations", number), "must be a text that is not empty", location)
+            raise policy_fault(("locations", number), "must be a non-empty string", location)
     return tuple(value) or None

@@ -1,4 +1,4 @@
-"""The values of policies: what is stored, where it is attached, and what may be said of either."""
+"""Policies, their versions and attachments, and the rules of names and descriptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from lakebed.core.errors import InvalidInput, InvalidName
 
 Path = tuple[str, ...]
-"""The levels of a namespace, outermost first; of a table or view, its name behind them."""
+"""The levels of a namespace, outermost first; for a table or view, followed by its name."""
 
 MAX_NAME_CHARS: Final = 255
 MAX_DESCRIPTION_BYTES: Final = 4096
@@ -20,7 +20,7 @@ _NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 
 
 class PolicyTargetKind(StrEnum):
-    """What a policy can be attached to."""
+    """The kinds of targets of policies."""
 
     CATALOG = "catalog"
     NAMESPACE = "namespace"
@@ -29,7 +29,7 @@ class PolicyTargetKind(StrEnum):
 
 
 class AttachmentTarget(NamedTuple):
-    """What a policy is attached to, by name."""
+    """The target of an attachment, by name."""
 
     kind: PolicyTargetKind
     path: Path = ()
@@ -40,20 +40,20 @@ class AttachmentTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy, as its row has it."""
+    """A policy."""
 
     id: int
     namespace: Path
-    """Where it lives, which says nothing of where it is attached."""
+    """The namespace that contains it, independent of its attachments."""
     name: str
     type: str
     inheritable: bool
-    """Whether it holds for what is inside its target too. Its type says so, for all of its policies."""
+    """Whether it also applies inside its target. Determined by its type."""
     description: str | None
     content: str
-    """As it was sent, byte for byte."""
+    """The JSON text as it was sent."""
     version: int
-    """0 at first; one more with every change of description or content."""
+    """Starts at 0; incremented with every change of description or content."""
     created_ms: int
     updated_ms: int
 
@@ -63,31 +63,31 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """What a policy said at one of its versions."""
+    """A version of a policy."""
 
     version: int
     description: str | None
     content: str
     principal: str
-    """Who said so; empty where that was not written down."""
+    """The caller; empty if not recorded."""
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class AttachedPolicy:
-    """A policy at one of its targets."""
+    """A policy attached to a target."""
 
     policy: Policy
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Given with the attachment, for whoever carries the policy out."""
+    """Parameters of the attachment, for the engine that applies the policy."""
     attached_ms: int = 0
 
 
 def check_policy_name(name: str) -> str:
-    """The name, if a policy may be called so. Raises InvalidName."""
+    """Return a valid policy name. Raises InvalidName."""
     if not _NAME.fullmatch(name):
         raise InvalidName(
-            f"a policy's name has 1 to {MAX_NAME_CHARS} letters, digits, hyphens or underscores: {name[:80]!r}",
+            f"a policy name has 1 to {MAX_NAME_CHARS} letters, digits, hyphens or underscores: {name[:80]!r}",
             argument="name",
             value=name[:80],
         )
@@ -95,15 +95,15 @@ def check_policy_name(name: str) -> str:
 
 
 def check_description(description: str | None) -> str | None:
-    """The description, if it can be kept. Raises InvalidInput."""
+    """Return a valid description. Raises InvalidInput."""
     if description is None:
         return None
     try:
         size = len(description.encode())
     except UnicodeEncodeError as error:
-        raise InvalidInput("a description is text in UTF-8", argument="description") from error
+        raise InvalidInput("a description must be valid UTF-8", argument="description") from error
     if size > MAX_DESCRIPTION_BYTES:
         raise InvalidInput(f"a description has at most {MAX_DESCRIPTION_BYTES} bytes", argument="description")
     if "\0" in description:
-        raise InvalidInput("a description holds no nul", argument="description")
+        raise InvalidInput("a description contains no NUL", argument="description")
     return description

@@ -1,10 +1,10 @@
-"""Policies that restrict what of a table some see: row filters and column masks, and what all of them come to. Pure.
+"""Restricting policies, row filters and column masks, and their combined effect on a principal. Pure.
 
     {"enable": true, "restricts": {…}, "filter": {…}}       lakebed.row-filter
     {"enable": true, "restricts": {…}, "columns": {…}}      lakebed.column-mask
 
-Unlike policies of maintenance, these add up on the way to a table: one that is attached further down lifts nothing of
-what is above it. A row is shown if every filter shows it; a column that has several masks has the strictest.
+Unlike maintenance policies they are cumulative: one attached to a table does not lift those attached above it. A row is
+visible if every filter admits it; of several masks on a column the strictest applies.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ ROW_FILTER: Final = "lakebed.row-filter"
 COLUMN_MASK: Final = "lakebed.column-mask"
 
 RESTRICTION_TYPES: Final = frozenset({ROW_FILTER, COLUMN_MASK})
-"""Types whose policies add up, and restrict."""
+"""Policy types that restrict. Their policies are cumulative."""
 
 SCHEMA_VERSION: Final = "2026-11-01"
 
-_SAYS: Final[Mapping[str, str]] = {ROW_FILTER: "filter", COLUMN_MASK: "columns"}
-_REMEMBERED: Final = 1024
+_BODY_KEY: Final[Mapping[str, str]] = {ROW_FILTER: "filter", COLUMN_MASK: "columns"}
+_MAX_CACHED: Final = 1024
 _KEY_FORM: Final = "restriction 1"
-"""Part of every key: to be changed with what policies mean, so that nothing made by an older meaning passes."""
+"""Part of every key. Change it with the meaning of policies, so that copies made by older code are not reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestrictionContent:
-    """A policy's content, checked."""
+    """The validated content of a restricting policy."""
 
     enable: bool
     audience: Audience
@@ -52,82 +52,82 @@ class RestrictionContent:
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What somebody sees of a table, where that is not all."""
+    """The restrictions of a principal on a table."""
 
     key: str
-    """The same for all whom the same policies restrict, in the same versions; another whenever one of them changes."""
+    """Equal for equal policies and versions; changes with each of them."""
     filters: tuple[RowFilter, ...] = ()
-    """A row is shown if all of them are true for it."""
+    """A row is visible if all of them are true."""
     masks: Mapping[str, Mask] = field(default_factory=dict)
-    """By names of columns in lower case."""
+    """By lower-case column name."""
     policies: tuple[str, ...] = ()
-    """Where it comes from, for people: `ns.p v3`."""
+    """The policies for display, such as `ns.p v3`."""
 
 
 def parse_restriction(policy_type: str, text: str | None) -> RestrictionContent:
-    """What a policy of a restricting type says. Raises InvalidPolicy with the JSON path of what is wrong."""
+    """Parse the content of a restricting policy. Raises InvalidPolicy with the JSON path of the error."""
     document = read_document(text)
     if not isinstance(document, dict):
-        raise policy_fault((), "the content is an object", document)
-    says = _SAYS[policy_type]
-    allowed = ("enable", "version", "restricts", says)
+        raise policy_fault((), "the content must be an object", document)
+    body_key = _BODY_KEY[policy_type]
+    allowed = ("enable", "version", "restricts", body_key)
     for key in document:
         if key not in allowed:
-            raise policy_fault((key,), f"no such key here; there are {', '.join(allowed)}")
+            raise policy_fault((key,), f"unknown key, expected one of {', '.join(allowed)}")
     enable = document.get("enable")
     if not isinstance(enable, bool):
-        raise policy_fault(("enable",), "is required, and true or false", enable)
+        raise policy_fault(("enable",), "is required and must be true or false", enable)
     if document.get("version") not in (None, "", SCHEMA_VERSION):
         raise policy_fault(("version",), f"must be {SCHEMA_VERSION}", document["version"])
     audience = read_audience(document.get("restricts"), ("restricts",))
-    said: Json = document.get(says)
+    body: Json = document.get(body_key)
     if policy_type == ROW_FILTER:
-        if said is None:
-            raise policy_fault((says,), "is required: which rows are shown")
-        shown = read_sql(said, (says,)) if isinstance(said, str) else read_filter(said, (says,))
-        return RestrictionContent(enable, audience, filter=shown)
-    return RestrictionContent(enable, audience, masks=MappingProxyType(read_masks(said, (says,))))
+        if body is None:
+            raise policy_fault((body_key,), "is required: the condition of visible rows")
+        row_filter = read_sql(body, (body_key,)) if isinstance(body, str) else read_filter(body, (body_key,))
+        return RestrictionContent(enable, audience, filter=row_filter)
+    return RestrictionContent(enable, audience, masks=MappingProxyType(read_masks(body, (body_key,))))
 
 
-def restriction_for(policies: Iterable[Policy], person: AudiencePrincipal) -> Restriction | None:
-    """What policies that hold for a table leave of it for somebody; None if that is all of it."""
-    about = [
+def restriction_for(policies: Iterable[Policy], principal: AudiencePrincipal) -> Restriction | None:
+    """The restrictions of effective policies of a table on a principal; None without any."""
+    applicable = [
         (policy, content)
         for policy in policies
         if policy.type in RESTRICTION_TYPES
-        for content in (_read(policy.type, policy.content),)
-        if content.enable and content.audience.includes(person)
+        for content in (_parsed(policy.type, policy.content),)
+        if content.enable and content.audience.includes(principal)
     ]
-    if not about:
+    if not applicable:
         return None
-    about.sort(key=lambda one: one[0].id)
+    applicable.sort(key=lambda one: one[0].id)
     masks: dict[str, list[Mask]] = {}
-    for _, content in about:
+    for _, content in applicable:
         for column, mask in content.masks.items():
-            # Engines differ in whether case tells columns apart: a mask is of all that are called so by any of them.
+            # Engines differ in case sensitivity: a mask applies to all columns that differ only in case.
             masks.setdefault(column.lower(), []).append(mask)
     return Restriction(
-        _key(policy for policy, _ in about),
-        tuple(content.filter for _, content in about if content.filter is not None),
+        _key(policy for policy, _ in applicable),
+        tuple(content.filter for _, content in applicable if content.filter is not None),
         MappingProxyType({column: strictest(of_column) for column, of_column in masks.items()}),
-        tuple(f"{policy} v{policy.version}" for policy, _ in about),
+        tuple(f"{policy} v{policy.version}" for policy, _ in applicable),
     )
 
 
 def _key(policies: Iterable[Policy]) -> str:
-    # Ids are given once: a policy that was dropped and made anew is another one.
-    told = "\n".join((_KEY_FORM, *(f"{policy.id} {policy.version}" for policy in policies)))
-    return hashlib.sha256(told.encode()).hexdigest()
+    # Ids are not reused: a dropped policy that is created again has another id.
+    parts = "\n".join((_KEY_FORM, *(f"{policy.id} {policy.version}" for policy in policies)))
+    return hashlib.sha256(parts.encode()).hexdigest()
 
 
-_UNREADABLE: Final = RestrictionContent(True, EVERYONE, FALSE)
-"""In place of a content that cannot be read: nobody sees anything until it can."""
+_INVALID: Final = RestrictionContent(True, EVERYONE, FALSE)
+"""Replaces invalid content: hides all rows from everyone until it is valid."""
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _read(policy_type: str, text: str) -> RestrictionContent:
-    """Few policies hold for many tables: each is read once."""
+@lru_cache(maxsize=_MAX_CACHED)
+def _parsed(policy_type: str, text: str) -> RestrictionContent:
+    """Cached, because few policies apply to many tables."""
     try:
         return parse_restriction(policy_type, text)
     except InvalidPolicy:
-        return _UNREADABLE
+        return _INVALID

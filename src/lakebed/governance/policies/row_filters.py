@@ -1,8 +1,8 @@
-"""Row filters of policies: Iceberg expressions over named columns, read from their JSON. Pure.
+"""Row filters: Iceberg expressions over column names, parsed from JSON. Pure.
 
-A row is visible if the filter is true for it. As in SQL, and unlike in scan planning, a comparison with null is neither
-true nor false, and so is its negation: rows with null are hidden unless `is-null` admits them. Terms are column names
-only: a transform in a security rule would have to mean the same to every engine.
+A row is visible if the filter is true. As in SQL, and unlike in scan planning, a comparison with null is neither true
+nor false, and neither is its negation: rows with null are hidden unless `is-null` admits them. Transforms are not
+supported, because a security rule must mean the same in every engine.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from lakebed.iceberg.expressions.unbound import (
 from .json_documents import Json, JsonPath, policy_fault
 
 MAX_PARTS: Final = 2000
-"""Most conditions and values of one filter."""
+"""Maximum conditions and values of a filter."""
 
 Value: TypeAlias = bool | int | float | str
-"""A value as JSON has it. Which type it is of is the column's to say."""
+"""A value in JSON. The column determines its type."""
 
 
 _OPERATIONS: Final = {operation.value: operation for operation in PredicateOperation}
@@ -44,12 +44,12 @@ RowFilter: TypeAlias = Expression
 
 
 def column_predicate(operation: PredicateOperation, column: str, values: Iterable[Value] = ()) -> UnboundPredicate:
-    """A predicate on one column, which is named by its full name: `address.street`."""
+    """A predicate on a column by its full name: `address.street`."""
     return UnboundPredicate(operation, ColumnReference(column), tuple(map(Literal, values)))
 
 
 def read_filter(document: Json, at: JsonPath) -> RowFilter:
-    """The filter in a document. Raises InvalidPolicy with the JSON path of what is wrong."""
+    """Parse a filter. Raises InvalidPolicy with the JSON path of the error."""
     reader = _Reader()
     found = reader.read(document, at)
     if reader.parts > MAX_PARTS:
@@ -91,7 +91,7 @@ class _Reader:
             _only(document, at, "term", "values")
             values = document.get("values")
             if not isinstance(values, list) or not values:
-                raise policy_fault((*at, "values"), "must be a list of values that is not empty", values)
+                raise policy_fault((*at, "values"), "must be a non-empty list of values", values)
         else:
             _only(document, at, "term", "value")
             values = [document.get("value")]
@@ -102,18 +102,18 @@ class _Reader:
         if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH) and not isinstance(
             values[0], str
         ):
-            raise policy_fault((*at, "value"), "must be a text", values[0])
+            raise policy_fault((*at, "value"), "must be a string", values[0])
         return column_predicate(operation, term, values)
 
 
 def read_value(value: Json, at: JsonPath) -> Value:
-    """A single value. Raises InvalidPolicy with its JSON path."""
+    """Validate a single value. Raises InvalidPolicy with its JSON path."""
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
-        raise policy_fault(at, "must be a text, a number, or true or false", value)
+        raise policy_fault(at, "must be a string, a number, or true or false", value)
     return value
 
 
 def _only(document: dict[str, Json], at: JsonPath, *keys: str) -> None:
     for key in document:
         if key != "type" and key not in keys:
-            raise policy_fault((*at, key), f"no such key here; there are type, {', '.join(keys)}")
+            raise policy_fault((*at, key), f"unknown key, expected one of type, {', '.join(keys)}")

@@ -1,7 +1,7 @@
-"""Statements of policies, and how rows become values. The only module of this package that knows columns.
+"""SQL statements of policies, and conversion of rows. The only module of this package that knows columns.
 
-A policy lives in a namespace and is attached to a warehouse, namespaces, tables and views; those rows are the
-catalog's. `target` is the one column that says which of them it is: see `catalog_key` and the next two.
+A policy belongs to a namespace and is attached to catalogs, namespaces, tables and views, whose rows belong to the
+catalog. The column `target` identifies the target: see `catalog_key` and the next two functions.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .model import AttachedPolicy, AttachmentTarget, Path, Policy, PolicyTargetK
 from .policy_types import PolicyType
 
 LEVEL_SEPARATOR: Final = "\x1f"
-"""Between the levels of a namespace in its row."""
+"""Separates the levels of a namespace in its row."""
 
-TARGETS_AT_ONCE: Final = 16
-"""How many targets one statement looks at; missing ones are blank."""
+TARGETS_BATCH: Final = 16
+"""Number of targets per statement; batches are padded with empty keys."""
 
 _NAMES: Final = "id, name, type, inheritable, description, content, version, created_ms, updated_ms"
 _POLICY: Final = ", ".join(f"p.{column.strip()}" for column in _NAMES.split(",")) + ", h.path"
 _FROM: Final = "policies p JOIN namespaces h ON h.id = p.namespace"
-_MARKS: Final = ", ".join("?" for _ in range(TARGETS_AT_ONCE))
+_MARKS: Final = ", ".join("?" for _ in range(TARGETS_BATCH))
 POLICY_COLUMNS: Final = len(_NAMES.split(",")) + 1
 
 # -- policies -----------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ ATTACH: Final = (
     " ON CONFLICT (target, policy) DO UPDATE SET parameters = excluded.parameters, attached_ms = excluded.attached_ms"
     " WHERE policy_attachments.parameters <> excluded.parameters"
 )
-"""Touches no row if the policy is attached there with these parameters."""
+"""Changes no row if the policy is attached with the same parameters."""
 
 DETACH: Final = "DELETE FROM policy_attachments WHERE target = ? AND policy = ?"
 IS_ATTACHED: Final = "SELECT 1 FROM policy_attachments WHERE target = ? AND policy = ?"
@@ -103,40 +103,40 @@ TARGETS_OF: Final = (
 
 
 class PolicyMapping(NamedTuple):
-    """Something that a policy is attached to."""
+    """An attachment of a policy."""
 
     key: str
     target: AttachmentTarget
     entry: str
-    """The id of the table or view; empty for others."""
+    """The id of the table or view; empty for other targets."""
     parameters: Mapping[str, str]
     attached_ms: int
 
 
 def catalog_key(catalog: int) -> str:
-    """The target that is a warehouse."""
+    """The target key of a catalog."""
     return f"warehouse {catalog}"
 
 
 def namespace_key(namespace: int) -> str:
-    """The target that is a namespace."""
+    """The target key of a namespace."""
     return f"namespace {namespace}"
 
 
 def entry_key(entry: str) -> str:
-    """The target that is a table or view."""
+    """The target key of a table or view."""
     return f"entry {entry}"
 
 
 def batches(keys: Sequence[str]) -> Iterable[list[str]]:
-    """Keys for `ATTACHED_TO` or paths for `NAMESPACE_IDS`, as many at a time as these take."""
-    for start in range(0, len(keys), TARGETS_AT_ONCE):
-        batch = list(keys[start : start + TARGETS_AT_ONCE])
-        yield batch + [""] * (TARGETS_AT_ONCE - len(batch))
+    """Batches of keys for `ATTACHED_TO` or paths for `NAMESPACE_IDS`."""
+    for start in range(0, len(keys), TARGETS_BATCH):
+        batch = list(keys[start : start + TARGETS_BATCH])
+        yield batch + [""] * (TARGETS_BATCH - len(batch))
 
 
 def policy_from(row: Row) -> Policy:
-    """A policy, from the first columns of a row."""
+    """A policy from the first columns of a row."""
     policy_id, name, kind, inheritable, description, content, version, created_ms, updated_ms, path = row[
         :POLICY_COLUMNS
     ]
@@ -155,22 +155,22 @@ def policy_from(row: Row) -> Policy:
 
 
 def version_from(row: Row) -> PolicyVersion:
-    """What a policy said at a version."""
+    """A version of a policy."""
     version, description, content, principal, created_ms = row
     return PolicyVersion(version, description, bytes(content).decode(), principal, created_ms)
 
 
 def attachment_from(row: Row) -> tuple[str, AttachedPolicy]:
-    """The key of a target, and a policy at it."""
+    """The key of a target, and a policy attached to it."""
     target, parameters, attached_ms = row[POLICY_COLUMNS:]
     return target, AttachedPolicy(policy_from(row), unpack_parameters(parameters), attached_ms)
 
 
 def mapping_from(row: Row) -> PolicyMapping:
-    """A target of a policy, from a row of `TARGETS_OF`."""
-    key, namespace, kind, name, around, entry, parameters, attached_ms = row
+    """An attachment from a row of `TARGETS_OF`."""
+    key, namespace, kind, name, parent, entry, parameters, attached_ms = row
     if entry is not None:
-        target = AttachmentTarget(PolicyTargetKind(kind), (*_levels(around), name))
+        target = AttachmentTarget(PolicyTargetKind(kind), (*_levels(parent), name))
     elif namespace is not None:
         target = AttachmentTarget(PolicyTargetKind.NAMESPACE, _levels(namespace))
     else:
@@ -179,26 +179,26 @@ def mapping_from(row: Row) -> PolicyMapping:
 
 
 def type_from(row: Row) -> PolicyType:
-    """A type that a user defined."""
+    """A user-defined type."""
     name, inheritable, targets, description, schema, created_ms = row
     kinds = tuple(PolicyTargetKind(kind) for kind in targets.split(" "))
     return PolicyType(name, bool(inheritable), kinds, description, bytes(schema), created_ms)
 
 
-def type_columns(made: PolicyType) -> tuple[str | int | bytes | None, ...]:
-    """The columns of `INSERT_TYPE` behind the warehouse."""
+def type_columns(policy_type: PolicyType) -> tuple[str | int | bytes | None, ...]:
+    """The columns of `INSERT_TYPE` after the catalog."""
     return (
-        made.name,
-        int(made.inheritable),
-        " ".join(made.targets),
-        made.description,
-        made.schema,
-        made.created_ms,
+        policy_type.name,
+        int(policy_type.inheritable),
+        " ".join(policy_type.targets),
+        policy_type.description,
+        policy_type.schema,
+        policy_type.created_ms,
     )
 
 
 def pack_parameters(parameters: Mapping[str, str]) -> bytes:
-    """Parameters as their column has them: the same ones are the same bytes."""
+    """Parameters, encoded for their column. The encoding is canonical."""
     return _encode(dict(sorted(parameters.items())))
 
 

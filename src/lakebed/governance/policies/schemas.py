@@ -1,8 +1,7 @@
-"""JSON schemas of policy types that users define: which are taken, and how a content is held against one.
+"""JSON schemas of user-defined policy types: which schemas are accepted, and validation of content.
 
-Schemas come from whoever may define a type, and run in the server. So one must not reach anything outside itself, and
-must not cost more than its size: it refers to its own parts only and never to one that it is inside of, what it amounts
-to with its references written out is bounded, and patterns are matched in linear time.
+Schemas come from users and are evaluated in the server, so they are limited. They may only reference their own parts,
+without recursion. Their size with references expanded is bounded. Patterns match in linear time.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
 MAX_PARTS: Final = 4096
-"""Most parts of a schema, one that is referred to counted as often as it is."""
+"""Maximum parts of a schema, counting referenced parts for every reference."""
 
 MAX_STEPS: Final = 16 * 1024 * 1024
-"""Most parts times characters of a content: it is checked within a fraction of a second."""
+"""Maximum product of parts and characters of a content: bounds validation to a fraction of a second."""
 
 _PATTERN_BYTES: Final = 1024 * 1024
 _MESSAGE_CHARS: Final = 240
@@ -48,49 +47,47 @@ _DIALECTS: Final = frozenset(
         "http://json-schema.org/draft-06/schema",
     }
 )
-"""Dialects that are taken; without a word of the author's, the first. Older ones call `id` what these call `$id`."""
+"""Accepted dialects. The first is the default. Older ones have `id` in place of `$id`."""
 
 _RENAMING: Final = ("$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef")
-"""Keywords that give parts other names, or choose a part when a document is checked."""
+"""Keywords that name parts, or resolve them during validation."""
 
-_LOOKING_BACK: Final = ("unevaluatedItems", "unevaluatedProperties")
-_LOOKS: Final = 4
-"""Keywords for which everything beside them is evaluated again, and how often at most."""
+_UNEVALUATED: Final = ("unevaluatedItems", "unevaluatedProperties")
+_UNEVALUATED_COST: Final = 4
+"""Keywords that evaluate their sibling keywords again, and how often at most."""
 
-_LONGEST_WAY: Final = 4 * MAX_DEPTH
-"""How far a part may be from the root, by way of references."""
+_MAX_DISTANCE: Final = 4 * MAX_DEPTH
+"""Maximum distance of a part from the root, along references."""
 
 
 def check_schema(schema: Json) -> bytes:
-    """The schema, as it is kept. Raises InvalidPolicy with the JSON path of what is wrong, from `$.schema` on."""
+    """Validate a schema and encode it for storage. Raises InvalidPolicy with the JSON path from `$.schema` on."""
     if not isinstance(schema, dict):
         raise policy_fault(("schema",), "must be an object", schema)
     check_depth(schema, ("schema",))
     encoded = msgspec.json.encode(schema)
     if len(encoded) > MAX_DOCUMENT_BYTES:
         raise policy_fault(("schema",), f"has at most {MAX_DOCUMENT_BYTES} bytes", len(encoded))
-    parts = _Scale(schema).weigh(schema)
+    parts = _PartCounter(schema).count(schema)
     if parts > MAX_PARTS:
-        raise policy_fault(("schema",), f"has at most {MAX_PARTS} parts with its references written out", parts)
+        raise policy_fault(("schema",), f"has at most {MAX_PARTS} parts with references expanded", parts)
     _compiled(encoded)
     return encoded
 
 
 def check_against(schema: bytes, text: str | None) -> None:
-    """Return if a content is what the schema wants. Raises InvalidPolicy with the JSON path of the first fault."""
+    """Return if the content matches the schema. Raises InvalidPolicy with the JSON path of the first error."""
     from jsonschema_rs import ValidationError
 
     document = read_document(text)
     compiled = _compiled(schema)
     size = len(text or "")
     if size * compiled.parts > MAX_STEPS:
-        raise policy_fault(
-            (), f"has at most {MAX_STEPS // compiled.parts} characters under a schema as large as its", size
-        )
+        raise policy_fault((), f"has at most {MAX_STEPS // compiled.parts} characters with a schema of this size", size)
     try:
         compiled.validator.validate(document)
     except ValidationError as error:
-        raise _unfit(error) from error
+        raise _validation_fault(error) from error
 
 
 class _Compiled(NamedTuple):
@@ -100,7 +97,7 @@ class _Compiled(NamedTuple):
 
 @lru_cache(maxsize=_REMEMBERED)
 def _compiled(schema: bytes) -> _Compiled:
-    # Here, because most servers never see a type of their users' own.
+    # Imported here because most servers have no user-defined types.
     from jsonschema_rs import ReferencingError, RegexOptions, ValidationError, validator_for
 
     try:
@@ -115,57 +112,56 @@ def _compiled(schema: bytes) -> _Compiled:
     except (ReferencingError, ValueError) as error:
         raise policy_fault(("schema",), f"not a schema: {_cut(str(error))}") from error
     document = msgspec.json.decode(schema)
-    return _Compiled(validator, _Scale(document).weigh(document))
+    return _Compiled(validator, _PartCounter(document).count(document))
 
 
-class _Scale:
+class _PartCounter:
     """Counts the parts of a schema.
 
-    Whatever is in it counts, data of the author's in `const` or `enum` too: what is data at its place is a schema to
-    who refers to it.
+    Data in `const` and `enum` counts too, because a reference can use it as a schema.
     """
 
     def __init__(self, schema: Mapping[str, Json]) -> None:
         self._schema = schema
-        self._weighed: dict[int, int] = {}
+        self._counted: dict[int, int] = {}
 
-    def weigh(self, part: Json, at: JsonPath = (), inside: tuple[str, ...] = (), way: int = 0) -> int:
-        """How many parts there are from here on. `inside` are the references that led here, `way` how far it is."""
+    def count(self, part: Json, at: JsonPath = (), inside: tuple[str, ...] = (), distance: int = 0) -> int:
+        """The number of parts below. `inside` are the references followed, `distance` is that from the root."""
         if not isinstance(part, dict | list):
             return 1
-        known = self._weighed.get(id(part))
-        if known is not None:
-            return known
-        if way > _LONGEST_WAY:
-            raise policy_fault(("schema", *at), "is too far from the root by way of references")
+        counted = self._counted.get(id(part))
+        if counted is not None:
+            return counted
+        if distance > _MAX_DISTANCE:
+            raise policy_fault(("schema", *at), "is too far from the root along references")
         total = 1
         for step, inner in part.items() if isinstance(part, dict) else enumerate(part):
             here = (*at, step)
             if isinstance(inner, str):
-                total += self._weigh_text(step, inner, here, inside, way + 1)
+                total += self._count_text(step, inner, here, inside, distance + 1)
             else:
-                total += self.weigh(inner, here, inside, way + 1)
-        if any(keyword in part for keyword in _LOOKING_BACK):
-            total *= _LOOKS
-        self._weighed[id(part)] = total
+                total += self.count(inner, here, inside, distance + 1)
+        if any(keyword in part for keyword in _UNEVALUATED):
+            total *= _UNEVALUATED_COST
+        self._counted[id(part)] = total
         return total
 
-    def _weigh_text(self, step: str | int, text: str, at: JsonPath, inside: tuple[str, ...], way: int) -> int:
+    def _count_text(self, step: str | int, text: str, at: JsonPath, inside: tuple[str, ...], distance: int) -> int:
         if step in _RENAMING:
-            raise policy_fault(("schema", *at), "parts are referred to by where they are: #/$defs/NAME")
+            raise policy_fault(("schema", *at), "parts must be referenced by position: #/$defs/NAME")
         if step == "$schema" and (len(at) > 1 or text.rstrip("#") not in _DIALECTS):
-            raise policy_fault(("schema", *at), "names a dialect at the root, draft 6 or newer", text)
+            raise policy_fault(("schema", *at), "must be a dialect from draft 6 on, at the root", text)
         if step != "$ref":
             return 1
         if text in inside or text == "#":
             raise policy_fault(("schema", *at), "a part cannot contain itself", text)
         part, steps = self._part(text, at)
-        return self.weigh(part, steps, (*inside, text), way + 1)
+        return self.count(part, steps, (*inside, text), distance + 1)
 
     def _part(self, reference: str, at: JsonPath) -> tuple[Json, JsonPath]:
-        """What a reference is to, and where that is."""
+        """The part that a reference resolves to, and its path."""
         if not reference.startswith("#/"):
-            raise policy_fault(("schema", *at), "a schema refers to its own parts only: #/$defs/NAME", reference)
+            raise policy_fault(("schema", *at), "must reference a part of the schema itself: #/$defs/NAME", reference)
         part: Json = self._schema
         steps: JsonPath = ()
         for step in unquote(reference[2:]).split("/"):
@@ -175,15 +171,15 @@ class _Scale:
             elif isinstance(part, list) and name.isascii() and name.isdigit() and int(name) < len(part):
                 part, steps = part[int(name)], (*steps, int(name))
             else:
-                raise policy_fault(("schema", *at), "there is no such part", reference)
+                raise policy_fault(("schema", *at), "no such part", reference)
         return part, steps
 
 
-def _unfit(error: ValidationError) -> InvalidPolicy:
+def _validation_fault(error: ValidationError) -> InvalidPolicy:
     from jsonschema_rs import ValidationErrorKind
 
     steps, kind = list(error.instance_path), error.kind
-    # The library names the object that lacks a key, or has one too many; its author looks for the key.
+    # The library reports the object with a missing or additional key; report the key.
     if isinstance(kind, ValidationErrorKind.Required):
         steps.append(kind.property)
     elif isinstance(kind, ValidationErrorKind.AdditionalProperties) and kind.unexpected:

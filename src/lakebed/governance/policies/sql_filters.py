@@ -1,8 +1,8 @@
 """Row filters written as SQL conditions: `region IN ('EU', 'UK') AND NOT deleted IS NULL`. Pure.
 
-A small part of SQL, read into the same filters that JSON is read into, and never passed on as text: comparisons of a
-column with a value, `IS NULL`, `IN`, `BETWEEN`, `LIKE` of a beginning, `AND`, `OR`, `NOT` and parentheses. Functions,
-arithmetic and subqueries are refused.
+Parses a small part of SQL to the same filters as JSON; the text is never passed to an engine. Supported are comparisons
+of a column with a value, `IS NULL`, `IN`, `BETWEEN`, `LIKE` with a prefix, `AND`, `OR`, `NOT` and parentheses.
+Functions, arithmetic and subqueries are refused.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _LIKE_SIGNS: Final = re.compile(r"[%_\\]")
 
 class _Token(NamedTuple):
     kind: str
-    """`word` also for a name that was quoted; a keyword is `keyword`."""
+    """`word` also for quoted names; keywords have `keyword`."""
     text: str
     at: int
 
 
 def read_sql(text: str, at: JsonPath) -> RowFilter:
-    """The filter in a condition. Raises InvalidPolicy that says where in the text it goes wrong."""
+    """Parse a condition. Raises InvalidPolicy with the position of the error."""
     return _Parser(text, at).whole()
 
 
@@ -106,13 +106,13 @@ class _Parser:
                 return TRUE if word == "TRUE" else FALSE
         column = self._column()
         if self._take("keyword", "IS"):
-            denied = self._take("keyword", "NOT")
+            negated = self._take("keyword", "NOT")
             self._expect("keyword", "NULL")
-            return column_predicate(PredicateOperation.NOT_NULL if denied else PredicateOperation.IS_NULL, column)
-        denied = self._take("keyword", "NOT")
+            return column_predicate(PredicateOperation.NOT_NULL if negated else PredicateOperation.IS_NULL, column)
+        negated = self._take("keyword", "NOT")
         if self._take("keyword", "IN"):
             return column_predicate(
-                PredicateOperation.NOT_IN if denied else PredicateOperation.IN, column, self._values()
+                PredicateOperation.NOT_IN if negated else PredicateOperation.IN, column, self._values()
             )
         if self._take("keyword", "BETWEEN"):
             low = self._value()
@@ -123,26 +123,26 @@ class _Parser:
                     column_predicate(PredicateOperation.LT_EQ, column, (self._value(),)),
                 )
             )
-            return Not(between) if denied else between
+            return Not(between) if negated else between
         if self._take("keyword", "LIKE"):
-            return self._like(column, denied=denied)
-        sign = None if denied else self._peek()
+            return self._like(column, negated=negated)
+        sign = None if negated else self._peek()
         relation = None if sign is None or sign.kind != "sign" else _COMPARISONS.get(sign.text)
         if relation is None:
-            raise self._wrong("IN, BETWEEN or LIKE" if denied else "a comparison, IS, IN, BETWEEN or LIKE")
+            raise self._wrong("IN, BETWEEN or LIKE" if negated else "a comparison, IS, IN, BETWEEN or LIKE")
         self._next += 1
         return column_predicate(relation, column, (self._value(),))
 
-    def _like(self, column: str, *, denied: bool) -> RowFilter:
+    def _like(self, column: str, *, negated: bool) -> RowFilter:
         pattern = self._peek()
         if pattern is None or pattern.kind != "text":
-            raise self._wrong("a text")
-        beginning = pattern.text[:-1]
-        if not pattern.text.endswith("%") or _LIKE_SIGNS.search(beginning):
-            raise self._wrong("a beginning and one % behind it, such as 'ab%'")
+            raise self._wrong("a string")
+        prefix = pattern.text[:-1]
+        if not pattern.text.endswith("%") or _LIKE_SIGNS.search(prefix):
+            raise self._wrong("a prefix followed by one %, such as 'ab%'")
         self._next += 1
         return column_predicate(
-            PredicateOperation.NOT_STARTS_WITH if denied else PredicateOperation.STARTS_WITH, column, (beginning,)
+            PredicateOperation.NOT_STARTS_WITH if negated else PredicateOperation.STARTS_WITH, column, (prefix,)
         )
 
     # -- names and values -----------------------------------------------------------------------------------------
@@ -175,14 +175,14 @@ class _Parser:
             self._next += 1
             return token.text
         if token is None or is_time:
-            raise self._wrong("a text")
+            raise self._wrong("a string")
         if token.kind == "keyword" and token.text in ("TRUE", "FALSE"):
             self._next += 1
             return token.text == "TRUE"
         if token.kind != "number":
-            raise self._wrong("a value: 'text', a number, TRUE or FALSE")
+            raise self._wrong("a value: 'string', a number, TRUE or FALSE")
         self._next += 1
-        # With a point it may be a decimal, which no binary number holds: the column's type reads the digits.
+        # A number with a point may be a decimal; the column's type parses its shortest representation.
         return int(token.text) if re.fullmatch(r"[+-]?\d{1,40}", token.text) else float(token.text)
 
     # -- tokens ---------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class _Parser:
         while position < end:
             found = _TOKEN.match(text, position)
             if found is None or found.lastgroup is None:
-                raise policy_fault(self._at, f"is not understood from {text[position : position + 20].strip()!r} on")
+                raise policy_fault(self._at, f"invalid SQL condition at {text[position : position + 20].strip()!r}")
             position = found.end()
             tokens.append(_token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)))
         return tokens
@@ -213,10 +213,10 @@ class _Parser:
         if not self._take(kind, text):
             raise self._wrong(text)
 
-    def _wrong(self, wanted: str) -> Exception:
+    def _wrong(self, expected: str) -> Exception:
         token = self._peek()
         here = "at its end" if token is None else f"at {self._text[token.at : token.at + 20]!r}"
-        return policy_fault(self._at, f"is a condition in SQL, and has to have {wanted} {here}")
+        return policy_fault(self._at, f"invalid SQL condition {here}: expected {expected}")
 
 
 def _token(kind: str, text: str, at: int) -> _Token:

@@ -22,7 +22,9 @@ PLANNING_OPTIONS: Final = frozenset({"interval", "statistics", "statistics-colum
 def _of_policies(options: Mapping[str, config_options.ConfigOption]) -> dict[str, ValueParser]:
     """The options of a policy type under their own names, without the planner's."""
     return {
-        name: option.parser for name, option in options.items() if name == option.canonical_name and name not in PLANNING_OPTIONS
+        name: option.parser
+        for name, option in options.items()
+        if name == option.canonical_name and name not in PLANNING_OPTIONS
     }
 
 
