@@ -1,4 +1,4 @@
-"""What can be wrong with a select, in the words that clients of S3 know it by."""
+"""Errors of S3 Select with S3's codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME_CHARS: Final = 80
 
 
 class SelectCode(StrEnum):
-    """The codes of S3 Select. The names are the wire's own, spelling and all."""
+    """The error codes of S3 Select, with the spelling of the wire."""
 
     # The request.
     EMPTY_REQUEST_BODY = "EmptyRequestBody"
@@ -53,13 +53,13 @@ class SelectCode(StrEnum):
     PARQUET_UNSUPPORTED_COMPRESSION_CODEC = "ParquetUnsupportedCompressionCodec"
     UNSUPPORTED_PARQUET_TYPE = "UnsupportedParquetType"
 
-    # Words of the expression.
+    # Tokens of the expression.
     LEXER_INVALID_CHAR = "LexerInvalidChar"
     LEXER_INVALID_OPERATOR = "LexerInvalidOperator"
     LEXER_INVALID_LITERAL = "LexerInvalidLiteral"
     LEXER_INVALID_ION_LITERAL = "LexerInvalidIONLiteral"
 
-    # Something else was expected.
+    # Missing syntax.
     PARSE_EXPECTED_DATE_PART = "ParseExpectedDatePart"
     PARSE_EXPECTED_KEYWORD = "ParseExpectedKeyword"
     PARSE_EXPECTED_TOKEN_TYPE = "ParseExpectedTokenType"  # noqa: S105
@@ -78,7 +78,7 @@ class SelectCode(StrEnum):
     PARSE_EXPECTED_LEFT_PAREN_BUILTIN_FUNCTION_CALL = "ParseExpectedLeftParenBuiltinFunctionCall"
     PARSE_EXPECTED_RIGHT_PAREN_BUILTIN_FUNCTION_CALL = "ParseExpectedRightParenBuiltinFunctionCall"
 
-    # Something was not expected.
+    # Unexpected syntax.
     PARSE_UNEXPECTED_TOKEN = "ParseUnexpectedToken"  # noqa: S105
     PARSE_UNEXPECTED_TERM = "ParseUnexpectedTerm"
     PARSE_UNEXPECTED_OPERATOR = "ParseUnexpectedOperator"
@@ -96,7 +96,7 @@ class SelectCode(StrEnum):
     PARSE_CANNOT_MIX_SQB_AND_WILDCARD_IN_SELECT_LIST = "ParseCannotMixSqbAndWildcardInSelectList"
     PARSE_NON_UNARY_AGGREGATE_FUNCTION_CALL = "ParseNonUnaryAgregateFunctionCall"
 
-    # Something is not to be had.
+    # Unsupported syntax.
     PARSE_UNSUPPORTED_TOKEN = "ParseUnsupportedToken"  # noqa: S105
     PARSE_UNSUPPORTED_SYNTAX = "ParseUnsupportedSyntax"
     PARSE_UNSUPPORTED_SELECT = "ParseUnsupportedSelect"
@@ -144,23 +144,23 @@ class SelectCode(StrEnum):
     TIMESTAMP_FORMAT_PATTERN_DUPLICATE_FIELDS = "EvaluatorTimestampFormatPatternDuplicateFields"
     TIMESTAMP_FORMAT_PATTERN_HOUR_CLOCK_AM_PM_MISMATCH = "EvaluatorTimestampFormatPatternHourClockAmPmMismatch"
 
-    # The service. Raised as `Unavailable` (Busy) and `Throttled` (SlowDown), which say whether to try again.
+    # The service. Raised as `Unavailable` (Busy) and `Throttled` (SlowDown), which are retryable.
     BUSY = "Busy"
     INTERNAL_ERROR = "InternalError"
 
 
 def failure(code: SelectCode, message: str) -> SelectError:
-    """An error with one of the codes."""
+    """An error with an S3 code."""
     return SelectError(message, code=code)
 
 
 def nested_too_deeply() -> SelectError:
-    """A JSON value has more levels than can be read."""
-    return failure(SelectCode.JSON_PARSING_ERROR, "a JSON value is nested too deeply to be read")
+    """The error for JSON that is nested too deeply."""
+    return failure(SelectCode.JSON_PARSING_ERROR, "JSON value is nested too deeply")
 
 
 def no_such_column(code: SelectCode, name: str, columns: Sequence[str]) -> SelectError:
-    """The error for an unknown column. It lists those that exist, up to a number of them."""
+    """The error for an unknown column. It lists the existing ones, up to a limit."""
     listed = ", ".join(column[:_NAME_CHARS] for column in columns[:_LISTED_COLUMNS])
     more = f", … {len(columns) - _LISTED_COLUMNS} more" if len(columns) > _LISTED_COLUMNS else ""
     return failure(code, f"no such column. name={name[:_NAME_CHARS]} columns={listed}{more}")

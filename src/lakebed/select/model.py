@@ -1,4 +1,4 @@
-"""The values of a select: how an object is to be read, what is asked of it, how the records are to be written."""
+"""Requests of S3 Select: input format, expression, output format and limits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 
 MAX_EXPRESSION_BYTES: Final = 256 * 1024
 MAX_RECORD_BYTES: Final = 1024 * 1024
-"""Of a record, read or written, and of a field of one."""
+"""Limit of a record, read or written, and of its fields."""
 
 
 class Compression(StrEnum):
-    """How the object as a whole is compressed. Those after BZIP2 are what clients of other servers ask for."""
+    """Compression of the whole object. Those after BZIP2 are extensions of other servers."""
 
     NONE = "NONE"
     GZIP = "GZIP"
@@ -23,27 +23,27 @@ class Compression(StrEnum):
 
 
 class HeaderUse(StrEnum):
-    """What the first record of a CSV object is."""
+    """Use of the first record of a CSV object."""
 
     NONE = "NONE"
     """Data."""
     USE = "USE"
     """The names of the columns."""
     IGNORE = "IGNORE"
-    """Neither: it is passed over."""
+    """Skipped."""
 
 
 class JsonKind(StrEnum):
-    """How JSON values follow each other."""
+    """The sequence of JSON values."""
 
     DOCUMENT = "DOCUMENT"
-    """Any values, over as many lines as they take."""
+    """Values that may span lines."""
     LINES = "LINES"
-    """One to a line."""
+    """One value per line."""
 
 
 class QuoteFields(StrEnum):
-    """Which fields of CSV output are quoted."""
+    """When fields of CSV output are quoted."""
 
     ALWAYS = "ALWAYS"
     ASNEEDED = "ASNEEDED"
@@ -51,13 +51,13 @@ class QuoteFields(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CsvInput:
-    """CSV to be read. An empty character stands for there being none; the rules are in `checks.py`."""
+    """CSV input. An empty character means none; `request_checks` validates the options."""
 
     header: HeaderUse = HeaderUse.NONE
     comments: str = "#"
     quote: str = '"'
     escape: str = '"'
-    """What, inside quotes, makes the next character be what it is; the quote itself where quotes are doubled."""
+    """The character that makes the next one literal inside quotes; the quote itself if quotes are doubled."""
     field_delimiter: str = ","
     record_delimiter: str = "\n"
     allow_quoted_record_delimiter: bool = False
@@ -65,29 +65,29 @@ class CsvInput:
 
 @dataclass(frozen=True, slots=True)
 class JsonInput:
-    """JSON to be read."""
+    """JSON input."""
 
     kind: JsonKind = JsonKind.LINES
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetInput:
-    """A Parquet file to be read."""
+    """Parquet input."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowInput:
-    """An Arrow IPC file or stream to be read. No client of AWS can ask for it."""
+    """Arrow IPC input, a file or a stream; not in AWS's API."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvroInput:
-    """An Avro file to be read. No client of AWS can ask for it."""
+    """Avro input; not in AWS's API."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvOutput:
-    """Records written as CSV, without a header."""
+    """CSV output without a header."""
 
     quote_fields: QuoteFields = QuoteFields.ASNEEDED
     quote: str = '"'
@@ -98,19 +98,19 @@ class CsvOutput:
 
 @dataclass(frozen=True, slots=True)
 class JsonOutput:
-    """Records written as JSON objects."""
+    """JSON output, one object per record."""
 
     record_delimiter: str = "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetOutput:
-    """Records written as one Parquet file. No client of AWS can ask for it."""
+    """Parquet output, one file; not in AWS's API."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowOutput:
-    """Records written as an Arrow IPC stream. No client of AWS can ask for it."""
+    """Arrow IPC stream output; not in AWS's API."""
 
 
 Input = CsvInput | JsonInput | ParquetInput | ArrowInput | AvroInput
@@ -119,9 +119,9 @@ Output = CsvOutput | JsonOutput | ParquetOutput | ArrowOutput
 
 @dataclass(frozen=True, slots=True)
 class ScanRange:
-    """Which records: those that begin at bytes `start` to `end`, both included.
+    """Selects the records that begin at bytes `start` to `end`, inclusive.
 
-    `start` alone reaches to the end of the object; `end` alone counts that many bytes back from it.
+    `start` alone extends to the end of the object; `end` alone selects that many bytes at its end.
     """
 
     start: int | None = None
@@ -130,7 +130,7 @@ class ScanRange:
 
 @dataclass(frozen=True, slots=True)
 class SelectRequest:
-    """One question about one object."""
+    """A select request for one object."""
 
     expression: str
     input: Input
@@ -142,25 +142,25 @@ class SelectRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueryStats:
-    """How much was done so far, in bytes."""
+    """Progress of a query, in bytes."""
 
     scanned: int = 0
-    """Read of the object, as it is stored."""
+    """Bytes read from the object, as stored."""
     processed: int = 0
     """The same after decompression."""
     returned: int = 0
-    """Handed out as records."""
+    """Bytes returned as records."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectLimits:
-    """What one server process gives to selects."""
+    """Limits for selects in one server process."""
 
     concurrent: int = 4
-    """Queries at a time; a further one is told to slow down."""
+    """Concurrent queries; further ones are throttled."""
     memory_bytes: int = 128 * 1024 * 1024
-    """Of one query. What sorting and grouping hold beyond it goes to disk, or the query ends."""
+    """Memory of one query. Sorting and grouping spill to disk beyond it, or the query fails."""
     seconds: float = 300.0
-    """How long a query may run."""
+    """Time limit of a query."""
     partitions: int = 0
     """Threads of one query; 0 for one per processor."""

@@ -1,4 +1,4 @@
-"""What a select looks like from an edge: opened once, then read piece by piece until it ends or is closed."""
+"""The interface of selects for wire protocols: a query is opened, read in pieces, and closed."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from .model import QueryStats, SelectRequest
 
 
 class RunningQuery(Protocol):
-    """A query under way. Whoever opened it closes it, however it ends."""
+    """An open query. The caller closes it in any case."""
 
     @property
     def found(self) -> FoundObject | None:
-        """The version that is read: it was pinned when the query was opened. None where many objects are."""
+        """The object version, fixed when the query was opened. None for a query over many objects."""
         ...
 
     @property
     def counts(self) -> QueryStats:
-        """How much was done, true at any moment."""
+        """The current progress."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """Whether it is known that nothing follows what was read. What is over may not know it before it is asked."""
+        """Whether it is known that no more records follow. False may mean unknown."""
         ...
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """The records as bytes, cut anywhere; nothing is computed far ahead of who reads.
+        """The records as bytes in arbitrary pieces, computed on demand.
 
-        Raises SelectError when the object or the query turns out wrong on the way, Unavailable when the query takes
-        too long or too much memory, Corrupted when the stored bytes are not what was written.
+        Raises SelectError for errors found while reading, Unavailable if the query exceeds its time or memory limit,
+        Corrupted if stored bytes do not verify.
         """
         ...
 
     async def aclose(self) -> None:
-        """Stop the query and free what it holds. Idempotent; returns when both have happened."""
+        """Stop the query and release its resources. Idempotent; returns when both are done."""
         ...
 
 
 class QueryRunner(Protocol):
-    """Answers selects."""
+    """Runs selects."""
 
     async def open(
         self, caller: Caller, bucket: str, key: str, request: SelectRequest, *, version: str | None = None
     ) -> RunningQuery:
-        """Start a query on the current version of an object, or on the one named.
+        """Start a query on the current version of an object, or on the given one.
 
-        Raises what a GET of the object raises; SelectError for whatever is wrong that can be known before the first
-        record; Throttled when as many queries as may be are running; NotSupported where the engine is not installed.
+        Raises as a GET of the object; SelectError for errors found before the first record; Throttled if the limit of
+        concurrent queries is reached; NotSupported if the engine is not installed.
         """
         ...
 
     async def open_prefix(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> RunningQuery:
-        """Start a query on all objects whose keys begin with that, as one, in the order of their keys.
+        """Start a query on all objects under a prefix as one, in key order.
 
-        Raises as `open`, of any of them; and what a listing raises. NoSuchKey where there is none.
+        Raises as `open` for each object, and as a listing. NoSuchKey if there is no object.
         """
         ...

@@ -1,4 +1,4 @@
-"""Selects: who may ask, how many at a time, and for how long."""
+"""Runs selects: authorization, concurrency and time limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .sources.prefix_objects import PrefixObjects
 
 Source = TypeVar("Source", "ObjectBytes", "PrefixObjects")
-"""What a query reads, and closes."""
+"""The source that a query reads and closes."""
 
 
 LARGE_BYTES: Final = 32 * 1024 * 1024
@@ -34,7 +34,7 @@ LARGE_BYTES: Final = 32 * 1024 * 1024
 
 
 class SelectService:
-    """Answers selects, of objects that the caller may read."""
+    """Runs selects on objects that the caller may read."""
 
     def __init__(
         self,
@@ -49,71 +49,72 @@ class SelectService:
         self._clock = clock
         self._limits = limits or SelectLimits()
         self._spill = spill
-        """Where what does not fit into memory goes; None to end the query instead."""
+        """Folder for data that does not fit into memory; None to fail the query instead."""
         self._running = 0
-        self._loaded: _Parts | None = None
+        self._loaded: _Engine | None = None
 
     @property
     def running(self) -> int:
-        """How many queries are open."""
+        """The number of open queries."""
         return self._running
 
     async def open(
         self, caller: Caller, bucket: str, key: str, request: SelectRequest, *, version: str | None = None
     ) -> RunningSelect:
-        """Start a query on the current version of an object, or on the one named.
+        """Start a query on the current version of an object, or on the given one.
 
-        Raises what a GET of the object raises; SelectError for whatever is wrong that can be known before the first
-        record; Throttled when as many queries as may be are running; MissingExtra where the engine is not installed.
+        Raises as a GET of the object; SelectError for errors found before the first record; Throttled if the limit of
+        concurrent queries is reached; MissingExtra if the engine is not installed.
         """
-        parts = await self._parts()
+        engine = await self._engine()
         found = await self._reader.get(caller, bucket, key, version=version)
         source = found.source
-        assert source is not None  # noqa: S101  # a GET has one
+        assert source is not None  # noqa: S101  # `get` opens the content
+        # Encrypted objects must not be written to disk in plain text.
         # What is encrypted where it is stored is not written anywhere else in the clear.
         spill = None if found.object.attributes.encrypted else self._spill
         loop = asyncio.get_running_loop()
 
         def plan(opened: ObjectBytes, meter: Meter) -> Execution:
-            return parts.plan(opened, request, self._limits, meter, self._now(), spill, parts.plan_cache)
+            return engine.plan(opened, request, self._limits, meter, self._now(), spill, engine.plan_cache)
 
         async def begin() -> ObjectBytes:
-            return await parts.open_bytes(source, loop)
+            return await engine.open_bytes(source, loop)
 
-        return await self._start(parts, found, begin, plan)
+        return await self._start(engine, found, begin, plan)
 
     async def open_prefix(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> RunningSelect:
-        """Start a query on all objects whose keys begin with that, as one, in the order of their keys.
+        """Start a query on all objects under a prefix as one, in key order.
 
-        Raises as `open`, of any of them; and what a listing raises. NoSuchKey where there is none.
+        Raises as `open` for each object, and as a listing. NoSuchKey if there is no object.
         """
-        parts = await self._parts()
+        engine = await self._engine()
         loop = asyncio.get_running_loop()
 
-        def plan(walk: PrefixObjects, meter: Meter) -> Execution:
-            return parts.plan_objects(walk, request, self._limits, meter, self._now())
+        def plan(objects: PrefixObjects, meter: Meter) -> Execution:
+            return engine.plan_objects(objects, request, self._limits, meter, self._now())
 
         async def begin() -> PrefixObjects:
-            return parts.walk(self._reader, self._lister, caller, bucket, prefix, loop)
+            return engine.prefix_objects(self._reader, self._lister, caller, bucket, prefix, loop)
 
-        return await self._start(parts, None, begin, plan)
+        return await self._start(engine, None, begin, plan)
 
     async def _start(
         self,
-        parts: _Parts,
+        engine: _Engine,
         found: FoundObject | None,
         begin: Callable[[], Awaitable[Source]],
         plan: Callable[[Source, Meter], Execution],
     ) -> RunningSelect:
         if self._running >= self._limits.concurrent:
-            raise Throttled(f"as many selects as may be are running. maximum={self._limits.concurrent}")
+            raise Throttled(f"too many concurrent selects. maximum={self._limits.concurrent}")
         self._running += 1
         deadline = asyncio.get_running_loop().time() + self._limits.seconds
         source: Source | None = None
         try:
             source = await begin()
-            meter = parts.meter()
-            execution, first = await asyncio.to_thread(_begun, plan, source, meter)
+            meter = engine.meter()
+            execution, first = await asyncio.to_thread(_start_execution, plan, source, meter)
         except BaseException:
             self._running -= 1
             if source is not None:
@@ -121,7 +122,7 @@ class SelectService:
             raise
         return RunningSelect(found, execution, first, source, meter, deadline, self._ended)
 
-    async def _parts(self) -> _Parts:
+    async def _engine(self) -> _Engine:
         if self._loaded is None:
             self._loaded = await asyncio.to_thread(_load)
         return self._loaded
@@ -133,8 +134,10 @@ class SelectService:
         self._running -= 1
 
 
-def _begun(plan: Callable[[Source, Meter], Execution], source: Source, meter: Meter) -> tuple[Execution, bytes | None]:
-    """A query that was planned, and of a small one its first records: coming back for them would take longer."""
+def _start_execution(
+    plan: Callable[[Source, Meter], Execution], source: Source, meter: Meter
+) -> tuple[Execution, bytes | None]:
+    """A planned query; of a small one, its first records too, which saves a thread switch."""
     execution = plan(source, meter)
     try:
         return execution, execution.gather() if execution.is_small else None
@@ -144,7 +147,7 @@ def _begun(plan: Callable[[Source, Meter], Execution], source: Source, meter: Me
 
 
 class RunningSelect:
-    """A query under way. Its records are read once."""
+    """An open query. Its records are read once."""
 
     def __init__(
         self,
@@ -169,16 +172,16 @@ class RunningSelect:
 
     @property
     def counts(self) -> QueryStats:
-        """How much was done, true at any moment."""
+        """The current progress."""
         return self._meter.counts
 
     @property
     def is_over(self) -> bool:
-        """Whether it is known that nothing follows what was read: of small objects it is."""
+        """Whether it is known that no more records follow; only known for small objects."""
         return self._was_read and self._execution.is_small and self._execution.has_ended
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The records as bytes, of a small object as few pieces as may be."""
+        """The records as bytes; of a small object, in as few pieces as possible."""
         pieces = self._pieces() if self._first is None else self._gathered(self._first)
         async for data in pieces:
             if data:
@@ -186,11 +189,11 @@ class RunningSelect:
                 yield data
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        """One batch is computed while the last is being written, and no more."""
+        """Compute one batch ahead while the previous one is written."""
         writer = self._execution.writer
-        self._ask(self._execution.next_batch())
-        while (batch := await self._answer()) is not None:
-            self._ask(self._execution.next_batch())
+        self._begin(self._execution.next_batch())
+        while (batch := await self._result()) is not None:
+            self._begin(self._execution.next_batch())
             yield await asyncio.to_thread(writer.write, batch)
         yield await asyncio.to_thread(writer.finish)
 
@@ -198,28 +201,28 @@ class RunningSelect:
         self._was_read = True
         yield first
         while not self._execution.has_ended:
-            self._ask(asyncio.to_thread(self._execution.gather))
-            yield await self._answer()
+            self._begin(asyncio.to_thread(self._execution.gather))
+            yield await self._result()
 
     async def aclose(self) -> None:
-        """Stop the query and free what it holds. Idempotent; returns when both have happened."""
+        """Stop the query and release its resources. Idempotent; returns when both are done."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
 
-    def _ask(self, answer: Coroutine[Any, Any, Any]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
         if self._closing is not None:
-            answer.close()
+            work.close()
             raise Unavailable("the select was stopped")
-        self._pending = asyncio.create_task(answer)
+        self._pending = asyncio.create_task(work)
 
-    async def _answer(self) -> Any:  # of whatever was asked for
-        assert self._pending is not None  # noqa: S101  # as `_ask` has made it
+    async def _result(self) -> Any:  # of the pending task
+        assert self._pending is not None  # noqa: S101  # set by `_begin`
         loop = asyncio.get_running_loop()
-        # Not awaited itself: that would cancel it with whoever waits, and what runs in a thread goes on nevertheless.
+        # Not awaited directly: cancelling the caller would cancel the task, while its thread would continue.
         await asyncio.wait({self._pending}, timeout=self._deadline - loop.time())
         if not self._pending.done():
-            raise Unavailable("the query takes longer than it may; select from a part of the object")
+            raise Unavailable("the query exceeds its time limit; select from a part of the object")
         return self._pending.result()
 
     async def _close(self) -> None:
@@ -228,36 +231,36 @@ class RunningSelect:
             if self._pending is not None:
                 if not self._execution.is_small:
                     self._pending.cancel()
-                # However it ended: whoever reads has been told already.
+                # Retrieve its error, which the reader already has.
                 await asyncio.wait({self._pending})
                 if not self._pending.cancelled():
                     self._pending.exception()
         finally:
             if self._execution.is_small:
-                # Nobody reads any more, so that nobody is waited for.
+                # No thread is reading, so this does not block.
                 self._source.close()
             else:
-                await asyncio.to_thread(self._let_go)
+                await asyncio.to_thread(self._release)
             self._ended()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._source.close()
         if self._meter.counts.processed >= LARGE_BYTES:
             release_free_memory()
 
 
-class _Parts(NamedTuple):
-    """What is imported with the first select: a server that is never asked for one does without."""
+class _Engine(NamedTuple):
+    """The functions that the first select imports, so that servers without selects do not load them."""
 
     plan: Callable[..., Execution]
     plan_objects: Callable[..., Execution]
     open_bytes: Callable[..., Awaitable[ObjectBytes]]
-    walk: Callable[..., PrefixObjects]
+    prefix_objects: Callable[..., PrefixObjects]
     meter: Callable[[], Meter]
     plan_cache: PlanCache
 
 
-def _load() -> _Parts:
+def _load() -> _Engine:
     require_extra("select", "select")
     import pyarrow as pa
 
@@ -267,6 +270,6 @@ def _load() -> _Parts:
     from .sources.object_bytes import open_bytes
     from .sources.prefix_objects import PrefixObjects
 
-    # Arrow allocates from the system's pool: memory in a pool of its own is of no use to the rest of the process.
+    # Arrow uses the system's allocator: memory in a separate pool could not be used by the rest of the process.
     pa.set_memory_pool(pa.system_memory_pool())
-    return _Parts(plan, plan_objects, open_bytes, PrefixObjects, Meter, PlanCache())
+    return _Engine(plan, plan_objects, open_bytes, PrefixObjects, Meter, PlanCache())

@@ -151,7 +151,7 @@ def test_what_is_asked_of_all_records_is_worked_out_of_all(prefix: str, sql: str
 def test_objects_with_other_columns_are_not_added_up(say: Lakebed) -> None:
     outcome = say("s3://data/odd/", "SELECT SUM(s.id) FROM S3Object s")
     assert outcome.status == 2
-    assert "a column of the first object is not there" in outcome.err
+    assert "object lacks a column of the first object" in outcome.err
     assert "odd/b.parquet" in outcome.err
 
 

@@ -208,7 +208,7 @@ def test_usual_records_are_read_by_the_library_alone(library: JsonLibrary) -> No
     assert scanner is not None
     scanned = scanner.read(b'{"a": 1, "b": "x\\"", "c": {"d": 2.25}}\r\n\n{"b":null,"a":true}')
     assert scanned is not None
-    assert not scanned.odd
+    assert not scanned.fallback
     assert scanned.batch.to_pydict() == {
         "p0": [True, True],
         "a0": ["1", "true"],
@@ -230,7 +230,7 @@ def test_odd_records_are_named_and_others_are_not_read_again(library: JsonLibrar
     assert scanner is not None
     scanned = scanner.read(b'{"a":1}\n' * 5 + b'  {"a":[1, 2]}\n' + b'{"a":2}\n')
     assert scanned is not None
-    assert (scanned.odd, scanned.lines) == ([5], b'{"a":[1, 2]}')
+    assert (scanned.fallback, scanned.lines) == ([5], b'{"a":[1, 2]}')
 
 
 @pytest.mark.parametrize("line", [b'{"a":01}', b'{"z":"\xff"}', b'{"z":1e400}', b"[1]", b'{"a":1', b'{"z":"\\ud800"}'])

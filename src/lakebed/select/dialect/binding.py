@@ -1,7 +1,7 @@
-"""Turns an expression of S3 Select into one of DataFusion.
+"""Translates expressions of S3 Select to DataFusion SQL.
 
-Only what is known here passes: every node of the tree is written anew, from what was understood of it, so that no text
-of a client reaches DataFusion as anything but a literal or a quoted name.
+Every node is rendered from its parsed meaning, and unknown nodes are rejected. So text of a client reaches DataFusion
+only as literals and quoted names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .syntax import chain, is_missing_word, path_of
 from .timestamps import parse_timestamp
 
 _MAX_GUARDED: Final = 16
-"""Conditions of one chain that can fail, each tried only where those before leave it open: each is a level deeper."""
+"""Maximum conditions per chain that are guarded against errors of later ones: each is one level deeper."""
 _FALLIBLE: Final = re.compile(r"(?<!TRY_)CAST\(|s3_|substr\(|[/%]")
 _KNOWN_ARGUMENTS: Final = frozenset(
     [
@@ -61,13 +61,13 @@ _KNOWN_ARGUMENTS: Final = frozenset(
         "catalog",
     ]
 )
-"""Of nodes, those that are read below. One that sqlglot adds and nobody reads would change the meaning in silence."""
-_NO_MATTER: Final[dict[type[exp.Expression], tuple[str, ...]]] = {
+"""Arguments of nodes that are handled below. An unhandled one that sqlglot adds could silently change the meaning."""
+_IGNORED_ARGUMENTS: Final[dict[type[exp.Expression], tuple[str, ...]]] = {
     exp.Bracket: ("offset",),
     exp.DPipe: ("safe",),
     exp.Div: ("safe", "typed"),
 }
-"""Those that say how another dialect would mean it."""
+"""Arguments that only matter in other dialects."""
 _COMPARISONS: Final[dict[type[exp.Expression], str]] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -119,19 +119,19 @@ class Binder:
         self.now = now
 
     def bind(self, node: exp.Expression) -> BoundExpression:
-        """An expression in SQL. Raises SelectError with the code of what is wrong with it."""
+        """An expression in SQL. Raises SelectError with its S3 code."""
         if isinstance(node, exp.Window):
             return window_functions.window(self, node, self.ordered)
         for name, value in node.args.items():
-            if value and name not in _KNOWN_ARGUMENTS and name not in _NO_MATTER.get(type(node), ()):
-                raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"not supported here. found={name.upper()}")
+            if value and name not in _KNOWN_ARGUMENTS and name not in _IGNORED_ARGUMENTS.get(type(node), ()):
+                raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"syntax is not supported. found={name.upper()}")
         bound = self._bind(node)
         return _negated(bound) if node.args.get("negate") else bound
 
     def _bind(self, node: exp.Expression) -> BoundExpression:
         kind = type(node)
         if kind in _COMPARISONS:
-            left, right = self.coerce.alike(self.bind_all([node.this, node.expression]))
+            left, right = self.coerce.comparable(self.bind_all([node.this, node.expression]))
             return BoundExpression(f"({left.sql} {_COMPARISONS[kind]} {right.sql})", SqlKind.BOOL)
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], *self.bind_all([node.this, node.expression]))
@@ -141,7 +141,7 @@ class Binder:
             case exp.And() | exp.Or():
                 return self._connected(node)
             case exp.Not():
-                return BoundExpression(f"(NOT {self.coerce.truth(self.bind(node.this)).sql})", SqlKind.BOOL)
+                return BoundExpression(f"(NOT {self.coerce.boolean(self.bind(node.this)).sql})", SqlKind.BOOL)
             case exp.Literal():
                 return text_literal(str(node.this)) if node.is_string else number_literal(str(node.this))
             case exp.Boolean():
@@ -155,7 +155,9 @@ class Binder:
             case exp.Is():
                 return self._is(node)
             case exp.Between():
-                value, low, high = self.coerce.alike(self.bind_all([node.this, node.args["low"], node.args["high"]]))
+                value, low, high = self.coerce.comparable(
+                    self.bind_all([node.this, node.args["low"], node.args["high"]])
+                )
                 return BoundExpression(f"({value.sql} BETWEEN {low.sql} AND {high.sql})", SqlKind.BOOL)
             case exp.In():
                 return self._in(node)
@@ -182,20 +184,20 @@ class Binder:
             case exp.Column() | exp.Dot() | exp.Bracket():
                 return self._field(node)
             case exp.Star():
-                raise failure(SelectCode.PARSE_UNSUPPORTED_CALL_WITH_STAR, "* is not expected here")
+                raise failure(SelectCode.PARSE_UNSUPPORTED_CALL_WITH_STAR, "unexpected *")
             case _:
-                raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"not supported here. found={kind.__name__}")
+                raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"syntax is not supported. found={kind.__name__}")
 
     def bind_all(self, nodes: list[exp.Expression]) -> list[BoundExpression]:
-        """Several expressions."""
+        """Bind several expressions."""
         return [self.bind(node) for node in nodes]
 
     def aggregate(self, name: str, argument: str) -> str:
-        """A call over many records: of those that differ, or over a window, where that is said around it."""
+        """An aggregate call, with the current DISTINCT or OVER."""
         return f"{name}({self._distinct}{argument}){self._over}"
 
     def with_distinct(self, render: Callable[[], BoundExpression]) -> BoundExpression:
-        """What is rendered, of values that differ."""
+        """Render with DISTINCT in aggregate calls."""
         self._distinct = "DISTINCT "
         try:
             return render()
@@ -203,7 +205,7 @@ class Binder:
             self._distinct = ""
 
     def with_over(self, over: str, render: Callable[[], BoundExpression]) -> BoundExpression:
-        """What is rendered, over a window."""
+        """Render with an OVER clause on aggregate calls."""
         self._over = over
         try:
             return render()
@@ -211,23 +213,23 @@ class Binder:
             self._over = ""
 
     def ordered(self, node: exp.Expression, *, natural: bool = True) -> str:
-        """A term of an ORDER BY."""
+        """An ORDER BY term."""
         term = node if isinstance(node, exp.Ordered) else exp.Ordered(this=node.copy())
         bound = self.bind(term.this)
         if natural:
-            bound = self.coerce.natural(bound)
+            bound = self.coerce.inferred(bound)
         if bound.kind is SqlKind.TIMESTAMP:
             bound = BoundExpression(f"s3_instant({bound.sql})", SqlKind.INT)
         return f"{bound.sql}{direction(bool(term.args.get('desc')), term.args.get('nulls_first'))}"
 
     def _connected(self, node: exp.Expression) -> BoundExpression:
-        """A chain of ANDs or ORs, decided from left to right: what can fail is not tried where it is decided already.
+        """A chain of ANDs or ORs, evaluated from left to right: what can fail is skipped once the result is decided.
 
-        `x <> '' AND CAST(x AS INT) > 1` holds of records where the cast would fail; DataFusion would try it on all.
+        `x <> '' AND CAST(x AS INT) > 1` must not fail on empty values; DataFusion would evaluate the cast on all.
         """
         word, decided, number = ("AND", "FALSE", 0) if isinstance(node, exp.And) else ("OR", "TRUE", 1)
-        parts = [self.coerce.truth(self.bind(part)).sql for part in chain(node)]
-        # Those that cannot fail may be tried in any order.
+        parts = [self.coerce.boolean(self.bind(part)).sql for part in chain(node)]
+        # Conditions that cannot fail may be evaluated in any order.
         runs: list[tuple[str, bool]] = []
         for fails, group in groupby(parts, can_fail):
             run = list(group)
@@ -237,70 +239,70 @@ class Binder:
         made, later = runs[-1]
         for part, fails in reversed(runs[:-1]):
             both = f"({part} {word} {made})"
-            # By numbers: DataFusion makes ANDs and ORs of a CASE of truths again.
+            # Through numbers, because DataFusion rewrites a boolean CASE to ANDs and ORs.
             guarded = f"(CASE WHEN {part} IS {decided} THEN {number} ELSE CAST({both} AS INT) END = 1)"
             made = guarded if later else both
             later = later or fails
         return BoundExpression(made, SqlKind.BOOL)
 
     def _arithmetic(self, operator: str, left: BoundExpression, right: BoundExpression) -> BoundExpression:
-        left, right = (self.coerce.number(self.coerce.natural(side)) for side in (left, right))
+        left, right = (self.coerce.number(self.coerce.inferred(side)) for side in (left, right))
         kinds = {left.kind, right.kind}
         if SqlKind.FLOAT in kinds:
             return BoundExpression(f"({as_float(left).sql} {operator} {as_float(right).sql})", SqlKind.FLOAT)
         if kinds == {SqlKind.INT} and operator in "+-*":
-            # DataFusion lets whole numbers run over without a word; decimals of 38 digits have room for the result,
-            # and casting it back tells.
+            # DataFusion ignores integer overflow. Decimals of 38 digits have room for the result, and casting it back
+            # fails on overflow.
             sides = f"CAST({left.sql} AS DECIMAL(19, 0)) {operator} CAST({right.sql} AS DECIMAL(19, 0))"
             return BoundExpression(f"CAST(({sides}) AS BIGINT)", SqlKind.INT)
         kind = SqlKind.INT if kinds == {SqlKind.INT} else SqlKind.DECIMAL
         return BoundExpression(f"({left.sql} {operator} {right.sql})", kind)
 
     def _negative(self, node: exp.Expression) -> BoundExpression:
-        value = self.coerce.number(self.coerce.natural(self.bind(node)))
+        value = self.coerce.number(self.coerce.inferred(self.bind(node)))
         if isinstance(value.constant, int | float) and not isinstance(value.constant, bool):
             return BoundExpression(f"(-{value.sql})", value.kind, constant=-value.constant)
         return BoundExpression(f"(-{value.sql})", value.kind)
 
     def _is(self, node: exp.Expression) -> BoundExpression:
-        asked = node.expression
-        if isinstance(asked, exp.Var) and str(asked.this).upper() == MISSING_WORD:
+        operand = node.expression
+        if isinstance(operand, exp.Var) and str(operand.this).upper() == MISSING_WORD:
             return self._is_missing(node.this)
         value = self.bind(node.this)
-        if isinstance(asked, exp.Null):
+        if isinstance(operand, exp.Null):
             return BoundExpression(f"({value.sql} IS NULL)", SqlKind.BOOL)
-        if isinstance(asked, exp.Boolean):
+        if isinstance(operand, exp.Boolean):
             return BoundExpression(
-                f"({self.coerce.truth(value).sql} IS {'TRUE' if asked.this else 'FALSE'})", SqlKind.BOOL
+                f"({self.coerce.boolean(value).sql} IS {'TRUE' if operand.this else 'FALSE'})", SqlKind.BOOL
             )
-        raise failure(SelectCode.PARSE_UNEXPECTED_TERM, "IS is followed by NULL, MISSING, TRUE or FALSE")
+        raise failure(SelectCode.PARSE_UNEXPECTED_TERM, "IS requires NULL, MISSING, TRUE or FALSE")
 
     def _is_missing(self, node: exp.Expression) -> BoundExpression:
         if isinstance(node, exp.Column) and is_missing_word(node):
             return BoundExpression("TRUE", SqlKind.BOOL, constant=True)
         field = self.bind(node).field
-        there = None if field is None else self._relation.presence(field)
-        return BoundExpression("FALSE" if there is None else f'(NOT "{there}")', SqlKind.BOOL)
+        presence = None if field is None else self._relation.presence(field)
+        return BoundExpression("FALSE" if presence is None else f'(NOT "{presence}")', SqlKind.BOOL)
 
     def _in(self, node: exp.In) -> BoundExpression:
         if not node.expressions or any(node.args.get(name) for name in ("query", "unnest", "field")):
             raise failure(
-                SelectCode.PARSE_EXPECTED_LEFT_PAREN_VALUE_CONSTRUCTOR, "IN is followed by values in brackets"
+                SelectCode.PARSE_EXPECTED_LEFT_PAREN_VALUE_CONSTRUCTOR, "IN requires a list of values in brackets"
             )
-        value, *listed = self.coerce.alike(self.bind_all([node.this, *node.expressions]))
+        value, *listed = self.coerce.comparable(self.bind_all([node.this, *node.expressions]))
         return BoundExpression(f"({value.sql} IN ({', '.join(item.sql for item in listed)}))", SqlKind.BOOL)
 
     def _like(self, node: exp.Expression, escape: exp.Expression | None) -> BoundExpression:
         value, pattern = self.bind_all([node.this, node.expression])
         for side in (value, pattern):
             if side.kind in NUMBERS | {SqlKind.BOOL}:
-                raise failure(SelectCode.LIKE_INVALID_INPUTS, f"LIKE is about text. found={side.kind.name.lower()}")
+                raise failure(SelectCode.LIKE_INVALID_INPUTS, f"LIKE requires text. found={side.kind.name.lower()}")
         text, pattern = self.coerce.text(value), self.coerce.text(pattern)
         character = ""
         if escape is not None:
             if not isinstance(escape, exp.Literal) or not escape.is_string or len(str(escape.this)) != 1:
                 raise failure(
-                    SelectCode.EVALUATOR_LIKE_PATTERN_INVALID_ESCAPE_SEQUENCE, "ESCAPE is followed by one character"
+                    SelectCode.EVALUATOR_LIKE_PATTERN_INVALID_ESCAPE_SEQUENCE, "ESCAPE requires one character"
                 )
             character = str(escape.this)
         if isinstance(pattern.constant, str):
@@ -308,8 +310,8 @@ class Binder:
                 f"({text.sql} LIKE {quoted_text(like_pattern(pattern.constant, character))})", SqlKind.BOOL
             )
         if character:
-            raise failure(SelectCode.LIKE_INVALID_INPUTS, "a pattern with ESCAPE is a literal")
-        # A backslash escapes in DataFusion's patterns, and does not in ours.
+            raise failure(SelectCode.LIKE_INVALID_INPUTS, "a pattern with ESCAPE must be a literal")
+        # A backslash escapes in DataFusion's patterns, but not in S3 Select's.
         return BoundExpression(f"({text.sql} LIKE replace({pattern.sql}, '\\', '\\\\'))", SqlKind.BOOL)
 
     def _case(self, node: exp.Case) -> BoundExpression:
@@ -319,11 +321,11 @@ class Binder:
             raise failure(SelectCode.PARSE_EXPECTED_WHEN_CLAUSE, "WHEN is expected after CASE")
         conditions = []
         for branch in branches:
-            asked = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
-            conditions.append(self.coerce.truth(self.bind(asked)).sql)
+            condition = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
+            conditions.append(self.coerce.boolean(self.bind(condition)).sql)
         default = node.args.get("default")
         values = [branch.args["true"] for branch in branches] + ([default] if default is not None else [])
-        bound = self.coerce.same(self.bind_all(values))
+        bound = self.coerce.common_kind(self.bind_all(values))
         arms = " ".join(
             f"WHEN {condition} THEN {value.sql}" for condition, value in zip(conditions, bound, strict=False)
         )
@@ -334,7 +336,7 @@ class Binder:
         wanted = node.args.get("to")
         kind = _TYPES.get(wanted.this) if isinstance(wanted, exp.DataType) else None
         if kind is None or not isinstance(wanted, exp.DataType):
-            raise failure(SelectCode.PARSE_EXPECTED_TYPE_NAME, f"no such type. found={wanted}")
+            raise failure(SelectCode.PARSE_EXPECTED_TYPE_NAME, f"unknown type. found={wanted}")
         value = self.bind(node.this)
         if (
             value.kind is SqlKind.JSON
@@ -343,7 +345,7 @@ class Binder:
             and kind is SqlKind.FLOAT
         ):
             return bound_field(self._relation, value.field, ReadAs.FLOAT)
-        value = self.coerce.natural(value)
+        value = self.coerce.inferred(value)
         if value.kind is SqlKind.JSON:
             value = self.coerce.text(value)
         match kind:
@@ -352,7 +354,7 @@ class Binder:
             case SqlKind.TIMESTAMP:
                 return self.coerce.timestamp(value)
             case _ if value.kind is SqlKind.TIMESTAMP:
-                raise failure(SelectCode.INVALID_CAST, "a timestamp can be cast to text alone")
+                raise failure(SelectCode.INVALID_CAST, "a timestamp can only be cast to text")
             case SqlKind.DECIMAL:
                 return BoundExpression(f"CAST({value.sql} AS {_decimal(wanted)})", kind)
             case SqlKind.BOOL if value.kind is SqlKind.DECIMAL:
@@ -369,16 +371,16 @@ class Binder:
             return NULL
         path = path_of(node)
         found = self._without_row(path)
-        if len(path) == 1 and isinstance(path[0], FieldName) and not self._relation.knows(found):
+        if len(path) == 1 and isinstance(path[0], FieldName) and not self._relation.has_field(found):
             name = path[0].text.casefold()
             if name in self._aliases:
                 return self._aliased(name)
         return bound_field(self._relation, self._relation.field(found), ReadAs.ANY)
 
     def _aliased(self, name: str) -> BoundExpression:
-        """What an alias of the list stands for: other servers let it be used wherever a column can."""
+        """The expression of an alias. Like other servers, aliases are allowed wherever a column is."""
         if name in self._resolving:
-            raise failure(SelectCode.PARSE_UNSUPPORTED_ALIAS, f"an alias stands for itself. alias={name}")
+            raise failure(SelectCode.PARSE_UNSUPPORTED_ALIAS, f"alias refers to itself. alias={name}")
         self._resolving.append(name)
         try:
             return self.bind(self._aliases[name])
@@ -386,17 +388,17 @@ class Binder:
             self._resolving.pop()
 
     def _without_row(self, path: Path) -> Path:
-        """The path within a record: the first name may be that of the record."""
+        """The path within a record, without the record's name as its first step."""
         first = path[0]
         is_row = isinstance(first, FieldName) and any(
             first.text == row.text if row.quoted else first.matches(row.text) for row in self._row
         )
-        # A column may be called as the record is; then it is the column that is meant.
-        return path[1:] if is_row and (len(path) > 1 or not self._relation.knows(path)) else path
+        # If a column has the record's name, the column is meant.
+        return path[1:] if is_row and (len(path) > 1 or not self._relation.has_field(path)) else path
 
 
 def direction(descending: bool, nulls_first: bool | None) -> str:
-    """The end of a term of an ORDER BY."""
+    """The direction of an ORDER BY term."""
     nulls = "" if nulls_first is None else " NULLS FIRST" if nulls_first else " NULLS LAST"
     return f"{' DESC' if descending else ''}{nulls}"
 
@@ -406,12 +408,12 @@ def _negated(bound: BoundExpression) -> BoundExpression:
 
 
 def can_fail(sql: str) -> bool:
-    """Whether evaluating may end in an error. A literal that looks as if is taken for one that does."""
+    """Whether evaluation may fail. Literals may cause false positives."""
     return _FALLIBLE.search(sql) is not None
 
 
 def _halved(parts: list[str], word: str) -> str:
-    """A chain, halved again and again: however long it is, it is not deep."""
+    """A chain as a balanced tree, so that a long chain is not deep."""
     while len(parts) > 1:
         paired = [f"({left} {word} {right})" for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = paired + (parts[-1:] if len(parts) % 2 else [])
@@ -422,11 +424,11 @@ def _literal_timestamp(text: str) -> object:
     try:
         return parse_timestamp(text)
     except Exception as error:
-        raise failure(SelectCode.LEXER_INVALID_ION_LITERAL, f"not a timestamp. found=`{text[:40]}`") from error
+        raise failure(SelectCode.LEXER_INVALID_ION_LITERAL, f"invalid timestamp. found=`{text[:40]}`") from error
 
 
 def like_pattern(pattern: str, escape: str) -> str:
-    """A pattern as DataFusion has it, where a backslash escapes. Raises SelectError."""
+    """A LIKE pattern for DataFusion, where a backslash escapes. Raises SelectError."""
     made = []
     position = 0
     while position < len(pattern):
@@ -436,7 +438,7 @@ def like_pattern(pattern: str, escape: str) -> str:
             if position >= len(pattern) or pattern[position] not in ("%", "_", escape):
                 raise failure(
                     SelectCode.EVALUATOR_LIKE_PATTERN_INVALID_ESCAPE_SEQUENCE,
-                    "the escape character is followed by %, _ or itself",
+                    "the escape character must be followed by %, _ or itself",
                 )
             made.append("\\" + pattern[position])
         else:
@@ -451,8 +453,8 @@ def _decimal(wanted: exp.DataType) -> str:
         return DECIMAL
     digits = [str(size) for size in sizes]
     if len(digits) > 2 or not all(digit.isdigit() for digit in digits):
-        raise failure(SelectCode.PARSE_INVALID_TYPE_PARAM, f"DECIMAL takes a precision and a scale. found={wanted}")
+        raise failure(SelectCode.PARSE_INVALID_TYPE_PARAM, f"DECIMAL requires precision and scale. found={wanted}")
     precision, scale = int(digits[0]), int(digits[1]) if len(digits) > 1 else 0
     if not (1 <= precision <= 38 and scale <= precision):
-        raise failure(SelectCode.PARSE_INVALID_TYPE_PARAM, f"DECIMAL has at most 38 digits. found={wanted}")
+        raise failure(SelectCode.PARSE_INVALID_TYPE_PARAM, f"DECIMAL may have at most 38 digits. found={wanted}")
     return f"DECIMAL({precision}, {scale})"

@@ -1,4 +1,4 @@
-"""The functions of S3 Select: how many arguments each takes, and what it is in DataFusion."""
+"""The functions of S3 Select: their arguments and their DataFusion SQL."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .timestamps import COUNTABLE, DatePart, from_datetime
 
 
 class ExpressionBinder(Protocol):
-    """What a function needs of whoever binds expressions."""
+    """The interface that functions use to bind their arguments."""
 
     coerce: Coercion
     now: datetime
-    """When the query began: the same wherever it is asked for."""
+    """Start time of the query, for all its expressions."""
 
     def bind(self, node: exp.Expression) -> BoundExpression:
         """An expression in SQL."""
         ...
 
     def aggregate(self, name: str, argument: str) -> str:
-        """A call over many records: of those that differ, or over a window, where that is said around it."""
+        """An aggregate call, with the current DISTINCT or OVER."""
         ...
 
     def with_distinct(self, render: Callable[[], BoundExpression]) -> BoundExpression:
-        """What is rendered, of values that differ."""
+        """Render with DISTINCT in aggregate calls."""
         ...
 
     def with_over(self, over: str, render: Callable[[], BoundExpression]) -> BoundExpression:
-        """What is rendered, over a window."""
+        """Render with an OVER clause on aggregate calls."""
         ...
 
     def bind_all(self, nodes: list[exp.Expression]) -> list[BoundExpression]:
-        """Several."""
+        """Bind several expressions."""
         ...
 
 
@@ -49,7 +49,7 @@ AGGREGATES: Final = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
 
 
 class FunctionSpec(NamedTuple):
-    """A function that is called by its name."""
+    """The number of arguments of a function, and its rendering."""
 
     least: int
     most: int
@@ -57,16 +57,16 @@ class FunctionSpec(NamedTuple):
 
 
 def call(binder: ExpressionBinder, name: str, arguments: Arguments) -> BoundExpression:
-    """A call. Raises SelectError: no such function, or not with these arguments."""
+    """A function call. Raises SelectError for an unknown function or wrong arguments."""
     known = FUNCTIONS.get(name)
     if name in AGGREGATES and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         values = arguments[0].expressions
         if not any(isinstance(value, exp.Star) for value in values):
             return binder.with_distinct(lambda: call(binder, name, list(values)))
     if known is None:
-        raise failure(SelectCode.UNSUPPORTED_FUNCTION, f"no such function. function={name}")
+        raise failure(SelectCode.UNSUPPORTED_FUNCTION, f"unknown function. function={name}")
     if any(isinstance(argument, exp.Star) for argument in arguments) and name != "COUNT":
-        raise failure(SelectCode.PARSE_UNSUPPORTED_CALL_WITH_STAR, f"the function does not take *. function={name}")
+        raise failure(SelectCode.PARSE_UNSUPPORTED_CALL_WITH_STAR, f"function does not accept *. function={name}")
     if not known.least <= len(arguments) <= known.most:
         code = (
             SelectCode.PARSE_NON_UNARY_AGGREGATE_FUNCTION_CALL
@@ -74,19 +74,19 @@ def call(binder: ExpressionBinder, name: str, arguments: Arguments) -> BoundExpr
             else SelectCode.EVALUATOR_INVALID_ARGUMENTS
         )
         wanted = str(known.least) if known.least == known.most else f"{known.least} to {known.most}"
-        raise failure(code, f"the function takes other arguments. function={name} expected={wanted}")
+        raise failure(code, f"wrong number of arguments. function={name} expected={wanted}")
     return known.render(binder, arguments)
 
 
 def date_part(node: exp.Expression, allowed: frozenset[DatePart] = frozenset(DatePart)) -> DatePart:
-    """The part of a date that is named. Raises SelectError (ParseExpectedDatePart)."""
+    """The date part that a node names. Raises SelectError (ParseExpectedDatePart)."""
     named = node.name.lower() if isinstance(node, exp.Column | exp.Var | exp.Identifier | exp.Literal) else ""
     try:
         part = DatePart(named)
     except ValueError as error:
-        raise failure(SelectCode.PARSE_EXPECTED_DATE_PART, f"a part of a date is expected. found={named}") from error
+        raise failure(SelectCode.PARSE_EXPECTED_DATE_PART, f"a date part is expected. found={named}") from error
     if part not in allowed:
-        raise failure(SelectCode.PARSE_EXPECTED_DATE_PART, f"not with this part of a date. found={named}")
+        raise failure(SelectCode.PARSE_EXPECTED_DATE_PART, f"date part is not supported here. found={named}")
     return part
 
 
@@ -99,14 +99,16 @@ def extract(binder: ExpressionBinder, part: exp.Expression, of: exp.Expression) 
 def substring(
     binder: ExpressionBinder, of: exp.Expression, start: exp.Expression | None, length: exp.Expression | None
 ) -> BoundExpression:
-    """`SUBSTRING(text, start[, length])`. A start before the first character is the first, as AWS has it."""
+    """`SUBSTRING(text, start[, length])`. As on AWS, a start before the first character means the first."""
     if start is None:
-        raise failure(SelectCode.EVALUATOR_INVALID_ARGUMENTS, "SUBSTRING takes a start")
+        raise failure(SelectCode.EVALUATOR_INVALID_ARGUMENTS, "SUBSTRING requires a start")
     text = binder.coerce.text(binder.bind(of))
-    first = f"greatest({binder.coerce.whole(binder.bind(start)).sql}, 1)"
+    first = f"greatest({binder.coerce.integer(binder.bind(start)).sql}, 1)"
     if length is None:
         return BoundExpression(f"substr({text.sql}, {first})", SqlKind.TEXT)
-    return BoundExpression(f"substr({text.sql}, {first}, {binder.coerce.whole(binder.bind(length)).sql})", SqlKind.TEXT)
+    return BoundExpression(
+        f"substr({text.sql}, {first}, {binder.coerce.integer(binder.bind(length)).sql})", SqlKind.TEXT
+    )
 
 
 def trim(binder: ExpressionBinder, of: exp.Expression, characters: exp.Expression | None, side: str) -> BoundExpression:
@@ -124,16 +126,16 @@ def _count(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
 
 
 def _sum(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
-    number = binder.coerce.number(binder.coerce.natural(binder.bind(arguments[0])))
+    number = binder.coerce.number(binder.coerce.inferred(binder.bind(arguments[0])))
     if number.kind is SqlKind.INT:
-        # DataFusion lets a sum of whole numbers run over without a word; one of decimals has room, and is cast back.
+        # DataFusion ignores overflow in integer sums. A decimal sum has room, and casting it back fails on overflow.
         total = binder.aggregate("sum", f"CAST({number.sql} AS DECIMAL(19, 0))")
         return BoundExpression(f"CAST({total} AS BIGINT)", SqlKind.INT)
     return BoundExpression(binder.aggregate("sum", number.sql), number.kind)
 
 
 def _avg(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
-    number = binder.coerce.number(binder.coerce.natural(binder.bind(arguments[0])))
+    number = binder.coerce.number(binder.coerce.inferred(binder.bind(arguments[0])))
     if number.kind is SqlKind.INT:
         return BoundExpression(binder.aggregate("avg", f"CAST({number.sql} AS DECIMAL(29, 10))"), SqlKind.DECIMAL)
     return BoundExpression(binder.aggregate("avg", number.sql), number.kind)
@@ -141,7 +143,7 @@ def _avg(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
 
 def _extreme(name: str) -> Callable[[ExpressionBinder, Arguments], BoundExpression]:
     def render(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
-        value = binder.coerce.natural(binder.bind(arguments[0]))
+        value = binder.coerce.inferred(binder.bind(arguments[0]))
         if value.kind is SqlKind.TIMESTAMP:
             instant = binder.aggregate(name, f"s3_instant({value.sql})")
             return BoundExpression(f"s3_from_instant({instant})", SqlKind.TIMESTAMP)
@@ -153,14 +155,14 @@ def _extreme(name: str) -> Callable[[ExpressionBinder, Arguments], BoundExpressi
 
 
 def _coalesce(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
-    values = binder.coerce.same(binder.bind_all(arguments))
+    values = binder.coerce.common_kind(binder.bind_all(arguments))
     return BoundExpression(f"coalesce({', '.join(value.sql for value in values)})", values[0].kind)
 
 
 def _nullif(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     bound = binder.bind_all(arguments)
-    value = binder.coerce.natural(bound[0])
-    first, second = binder.coerce.alike(bound)
+    value = binder.coerce.inferred(bound[0])
+    first, second = binder.coerce.comparable(bound)
     return BoundExpression(f"CASE WHEN {first.sql} = {second.sql} THEN NULL ELSE {value.sql} END", value.kind)
 
 
@@ -187,7 +189,7 @@ def _utcnow(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
 
 def _date_add(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     part = date_part(arguments[0], COUNTABLE)
-    count = binder.coerce.whole(binder.bind(arguments[1]))
+    count = binder.coerce.integer(binder.bind(arguments[1]))
     moment = binder.coerce.timestamp(binder.bind(arguments[2]))
     return BoundExpression(f"s3_date_add({quoted_text(part)}, {count.sql}, {moment.sql})", SqlKind.TIMESTAMP)
 
@@ -215,7 +217,7 @@ def _to_timestamp(binder: ExpressionBinder, arguments: Arguments) -> BoundExpres
 
 
 def _cast_to(kind: str) -> Callable[[ExpressionBinder, Arguments], BoundExpression]:
-    """`int(x)`, as other servers have it besides CAST."""
+    """`int(x)`, which other servers support besides CAST."""
 
     def render(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
         return binder.bind(exp.Cast(this=arguments[0].copy(), to=exp.DataType.build(kind)))

@@ -1,7 +1,6 @@
-"""Reads an expression: what sqlglot cannot know of S3 Select's dialect, and what is wrong in S3's words.
+"""Parses expressions with sqlglot, adapted to S3 Select's dialect, and maps syntax errors to S3's codes.
 
-sqlglot parses the statement. Ours is the path after FROM, which no other SQL has: it is taken out of the tokens before
-they are parsed.
+The path after FROM exists in no other SQL: it is extracted from the tokens before sqlglot parses them.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from ..model import MAX_EXPRESSION_BYTES
 from .paths import FieldName, Index, Path, Step, Wildcard
 
 _MAX_DEPTH: Final = 100
-"""Parentheses within parentheses; beyond it neither parser is safe."""
+"""Limit of nested parentheses; deeper nesting is not safe to parse."""
 
 MISSING_WORD: Final = "MISSING"
 
 
 class _S3Select(Dialect):
-    """SQL without the functions that others have: each is a name and its arguments, and judged by `functions.py`."""
+    """SQL without known functions: each is a name with arguments, which `functions.py` checks."""
 
     INDEX_OFFSET = 0
 
@@ -57,32 +56,32 @@ _DIALECT: Final = _S3Select()
 
 
 class ParsedSelect(NamedTuple):
-    """A statement, and the path after FROM that was taken out of it."""
+    """A statement, and the path after FROM that was extracted from it."""
 
     select: exp.Select
     source: Path
     named: str | None = None
-    """What the source was called, where it is not `S3Object`."""
+    """The name of the source, if it is not `S3Object`."""
 
 
 def parse(expression: str, table: tuple[str, ...] = ()) -> ParsedSelect:
-    """Read an expression. Raises SelectError with the code of what is wrong with it.
+    """Parse an expression. Raises SelectError with its S3 code.
 
-    `table` is the name of what is selected from, part by part, where it has one besides `S3Object`: it may be said in
-    full, by its last part, or as `table`.
+    `table` is the table's name by parts, if it has one besides `S3Object`: statements may use the full name, its last
+    part, or `table`.
     """
     if len(expression.encode()) > MAX_EXPRESSION_BYTES:
-        raise failure(SelectCode.EXPRESSION_TOO_LONG, f"the expression is too long. maximum={MAX_EXPRESSION_BYTES}")
+        raise failure(SelectCode.EXPRESSION_TOO_LONG, f"expression is too long. maximum={MAX_EXPRESSION_BYTES}")
     words = tokenize(expression)
     _check_words(words)
     words, named = _rename_source(words, table)
-    words, source = _take_source(words)
+    words, source = _extract_source(words)
     try:
         found = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(words, expression)
     except ParseError as error:
-        raise _refused(error) from error
+        raise _parse_error(error) from error
     except RecursionError as error:
-        raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply") from error
+        raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "expression is nested too deeply") from error
     statements = [statement for statement in found if statement is not None]
     if len(statements) != 1:
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, f"one statement is expected. found={len(statements)}")
@@ -92,24 +91,24 @@ def parse(expression: str, table: tuple[str, ...] = ()) -> ParsedSelect:
 
 
 def tokenize(expression: str) -> list[Token]:
-    """The words of an expression, each with where it stands. Raises SelectError."""
+    """The tokens of an expression, with positions. Raises SelectError."""
     try:
         words = list(_DIALECT.tokenize(expression))
     except TokenError as error:
         cause = str(error.__cause__ or error)
         if "Missing" in cause or "unterminated" in cause.lower():
-            raise failure(SelectCode.LEXER_INVALID_LITERAL, "a quote is not closed") from error
-        raise failure(SelectCode.LEXER_INVALID_CHAR, "the expression has a character that means nothing") from error
+            raise failure(SelectCode.LEXER_INVALID_LITERAL, "unterminated quote") from error
+        raise failure(SelectCode.LEXER_INVALID_CHAR, "invalid character in the expression") from error
     for word in words:
         if word.token_type is TokenType.UNKNOWN or (
             word.token_type in (TokenType.PARAMETER, TokenType.PLACEHOLDER, TokenType.HASH, TokenType.DOLLAR)
         ):
-            raise failure(SelectCode.LEXER_INVALID_CHAR, f"a character that means nothing. found={word.text}")
+            raise failure(SelectCode.LEXER_INVALID_CHAR, f"invalid character. found={word.text}")
     return words
 
 
 def _check_words(words: list[Token]) -> None:
-    """What sqlglot would let pass, or would tell of in words that have no code."""
+    """Check for errors that sqlglot accepts, or reports without a distinct message."""
     while words and words[-1].token_type is TokenType.SEMICOLON:
         words.pop()
     if not words or words[0].token_type is not TokenType.SELECT:
@@ -126,11 +125,11 @@ def _check_words(words: list[Token]) -> None:
         if kind is TokenType.L_PAREN:
             depth += 1
             if following is TokenType.SELECT:
-                raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "a select within the select is not supported")
+                raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "subqueries are not supported")
         elif kind is TokenType.R_PAREN:
             depth -= 1
         if depth > _MAX_DEPTH:
-            raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply")
+            raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "expression is nested too deeply")
         if word.text.upper() == "CAST" and kind is not TokenType.IDENTIFIER and following is not TokenType.L_PAREN:
             raise failure(SelectCode.PARSE_EXPECTED_LEFT_PAREN_AFTER_CAST, "( is expected after CAST")
         if kind is TokenType.CASE and following in (TokenType.END, None):
@@ -144,7 +143,7 @@ def _check_words(words: list[Token]) -> None:
 
 
 def _find_from(words: list[Token]) -> int:
-    """Where the FROM of the statement is: not one of EXTRACT, TRIM or SUBSTRING."""
+    """The position of the statement's FROM, not one of EXTRACT, TRIM or SUBSTRING."""
     depth = 0
     for at, word in enumerate(words):
         if word.token_type is TokenType.FROM and depth == 0:
@@ -154,42 +153,43 @@ def _find_from(words: list[Token]) -> int:
 
 
 def _rename_source(words: list[Token], table: tuple[str, ...]) -> tuple[list[Token], str | None]:
-    """The tokens with `S3Object` for the name of the table; and the end of that name, if it was there."""
+    """The tokens with `S3Object` in place of the table's name, and the last part of that name if it was used."""
     if not table:
         return words, None
     at = _find_from(words) + 1
     for name in (table, table[-1:], ("table",)):
         count = 2 * len(name) - 1
-        said = words[at : at + count]
-        dots = all(word.token_type is TokenType.DOT for word in said[1::2])
-        if len(said) == count and dots and [word.text.casefold() for word in said[::2]] == [*map(str.casefold, name)]:
-            source = Token(TokenType.VAR, "S3Object", line=said[0].line, col=said[0].col)
+        candidate = words[at : at + count]
+        dots = all(word.token_type is TokenType.DOT for word in candidate[1::2])
+        parts = [word.text.casefold() for word in candidate[::2]]
+        if len(candidate) == count and dots and parts == [*map(str.casefold, name)]:
+            source = Token(TokenType.VAR, "S3Object", line=candidate[0].line, col=candidate[0].col)
             return [*words[:at], source, *words[at + count :]], name[-1]
     return words, None
 
 
-def _take_source(words: list[Token]) -> tuple[list[Token], Path]:
+def _extract_source(words: list[Token]) -> tuple[list[Token], Path]:
     """The tokens without the path after FROM, and the path."""
     at = _find_from(words)
     if at == 1:
-        raise failure(SelectCode.PARSE_EMPTY_SELECT, "nothing is selected")
+        raise failure(SelectCode.PARSE_EMPTY_SELECT, "the select list is empty")
     at += 1
     if at >= len(words):
         raise failure(SelectCode.PARSE_EXPECTED_MEMBER, "S3Object is expected after FROM")
     table = words[at]
     if table.text.upper() != "S3OBJECT" or table.token_type is TokenType.STRING:
         if table.token_type is TokenType.L_PAREN:
-            raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "a select within the select is not supported")
+            raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "subqueries are not supported")
         raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, f"S3Object is expected after FROM. found={table.text}")
     steps: list[Step] = []
     after = at + 1
     while after < len(words) and words[after].token_type in (TokenType.L_BRACKET, TokenType.DOT):
-        step, after = _take_step(words, after)
+        step, after = _parse_step(words, after)
         steps.append(step)
     return [*words[: at + 1], *words[after:]], _from_root(steps)
 
 
-def _take_step(words: list[Token], at: int) -> tuple[Step, int]:
+def _parse_step(words: list[Token], at: int) -> tuple[Step, int]:
     inner = words[at + 1] if at + 1 < len(words) else None
     if inner is None:
         raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "the path after FROM ends early")
@@ -216,13 +216,13 @@ def _take_step(words: list[Token], at: int) -> tuple[Step, int]:
 
 
 def _from_root(steps: list[Step]) -> Path:
-    """The path from one value of the object: `S3Object` and `S3Object[*]` are the sequence of these values."""
+    """The path from one value of the object: `S3Object` and `S3Object[*]` both mean the sequence of values."""
     if steps and steps[0] == Wildcard():
         steps = steps[1:]
     return tuple(steps)
 
 
-_TOLD: Final = (
+_ERRORS: Final = (
     (r"Expected type after", SelectCode.PARSE_EXPECTED_TYPE_NAME, "a type is expected"),
     (r"Expected AS after CAST", SelectCode.PARSE_CAST_ARITY, "CAST takes a value AS a type"),
     (
@@ -238,19 +238,19 @@ _TOLD: Final = (
     ),
     (r"Expecting \(", SelectCode.PARSE_EXPECTED_LEFT_PAREN_BUILTIN_FUNCTION_CALL, "a bracket is expected"),
     (r"\]", SelectCode.PARSE_INVALID_PATH_COMPONENT, "a path is not closed"),
-    (r"Limit", SelectCode.PARSE_EXPECTED_NUMBER, "LIMIT is a whole number"),
+    (r"Limit", SelectCode.PARSE_EXPECTED_NUMBER, "LIMIT must be an integer"),
     (r"Required (keyword|argument)", SelectCode.PARSE_EXPECTED_EXPRESSION, "an expression is expected"),
     (r"[Aa]lias", SelectCode.PARSE_EXPECTED_IDENT_FOR_ALIAS, "a name is expected"),
 )
-"""What sqlglot says, and what S3 says to it."""
+"""Patterns of sqlglot's messages, with S3's code and message."""
 
 
-def _refused(error: ParseError) -> SelectError:
+def _parse_error(error: ParseError) -> SelectError:
     details = error.errors[0] if error.errors else {}
-    said = str(details.get("description") or error)
+    description = str(details.get("description") or error)
     near = str(details.get("highlight") or "").strip()
     code, message = next(
-        ((code, message) for pattern, code, message in _TOLD if re.search(pattern, said)),
-        (SelectCode.PARSE_UNEXPECTED_TOKEN, "something is not expected here"),
+        ((code, message) for pattern, code, message in _ERRORS if re.search(pattern, description)),
+        (SelectCode.PARSE_UNEXPECTED_TOKEN, "unexpected token"),
     )
-    return failure(code, f"the expression cannot be read: {message}. near={near[:40]!r}")
+    return failure(code, f"expression cannot be parsed: {message}. near={near[:40]!r}")

@@ -1,4 +1,4 @@
-"""Paths into a record: `a.b[1].c`, and those after FROM, which may have wildcards."""
+"""Paths into a record, such as `a.b[1].c`, and paths after FROM, which may have wildcards."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class FieldName:
-    """A field by its name. Quoted names are meant exactly; others whatever their case."""
+    """A field by name. Quoted names match exactly, others case-insensitively."""
 
     text: str
     quoted: bool = False
 
     def matches(self, name: str) -> bool:
-        """Whether a field of this name is meant."""
+        """Whether a field name matches."""
         return name == self.text if self.quoted else name.casefold() == self.text.casefold()
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An element of a list, from 0."""
+    """An element of a list, counted from 0."""
 
     number: int
 
@@ -38,7 +38,7 @@ Path = tuple[Step, ...]
 
 
 class Missing:
-    """What a path finds where there is nothing. Not null: that is a value."""
+    """The result of a path without a match. Different from null, which is a value."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ MISSING: Final = Missing()
 
 
 def follow(value: object, path: Sequence[Step]) -> object:
-    """What a path without wildcards finds in a decoded value."""
+    """The value at a path without wildcards in a decoded value."""
     for step in path:
         if isinstance(step, FieldName):
             if not isinstance(value, Mapping):
@@ -71,7 +71,7 @@ def follow(value: object, path: Sequence[Step]) -> object:
 
 
 def unfold(value: object, path: Sequence[Step]) -> Iterator[object]:
-    """The records that a path with wildcards finds in a decoded value: at least one, if only a missing one."""
+    """The records at a path with wildcards in a decoded value: at least one, which may be MISSING."""
     for number, step in enumerate(path):
         if isinstance(step, Wildcard):
             rest = path[number + 1 :]

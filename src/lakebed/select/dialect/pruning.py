@@ -1,4 +1,4 @@
-"""What a statement says of single columns, for who can leave out files by it."""
+"""Comparisons of single columns in a statement, for pruning files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLIPPED: Final[dict[type[exp.Expression], tuple[str, str]]] = {
 
 
 class ColumnComparison(NamedTuple):
-    """A column compared with a constant: true of every record that the statement is about."""
+    """A comparison of a column with a constant that every selected record satisfies."""
 
     column: FieldName
     operator: str
@@ -30,7 +30,7 @@ class ColumnComparison(NamedTuple):
 
 
 def comparisons(statement: SelectStatement) -> list[ColumnComparison]:
-    """Those that all have to hold. There may be more to the condition than that."""
+    """The comparisons that must all hold. The condition may contain further terms."""
     if statement.where is None:
         return []
     parts = chain(statement.where) if isinstance(statement.where, exp.And) else [statement.where]

@@ -1,4 +1,4 @@
-"""The functions that DataFusion does not have, or means otherwise: written in Python, over columns of Arrow."""
+"""Scalar functions that DataFusion lacks or defines differently, in Python over Arrow columns."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     import datafusion
     import pyarrow as pa
 
-Noted = Callable[[LakebedError], None]
-"""Told of an error that a function raised: on its way through DataFusion it becomes text."""
+RecordError = Callable[[LakebedError], None]
+"""Records the error of a function: DataFusion passes on only its text."""
 
 _parse = lru_cache(maxsize=4096)(parse_timestamp)
 
 
-def register_functions(context: datafusion.SessionContext, noted: Noted) -> None:
-    """Make the functions known to a session."""
+def register_functions(context: datafusion.SessionContext, record_error: RecordError) -> None:
+    """Register the functions in a session."""
     import datafusion
     import pyarrow as pa
 
-    text, number, truth = pa.string(), pa.int64(), pa.bool_()
+    text, number, boolean = pa.string(), pa.int64(), pa.bool_()
 
-    def register(name: str, row: Callable[..., object], takes: list[pa.DataType], gives: pa.DataType) -> None:
+    def register(name: str, row: Callable[..., object], arguments: list[pa.DataType], result: pa.DataType) -> None:
         def over_columns(*columns: pa.Array) -> pa.Array:
             try:
                 return pa.array(
@@ -36,13 +36,13 @@ def register_functions(context: datafusion.SessionContext, noted: Noted) -> None
                         None if any(value is None for value in values) else row(*values)
                         for values in zip(*(column.to_pylist() for column in columns), strict=True)
                     ],
-                    gives,
+                    result,
                 )
             except LakebedError as error:
-                noted(error)
+                record_error(error)
                 raise
 
-        context.register_udf(datafusion.udf(over_columns, takes, gives, "immutable", name))
+        context.register_udf(datafusion.udf(over_columns, arguments, result, "immutable", name))
 
     register("s3_timestamp", lambda value: str(_parse(value)), [text], text)
     register("s3_instant", lambda value: _parse(value).instant, [text], number)
@@ -66,10 +66,10 @@ def register_functions(context: datafusion.SessionContext, noted: Noted) -> None
     register(
         "s3_read_timestamp", lambda value, pattern: str(timestamp_patterns.read(value, pattern)), [text, text], text
     )
-    context.register_udf(datafusion.udf(_holds, [truth], truth, "immutable", "s3_holds"))
+    context.register_udf(datafusion.udf(_holds, [boolean], boolean, "immutable", "s3_holds"))
 
 
-def _holds(condition: Any) -> Any:  # a column of Arrow, passed through
+def _holds(condition: Any) -> Any:  # an Arrow column, returned unchanged
     return condition
 
 

@@ -1,4 +1,4 @@
-"""Pieces of SQL as DataFusion reads them, and what expressions become when another kind is wanted."""
+"""DataFusion SQL text, and conversions of bound expressions between kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import SelectCode, failure
 from ..execution.relation import NUMBERS, Field, ReadAs, Relation, SqlKind
 
 _MAX_EXACT: Final = 2**53
-"""Whole numbers up to here are the same as floating-point numbers."""
+"""Integers up to this are exact as floating-point numbers."""
 
 _TYPE: Final = {
     SqlKind.BOOL: "BOOLEAN",
@@ -22,67 +22,67 @@ DECIMAL: Final = "DECIMAL(38, 10)"
 
 @dataclass(frozen=True, slots=True)
 class BoundExpression:
-    """An expression, in SQL, and what it is."""
+    """An expression in SQL, with its kind."""
 
     sql: str
     kind: SqlKind
     field: Field | None = None
-    """The field that it is, if it is one and nothing else."""
+    """The field, if the expression is just a field."""
     constant: str | int | float | bool | None = None
-    """Its value, if it was written as a literal."""
+    """The value, if the expression is a literal."""
 
 
 NULL: Final = BoundExpression("NULL", SqlKind.NULL)
 
 
 def quoted_name(name: str) -> str:
-    """A name as an identifier."""
+    """A name as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_text(text: str) -> str:
-    """Text as a literal."""
+    """Text as a quoted literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def text_literal(text: str) -> BoundExpression:
-    """A literal of text."""
+    """A text literal."""
     return BoundExpression(quoted_text(text), SqlKind.TEXT, constant=text)
 
 
 def number_literal(digits: str) -> BoundExpression:
-    """A literal of a number, as it was written. Raises SelectError."""
+    """A number literal. Raises SelectError."""
     if digits.isdigit():
         value = int(digits)
         if value < 2**63:
             return BoundExpression(str(value), SqlKind.INT, constant=value)
         if len(digits) <= 38:
             return BoundExpression(f"CAST('{digits}' AS DECIMAL(38, 0))", SqlKind.DECIMAL)
-        raise failure(SelectCode.INTEGER_OVERFLOW, f"the number is out of range. number={digits[:40]}")
+        raise failure(SelectCode.INTEGER_OVERFLOW, f"number is out of range. number={digits[:40]}")
     try:
         number = float(digits)
     except ValueError as error:
-        raise failure(SelectCode.LEXER_INVALID_LITERAL, f"not a number. found={digits[:40]}") from error
+        raise failure(SelectCode.LEXER_INVALID_LITERAL, f"invalid number. found={digits[:40]}") from error
     return BoundExpression(f"CAST({number!r} AS DOUBLE)", SqlKind.FLOAT, constant=number)
 
 
 def bound_field(relation: Relation, field: Field, view: ReadAs = ReadAs.ANY) -> BoundExpression:
-    """A field, as the view wants it."""
+    """A field, read as `view`."""
     column = relation.column(field, view)
     return BoundExpression(quoted_name(column.name), column.kind, field)
 
 
 class Coercion:
-    """Makes expressions be of the kind that is wanted of them."""
+    """Converts expressions to the required kind."""
 
     def __init__(self, relation: Relation) -> None:
         self._relation = relation
 
-    def number(self, bound: BoundExpression, beside: BoundExpression | None = None) -> BoundExpression:
-        """A number: text that is none becomes null. `beside` is what it is compared with. Raises SelectError."""
-        exact = beside is not None and isinstance(beside.constant, int) and abs(beside.constant) > _MAX_EXACT
+    def number(self, bound: BoundExpression, other: BoundExpression | None = None) -> BoundExpression:
+        """A number; text that is no number becomes null. `other` is the compared expression. Raises SelectError."""
+        exact = other is not None and isinstance(other.constant, int) and abs(other.constant) > _MAX_EXACT
         if bound.kind is SqlKind.JSON and bound.field is not None:
-            loose = beside is not None and not exact
+            loose = other is not None and not exact
             return bound_field(self._relation, bound.field, ReadAs.FLOAT if loose else ReadAs.NUMBER)
         match bound.kind:
             case SqlKind.INT | SqlKind.FLOAT | SqlKind.DECIMAL:
@@ -96,7 +96,7 @@ class Coercion:
                 raise failure(SelectCode.INVALID_DATA_TYPE, f"a number is expected. found={bound.kind.name.lower()}")
 
     def text(self, bound: BoundExpression) -> BoundExpression:
-        """Text: of anything, how it is written."""
+        """Text, from any kind."""
         if bound.kind is SqlKind.JSON and bound.field is not None:
             return bound_field(self._relation, bound.field, ReadAs.TEXT)
         match bound.kind:
@@ -111,8 +111,8 @@ class Coercion:
             case _:
                 return BoundExpression(f"CAST({bound.sql} AS VARCHAR)", SqlKind.TEXT)
 
-    def truth(self, bound: BoundExpression) -> BoundExpression:
-        """True, false or null. Raises SelectError."""
+    def boolean(self, bound: BoundExpression) -> BoundExpression:
+        """A boolean. Raises SelectError."""
         if bound.kind is SqlKind.JSON and bound.field is not None:
             return bound_field(self._relation, bound.field, ReadAs.BOOL)
         match bound.kind:
@@ -123,9 +123,7 @@ class Coercion:
             case SqlKind.TEXT:
                 return BoundExpression(f"TRY_CAST({bound.sql} AS BOOLEAN)", SqlKind.BOOL)
             case _:
-                raise failure(
-                    SelectCode.INVALID_DATA_TYPE, f"true or false is expected. found={bound.kind.name.lower()}"
-                )
+                raise failure(SelectCode.INVALID_DATA_TYPE, f"a boolean is expected. found={bound.kind.name.lower()}")
 
     def timestamp(self, bound: BoundExpression) -> BoundExpression:
         """A timestamp. Raises SelectError."""
@@ -142,13 +140,13 @@ class Coercion:
                     f"a timestamp is expected. found={bound.kind.name.lower()}",
                 )
 
-    def whole(self, bound: BoundExpression) -> BoundExpression:
-        """A whole number. Raises SelectError."""
+    def integer(self, bound: BoundExpression) -> BoundExpression:
+        """An integer. Raises SelectError."""
         number = self.number(bound)
         return number if number.kind is SqlKind.INT else BoundExpression(f"CAST({number.sql} AS BIGINT)", SqlKind.INT)
 
-    def natural(self, bound: BoundExpression) -> BoundExpression:
-        """The kind that a field is found to be of, for a format that has no types."""
+    def inferred(self, bound: BoundExpression) -> BoundExpression:
+        """The kind that the sample suggests for a field of a format without types."""
         if bound.field is None or bound.kind is not SqlKind.JSON:
             return bound
         match bound.field.kind:
@@ -161,9 +159,9 @@ class Coercion:
             case _:
                 return bound
 
-    def alike(self, bounds: list[BoundExpression]) -> list[BoundExpression]:
-        """Expressions that stand beside each other, made comparable: by the kind that asks for most."""
-        # A field without a type does not decide, if anything beside it does.
+    def comparable(self, bounds: list[BoundExpression]) -> list[BoundExpression]:
+        """Expressions converted to a comparable kind, the one with the strictest requirements."""
+        # A field without a type does not decide if another expression has one.
         typed = {bound.kind for bound in bounds if not _is_untyped(bound)} - {SqlKind.NULL}
         kinds = typed or {bound.field.kind for bound in bounds if bound.field is not None}
         if kinds & NUMBERS:
@@ -174,12 +172,12 @@ class Coercion:
         if SqlKind.TIMESTAMP in kinds:
             return [BoundExpression(f"s3_instant({self.timestamp(bound).sql})", SqlKind.INT) for bound in bounds]
         if SqlKind.BOOL in kinds:
-            return [self.truth(bound) for bound in bounds]
+            return [self.boolean(bound) for bound in bounds]
         return [self.text(bound) for bound in bounds]
 
-    def same(self, bounds: list[BoundExpression]) -> list[BoundExpression]:
-        """Expressions of which one is the result, made of one kind: numbers where all are, else text."""
-        found = [self.natural(bound) for bound in bounds]
+    def common_kind(self, bounds: list[BoundExpression]) -> list[BoundExpression]:
+        """Alternatives for one result, converted to one kind: numbers if all are numbers, else text."""
+        found = [self.inferred(bound) for bound in bounds]
         kinds = {bound.kind for bound in found} - {SqlKind.NULL}
         if kinds and kinds <= NUMBERS:
             numbers = [self.number(bound) for bound in found]
@@ -194,7 +192,7 @@ class Coercion:
                 for number in numbers
             ]
         if kinds == {SqlKind.BOOL}:
-            return [self.truth(bound) for bound in found]
+            return [self.boolean(bound) for bound in found]
         if kinds == {SqlKind.TIMESTAMP}:
             return [self.timestamp(bound) for bound in found]
         return [self.text(bound) for bound in found]
@@ -205,7 +203,7 @@ def _is_untyped(bound: BoundExpression) -> bool:
 
 
 def as_float(bound: BoundExpression) -> BoundExpression:
-    """A number as a floating-point one."""
+    """A number as floating point."""
     return bound if bound.kind is SqlKind.FLOAT else BoundExpression(f"CAST({bound.sql} AS DOUBLE)", SqlKind.FLOAT)
 
 

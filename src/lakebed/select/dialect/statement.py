@@ -1,4 +1,4 @@
-"""A statement that S3 Select has: what is selected, of which records, how many."""
+"""Parses S3 Select statements: projections, source, filter, grouping, order and limit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .functions import AGGREGATES
 from .parser import parse
 from .paths import FieldName, Path
 
-_REMEMBERED_STATEMENTS: Final = 32
-_REMEMBERED_CHARACTERS: Final = 1024
-"""Of an expression at most, if it is remembered: taken apart it takes some hundred times as much memory."""
-_NOT_HERE: Final = {
+_CACHED_STATEMENTS: Final = 32
+_MAX_CACHED_CHARACTERS: Final = 1024
+"""Longest expression that is cached: parsed, it takes some hundred times the memory."""
+_UNSUPPORTED: Final = {
     "offset": "OFFSET",
     "with": "WITH",
     "with_": "WITH",
@@ -35,12 +35,12 @@ _NOT_HERE: Final = {
     "kind": "SELECT AS",
     "prewhere": "PREWHERE",
 }
-"""Clauses that sqlglot knows and S3 Select does not."""
+"""Clauses that sqlglot parses and S3 Select does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """One expression of the list, and the name it was given."""
+    """An expression in the select list, with its alias."""
 
     node: exp.Expression
     alias: str | None = None
@@ -48,7 +48,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """What records are sorted by."""
+    """An ORDER BY term."""
 
     node: exp.Expression
     descending: bool = False
@@ -57,7 +57,7 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class SelectStatement:
-    """A statement that was found to be one."""
+    """A parsed and validated statement."""
 
     projections: tuple[Projection, ...]
     """Empty for `*`."""
@@ -72,12 +72,12 @@ class SelectStatement:
 
     @property
     def aggregates(self) -> bool:
-        """Whether many records become few, so that the order in which they are read does not matter."""
+        """Whether it aggregates records, so that their order does not matter."""
         return bool(self.group) or any(is_aggregate(projection.node) for projection in self.projections)
 
 
 def is_aggregate(node: exp.Expression) -> bool:
-    """Whether the expression is one over many records."""
+    """Whether the expression contains an aggregate function."""
     return any(
         str(call.this).upper() in AGGREGATES and not isinstance(call.parent, exp.Window)
         for call in node.find_all(exp.Anonymous)
@@ -85,18 +85,18 @@ def is_aggregate(node: exp.Expression) -> bool:
 
 
 def read_statement(expression: str, table: tuple[str, ...] = ()) -> SelectStatement:
-    """The statement of an expression. Raises SelectError with the code of what is wrong with it.
+    """Parse a statement. Raises SelectError with its S3 code.
 
-    With `table`, the source may be called that, too. A statement is shared by all who ask the same: nobody changes it.
+    With `table`, the source may have that name too. Statements are cached and shared: they must not be modified.
     """
-    if len(expression) <= _REMEMBERED_CHARACTERS:
-        return _remembered(expression, table)
+    if len(expression) <= _MAX_CACHED_CHARACTERS:
+        return _read_cached(expression, table)
     return _read(expression, table)
 
 
 def _read(expression: str, table: tuple[str, ...]) -> SelectStatement:
     select, source, named = parse(expression, table)
-    for name, clause in _NOT_HERE.items():
+    for name, clause in _UNSUPPORTED.items():
         if select.args.get(name):
             raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, f"{clause} is not supported")
     if select.args.get("joins"):
@@ -104,18 +104,18 @@ def _read(expression: str, table: tuple[str, ...]) -> SelectStatement:
             SelectCode.MULTIPLE_DATA_SOURCES_UNSUPPORTED, "a select reads one object; joins are not supported"
         )
     if next(select.find_all(exp.Subquery, exp.SetOperation), None) is not None:
-        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "selects within the select are not supported")
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "subqueries are not supported")
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
-        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "DISTINCT is of all that is selected")
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "DISTINCT ON is not supported")
     projections = _projections(select)
     where = select.args.get("where")
     if where is not None and is_aggregate(where.this):
-        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "WHERE is about single records, not about sums of them")
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "aggregates are not allowed in WHERE")
     having = select.args.get("having")
     for condition in (where, having, select.args.get("group")):
         if condition is not None and condition.find(exp.Window) is not None:
-            raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "windows are of what is selected")
+            raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "window functions are only allowed in the select list")
     statement = SelectStatement(
         projections,
         source,
@@ -128,29 +128,31 @@ def _read(expression: str, table: tuple[str, ...]) -> SelectStatement:
         distinct is not None,
     )
     if having is not None and not statement.aggregates:
-        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "HAVING is about groups, of which there are none")
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "HAVING requires GROUP BY or an aggregate")
     if statement.aggregates and not projections:
-        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "* cannot be grouped")
+        raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "* cannot be used with GROUP BY")
     return statement
 
 
-_remembered = lru_cache(maxsize=_REMEMBERED_STATEMENTS)(_read)
+_read_cached = lru_cache(maxsize=_CACHED_STATEMENTS)(_read)
 
 
 def _projections(select: exp.Select) -> tuple[Projection, ...]:
     listed = select.expressions
     if not listed:
-        raise failure(SelectCode.PARSE_EMPTY_SELECT, "nothing is selected")
+        raise failure(SelectCode.PARSE_EMPTY_SELECT, "the select list is empty")
     if any(_is_star(node) for node in listed):
         if len(listed) > 1:
-            raise failure(SelectCode.PARSE_ASTERISK_IS_NOT_ALONE_IN_SELECT_LIST, "* must stand alone")
+            raise failure(SelectCode.PARSE_ASTERISK_IS_NOT_ALONE_IN_SELECT_LIST, "* must be the only item selected")
         if any(listed[0].args.get(name) for name in ("except_", "except", "replace", "rename")):
-            raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, "* is all columns")
+            raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, "* cannot be modified")
         return ()
     for node in listed:
         for bracket in node.find_all(exp.Bracket):
             if any(isinstance(inner, exp.Star) for inner in bracket.expressions):
-                raise failure(SelectCode.PARSE_INVALID_CONTEXT_FOR_WILDCARD_IN_SELECT_LIST, "[*] belongs after FROM")
+                raise failure(
+                    SelectCode.PARSE_INVALID_CONTEXT_FOR_WILDCARD_IN_SELECT_LIST, "[*] is only allowed after FROM"
+                )
     return tuple(
         Projection(node.this, node.alias) if isinstance(node, exp.Alias) else Projection(node) for node in listed
     )
@@ -187,7 +189,7 @@ def _group(select: exp.Select) -> tuple[exp.Expression, ...]:
     if any(value for name, value in group.args.items() if name != "expressions"):
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "grouping sets are not supported")
     if any(isinstance(node, exp.Literal) and node.is_string for node in group.expressions):
-        raise failure(SelectCode.PARSE_UNSUPPORTED_LITERALS_GROUP_BY, "a group is by columns, not by a literal")
+        raise failure(SelectCode.PARSE_UNSUPPORTED_LITERALS_GROUP_BY, "GROUP BY requires columns, not literals")
     return tuple(group.expressions)
 
 
@@ -209,9 +211,9 @@ def _limit(select: exp.Select) -> int | None:
         return None
     value = limit.expression if isinstance(limit, exp.Limit) else None
     if isinstance(value, exp.Neg):
-        raise failure(SelectCode.EVALUATOR_NEGATIVE_LIMIT, "LIMIT is not below 0")
+        raise failure(SelectCode.EVALUATOR_NEGATIVE_LIMIT, "LIMIT must not be negative")
     if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdigit():
-        raise failure(SelectCode.PARSE_EXPECTED_NUMBER, "LIMIT is a whole number")
+        raise failure(SelectCode.PARSE_EXPECTED_NUMBER, "LIMIT must be an integer")
     count = int(str(value.this))
     if count >= 2**63:
         raise failure(SelectCode.INTEGER_OVERFLOW, "LIMIT is out of range")

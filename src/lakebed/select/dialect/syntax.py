@@ -1,7 +1,4 @@
-"""What an expression says by its form alone, as the parser has it: chains, depth, paths. Pure.
-
-What its names stand for is the matter of `binding`.
-"""
+"""Syntactic properties of parsed expressions: chains, depth, paths. `binding` resolves names."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _MAX_DEPTH: Final = 64
 
 
 def chain(node: exp.Expression) -> list[exp.Expression]:
-    """The operands of a chain of the same connector, in order; without descending once per operand."""
+    """The operands of a chain of one connector, in order, without recursion."""
     kind, waiting, found = type(node), [node], []
     while waiting:
         current = waiting.pop()
@@ -29,12 +26,12 @@ def chain(node: exp.Expression) -> list[exp.Expression]:
 
 
 def check_depth(node: exp.Expression) -> None:
-    """Raise SelectError (MaxOperatorsExceeded) for what is nested deeper than is safe to descend into."""
+    """Raise SelectError (MaxOperatorsExceeded) if the expression is nested too deeply for recursion."""
     waiting = [(node, 0)]
     while waiting:
         current, depth = waiting.pop()
         if depth > _MAX_DEPTH:
-            raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply")
+            raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "expression is nested too deeply")
         if isinstance(current, exp.And | exp.Or):
             parts = chain(current)
             waiting += [(part, depth + len(parts).bit_length()) for part in parts]
@@ -43,7 +40,7 @@ def check_depth(node: exp.Expression) -> None:
 
 
 def path_of(node: exp.Expression) -> Path:
-    """The steps of a path as sqlglot has them. Raises SelectError (ParseInvalidPathComponent)."""
+    """The steps of a path expression. Raises SelectError (ParseInvalidPathComponent)."""
     steps: list[Step] = []
     current: object = node
     while True:
@@ -59,7 +56,7 @@ def path_of(node: exp.Expression) -> Path:
             case exp.Identifier():
                 return (_named(current), *reversed(steps))
             case _:
-                raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a path begins with a name")
+                raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a path must begin with a name")
 
 
 def _named(node: object) -> FieldName:
@@ -81,7 +78,7 @@ def _indexed(node: exp.Bracket) -> Step:
 
 
 def is_missing_word(node: exp.Column) -> bool:
-    """Whether it is the word MISSING, and no column of that name."""
+    """Whether it is the keyword MISSING rather than a column of that name."""
     identifier = node.this
     return (
         len(node.parts) == 1

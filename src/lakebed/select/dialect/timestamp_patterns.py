@@ -1,4 +1,4 @@
-"""Patterns of timestamps: `yyyy-MM-dd'T'HH:mm:ss.SSSX` and the like, to write by and to read by."""
+"""Formats and parses timestamps by patterns such as `yyyy-MM-dd'T'HH:mm:ss.SSSX`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LENGTHS: Final = {
     "X": (1, 2, 3, 4, 5),
     "x": (1, 2, 3, 4, 5),
 }
-"""How often each symbol may be repeated."""
+"""Allowed repetitions of each symbol."""
 
 _FIELD: Final = {
     "y": "year",
@@ -59,7 +59,7 @@ _FIELD: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PatternSymbol:
-    """A run of one letter, which stands for a field; or, without a letter, text that stands for itself."""
+    """A run of one letter, which formats a field; or, without a letter, literal text."""
 
     letter: str
     count: int
@@ -68,7 +68,7 @@ class PatternSymbol:
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> tuple[PatternSymbol, ...]:
-    """The symbols of a pattern. Raises SelectError with the code of what is wrong with it."""
+    """The symbols of a pattern. Raises SelectError with its S3 code."""
     symbols: list[PatternSymbol] = []
     position = 0
     while position < len(pattern):
@@ -81,12 +81,12 @@ def compile_pattern(pattern: str) -> tuple[PatternSymbol, ...]:
             if letter not in _LENGTHS:
                 raise failure(
                     SelectCode.INVALID_TIMESTAMP_FORMAT_PATTERN_SYMBOL,
-                    f"no such symbol. symbol={letter} pattern={pattern}",
+                    f"unknown pattern symbol. symbol={letter} pattern={pattern}",
                 )
             if count not in _LENGTHS[letter]:
                 raise failure(
                     SelectCode.INVALID_TIMESTAMP_FORMAT_PATTERN_TOKEN,
-                    f"the symbol is not repeated so often. symbol={letter * count} pattern={pattern}",
+                    f"pattern symbol has an unsupported length. symbol={letter * count} pattern={pattern}",
                 )
             symbols.append(PatternSymbol(letter, count))
             position += count
@@ -97,14 +97,14 @@ def compile_pattern(pattern: str) -> tuple[PatternSymbol, ...]:
 
 
 def _quoted(pattern: str, position: int) -> tuple[str, int]:
-    """The text in quotes that begins here, and where it ends. Two quotes are one, within such a text or alone."""
+    """The quoted text at this position, and its end. Two quotes are one literal quote, inside quotes or alone."""
     end = position + 1
     text = ""
     while True:
         found = pattern.find("'", end)
         if found < 0:
             raise failure(
-                SelectCode.UNTERMINATED_TIMESTAMP_FORMAT_PATTERN_TOKEN, f"a quote is not closed. pattern={pattern}"
+                SelectCode.UNTERMINATED_TIMESTAMP_FORMAT_PATTERN_TOKEN, f"unterminated quote. pattern={pattern}"
             )
         text += pattern[end:found]
         if pattern[found + 1 : found + 2] != "'" or found == position + 1:
@@ -114,7 +114,7 @@ def _quoted(pattern: str, position: int) -> tuple[str, int]:
 
 
 def write(moment: Timestamp, pattern: str) -> str:
-    """A timestamp by a pattern. Raises SelectError for a pattern that is none."""
+    """Format a timestamp. Raises SelectError for an invalid pattern."""
     return "".join(_written(moment, symbol) for symbol in compile_pattern(pattern))
 
 
@@ -179,20 +179,20 @@ def _compile_reader(pattern: str) -> tuple[re.Pattern[str], tuple[PatternSymbol,
     if any(symbol.letter == "M" and symbol.count == 5 for symbol in fields):
         raise failure(
             SelectCode.INVALID_TIMESTAMP_FORMAT_PATTERN_SYMBOL_FOR_PARSING,
-            f"a month cannot be told by its first letter. pattern={pattern}",
+            f"a month cannot be parsed from its first letter. pattern={pattern}",
         )
     named = [_FIELD[symbol.letter] for symbol in fields]
     if len(set(named)) != len(named):
         raise failure(
-            SelectCode.TIMESTAMP_FORMAT_PATTERN_DUPLICATE_FIELDS, f"a field is there twice. pattern={pattern}"
+            SelectCode.TIMESTAMP_FORMAT_PATTERN_DUPLICATE_FIELDS, f"pattern has a field twice. pattern={pattern}"
         )
     if ("h" in letters) != ("a" in letters):
         raise failure(
             SelectCode.TIMESTAMP_FORMAT_PATTERN_HOUR_CLOCK_AM_PM_MISMATCH,
-            f"hours of the half day and AM or PM go together. pattern={pattern}",
+            f"a 12-hour clock requires AM or PM, and the reverse. pattern={pattern}",
         )
     if "y" not in letters:
-        raise failure(SelectCode.INVALID_TIMESTAMP_FORMAT_PATTERN, f"there is no year. pattern={pattern}")
+        raise failure(SelectCode.INVALID_TIMESTAMP_FORMAT_PATTERN, f"pattern has no year. pattern={pattern}")
     expression = "".join(re.escape(symbol.text) if not symbol.letter else _expression(symbol) for symbol in symbols)
     return re.compile(expression), tuple(fields)
 
@@ -210,11 +210,11 @@ def _expression(symbol: PatternSymbol) -> str:
 
 
 def read(text: str, pattern: str) -> Timestamp:
-    """A timestamp written by a pattern. Raises SelectError: for the pattern, or CastFailed for the text."""
+    """Parse a timestamp by a pattern. Raises SelectError: for the pattern, or CastFailed for the text."""
     expression, fields = _compile_reader(pattern)
     match = expression.fullmatch(text)
     if match is None:
-        raise failure(SelectCode.CAST_FAILED, f"not written by the pattern. value={text[:64]} pattern={pattern}")
+        raise failure(SelectCode.CAST_FAILED, f"value does not match the pattern. value={text[:64]} pattern={pattern}")
     found = {_FIELD[field.letter]: (field, value) for field, value in zip(fields, match.groups(), strict=True)}
 
     def number(name: str, default: int) -> int:
@@ -223,7 +223,7 @@ def read(text: str, pattern: str) -> Timestamp:
     hour = number("hour", 0)
     if "half of the day" in found:
         if not 1 <= hour <= 12:
-            raise failure(SelectCode.CAST_FAILED, f"no such hour. value={text[:64]}")
+            raise failure(SelectCode.CAST_FAILED, f"hour is out of range. value={text[:64]}")
         hour = hour % 12 + (12 if found["half of the day"][1].upper() == "PM" else 0)
     fraction = ""
     if "fraction" in found:
@@ -243,13 +243,13 @@ def read(text: str, pattern: str) -> Timestamp:
     try:
         _ = moment.instant
     except (ValueError, OverflowError) as error:
-        raise failure(SelectCode.CAST_FAILED, f"no such point in time. value={text[:64]}") from error
+        raise failure(SelectCode.CAST_FAILED, f"timestamp is out of range. value={text[:64]}") from error
     return moment
 
 
 def _year(field: PatternSymbol, text: str) -> int:
     year = int(text)
-    # Two digits are of the hundred years around 2000: 69 and before of this century, as POSIX has it.
+    # Two digits mean 1969 to 2068, as in POSIX.
     return year if field.count != 2 else year + (2000 if year < 69 else 1900)
 
 

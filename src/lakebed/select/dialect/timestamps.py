@@ -1,7 +1,7 @@
-"""Timestamps as S3 Select has them: a point in time, written no more precisely than it is known.
+"""Timestamps of S3 Select, which keep their precision and offset.
 
-`2017T` is a year, `2017-04T` a month, `2017-04-30T` a day; with a time of day goes an offset from UTC. Arithmetic
-is done on the fields, at the offset that the timestamp was written with.
+`2017T` is a year, `2017-04T` a month, `2017-04-30T` a day; a time of day has an offset from UTC. Arithmetic works on
+the fields, at the offset of the timestamp.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import SelectCode, failure
 
 
 class Precision(IntEnum):
-    """The smallest field that is known."""
+    """The smallest known field."""
 
     YEAR = 0
     MONTH = 1
@@ -27,7 +27,7 @@ class Precision(IntEnum):
 
 
 class DatePart(StrEnum):
-    """A field that can be added to, counted in, or taken out of a timestamp."""
+    """A field that can be added, counted or extracted."""
 
     YEAR = "year"
     MONTH = "month"
@@ -40,7 +40,7 @@ class DatePart(StrEnum):
 
 
 COUNTABLE: Final = frozenset(DatePart) - {DatePart.TIMEZONE_HOUR, DatePart.TIMEZONE_MINUTE}
-"""The parts that DATE_ADD and DATE_DIFF know."""
+"""The parts that DATE_ADD and DATE_DIFF support."""
 
 _PRECISION_OF: Final = {
     DatePart.YEAR: Precision.YEAR,
@@ -59,7 +59,7 @@ _WRITTEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """A point in time. Fields beyond the precision have the value that the period begins with."""
+    """A point in time. Fields beyond the precision have their first value."""
 
     year: int
     month: int = 1
@@ -68,23 +68,23 @@ class Timestamp:
     minute: int = 0
     second: int = 0
     fraction: str = ""
-    """Digits of the second after the point, at most nine."""
+    """Digits of the fractional second, at most nine."""
     offset_minutes: int = 0
     precision: Precision = Precision.DAY
 
     @property
     def local(self) -> datetime:
-        """The fields as they are written, without the offset; down to microseconds."""
+        """The fields without the offset, down to microseconds."""
         return datetime(self.year, self.month, self.day, self.hour, self.minute, self.second, self.microsecond)
 
     @property
     def microsecond(self) -> int:
-        """The fraction of the second, in millionths."""
+        """The fraction of the second in microseconds."""
         return int((self.fraction + "000000")[:6])
 
     @property
     def instant(self) -> int:
-        """Microseconds since 1970 in UTC: what timestamps are compared by."""
+        """Microseconds since 1970 in UTC, for comparisons."""
         elapsed = self.local.replace(tzinfo=UTC) - _EPOCH - timedelta(minutes=self.offset_minutes)
         return elapsed // timedelta(microseconds=1)
 
@@ -103,7 +103,7 @@ class Timestamp:
         return text
 
     def at(self, local: datetime, precision: Precision) -> Timestamp:
-        """The same with other fields, and at least this precision."""
+        """A copy with other fields, and at least this precision."""
         return replace(
             self,
             year=local.year,
@@ -117,10 +117,10 @@ class Timestamp:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """Read the written form. Raises SelectError (CastFailed)."""
+    """Parse a timestamp. Raises SelectError (CastFailed)."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
-        raise failure(SelectCode.CAST_FAILED, f"not a timestamp. value={text[:64]}")
+        raise failure(SelectCode.CAST_FAILED, f"invalid timestamp. value={text[:64]}")
     year, month, day, hour, minute, second, fraction, offset = match.groups()
     if hour is not None:
         precision = Precision.MINUTE if second is None else Precision.SECOND
@@ -140,7 +140,7 @@ def parse_timestamp(text: str) -> Timestamp:
     try:
         _ = found.instant
     except (ValueError, OverflowError) as error:
-        raise failure(SelectCode.CAST_FAILED, f"no such point in time. value={text[:64]}") from error
+        raise failure(SelectCode.CAST_FAILED, f"timestamp is out of range. value={text[:64]}") from error
     return found
 
 
@@ -151,12 +151,12 @@ def parse_offset(text: str) -> int:
     digits = text[1:].replace(":", "")
     hours, minutes = int(digits[:2]), int(digits[2:] or 0)
     if hours > 23 or minutes > 59:
-        raise failure(SelectCode.CAST_FAILED, f"no such offset. value={text}")
+        raise failure(SelectCode.CAST_FAILED, f"offset is out of range. value={text}")
     return (hours * 60 + minutes) * (-1 if text[0] == "-" else 1)
 
 
 def from_datetime(moment: datetime) -> Timestamp:
-    """A moment of the clock, in UTC, with milliseconds."""
+    """A clock time in UTC, with milliseconds."""
     moment = moment.astimezone(UTC)
     return Timestamp(
         moment.year,
@@ -172,7 +172,7 @@ def from_datetime(moment: datetime) -> Timestamp:
 
 
 def add(part: DatePart, count: int, to: Timestamp) -> Timestamp:
-    """So many years, months, … later, known at least as precisely as what was added.
+    """Add years, months, …; the precision is at least that of the part.
 
     A day that the month does not have becomes its last. Raises SelectError (EvaluatorInvalidArguments) outside the
     years 1 to 9999.
@@ -187,12 +187,12 @@ def add(part: DatePart, count: int, to: Timestamp) -> Timestamp:
         return to.at(to.local + timedelta(seconds=count * _SECONDS_OF[part]), precision)
     except (ValueError, OverflowError) as error:
         raise failure(
-            SelectCode.EVALUATOR_INVALID_ARGUMENTS, f"the result is no timestamp. part={part} count={count} of={to}"
+            SelectCode.EVALUATOR_INVALID_ARGUMENTS, f"result is out of range. part={part} count={count} of={to}"
         ) from error
 
 
 def difference(part: DatePart, first: Timestamp, last: Timestamp) -> int:
-    """How many whole years, months, … lie between; positive if `last` is later."""
+    """The number of whole years, months, … between two timestamps; positive if `last` is later."""
     if part in _SECONDS_OF:
         unit = _SECONDS_OF[part] * 1_000_000
         elapsed = last.instant - first.instant
@@ -207,7 +207,7 @@ def difference(part: DatePart, first: Timestamp, last: Timestamp) -> int:
 
 
 def extract(part: DatePart, of: Timestamp) -> int:
-    """One field. Those beyond the precision are what the period begins with."""
+    """One field. Fields beyond the precision have their first value."""
     match part:
         case DatePart.TIMEZONE_HOUR:
             return int(of.offset_minutes / 60)

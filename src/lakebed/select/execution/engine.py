@@ -1,4 +1,4 @@
-"""Runs one query on DataFusion: in a session that nobody else uses meanwhile, within limits."""
+"""Plans and runs a query on DataFusion, in its own session and within limits."""
 
 from __future__ import annotations
 
@@ -48,38 +48,38 @@ from .scanning import Scan
 if TYPE_CHECKING:
     from ..sources.object_bytes import ObjectBytes
 
-_TOLD: Final[tuple[tuple[str, SelectCode, str], ...]] = (
-    (r"Divide by zero|DivideByZero", SelectCode.EVALUATOR_INVALID_ARGUMENTS, "a number is divided by zero"),
+_ERRORS: Final[tuple[tuple[str, SelectCode, str], ...]] = (
+    (r"Divide by zero|DivideByZero", SelectCode.EVALUATOR_INVALID_ARGUMENTS, "division by zero"),
     (
         r"out of range|verflow|too large to fit|Invalid argument error: \d+ is too large to store in a Decimal",
         SelectCode.INTEGER_OVERFLOW,
-        "a number is out of range",
+        "number is out of range",
     ),
-    (r"Cannot cast|Cast error|[Cc]ast|Parser error", SelectCode.CAST_FAILED, "a value cannot be cast"),
+    (r"Cannot cast|Cast error|[Cc]ast|Parser error", SelectCode.CAST_FAILED, "value cannot be cast"),
     (
         r"negative substring length",
         SelectCode.EVALUATOR_INVALID_ARGUMENTS,
-        "SUBSTRING takes a length that is not negative",
+        "SUBSTRING requires a length that is not negative",
     ),
     (
         r"must appear in the GROUP BY|could not be resolved from available columns|not.*GROUP BY",
         SelectCode.UNSUPPORTED_SQL_STRUCTURE,
-        "what is selected is neither grouped by nor a sum",
+        "selected columns must be in GROUP BY or in an aggregate",
     ),
     (
         r"For SELECT DISTINCT",
         SelectCode.UNSUPPORTED_SQL_STRUCTURE,
-        "records that differ are sorted by what is selected of them",
+        "with DISTINCT, ORDER BY may only use selected columns",
     ),
-    (r"recursion limit", SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply"),
+    (r"recursion limit", SelectCode.MAX_OPERATORS_EXCEEDED, "expression is nested too deeply"),
     (r"This feature is not implemented", SelectCode.UNSUPPORTED_SQL_OPERATION, "the operation is not supported"),
     (
         r"Error during planning|type_coercion|coerce|No function matches",
         SelectCode.INCORRECT_SQL_FUNCTION_ARGUMENT_TYPE,
-        "an operation is not for values of this type",
+        "operation is not supported for values of this type",
     ),
 )
-"""What DataFusion says, and what S3 says to it. What it says in full stays here: it speaks of SQL that nobody wrote."""
+"""Patterns of DataFusion's messages, with S3's code and message. Its messages are dropped: they quote generated SQL."""
 
 _SMALL_BYTES: Final = 256 * 1024
 _GATHERED_BYTES: Final = 64 * 1024
@@ -96,33 +96,33 @@ _R = TypeVar("_R")
 
 
 class Execution:
-    """A query that was planned. Its records are taken, or it is stopped."""
+    """A planned query. Its records are read, or it is stopped."""
 
     def __init__(self, writer: Writer, scan: Scan, stream: Any, running: _Running, *, is_small: bool = False) -> None:
         self.writer = writer
         self.is_small = is_small
-        """Whether it is over sooner than threads are changed: `gather` is the way to its records."""
+        """Whether reading it takes less time than switching threads, so that `gather` is faster."""
         self.has_ended = False
-        """Whether the last batch was taken."""
+        """Whether the last batch was read."""
         self._scan = scan
         self._stream = stream
         self._running = running
 
     async def next_batch(self) -> pa.RecordBatch | None:
-        """The next batch of the result, or None after the last. Raises what `explain` makes of it."""
+        """The next batch of the result, or None after the last. Raises as `explain`."""
         try:
             batch = await self._stream.__anext__()
         except StopAsyncIteration:
             self.has_ended = True
             return None
         except Exception as error:
-            raise explain(error, self._running.noted) from error
+            raise explain(error, self._running.errors) from error
         return batch.to_pyarrow()
 
     def gather(self) -> bytes:
-        """The next records as bytes: as many as are sent at once, fewer only at the end, none after it. Blocks.
+        """The next records as bytes, about as many as are sent at once; empty after the end. Blocks.
 
-        Raises as `next_batch` does.
+        Raises as `next_batch`.
         """
         gathered: list[bytes] = []
         while not self.has_ended and sum(map(len, gathered)) < _GATHERED_BYTES:
@@ -135,27 +135,27 @@ class Execution:
                 self.has_ended = True
                 gathered.append(self.writer.finish())
             except Exception as error:
-                raise explain(error, self._running.noted) from error
+                raise explain(error, self._running.errors) from error
             else:
                 gathered.append(self.writer.write(batch))
         return b"".join(gathered)
 
     def stop(self) -> None:
-        """End the query, if it has not ended. What it holds is free once nobody awaits a batch of it any more."""
+        """Stop the query. Its memory is released once no caller awaits a batch."""
         self._scan.stop()
         self._stream = None
         running, self._running = self._running, _Running([])
         if self.has_ended:
-            running.give_back()
+            running.on_end()
 
 
 class _Running(NamedTuple):
-    """What a query runs by."""
+    """The state of a running query."""
 
-    noted: list[LakebedError]
-    """What went wrong, in our words."""
-    give_back: Callable[[], None] = lambda: None
-    """Called when it came to its end."""
+    errors: list[LakebedError]
+    """Errors raised by this package inside DataFusion."""
+    on_end: Callable[[], None] = lambda: None
+    """Called when the query was read to its end."""
 
 
 def plan(
@@ -167,9 +167,9 @@ def plan(
     spill: Path | None,
     plan_cache: PlanCache | None = None,
 ) -> Execution:
-    """Plan a query. Blocks: the beginning of the object is read. Raises SelectError.
+    """Plan a query. Blocks: it reads the beginning of the object. Raises SelectError.
 
-    Without `spill` nothing of the object goes to disk, and a query that does not fit into memory ends.
+    Without `spill`, nothing is written to disk, and a query that exceeds the memory limit fails.
     """
     check_request(request)
     statement = read_statement(request.expression)
@@ -181,7 +181,7 @@ def plan(
 
 
 def _is_small(source: ObjectBytes, request: SelectRequest) -> bool:
-    """Whether there is little to read, and little when it is read: what is packed may be many times as much."""
+    """Whether the object is small and not compressed: decompressed data may be many times larger."""
     return (
         source.size <= _SMALL_BYTES
         and request.compression is Compression.NONE
@@ -192,40 +192,40 @@ def _is_small(source: ObjectBytes, request: SelectRequest) -> bool:
 def plan_objects(
     supply: ObjectSupply, request: SelectRequest, limits: SelectLimits, meter: Meter, now: datetime
 ) -> Execution:
-    """Plan a query over all objects of a supply. Blocks, as `plan` does. Raises NoSuchKey where there is none.
+    """Plan a query over all objects of a supply. Blocks like `plan`. Raises NoSuchKey if there are none.
 
-    Nothing of them goes to disk: some may be sealed.
+    Nothing is written to disk, because some objects may be encrypted.
     """
     check_request(request)
     if request.scan_range is not None:
-        raise failure(SelectCode.UNSUPPORTED_SCAN_RANGE_INPUT, "a scan range is of one object")
+        raise failure(SelectCode.UNSUPPORTED_SCAN_RANGE_INPUT, "a scan range requires a single object")
     statement = read_statement(request.expression)
     first = supply.take()
     if first is None:
-        raise NoSuchKey("no object here has anything in it")
+        raise NoSuchKey("no object under the prefix has content")
     try:
-        relation, scan = open_input(first.source, _of(request, first.key), statement, meter)
+        relation, scan = open_input(first.source, _with_compression(request, first.key), statement, meter)
 
-        def follow(each: OpenedObject) -> Scan:
-            return open_input(each.source, _of(request, each.key), statement, meter, relation)[1]
+        def open_next(opened: OpenedObject) -> Scan:
+            return open_input(opened.source, _with_compression(request, opened.key), statement, meter, relation)[1]
 
-        many = MultiObjectScan(first, scan, supply, follow)
+        many = MultiObjectScan(first, scan, supply, open_next)
         return plan_over(statement, relation, many, request.output, limits, now, None)
     except BaseException:
         first.source.close()
         raise
 
 
-def _of(request: SelectRequest, key: str) -> SelectRequest:
-    """The request as it is for one of many objects: some may be compressed, and say so by their names."""
-    named = _ENDINGS.get(key.rpartition(".")[2].lower())
+def _with_compression(request: SelectRequest, key: str) -> SelectRequest:
+    """The request for one of many objects, with the compression that its key's suffix names."""
+    compression = _ENDINGS.get(key.rpartition(".")[2].lower())
     if (
-        named is None
+        compression is None
         or request.compression is not Compression.NONE
         or not isinstance(request.input, CsvInput | JsonInput)
     ):
         return request
-    return replace(request, compression=named)
+    return replace(request, compression=compression)
 
 
 def plan_over(
@@ -240,41 +240,41 @@ def plan_over(
     plan_cache: PlanCache | None = None,
     is_small: bool = False,
 ) -> Execution:
-    """Plan a query over records that are there to be scanned, by a kept plan if there is one. Raises SelectError."""
+    """Plan a query over a scan, with a cached plan if there is one. Raises SelectError."""
     query = build_query(statement, relation, now, named=isinstance(output, JsonOutput))
     threads = 1 if is_small else limits.partitions or os.cpu_count() or 1
-    noted: list[LakebedError] = []
+    errors: list[LakebedError] = []
     try:
         if plan_cache is not None and is_cacheable(query, threads):
             key = PlanKey(query.sql, scan.schema)
-            prepared = plan_cache.take(key) or PreparedPlan(key, limits, noted)
-            noted = prepared.noted
+            prepared = plan_cache.take(key) or PreparedPlan(key, limits, errors)
+            errors = prepared.errors
             stream = prepared.run(scan, threads)
-            running = _Running(noted, lambda: plan_cache.put(prepared))
+            running = _Running(errors, lambda: plan_cache.put(prepared))
         else:
             context = open_session(limits, 1 if query.in_order else threads, spill)
-            register_functions(context, noted.append)
-            context.register_dataset(TABLE, ScanDataset(scan, threads, noted.append, in_order=query.in_order))
+            register_functions(context, errors.append)
+            context.register_dataset(TABLE, ScanDataset(scan, threads, errors.append, in_order=query.in_order))
             stream = plan_sql(context, query.sql).execute_stream()
-            running = _Running(noted)
+            running = _Running(errors)
     except LakebedError:
         raise
     except Exception as error:
-        raise explain(error, noted) from error
+        raise explain(error, errors) from error
     return Execution(open_writer(output, query.outputs), scan, stream, running, is_small=is_small)
 
 
-def explain(error: Exception, noted: list[LakebedError]) -> Exception:
-    """An error that came out of DataFusion: the one of ours that went in, or one of ours for its own."""
-    if noted:
-        return noted[0]
+def explain(error: Exception, errors: list[LakebedError]) -> Exception:
+    """The error to raise for an exception from DataFusion: the recorded one, or one mapped by its message."""
+    if errors:
+        return errors[0]
     if isinstance(error, LakebedError):
         return error
-    said = str(error)
-    if "Resources exhausted" in said or "ResourcesExhausted" in said:
-        return Unavailable("the query takes more memory than it may; select less, or fewer groups")
-    for pattern, code, message in _TOLD:
-        if re.search(pattern, said):
+    description = str(error)
+    if "Resources exhausted" in description or "ResourcesExhausted" in description:
+        return Unavailable("the query exceeds its memory limit; select less, or fewer groups")
+    for pattern, code, message in _ERRORS:
+        if re.search(pattern, description):
             return failure(code, message)
     return error
 
@@ -282,21 +282,21 @@ def explain(error: Exception, noted: list[LakebedError]) -> Exception:
 def open_input(
     source: ObjectBytes, request: SelectRequest, statement: SelectStatement, meter: Meter, like: Relation | None = None
 ) -> tuple[Relation, Scan]:
-    """The records of an object. Blocks: it reads as much of it as tells what is in there. Raises SelectError.
+    """Open an object's records. Blocks: it reads enough to find the columns. Raises SelectError.
 
-    With `like`, the columns are those of another object, of the same format, which this one follows.
+    With `like`, the relation of the first object, the columns are those of that object.
     """
     if statement.source and not isinstance(request.input, JsonInput):
-        raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, "a path after FROM is for JSON")
+        raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, "a path after FROM requires JSON")
     match request.input:
         case CsvInput():
             return open_csv(
                 source, request.input, request.compression, request.scan_range, meter, _as(CsvRelation, like)
             )
         case JsonInput():
-            alike = _as(JsonRelation, like)
+            first = _as(JsonRelation, like)
             return open_json(
-                source, request.input, statement.source, request.compression, request.scan_range, meter, alike
+                source, request.input, statement.source, request.compression, request.scan_range, meter, first
             )
         case ParquetInput():
             return open_parquet(source, request.scan_range, meter, _as(ArrowRelation, like))
@@ -307,5 +307,5 @@ def open_input(
 
 
 def _as(kind: type[_R], like: Relation | None) -> _R | None:
-    assert like is None or isinstance(like, kind)  # noqa: S101  # of one format there is one kind of relation
+    assert like is None or isinstance(like, kind)  # noqa: S101  # a format always has the same kind of relation
     return like

@@ -1,4 +1,4 @@
-"""Selects without a server: over batches that somebody reads, such as those of a table."""
+"""Runs selects without a server, over batches from a caller, such as those of a table."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["BatchReader", "select_batches"]
 def select_batches(
     statement: SelectStatement, schema: pa.Schema, read: BatchReader, output: Output, *, spill: Path
 ) -> Iterator[bytes]:
-    """The records of a statement over batches of that schema, as bytes. Raises SelectError.
+    """The result of a statement over batches of a schema, as bytes. Raises SelectError.
 
-    `spill` is where what does not fit into memory goes.
+    `spill` is the folder for data that does not fit into memory.
     """
     if statement.source:
-        raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, "a path after FROM is for JSON")
+        raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, "a path after FROM requires JSON")
     scan = _BatchScan(schema, read)
     return _records(plan_over(statement, scan.relation, scan, output, SelectLimits(), _now(), spill))
 
@@ -52,7 +52,7 @@ def _records(execution: Execution) -> Iterator[bytes]:
 
 
 class _BatchScan:
-    """Batches, one after the other, from one reader."""
+    """Batches from one reader, in sequence."""
 
     def __init__(self, schema: pa.Schema, read: BatchReader) -> None:
         self._read = read
@@ -61,18 +61,18 @@ class _BatchScan:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that can be asked for."""
+        """The available columns."""
         return self.relation.schema
 
     def prune(self, condition: object) -> None:
-        """Nothing is known of a batch before it is read."""
+        """Do nothing: batches have no statistics."""
 
     def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
-        """One."""
+        """The only reader."""
         return [self._columns]
 
     def stop(self) -> None:
-        """End the reader."""
+        """Stop the reader."""
         self._stopped = True
 
     def _columns(self, columns: list[str]) -> Iterator[pa.RecordBatch]:

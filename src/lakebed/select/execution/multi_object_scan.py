@@ -1,4 +1,4 @@
-"""Many objects as one: the columns are those of the first, and each is opened when its turn comes."""
+"""Scans many objects as one: the first gives the columns, and each is opened when it is reached."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ if TYPE_CHECKING:
     from ..sources.object_bytes import ObjectBytes
 
 _LARGE_BYTES: Final = 4 * 1024 * 1024
-"""What is smaller is read by the thread that opened it: another would take longer to start."""
+"""Smaller objects are read by the thread that opened them: starting another takes longer."""
 
 
 class OpenedObject(NamedTuple):
-    """An object whose turn it is."""
+    """An opened object."""
 
     key: str
     source: ObjectBytes
 
 
 class ObjectSupply(Protocol):
-    """Where objects come from. Its methods block and may be called from any thread."""
+    """Supplies objects. Its methods block and may be called from any thread."""
 
     def take(self) -> OpenedObject | None:
-        """The next object, to be closed by who takes it; None after the last. Raises what a GET of it raises."""
+        """The next object, which the caller closes; None after the last. Raises as a GET of the object."""
         ...
 
     def close(self) -> None:
-        """Let go of those that nobody has taken, and of who waits for one. Idempotent."""
+        """Close objects that were not taken, and stop waiting calls. Idempotent."""
         ...
 
 
 class MultiObjectScan:
-    """Objects to be scanned once, one after the other or shared out among readers."""
+    """Objects that are scanned once, in sequence or distributed to readers."""
 
     def __init__(
-        self, first: OpenedObject, scan: Scan, supply: ObjectSupply, follow: Callable[[OpenedObject], Scan]
+        self, first: OpenedObject, scan: Scan, supply: ObjectSupply, open_next: Callable[[OpenedObject], Scan]
     ) -> None:
         self._scan = scan
         self._waiting: tuple[OpenedObject, Scan] | None = (first, scan)
         self._supply = supply
-        self._follow = follow
-        self._turn = threading.Lock()
-        self._under_way: dict[str, tuple[OpenedObject, Scan]] = {first.key: (first, scan)}
+        self._open_next = open_next
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[OpenedObject, Scan]] = {first.key: (first, scan)}
         self._condition: pa.compute.Expression | None = None
         self._stopped = False
 
@@ -59,64 +59,64 @@ class MultiObjectScan:
         return self._scan.schema
 
     def prune(self, condition: pa.compute.Expression | None) -> None:
-        """Leave out parts of each object."""
+        """Prune each object."""
         self._condition = condition
         self._scan.prune(condition)
 
     def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
-        """Readers of whole objects."""
+        """Readers that each read whole objects."""
         if in_order:
             return [lambda columns: self._read(columns, count)]
         return [lambda columns: self._read(columns, 1)] * count
 
     def stop(self) -> None:
-        """End all readers."""
+        """Stop all readers."""
         self._stopped = True
         self._supply.close()
-        with self._turn:
-            under_way = list(self._under_way.values())
-            self._under_way.clear()
-        for supplied, scan in under_way:
+        with self._lock:
+            open_scans = list(self._open.values())
+            self._open.clear()
+        for opened, scan in open_scans:
             scan.stop()
-            supplied.source.close()
+            opened.source.close()
 
     def _read(self, columns: list[str], count: int) -> Iterator[pa.RecordBatch]:
         while (taken := self._take()) is not None:
-            supplied, scan = taken
+            opened, scan = taken
             try:
-                threads = count if supplied.source.size > _LARGE_BYTES else 1
+                threads = count if opened.source.size > _LARGE_BYTES else 1
                 yield from scan.readers(threads, in_order=True)[0](columns)
             except SelectError as error:
-                raise _named(error, supplied.key) from error
+                raise _with_key(error, opened.key) from error
             finally:
-                with self._turn:
-                    self._under_way.pop(supplied.key, None)
+                with self._lock:
+                    self._open.pop(opened.key, None)
                 scan.stop()
-                supplied.source.close()
+                opened.source.close()
 
     def _take(self) -> tuple[OpenedObject, Scan] | None:
-        with self._turn:
+        with self._lock:
             if self._waiting is not None:
                 taken, self._waiting = self._waiting, None
                 return taken
-        supplied = self._supply.take()
-        if supplied is None:
+        opened = self._supply.take()
+        if opened is None:
             return None
         try:
-            scan = self._follow(supplied)
+            scan = self._open_next(opened)
             scan.prune(self._condition)
         except BaseException as error:
-            supplied.source.close()
+            opened.source.close()
             if isinstance(error, SelectError):
-                raise _named(error, supplied.key) from error
+                raise _with_key(error, opened.key) from error
             raise
-        with self._turn:
+        with self._lock:
             if not self._stopped:
-                self._under_way[supplied.key] = (supplied, scan)
-                return supplied, scan
-        supplied.source.close()
+                self._open[opened.key] = (opened, scan)
+                return opened, scan
+        opened.source.close()
         raise Unavailable("the select was stopped")
 
 
-def _named(error: SelectError, key: str) -> SelectError:
+def _with_key(error: SelectError, key: str) -> SelectError:
     return SelectError(f"{error} key={key}", code=error.code)

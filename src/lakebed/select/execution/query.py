@@ -1,4 +1,4 @@
-"""A statement over an object, as one query of DataFusion and what its columns mean."""
+"""Builds one DataFusion query from a statement and a relation, with the meaning of its columns."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ class OutputColumn:
     kind: SqlKind
     column: str
     present: str | None = None
-    """The column that says whether it is there at all, if that is not certain."""
+    """The column that tells whether the field is present, if it may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What DataFusion is asked."""
+    """A DataFusion query."""
 
     sql: str
     outputs: tuple[OutputColumn, ...]
     in_order: bool
-    """Whether records come out as they went in: they do, unless they are counted, grouped or sorted."""
+    """Whether records keep their order: true unless they are aggregated, sorted or deduplicated."""
     is_streaming: bool
-    """Whether no more is held of the records than a batch, and the sums of all of them."""
+    """Whether at most one batch is in memory, besides total aggregates."""
 
 
 def build_query(statement: SelectStatement, relation: Relation, now: datetime, *, named: bool) -> Query:
-    """The query of a statement; `named` if records are written with names. Raises SelectError."""
+    """The query of a statement; `named` if the output has field names. Raises SelectError."""
     try:
-        return _Maker(statement, relation, now, named=named).make()
+        return _QueryBuilder(statement, relation, now, named=named).build()
     except RecursionError as error:
-        raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply") from error
+        raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "expression is nested too deeply") from error
 
 
-class _Maker:
+class _QueryBuilder:
     def __init__(self, statement: SelectStatement, relation: Relation, now: datetime, *, named: bool) -> None:
         self._statement = statement
         self._relation = relation
@@ -64,7 +64,7 @@ class _Maker:
         }
         self._binder = Binder(relation, now, row_names(statement), aliases)
 
-    def make(self) -> Query:
+    def build(self) -> Query:
         statement = self._statement
         self._check()
         if statement.projections:
@@ -78,19 +78,19 @@ class _Maker:
                 for number, field in enumerate(self._relation.fields(), 1)
             )
         distinct = "DISTINCT " if statement.distinct else ""
-        clauses = [f"SELECT {distinct}{', '.join(self._selected)} FROM {TABLE}"]  # noqa: S608  # written by the binder alone
+        clauses = [f"SELECT {distinct}{', '.join(self._selected)} FROM {TABLE}"]  # noqa: S608  # rendered by the binder
         if statement.where is not None:
             clauses.append("WHERE " + self._condition(statement.where))
         if statement.group:
             clauses.append("GROUP BY " + ", ".join(self._grouped(node) for node in statement.group))
         if statement.having is not None:
-            clauses.append("HAVING " + self._binder.coerce.truth(self._binder.bind(statement.having)).sql)
+            clauses.append("HAVING " + self._binder.coerce.boolean(self._binder.bind(statement.having)).sql)
         if statement.order:
             clauses.append("ORDER BY " + ", ".join(self._ordered(ordering, outputs) for ordering in statement.order))
         if statement.limit is not None:
             clauses.append(f"LIMIT {statement.limit}")
         in_order = not (statement.aggregates or statement.order or statement.distinct)
-        return Query(" ".join(clauses), outputs, in_order, self._holds_little())
+        return Query(" ".join(clauses), outputs, in_order, self._is_streaming())
 
     def _check(self) -> None:
         statement = self._statement
@@ -109,10 +109,10 @@ class _Maker:
             if not is_aggregate(projection.node) and next(projection.node.find_all(exp.Column), None) is not None:
                 raise failure(
                     SelectCode.UNSUPPORTED_SQL_STRUCTURE,
-                    "columns cannot be selected beside sums of them without GROUP BY",
+                    "columns cannot be selected with aggregates without GROUP BY",
                 )
 
-    def _holds_little(self) -> bool:
+    def _is_streaming(self) -> bool:
         statement = self._statement
         if statement.group or statement.order or statement.distinct:
             return False
@@ -123,46 +123,46 @@ class _Maker:
     def _output(self, number: int, alias: str | None, bound: BoundExpression) -> OutputColumn:
         column = f"c{number}"
         if self._statement.distinct:
-            # 1 and 1.0 are one value, and what is sorted by is what is selected.
-            bound = self._binder.coerce.natural(bound)
+            # 1 and 1.0 are equal, and the sort keys are the selected values.
+            bound = self._binder.coerce.inferred(bound)
         if (
             bound.kind is SqlKind.JSON
             and bound.field is not None
             and not self._named
             and not self._statement.aggregates
         ):
-            # Without names there is nothing around the values either: what they are as text is what is written.
+            # Formats without names write values as text.
             bound = bound_field(self._relation, bound.field, ReadAs.TEXT)
         self._selected.append(f"{bound.sql} AS {column}")
         label = alias or (bound.field.label if bound.field is not None else "") or f"_{number}"
         present = None
         if self._named and bound.field is not None and not self._statement.aggregates:
             present = self._present(number, bound.field)
-        # A null alone has no type, and needs none: nothing is written of it.
+        # A null literal has no type; its type does not matter in the output.
         kind = SqlKind.TEXT if bound.kind is SqlKind.NULL else bound.kind
         return OutputColumn(label, kind, column, present)
 
     def _present(self, number: int, field: Field) -> str | None:
-        there = self._relation.presence(field)
-        if there is None:
+        presence = self._relation.presence(field)
+        if presence is None:
             return None
-        self._selected.append(f"{quoted_name(there)} AS p{number}")
+        self._selected.append(f"{quoted_name(presence)} AS p{number}")
         return f"p{number}"
 
     def _condition(self, where: exp.Expression) -> str:
-        """The condition, kept from being evaluated by anybody but DataFusion.
+        """The condition, wrapped so that only DataFusion evaluates it.
 
-        What is pushed down to a dataset is translated for Arrow on the way, which does not always mean the same to it:
-        a NOT IN is true of null. What may go down, to spare reading, is said besides.
+        A filter that is pushed down to a dataset is translated for Arrow, which may evaluate it differently: NOT IN is
+        true of null. Comparisons that are safe for pruning are added separately.
         """
-        condition = f"s3_holds({self._binder.coerce.truth(self._binder.bind(where)).sql})"
+        condition = f"s3_holds({self._binder.coerce.boolean(self._binder.bind(where)).sql})"
         if self._relation.prunes:
             parts = chain(where) if isinstance(where, exp.And) else [where]
-            condition = " AND ".join([condition, *(told for part in parts for told in self._told(part))])
+            condition = " AND ".join([condition, *(sql for part in parts for sql in self._pushed_down(part))])
         return condition
 
-    def _told(self, node: exp.Expression) -> list[str]:
-        """A comparison of a field with a constant of its own kind."""
+    def _pushed_down(self, node: exp.Expression) -> list[str]:
+        """The SQL of a comparison between a field and a constant of the same kind; else empty."""
         if not isinstance(node, _PRUNING):
             return []
         sides = self._binder.bind_all([node.this, node.expression])
@@ -177,7 +177,7 @@ class _Maker:
         if isinstance(node, exp.Literal):
             number = int(str(node.this)) if str(node.this).isdigit() else 0
             if not 1 <= number <= len(self._statement.projections):
-                raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the list. found={node.this}")
+                raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the select list. found={node.this}")
             node = self._statement.projections[number - 1].node
         return self._binder.bind(node).sql
 
@@ -188,14 +188,14 @@ class _Maker:
         if isinstance(node, exp.Literal) and str(node.this).isdigit():
             number = int(str(node.this))
             if not 1 <= number <= len(outputs):
-                raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the list. found={number}")
+                raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the select list. found={number}")
             return outputs[number - 1].column + direction(ordering.descending, ordering.nulls_first)
-        # A copy: what a node is put under becomes its parent, and the statement is others' too.
+        # A copy: adding a node to a parent modifies it, and statements are shared.
         term = exp.Ordered(this=node.copy(), desc=ordering.descending, nulls_first=ordering.nulls_first)
         return self._binder.ordered(term, natural=not self._statement.aggregates)
 
     def _selected_as(self, node: exp.Expression, outputs: tuple[OutputColumn, ...]) -> str | None:
-        """The column of the result that an expression is: of records that differ, nothing else is left to sort by."""
+        """The result column of an expression: with DISTINCT, only selected columns can be sorted by."""
         if not self._statement.projections:
             field = self._binder.bind(node).field
             return next((each.column for each in outputs if field is not None and each.label == field.label), None)
@@ -206,7 +206,7 @@ class _Maker:
 
 
 def row_names(statement: SelectStatement) -> tuple[FieldName, ...]:
-    """What a record is called: by its alias; else by the end of the path after FROM."""
+    """The names of a record: its alias; else S3Object and the end of the path after FROM."""
     if statement.alias is not None:
         return (statement.alias,)
     names = [FieldName("S3Object")]

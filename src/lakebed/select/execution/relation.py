@@ -1,4 +1,4 @@
-"""What a query can ask of an object, whatever its format: which fields there are, and what they hold."""
+"""The interface of an object's fields for queries, independent of its format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..dialect.paths import Path
 
 
 class SqlKind(Enum):
-    """What an expression is. DataFusion has a type for each; the last four are text to it."""
+    """The kind of an expression. DataFusion has a type for each; the last four are text there."""
 
     NULL = auto()
     BOOL = auto()
@@ -19,7 +19,7 @@ class SqlKind(Enum):
     DECIMAL = auto()
     TEXT = auto()
     TIMESTAMP = auto()
-    """A timestamp as S3 Select writes it: it keeps its precision and its offset, which no type of DataFusion does."""
+    """A timestamp as text, because no DataFusion type keeps its precision and offset."""
     JSON = auto()
     """Any value, as JSON."""
     RECORD = auto()
@@ -30,30 +30,30 @@ NUMBERS: Final = frozenset({SqlKind.INT, SqlKind.FLOAT, SqlKind.DECIMAL})
 
 
 class ReadAs(Enum):
-    """What a field is wanted as. A format with types of its own gives what it has, and it is cast."""
+    """How to read a field. A format with types returns its own type, which is then cast."""
 
     ANY = auto()
     TEXT = auto()
     NUMBER = auto()
-    """Whole, if it is found to be."""
+    """An integer if the sample suggests it."""
     FLOAT = auto()
     BOOL = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field that was found."""
+    """A field of a record."""
 
     label: str
-    """What it is called where records are written with names."""
+    """Its name in outputs with names."""
     kind: SqlKind
-    """What it holds by itself: of a format without types, as far as that was looked."""
+    """Its kind; for formats without types, by a sample."""
     path: Path = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ScanColumn:
-    """A field as DataFusion sees it."""
+    """A column of a scan."""
 
     name: str
     kind: SqlKind
@@ -64,25 +64,25 @@ class Relation(Protocol):
 
     @property
     def prunes(self) -> bool:
-        """Whether comparisons of a field with a constant spare reading parts of the object."""
+        """Whether comparisons of a field with a constant can skip parts of the object."""
         ...
 
-    def knows(self, path: Path) -> bool:
-        """Whether there is such a field for sure."""
+    def has_field(self, path: Path) -> bool:
+        """Whether such a field certainly exists."""
         ...
 
     def field(self, path: Path) -> Field:
-        """The field that a path names. Raises SelectError: unknown, ambiguous, out of range."""
+        """The field at a path. Raises SelectError if it is unknown, ambiguous or out of range."""
         ...
 
     def fields(self) -> tuple[Field, ...]:
-        """All of them, for `*`."""
+        """All fields, for `*`."""
         ...
 
     def column(self, field: Field, view: ReadAs) -> ScanColumn:
-        """The column that has the field; it is read because it was asked for."""
+        """The column for a field, which the scan then reads."""
         ...
 
     def presence(self, field: Field) -> str | None:
-        """The name of a column that says whether the field is there, or None where every record has it."""
+        """The name of a column that tells whether the field is present; None if every record has it."""
         ...

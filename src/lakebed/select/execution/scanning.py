@@ -1,4 +1,4 @@
-"""How an object is scanned: by one reader that keeps the order of its records, or by several that share them out."""
+"""Scans objects: with one reader that keeps the order of records, or several in parallel."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ import pyarrow as pa
 from ..sources.record_blocks import Blocks
 
 BatchReader = Callable[[list[str]], Iterator[pa.RecordBatch]]
-"""Reads the columns named, and gives what it reads piece by piece."""
+"""Reads the named columns in batches."""
 
 
 class Scan(Protocol):
-    """An object to be scanned once."""
+    """An object that is scanned once."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that can be asked for."""
+        """The available columns."""
         ...
 
     def prune(self, condition: pa.compute.Expression | None) -> None:
-        """Leave out what the condition is certainly not true of. Said before anything is read."""
+        """Skip data that cannot satisfy the condition. Called before reading."""
         ...
 
     def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
-        """At most so many readers, which between them read every record once; one if the order matters."""
+        """At most `count` readers, which together read every record once; one reader if the order matters."""
         ...
 
     def stop(self) -> None:
-        """End all readers soon. Idempotent."""
+        """Stop all readers soon. Idempotent."""
         ...
 
 
 class BlockSource(Protocol):
-    """Where blocks come from. They may be anything that `BlockScan` is given a reader of."""
+    """Supplies blocks of any type that the read function of `BlockScan` accepts."""
 
     def take(self) -> object | None:
         """The next block, or None after the last."""
         ...
 
     def stop(self) -> None:
-        """No more of them."""
+        """Stop supplying blocks."""
         ...
 
 
 class BlockScan:
-    """Blocks that are read independently of each other."""
+    """Scans blocks that can be read independently."""
 
     def __init__(
         self,
@@ -63,16 +63,16 @@ class BlockScan:
         self._blocks = blocks
         self._read = read
         self._threaded = threaded
-        """Whether reading lets other threads run, so that several at once are faster than one."""
+        """Whether reading releases the GIL, so that several threads are faster."""
         self._pool: ThreadPoolExecutor | None = None
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that can be asked for."""
+        """The available columns."""
         return self._schema() if callable(self._schema) else self._schema
 
     def prune(self, condition: pa.compute.Expression | None) -> None:
-        """Nothing is known of a block before it is read."""
+        """Do nothing: blocks have no statistics."""
 
     def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """Readers of the blocks."""
@@ -83,7 +83,7 @@ class BlockScan:
         return [self._one_by_one] * count
 
     def stop(self) -> None:
-        """End all readers."""
+        """Stop all readers."""
         self._blocks.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -93,7 +93,7 @@ class BlockScan:
             yield self._read(block, columns)
 
     def _ahead(self, columns: list[str], count: int) -> Iterator[pa.RecordBatch]:
-        """In order, with the next few being read while one is worked on."""
+        """Read in order, with a few blocks ahead in parallel."""
         self._pool = pool = ThreadPoolExecutor(count, thread_name_prefix="select-read")
         waiting: deque[Future[pa.RecordBatch]] = deque()
         try:

@@ -1,4 +1,4 @@
-"""An object in Arrow's own format as records: a file or a stream of batches."""
+"""Reads objects in Arrow IPC format: a file or a stream of batches."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _MAGIC: Final = b"ARROW1"
 
 
 def open_arrow(source: ObjectBytes, meter: Meter, like: ArrowRelation | None = None) -> tuple[ArrowRelation, ArrowScan]:
-    """An Arrow object, ready to be read. Blocks. Raises SelectError (UnrecognizedFormatException)."""
+    """Open an Arrow object. Blocks. Raises SelectError (UnrecognizedFormatException)."""
     scan = ArrowScan(source, meter, like)
     return scan.relation, scan
 
 
 class ArrowScan:
-    """Batches, one after the other."""
+    """Scans the batches in sequence."""
 
     def __init__(self, source: ObjectBytes, meter: Meter, like: ArrowRelation | None = None) -> None:
         self._file = ObjectFile(source, meter)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._stopped = False
         try:
             if source.read_at(0, len(_MAGIC)) == _MAGIC:
@@ -53,18 +53,18 @@ class ArrowScan:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that can be asked for."""
+        """The available columns."""
         return self.relation.schema
 
     def prune(self, condition: pa.compute.Expression | None) -> None:
-        """Nothing is known of a batch before it is read."""
+        """Do nothing: batches have no statistics."""
 
     def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
-        """One: batches follow each other in the file."""
+        """One reader, because batches are in sequence."""
         return [self._read]
 
     def stop(self) -> None:
-        """End the reader."""
+        """Stop the reader."""
         self._stopped = True
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ class ArrowScan:
             if self._stopped:
                 raise Unavailable("the select was stopped")
             try:
-                with self._turn:
+                with self._lock:
                     batch = next(self._batches, None)
             except (pa.ArrowException, OSError) as error:
                 raise self._failure() from error

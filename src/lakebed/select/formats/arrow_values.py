@@ -1,4 +1,4 @@
-"""Columns of typed formats, brought to the few types that queries know: one for each kind."""
+"""Converts columns of typed formats to the types of queries, one for each kind."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .value_columns import to_json
 
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
 TYPES: Final = {SqlKind.BOOL: pa.bool_(), SqlKind.INT: pa.int64(), SqlKind.FLOAT: pa.float64()}
-"""Of the kinds that are not text. Decimals keep the type that they have."""
+"""Arrow types of kinds that are not text. Decimals keep their type."""
 
 
 def kind_of(type_: pa.DataType) -> SqlKind:
-    """What a type of Arrow is to a query. Raises SelectError (UnsupportedParquetType)."""
+    """The kind of an Arrow type. Raises SelectError (UnsupportedParquetType)."""
     t = pa.types
     if t.is_dictionary(type_):
         return kind_of(type_.value_type)
@@ -36,11 +36,11 @@ def kind_of(type_: pa.DataType) -> SqlKind:
         return SqlKind.JSON
     if t.is_null(type_) or _is_text(type_) or t.is_time(type_) or _is_bytes(type_):
         return SqlKind.TEXT
-    raise failure(SelectCode.UNSUPPORTED_PARQUET_TYPE, f"a column of such a type cannot be read. type={type_}")
+    raise failure(SelectCode.UNSUPPORTED_PARQUET_TYPE, f"column type is not supported. type={type_}")
 
 
 def normalized_type(type_: pa.DataType) -> pa.DataType:
-    """The type that a column of this type is brought to."""
+    """The type that a column of this type is converted to."""
     kind = kind_of(type_)
     if kind is SqlKind.DECIMAL:
         plain = type_.value_type if pa.types.is_dictionary(type_) else type_
@@ -49,13 +49,13 @@ def normalized_type(type_: pa.DataType) -> pa.DataType:
 
 
 def normalized(column: pa.Array) -> pa.Array:
-    """A column of the type that queries know. Raises SelectError (InvalidTextEncoding)."""
+    """A column converted to the type of its kind. Raises SelectError (InvalidTextEncoding)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = kind_of(column.type)
     match kind:
         case SqlKind.TIMESTAMP:
-            return _written(column)
+            return _timestamps(column)
         case SqlKind.JSON:
             return pa.array([None if value is None else to_json(value) for value in column.to_pylist()], pa.string())
         case SqlKind.DECIMAL:
@@ -67,24 +67,24 @@ def normalized(column: pa.Array) -> pa.Array:
 
 
 def _text(column: pa.Array) -> pa.Array:
-    """Text that is some: nobody has looked at it before, and DataFusion trusts that somebody has."""
+    """Text, validated as UTF-8: neither Arrow nor DataFusion checks it."""
     try:
         text = column.cast(pa.string())
         text.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise failure(SelectCode.INVALID_TEXT_ENCODING, "a column is not text in UTF-8") from error
+        raise failure(SelectCode.INVALID_TEXT_ENCODING, "a column is not valid UTF-8") from error
     return text
 
 
-def _written(column: pa.Array) -> pa.Array:
-    """Timestamps as S3 Select writes them."""
+def _timestamps(column: pa.Array) -> pa.Array:
+    """Timestamps in S3 Select's text form."""
     if pa.types.is_date(column.type):
         return pc.strftime(column.cast(pa.timestamp("s")), format="%Y-%m-%dT")
     return pc.strftime(column.cast(pa.timestamp(column.type.unit)), format=_TIME_FORMAT)
 
 
 def inner_type(type_: pa.DataType, path: Path) -> pa.DataType | None:
-    """The type that a path finds within a nested one, or None if it finds nothing."""
+    """The type at a path inside a nested type, or None."""
     for step in path:
         if isinstance(step, FieldName) and pa.types.is_struct(type_):
             found = [number for number in range(type_.num_fields) if step.matches(type_.field(number).name)]

@@ -1,7 +1,7 @@
-"""An Avro object as records: read as JSON is, by what is in them.
+"""Reads Avro objects, whose records are handled like JSON values.
 
-Blocks are read, checked and unpacked here, within bounds; fastavro decodes single records of them, by a schema that
-was found safe. It is given no more than one record may have at a time, so a record that claims more ends there.
+Blocks are read, checked and decompressed here, within limits; fastavro decodes single records by a schema that was
+validated. It gets at most the bytes of one maximal record at a time, so a record that claims more fails.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..execution.scanning import BlockScan
 from ..model import MAX_RECORD_BYTES
 from ..sources.byte_streams import Meter
 from ..sources.object_file import ObjectFile
+from ..sources.record_blocks import record_too_long
 from .avro_schema import MAX_SCHEMA_BYTES, parse_avro_schema
 from .json_relation import JsonRelation, build
 from .value_columns import ValueColumns
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ..sources.object_bytes import ObjectBytes
 
 MAX_BLOCK_BYTES: Final = 64 * 1024 * 1024
-"""Of a block, packed and unpacked."""
+"""Limit of a block's size, compressed and decompressed."""
 
 _HEADER_BYTES: Final = 2 * MAX_SCHEMA_BYTES
 _BLOCK_RECORDS: Final = 4096
@@ -40,7 +41,7 @@ _NUMBER_BYTES: Final = 10
 
 
 def open_avro(source: ObjectBytes, meter: Meter, like: JsonRelation | None = None) -> tuple[JsonRelation, BlockScan]:
-    """An Avro object, ready to be read. Blocks. Raises SelectError (UnrecognizedFormatException)."""
+    """Open an Avro object. Blocks. Raises SelectError (UnrecognizedFormatException)."""
     blocks = AvroBlocks(ObjectFile(source, meter))
     relation = like or JsonRelation(ValueColumns(blocks.first()), "_1")
 
@@ -51,30 +52,30 @@ def open_avro(source: ObjectBytes, meter: Meter, like: JsonRelation | None = Non
 
 
 class AvroBlocks:
-    """Records of a file, some at a time."""
+    """Reads the records of a file in blocks."""
 
     def __init__(self, file: ObjectFile) -> None:
         self._file = file
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._stopped = False
         self._first: list[Any] | None = None
         self._records = _records(file)
 
     def first(self) -> list[Any]:
-        """The first block, which stays to be taken."""
-        with self._turn:
+        """The first block, which `take` returns too."""
+        with self._lock:
             if self._first is None:
                 self._first = self._next()
             return self._first
 
     def take(self) -> list[Any] | None:
         """The next block, or None after the last."""
-        with self._turn:
+        with self._lock:
             block, self._first = self._first, None
             return block or self._next() or None
 
     def stop(self) -> None:
-        """No more of them."""
+        """Stop supplying blocks."""
         self._stopped = True
 
     def _next(self) -> list[Any]:
@@ -85,7 +86,7 @@ class AvroBlocks:
         except SelectError:
             raise
         except Exception as error:
-            # What a damaged file makes of the library is any error at all.
+            # Damaged files can make the library raise any exception.
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> LakebedError:
@@ -96,7 +97,7 @@ class AvroBlocks:
 
 
 def _records(file: ObjectFile) -> Iterator[Any]:
-    """All records. Raises InvalidInput, TooLarge, SelectError, and any error of fastavro for damaged ones."""
+    """All records. Raises InvalidInput, TooLarge, SelectError, and any exception of fastavro for damaged data."""
     from fastavro import schemaless_reader
 
     stream = BufferedReader(file, _BUFFER_BYTES)
@@ -110,30 +111,30 @@ def _records(file: ObjectFile) -> Iterator[Any]:
     while (count := _number(stream)) is not None:
         size = _number(stream) or 0
         if not 0 <= size <= MAX_BLOCK_BYTES:
-            raise TooLarge(f"a block is too large. size={size} maximum={MAX_BLOCK_BYTES}")
+            raise TooLarge(f"block is too large. size={size} maximum={MAX_BLOCK_BYTES}")
         packed, sync = stream.read(size), stream.read(SYNC_SIZE)
         if len(packed) != size or sync != container.sync:
-            raise InvalidInput("a block does not end with the file's sync marker")
+            raise InvalidInput("block does not end with the file's sync marker")
         content = unpack_block(container.codec, packed, MAX_BLOCK_BYTES)
         if not 0 <= count <= len(content):
-            raise InvalidInput(f"a block has fewer bytes than records. records={count} bytes={len(content)}")
+            raise InvalidInput(f"block has fewer bytes than records. records={count} bytes={len(content)}")
         yield from _decoded(content, count, decode)
 
 
 def _number(stream: BufferedReader[ObjectFile]) -> int | None:
-    """The next number; None at the end of the object."""
+    """The next long; None at the end of the object."""
     read = bytearray()
     while byte := stream.read(1):
         read += byte
         if byte[0] < 0x80 or len(read) == _NUMBER_BYTES:
             return read_long(bytes(read), 0)[0]
     if read:
-        raise InvalidInput("a block ends within its head")
+        raise InvalidInput("block header is truncated")
     return None
 
 
 def _decoded(content: bytes, count: int, decode: Callable[[BytesIO], Any]) -> Iterator[Any]:
-    """The records of a block, each decoded from no more than `MAX_RECORD_BYTES`."""
+    """The records of a block, each decoded from at most `MAX_RECORD_BYTES`."""
     begins, window, at = 0, BytesIO(content[: 2 * MAX_RECORD_BYTES]), 0
     is_last = len(content) <= 2 * MAX_RECORD_BYTES
     while count:
@@ -146,16 +147,12 @@ def _decoded(content: bytes, count: int, decode: Callable[[BytesIO], Any]) -> It
         except EOFError:
             if is_last:
                 raise
-            raise _too_long() from None
+            raise record_too_long() from None
         ends = window.tell()
         if ends - at > MAX_RECORD_BYTES:
-            raise _too_long()
+            raise record_too_long()
         at = ends
         count -= 1
         yield record
     if begins + at != len(content):
-        raise InvalidInput("a block has more bytes than its records")
-
-
-def _too_long() -> SelectError:
-    return failure(SelectCode.OVER_MAX_RECORD_SIZE, f"a record is too long. maximum={MAX_RECORD_BYTES}")
+        raise InvalidInput("block has more bytes than its records")

@@ -1,8 +1,8 @@
-"""Blocks of CSV as columns of Arrow.
+"""Reads blocks of CSV to Arrow columns.
 
-Arrow's reader is an order of magnitude faster than ours and knows less: no comments, one character between fields,
-line ends as delimiters, records of one length. A block is brought into a form that it reads as we mean it; a block
-where that cannot be done, or where it finds something odd, is read by `csv_records.py`, which also says what is wrong.
+Arrow's CSV reader is an order of magnitude faster than ours but supports less: no comments, one-character delimiters,
+newlines between records, records with the same number of fields. A block is rewritten so that Arrow reads it correctly.
+If that is impossible, or Arrow rejects it, `csv_records.py` reads it and reports errors.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from ..sources.record_blocks import Cut, check_lengths, cut_after
 from .csv_records import decode, read_records
 
 _SMALL_BYTES: Final = 32 * 1024
-"""Blocks of this size are split here where that is all it takes: Arrow starts a thread for each that it is given."""
+"""Smaller plain blocks are split in Python, because Arrow starts a thread for each read."""
 _BLANK_LINES: Final = re.compile(rb"^\r?\n", re.MULTILINE)
 _UNIT_SEPARATOR: Final = b"\x1f"
-"""Stands for a delimiter of several characters, in blocks that have none of it."""
-_LAST: Final = "\x02"
-"""What a record says that is put after a block. If a quote was open there, it is in the last field instead."""
+"""Replaces a delimiter of several characters, in blocks that do not contain this character."""
+_SENTINEL: Final = "\x02"
+"""A record appended to a block. If a quote is still open there, the last field contains it."""
 
 
 def cut_records(options: CsvInput) -> Cut:
-    """How blocks of such a file are cut."""
+    """How to cut blocks of such a file."""
     delimiter = options.record_delimiter.encode()
     if not options.allow_quoted_record_delimiter or not options.quote:
         return cut_after(delimiter)
     quote, escape = options.quote.encode(), options.escape.encode()
 
     def cut(data: bytes) -> int:
-        """After the last delimiter that an even number of quotes is before: it is in none."""
+        """Cut after the last delimiter with an even number of quotes before it, which is outside quotes."""
         if escape and escape != quote and escape in data:
-            # Escaped quotes do not count. Nothing else is changed in length.
+            # Mask escaped quotes without changing the length.
             data = re.sub(re.escape(escape) + b"(?s:.)", lambda found: b"\0" * len(found[0]), data)
         quotes = data.count(quote)
         end = len(data)
@@ -66,7 +66,7 @@ class CsvReader:
         self._comment_lines = re.compile(rb"^" + re.escape(self._comments) + rb"[^\n]*(?:\n|\Z)", re.MULTILINE)
 
     def read(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
-        """The columns wanted of a block. Raises SelectError."""
+        """The wanted columns of a block. Raises SelectError."""
         if not self._options.allow_quoted_record_delimiter:
             check_lengths(block, self._delimiter)
         if len(block) <= _SMALL_BYTES and self._is_plain(block):
@@ -75,7 +75,7 @@ class CsvReader:
         return self._columns(read_records(decode(block), self._options), wanted) if fast is None else fast
 
     def _is_plain(self, block: bytes) -> bool:
-        """Whether records and fields are what is between their delimiters, and nothing else."""
+        """Whether records and fields can be split at their delimiters."""
         special = (self._quote, self._comments, b"\r" if self._delimiter == b"\n" else b"")
         return not any(text and text in block for text in special)
 
@@ -105,16 +105,16 @@ class CsvReader:
             return None
         found = self._parse(data, field, quoted, wanted)
         if found is None and lines_are_records and (blank := _BLANK_LINES.sub(b"", data)) != data:
-            # Looked for only here: most files have no blank lines, and each look takes as long as half the reading.
+            # Only on failure: most files have no blank lines, and the search takes half the time of reading.
             found = self._parse(blank, field, quoted, wanted)
         return found
 
     def _ends_in_quotes(self, block: bytes) -> bool:
-        """Whether a quote may be open at the end, which Arrow takes for closed."""
+        """Whether a quote may be open at the end, which Arrow accepts as closed."""
         if block.count(self._quote) % 2:
             return True
         if self._options.allow_quoted_record_delimiter:
-            # Any record may have begun the quotes: that is seen when all of them are read.
+            # A quote may have been opened in any record: `_parse` detects it with the sentinel.
             return False
         last = block[block.rfind(self._delimiter, 0, len(block) - len(self._delimiter)) + 1 :]
         if self._quote not in last:
@@ -126,7 +126,7 @@ class CsvReader:
         return False
 
     def _with_line_ends(self, data: bytes) -> bytes | None:
-        """The block with records that end as lines do; None if it has lines for another reason."""
+        """The block with newlines as record delimiters; None if it contains other newlines."""
         if self._delimiter == b"\n":
             if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
                 return None
@@ -139,8 +139,8 @@ class CsvReader:
         return data.replace(self._delimiter, b"\n")
 
     def _without_comments(self, data: bytes, lines_are_records: bool) -> bytes | None:
-        """The block without comments; None if a quoted line might be taken for one."""
-        # One character is found many times as fast as two.
+        """The block without comments; None if a quoted line could be mistaken for one."""
+        # Searching one character is much faster than two.
         if not self._comments or self._comments not in data:
             return data
         if data.startswith(self._comments) or b"\n" + self._comments in data:
@@ -151,13 +151,13 @@ class CsvReader:
         if not data:
             return self._batch([[] for _ in wanted], wanted)
         allowed = self._options.allow_quoted_record_delimiter
-        # Where there is neither, there are as many records as lines, but for blank ones, which are passed over.
+        # Without quotes and carriage returns, every line is a record, except blank ones, which are skipped.
         is_plain = not quoted and b"\r" not in data
         read = wanted or self._names[:1]
         may_be_open = allowed and quoted
         if may_be_open:
             data += b"" if data.endswith(b"\n") else b"\n"
-            data += field.join([_LAST.encode()] * len(self._names))
+            data += field.join([_SENTINEL.encode()] * len(self._names))
         try:
             table = csv.read_csv(
                 pa.BufferReader(data),
@@ -180,13 +180,13 @@ class CsvReader:
         except pa.ArrowException:
             return None
         if may_be_open:
-            if table.num_rows == 0 or table.column(0)[-1].as_py() != _LAST:
+            if table.num_rows == 0 or table.column(0)[-1].as_py() != _SENTINEL:
                 return None
             table = table.slice(0, table.num_rows - 1)
         elif not is_plain:
             lines = data.count(b"\n") + (not data.endswith(b"\n"))
             if table.num_rows != lines:
-                # A quoted delimiter, or something else that Arrow has another mind about.
+                # A quoted delimiter, or something else that Arrow reads differently.
                 return None
         batches = table.combine_chunks().to_batches()
         return batches[0].select(wanted) if batches else self._batch([[] for _ in wanted], wanted)
@@ -198,7 +198,7 @@ class CsvReader:
             if len(record) > count:
                 raise failure(
                     SelectCode.CSV_PARSING_ERROR,
-                    f"a record has more fields than there are columns. columns={count} fields={len(record)}",
+                    f"record has more fields than columns. columns={count} fields={len(record)}",
                 )
         positions = [self._names.index(name) for name in wanted] if wanted else []
         columns = [

@@ -1,8 +1,7 @@
-"""CSV read exactly as the options say, one character after the other: what `csv_reader.py` is a faster way to.
+"""Reads CSV by S3's rules, character by character; `csv_reader.py` is the fast path.
 
-A field is quoted if it begins with the quote. Inside, the escape character makes the next character be itself, and so
-does a quote before a quote; after the closing quote the field goes on up to its delimiter. A quote elsewhere is a
-character like any other.
+A field is quoted if it begins with the quote. Inside, the escape character makes the next character literal, as does a
+quote before a quote; after the closing quote the field continues to its delimiter. A quote elsewhere is literal.
 """
 
 from __future__ import annotations
@@ -11,19 +10,20 @@ from collections.abc import Iterator
 
 from ..errors import SelectCode, failure
 from ..model import MAX_RECORD_BYTES, CsvInput
+from ..sources.record_blocks import record_too_long
 
 
 def read_records(text: str, options: CsvInput) -> Iterator[list[str]]:
-    """The records of a text that ends with one. Blank lines and comments are passed over. Raises SelectError."""
+    """The records of a text that ends with a whole record. Skips blank lines and comments. Raises SelectError."""
     return _Reader(text, options).records()
 
 
 def decode(data: bytes) -> str:
-    """Text of an object. Raises SelectError (InvalidTextEncoding)."""
+    """Decode an object's text. Raises SelectError (InvalidTextEncoding)."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise failure(SelectCode.INVALID_TEXT_ENCODING, "the object is not UTF-8") from error
+        raise failure(SelectCode.INVALID_TEXT_ENCODING, "the object is not valid UTF-8") from error
 
 
 class _Reader:
@@ -42,7 +42,7 @@ class _Reader:
             start = self._at
             record = self._record()
             if self._at - start > MAX_RECORD_BYTES and len(self._text[start : self._at].encode()) > MAX_RECORD_BYTES:
-                raise failure(SelectCode.OVER_MAX_RECORD_SIZE, f"a record is too long. maximum={MAX_RECORD_BYTES}")
+                raise record_too_long()
             yield record
 
     def _skipped(self) -> bool:
@@ -59,7 +59,7 @@ class _Reader:
     def _record(self) -> list[str]:
         stop = len(self._text)
         if not self._options.allow_quoted_record_delimiter:
-            # A record ends at its delimiter, quoted or not.
+            # A record ends at its delimiter, even inside quotes.
             stop = self._next_end(self._at)
         record: list[str] = []
         while True:
@@ -113,17 +113,17 @@ class _Reader:
 
     def _unclosed(self) -> Exception:
         if self._options.allow_quoted_record_delimiter:
-            return failure(SelectCode.CSV_UNESCAPED_QUOTE, "a quote is not closed")
+            return failure(SelectCode.CSV_UNESCAPED_QUOTE, "unterminated quote")
         return failure(
             SelectCode.CSV_ESCAPING_RECORD_DELIMITER,
-            "a quote is not closed where the record ends; allow quoted record delimiters if they are meant",
+            "unterminated quote at the end of the record; allow quoted record delimiters if they are intended",
         )
 
     def _end_at(self, at: int) -> str:
         return next((end for end in self._ends if self._text.startswith(end, at)), "")
 
     def _next_end(self, at: int) -> int:
-        """Where the record's delimiter begins, or the text ends."""
+        """The start of the record's delimiter, or the end of the text."""
         found = self._text.find(self._ends[-1], at)
         if found < 0:
             return len(self._text)

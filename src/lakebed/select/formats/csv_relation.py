@@ -1,4 +1,4 @@
-"""A CSV object as records: its columns, found in its first block, and the blocks to read."""
+"""Reads CSV objects: finds their columns in the first block, and scans blocks."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ MAX_COLUMNS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CsvRelation:
-    """The columns of a CSV object. All of them are text, and every record has them."""
+    """The columns of a CSV object. All are text, and every record has them."""
 
     names: tuple[str, ...]
-    """What each is called by DataFusion: `_1`, `_2`, …"""
+    """Names in DataFusion: `_1`, `_2`, …"""
     labels: tuple[str, ...]
-    """What each is called by the object's first record, or by its place."""
-    headed: bool = False
+    """Names from the header, or by position."""
+    has_header: bool = False
     prunes: bool = False
 
-    def knows(self, path: Path) -> bool:
-        """Whether there is such a column."""
+    def has_field(self, path: Path) -> bool:
+        """Whether such a column exists."""
         return len(path) == 1 and isinstance(path[0], FieldName) and bool(self._found(path[0]))
 
     def field(self, path: Path) -> Field:
-        """The column of that name or number."""
+        """The column by name or number."""
         name = path[0] if len(path) == 1 else None
         if not isinstance(name, FieldName):
-            raise failure(SelectCode.INVALID_KEY_PATH, "a CSV object has columns, and nothing within them")
+            raise failure(SelectCode.INVALID_KEY_PATH, "CSV columns have no nested fields")
         found = self._found(name)
         if len(found) > 1:
             raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"ambiguous column name. name={name.text}")
         if not found:
             if name.text.startswith("_") and name.text[1:].isdigit():
                 raise no_such_column(SelectCode.INVALID_COLUMN_INDEX, name.text, self.names)
-            code = SelectCode.MISSING_HEADER_NAME if self.headed else SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST
+            code = SelectCode.MISSING_HEADER_NAME if self.has_header else SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST
             raise no_such_column(code, name.text, self.labels)
         return self._field(found[0])
 
@@ -61,28 +61,28 @@ class CsvRelation:
         return tuple(self._field(number) for number in range(len(self.names)))
 
     def column(self, field: Field, view: ReadAs) -> ScanColumn:
-        """The column: text, whatever it is wanted as."""
+        """The column, always as text."""
         name = field.path[0]
-        assert isinstance(name, FieldName)  # noqa: S101  # as `_field` made it
+        assert isinstance(name, FieldName)  # noqa: S101  # created by `_field`
         return ScanColumn(name.text, SqlKind.TEXT)
 
     def presence(self, field: Field) -> str | None:
-        """Every record has every column, if only as null."""
+        """None: every record has every column, possibly null."""
         return None
 
-    def places(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """What the columns of another object are called, so that those with our labels have our names.
+    def names_for(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Names for the columns of another object, so that columns with equal labels have equal names.
 
-        Raises SelectError (MissingHeaderName) if it lacks one.
+        Raises SelectError (MissingHeaderName) if it lacks a column.
         """
         if labels == self.labels:
             return self.names
-        if not self.headed:
+        if not self.has_header:
             return max(self.names, labels, key=len)
         missing = [label for label in self.labels if label not in labels]
         if missing:
             raise failure(
-                SelectCode.MISSING_HEADER_NAME, f"a column of the first object is not there. name={missing[0]}"
+                SelectCode.MISSING_HEADER_NAME, f"object lacks a column of the first object. name={missing[0]}"
             )
         known = dict(zip(self.labels, self.names, strict=True))
         return tuple(known.get(label, f"other{number}") for number, label in enumerate(labels))
@@ -93,8 +93,8 @@ class CsvRelation:
     def _found(self, name: FieldName) -> list[int]:
         found = [number for number, label in enumerate(self.labels) if name.matches(label)]
         if not found:
-            # The place of a column is its name too.
-            found = [number for number, place in enumerate(self.names) if name.matches(place)]
+            # A column can be named by its position too.
+            found = [number for number, column in enumerate(self.names) if name.matches(column)]
         return found
 
 
@@ -102,23 +102,23 @@ def open_csv(
     source: ObjectBytes,
     options: CsvInput,
     compression: Compression,
-    asked: ScanRange | None,
+    scan_range: ScanRange | None,
     meter: Meter,
     like: CsvRelation | None = None,
 ) -> tuple[CsvRelation, BlockScan]:
-    """A CSV object, ready to be read. Blocks. Raises SelectError."""
+    """Open a CSV object. Blocks. Raises SelectError."""
     delimiter = options.record_delimiter.encode()
-    if asked is None:
+    if scan_range is None:
         blocks = Blocks(open_stream(source, compression, meter), cut_records(options))
         head = blocks.first()
     else:
         head = source.read_at(0, MAX_RECORD_BYTES + FIRST_BLOCK_BYTES)
-        start, stop = (first_record(source, offset, delimiter) for offset in resolve_range(asked, source.size))
+        start, stop = (first_record(source, offset, delimiter) for offset in resolve_range(scan_range, source.size))
         after = _header_bytes(head, options)
         start, stop = max(start, after), max(stop, after)
         blocks = Blocks(open_stream(source, compression, meter, start, stop), cut_records(options))
     header = _header(head, options)
-    if asked is None:
+    if scan_range is None:
         blocks.replace_first(head[_header_bytes(head, options) :])
     if options.header is HeaderUse.USE and header is not None:
         count = len(header)
@@ -128,14 +128,14 @@ def open_csv(
         count = max(count, len(header or ()))
     if count > MAX_COLUMNS:
         raise failure(SelectCode.OVER_MAX_COLUMN, f"too many columns. maximum={MAX_COLUMNS} found={count}")
-    # An object without a record has one column that nothing is in.
+    # An object without records has one column without values.
     names = tuple(f"_{number}" for number in range(1, max(count, 1) + 1))
     labels = names
     if options.header is HeaderUse.USE:
         labels = tuple(label or name for label, name in zip(header or names, names, strict=True))
     if like is not None:
-        names = like.places(labels)
-    relation = like or CsvRelation(names, labels, headed=options.header is HeaderUse.USE)
+        names = like.names_for(labels)
+    relation = like or CsvRelation(names, labels, has_header=options.header is HeaderUse.USE)
     schema = pa.schema([(name, pa.string()) for name in names])
     return relation, BlockScan(schema, blocks, CsvReader(options, list(names)).read, threaded=True)
 
@@ -148,7 +148,7 @@ def _header(head: bytes, options: CsvInput) -> list[str] | None:
 
 
 def _header_bytes(head: bytes, options: CsvInput) -> int:
-    """Where the data begin: after the mark of UTF-8, and after the header with the comments before it."""
+    """Start of the data: after the byte order mark, comments and the header."""
     at = len(_BOM) if head.startswith(_BOM) else 0
     if options.header is HeaderUse.NONE:
         return at
@@ -156,7 +156,7 @@ def _header_bytes(head: bytes, options: CsvInput) -> int:
     cut = cut_records(options)
     while at < len(head):
         end = head.find(delimiter, at)
-        # With quotes, as many lines as it takes for a record to end.
+        # A quoted header may span several lines.
         while end >= 0 and not cut(head[at : end + len(delimiter)]):
             end = head.find(delimiter, end + len(delimiter))
         after = len(head) if end < 0 else end + len(delimiter)
@@ -168,7 +168,7 @@ def _header_bytes(head: bytes, options: CsvInput) -> int:
 
 
 def _sample(block: bytes, options: CsvInput) -> str:
-    # Cut at a record: what is sampled has to be read without looking further.
+    # Only whole records, so that the sample can be parsed.
     part = block[:FIRST_BLOCK_BYTES]
     whole = cut_records(options)(part) if len(part) < len(block) else len(part)
     return decode(part[:whole])

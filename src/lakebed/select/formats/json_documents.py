@@ -1,7 +1,7 @@
-"""Finds the values of a JSON object that goes over many lines, without holding more than one of them.
+"""Finds the values of a JSON document that spans many lines, holding one value at a time.
 
-A path down to the first wildcard is followed in the text itself, so that a list of any length is read element by
-element. What lies beside it is passed over.
+A path is followed in the text down to its first wildcard, so that a list of any length is read element by element.
+Everything else is skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from ..dialect.paths import FieldName, Index, Step, Wildcard
 from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_RECORD_BYTES
-from ..sources.record_blocks import over_long
+from ..sources.record_blocks import record_too_long
 from ..sources.snappy_frames import ByteReader
 
 _FETCH_BYTES: Final = 256 * 1024
@@ -26,7 +26,7 @@ _SCALAR: Final = re.compile(rb'[^\s{}\[\],:"]+')
 
 
 class DocumentScanner:
-    """The values that a path finds in each value of a stream, as JSON; None for a value that it finds nothing in."""
+    """The values at a path in each value of a stream, as JSON; None for a value without a match."""
 
     def __init__(self, stream: ByteReader, path: Sequence[Step]) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class DocumentScanner:
         self._ended = False
 
     def values(self) -> Iterator[bytes | None]:
-        """One after the other. Raises SelectError (JSONParsingError, OverMaxRecordSize)."""
+        """The values in sequence. Raises SelectError (JSONParsingError, OverMaxRecordSize)."""
         if self._peek(3) == b"\xef\xbb\xbf":
             self._at += 3
         while self._next_character():
@@ -103,7 +103,7 @@ class DocumentScanner:
             raise _malformed("a name cannot be read") from error
 
     def _value(self, *, keep: bool) -> bytes:
-        """The next value, passed; its text if it is to be kept."""
+        """Consume the next value; its text if `keep`."""
         opening = self._next_character()
         if not opening:
             raise _malformed("a value is expected")
@@ -118,13 +118,13 @@ class DocumentScanner:
             match = _STRUCTURE.search(self._buffer, self._at)
             token = match[0] if match is not None else b""
             if match is None or token == b'"':
-                # Nothing more here, or a text that goes on beyond what was fetched.
+                # Read more: no structural character left, or a string continues beyond the buffer.
                 stop = len(self._buffer) if match is None else match.start()
                 if keep:
                     kept.append(self._buffer[start:stop])
                     size += stop - start
                     if size > MAX_RECORD_BYTES:
-                        raise over_long()
+                        raise record_too_long()
                 self._at = stop
                 self._fetch()
                 start = self._at
@@ -140,20 +140,20 @@ class DocumentScanner:
             return b""
         kept.append(self._buffer[start : self._at])
         if size + self._at - start > MAX_RECORD_BYTES:
-            raise over_long()
+            raise record_too_long()
         return b"".join(kept)
 
     def _matched(self, pattern: re.Pattern[bytes]) -> bytes:
-        """A text or a scalar; it may end where the buffer does, and then only with the stream."""
+        """Consume a string or a scalar, which may end at the end of the buffer only if the stream ends there."""
         while True:
             match = pattern.match(self._buffer, self._at)
             if match is not None and (match.end() < len(self._buffer) or self._ended):
                 self._at = match.end()
                 return match[0]
             if self._ended:
-                raise _malformed("a value is not closed")
+                raise _malformed("unterminated value")
             if len(self._buffer) - self._at > MAX_RECORD_BYTES:
-                raise over_long()
+                raise record_too_long()
             self._fetch()
 
     def _expect(self, *characters: bytes) -> bytes:
@@ -164,7 +164,7 @@ class DocumentScanner:
         return found
 
     def _next_character(self) -> bytes:
-        """The next one that is no space, not yet passed; empty at the end."""
+        """The next character that is not white space, without consuming it; empty at the end."""
         while True:
             while self._at < len(self._buffer) and self._buffer[self._at] in _SPACE:
                 self._at += 1
@@ -179,9 +179,9 @@ class DocumentScanner:
 
     def _fetch(self) -> None:
         if self._ended:
-            raise _malformed("the object ends within a value")
+            raise _malformed("object ends within a value")
         if len(self._buffer) - self._at > MAX_RECORD_BYTES:
-            raise over_long()
+            raise record_too_long()
         self._more()
 
     def _more(self) -> None:
@@ -191,5 +191,5 @@ class DocumentScanner:
         self._at = 0
 
 
-def _malformed(what: str) -> SelectError:
-    return failure(SelectCode.JSON_PARSING_ERROR, f"the object is not JSON: {what}")
+def _malformed(reason: str) -> SelectError:
+    return failure(SelectCode.JSON_PARSING_ERROR, f"the object is not valid JSON: {reason}")

@@ -1,8 +1,8 @@
-/* Finds some fields of each line of JSON, and makes columns of Arrow of them; see json_scanner.py.
+/* Finds requested fields in each line of JSON, and builds Arrow columns from them; see json_scanner.py.
  *
- * It goes over a block once and makes nothing of what is not asked for. Whatever it takes is JSON by the letter and
- * means the same to everybody; all else it leaves to who can tell: a value that is to be written in another form than it
- * has marks its record as odd, and a block with anything that may be an error is not taken at all.
+ * It scans a block once and skips other fields. It only accepts strictly valid JSON with one interpretation: a value
+ * that must be rewritten marks its record as odd, for the fallback reader, and a block that may be invalid is rejected
+ * as a whole.
  */
 #define _GNU_SOURCE
 #include <float.h>
@@ -13,35 +13,35 @@
 #include <string.h>
 
 #define MOST_LEVELS 64
-#define MOST_NUMBER_BYTES 200 /* with an exponent of two digits, far from what is out of range */
+#define MOST_NUMBER_BYTES 200 /* with an exponent of two digits, far within the range */
 
 enum kind { MISSING, NOTHING, FALSE_, TRUE_, INT, FLOAT, BIG, TEXT, ESCAPED, OBJECT, LIST, RECORD };
 enum view { PRESENCE, AS_JSON, AS_TEXT, AS_INT, AS_FLOAT, AS_BOOL };
 
-/* What a path found in a record, and where in the block it is written. */
+/* The value at a path in a record, and its position in the block. */
 struct cell {
     uint32_t start;
     uint32_t length;
     uint32_t kind;
 };
 
-/* A step of the paths that are asked for. The first of all is the record. */
+/* A step of the requested paths. The first one is the record. */
 struct step {
     const uint8_t *name;
     uint32_t length;
-    int32_t field; /* whose path ends here, or -1 */
-    int32_t first; /* of the steps that go on from here, or -1 */
-    int32_t next;  /* beside this one, or -1 */
+    int32_t field; /* the field whose path ends here, or -1 */
+    int32_t first; /* the first child step, or -1 */
+    int32_t next;  /* the next sibling, or -1 */
 };
 
 struct scan {
     const uint8_t *block;
-    const uint8_t *end; /* where a zero is, which ends everything that is looked for */
+    const uint8_t *end; /* a zero byte, at which every search stops */
     const struct step *steps;
-    struct cell *cells; /* those of one field after those of another */
+    struct cell *cells; /* grouped by field */
     size_t capacity;
     size_t record;
-    bool high; /* whether the record has anything but ASCII, or the bytes behind it */
+    bool high; /* whether the record may contain bytes beyond ASCII */
     bool odd;
 };
 
@@ -65,7 +65,7 @@ static int hex_digit(uint8_t byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* The four digits of a \u, or -1. Nothing is read behind one that is none. */
+/* The four hexadecimal digits of a \u, or -1. Reading stops at the first other byte. */
 static int32_t code_unit(const uint8_t *at)
 {
     int32_t code = 0;
@@ -78,7 +78,7 @@ static int32_t code_unit(const uint8_t *at)
     return code;
 }
 
-/* Past the escape that begins here, with the character that it is of; NULL if it is of none. */
+/* The position after the escape at `at`, with its character; NULL if it is invalid. */
 static const uint8_t *escape(const uint8_t *at, uint32_t *character)
 {
     static const char short_ones[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
@@ -108,7 +108,7 @@ static const uint8_t *escape(const uint8_t *at, uint32_t *character)
     return at;
 }
 
-/* The quote that ends the text of which this is the first byte; NULL if there is none. */
+/* The closing quote of the string that begins here; NULL if there is none. */
 static const uint8_t *text_end(struct scan *scan, const uint8_t *at, bool *escaped)
 {
     *escaped = false;
@@ -159,7 +159,7 @@ static const uint8_t *number(const uint8_t *at, enum kind *kind)
     if (*at != '.' && (*at | 0x20) != 'e') {
         const char *most = negative ? "9223372036854775808" : "9223372036854775807";
         bool is_far = count > 19 || (count == 19 && memcmp(digits, most, 19) > 0);
-        /* A zero is written without a sign. */
+        /* Negative zero is written without a sign, so it is not copied. */
         *kind = is_far || (negative && *digits == '0') ? BIG : INT;
         return count > MOST_NUMBER_BYTES ? NULL : at;
     }
@@ -218,7 +218,7 @@ static const uint8_t *object(struct scan *scan, const uint8_t *at, int32_t step,
         if (is_asked) {
             scan->odd |= escaped;
             inner = step_to(scan, step, name, (size_t)(at - name));
-            /* The last of several of one name is the one that counts. */
+            /* Of repeated names, the last one counts. */
             if (inner >= 0)
                 forget(scan, inner);
         }
@@ -263,7 +263,7 @@ static const uint8_t *word(const uint8_t *at, const char *expected)
     return at;
 }
 
-/* Past the value that begins here, which is noted if it is asked for; NULL if it is none. */
+/* The position after the value at `at`, recorded if it is requested; NULL if it is invalid. */
 static const uint8_t *value(struct scan *scan, const uint8_t *at, int32_t step, int levels)
 {
     const uint8_t *start = at;
@@ -318,7 +318,7 @@ static bool is_utf8(const uint8_t *at, const uint8_t *end)
         int more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
         if (first < 0xC2 || first > 0xF4 || end - at < more)
             return false;
-        /* What is too long for its character, half of a pair, or beyond all characters, shows in the second byte. */
+        /* Overlong forms, surrogates and code points beyond the last one show in the second byte. */
         uint8_t least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
         uint8_t most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
         if (*at < least || *at > most)
@@ -330,7 +330,7 @@ static bool is_utf8(const uint8_t *at, const uint8_t *end)
     return true;
 }
 
-/* How many lines there are at most. */
+/* An upper bound for the number of lines. */
 size_t lakebed_json_count(const uint8_t *block, size_t length)
 {
     size_t count = 1;
@@ -352,9 +352,10 @@ size_t lakebed_json_count(const uint8_t *block, size_t length)
     return count;
 }
 
-/* The number of records, with their cells; how many bytes those of each field have; and which are odd, by 1 in `odd`.
+/* Scans a block: returns the number of records and fills their cells, the total bytes of each field, and 1 in `odd` for
+ * records that need the fallback.
  *
- * -1 if the block is not to be read here. It is followed by a zero, and has no more lines than `capacity`.
+ * -1 if the block must be read by the fallback. It must be followed by a zero byte, with at most `capacity` lines.
  */
 int64_t lakebed_json_scan(const uint8_t *block, size_t length, const struct step *steps, size_t fields,
                           struct cell *cells, size_t capacity, uint64_t *totals, struct cell *lines, uint8_t *odd)
@@ -412,7 +413,7 @@ static uint8_t *put_utf8(uint8_t *out, uint32_t character)
     return out;
 }
 
-/* A character as JSON has it. Only what was escaped comes here, so it gets no longer than it was. */
+/* Writes a character in JSON form. Only escaped characters are written, so the text does not grow. */
 static uint8_t *put_escaped(uint8_t *out, uint32_t character)
 {
     static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -431,7 +432,7 @@ static uint8_t *put_escaped(uint8_t *out, uint32_t character)
     return out + 6;
 }
 
-/* Text with escapes, from quote to quote: without them and the quotes, or with those that it takes. */
+/* Writes a string with escapes: unescaped and without quotes, or as JSON with the required escapes only. */
 static uint8_t *put_text(uint8_t *out, const uint8_t *at, const uint8_t *end, bool quoted)
 {
     if (quoted)
@@ -452,7 +453,7 @@ static uint8_t *put_text(uint8_t *out, const uint8_t *at, const uint8_t *end, bo
     return out;
 }
 
-/* Whether a fraction is written as everybody writes it: in the fewest digits that tell it from others. */
+/* Whether a fraction is in its shortest form, as other writers produce it. */
 static bool is_usual(const uint8_t *at, const uint8_t *end)
 {
     at += *at == '-';
@@ -463,8 +464,8 @@ static bool is_usual(const uint8_t *at, const uint8_t *end)
         if (!is_digit(*digit))
             return false;
     if (end[-1] == '0')
-        return end - point == 2; /* as in 1.0, where it tells that this is a fraction */
-    /* Small ones are written with an exponent. */
+        return end - point == 2; /* such as 1.0, where the zero marks a fraction */
+    /* Small numbers are written with an exponent. */
     return *at != '0' || end - point < 5 || memcmp(point + 1, "000", 3) != 0;
 }
 
@@ -486,7 +487,7 @@ static uint8_t *put_value(uint8_t *out, const uint8_t *at, const struct cell *ce
         break;
     case OBJECT:
     case LIST:
-        /* Those with something in them may have spaces, and names twice. */
+        /* Objects and lists with content may contain spaces and repeated names. */
         *odd |= cell->length > 2;
         break;
     default:
@@ -510,7 +511,7 @@ static int64_t whole_number(const uint8_t *at, const uint8_t *end)
 static double fraction(const uint8_t *at, const uint8_t *end, locale_t plain)
 {
 #if FLT_EVAL_METHOD == 0
-    /* Both are exact, so that what is left is rounded once. */
+    /* Both are exact, so the quotient is rounded once. */
     static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     bool negative = *at == '-';
     const uint8_t *digit = at + negative;
@@ -530,15 +531,15 @@ static double fraction(const uint8_t *at, const uint8_t *end, locale_t plain)
         }
     }
 #endif
-    /* It ends by itself: a number is followed by something that is none. */
+    /* strtod stops at the end of the number, which is followed by another character. */
     return strtod_l((const char *)at, NULL, plain);
 }
 
 static void set_bit(uint8_t *bits, size_t number) { bits[number >> 3] |= (uint8_t)(1u << (number & 7)); }
 
-/* The cells of a field as a column, and how many of it are null. Text has `offsets`, the others have none.
+/* Builds a column from the cells of a field; returns its number of nulls. Only text has `offsets`.
  *
- * Of a record that is found to be odd there is a null.
+ * Odd records are null.
  */
 int64_t lakebed_json_column(int32_t view, const uint8_t *block, const struct cell *cells, size_t count,
                             uint8_t *validity, void *values, int32_t *offsets, uint8_t *odd)

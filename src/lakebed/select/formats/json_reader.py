@@ -1,8 +1,7 @@
-"""Lines of JSON as columns of Arrow, where each field is there in all of a block and of one kind.
+"""Reads blocks of JSON lines with typed decoders, if each field is present with one kind in the whole block.
 
-A decoder that is told the kinds makes nothing of other fields, and columns of the ones wanted without a look at each
-value. A block where a field is missing, or of another kind than at first, is read by `json_input.py`, which knows all
-of it.
+A typed decoder skips other fields and creates columns without inspecting each value. A block with a missing field or
+another kind than in the sample is read by `json_relation.py`, which handles everything.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ _VALUES: Final[dict[SqlKind, type]] = {
 _NUMBERS: Final = (SqlKind.INT, SqlKind.FLOAT)
 
 Make = Callable[[pa.Array], pa.Array]
-"""A column as it is wanted, of the field as it was read."""
+"""Converts a field's column to a requested one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedLineReader:
-    """Reads some columns of blocks of lines."""
+    """Reads some columns of blocks of JSON lines."""
 
     wanted: list[str]
     _decoder: msgspec.json.Decoder[Any]
     _fields: list[tuple[Callable[[object], object], pa.DataType]]
-    """Takes each field out of a record; and its type."""
+    """Extracts each field from a record, with its type."""
     _columns: list[tuple[int, Make]]
-    """Of each column, the number of the field that it is of."""
+    """For each column, the number of its field."""
 
     def read(self, block: bytes) -> pa.RecordBatch | None:
-        """The columns; None for a block that has to be read otherwise."""
+        """The columns; None for a block that needs the general reader."""
         try:
             records = self._decoder.decode_lines(block)
             fields = [_array(list(map(take, records)), type_) for take, type_ in self._fields]
@@ -61,16 +60,16 @@ class TypedLineReader:
 
 
 def typed_lines(columns: ValueColumns, wanted: list[str]) -> TypedLineReader | None:
-    """A reader of these columns, or None if one of them is not of a field of one kind."""
+    """A reader of these columns, or None if a column's field does not have one kind."""
     found: list[tuple[int, Make]] = []
     kinds: dict[str, SqlKind] = {}
     for name in wanted:
-        asked = columns.asked(name)
-        step = asked.path[0] if len(asked.path) == 1 else None
-        make = _make(asked.view, asked.kind, asked.type)
+        requested = columns.requested(name)
+        step = requested.path[0] if len(requested.path) == 1 else None
+        make = _make(requested.view, requested.kind, requested.type)
         if make is None or not isinstance(step, FieldName) or not step.quoted:
             return None
-        kinds[step.text] = asked.kind
+        kinds[step.text] = requested.kind
         found.append((list(kinds).index(step.text), make))
     if not found:
         return None
@@ -91,7 +90,7 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
         try:
             return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(array("q", values))])
         except TypeError:
-            pass  # there are nulls among them, for which it takes a bit longer
+            pass  # contains nulls, which take a bit longer
     return pa.array(values, type_)
 
 
@@ -105,11 +104,11 @@ def _make(view: ReadAs | None, kind: SqlKind, wanted: pa.DataType) -> Make | Non
             return _itself
         case ReadAs.BOOL if kind is SqlKind.BOOL:
             return _itself
-        # Fractions are written by others: a 1.0 is to stay one.
+        # Floats are excluded: the original text must be kept, such as 1.0.
         case ReadAs.ANY | ReadAs.TEXT if kind in (SqlKind.INT, SqlKind.BOOL):
             return lambda field: field.cast(pa.string())
         case ReadAs.NUMBER | ReadAs.FLOAT if kind in _NUMBERS:
-            # Not safe: the largest whole numbers are rounded, as they are everywhere.
+            # Unsafe casts, because the largest integers are rounded, as in the general reader.
             return lambda field: field.cast(wanted, safe=False)
         case _:
             return None

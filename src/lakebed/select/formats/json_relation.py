@@ -1,4 +1,4 @@
-"""A JSON object as records: each value of it, or what the path after FROM finds in each."""
+"""Reads JSON objects: the records are its values, or the values at the path after FROM in each."""
 
 from __future__ import annotations
 
@@ -45,38 +45,38 @@ class JsonRelation:
         self.columns = columns
         self._label = label
         self.whole = False
-        """Whether records are asked for as they are."""
+        """Whether whole records are requested."""
 
-    def knows(self, path: Path) -> bool:
-        """Whether the first records have the field."""
-        return bool(path) and self.columns.is_seen(path)
+    def has_field(self, path: Path) -> bool:
+        """Whether the sample has the field."""
+        return bool(path) and self.columns.in_sample(path)
 
     def field(self, path: Path) -> Field:
-        """The field of a path; of no path, the record."""
+        """The field at a path; the record for an empty path."""
         if not path:
             return self.columns.field((), self._label)
         return self.columns.field(path)
 
     def fields(self) -> tuple[Field, ...]:
-        """The record as it is."""
+        """The whole record."""
         return (Field("", SqlKind.RECORD),)
 
     def column(self, field: Field, view: ReadAs) -> ScanColumn:
-        """A view of a field."""
+        """The column for a field."""
         if field.kind is SqlKind.RECORD:
             self.whole = True
             return ScanColumn(RECORD_COLUMN, SqlKind.RECORD)
         return self.columns.column(field, view)
 
     def presence(self, field: Field) -> str | None:
-        """Whether a record has the field. A record that is nothing is written as an empty one."""
+        """The presence column. Whole records are always present; a missing one is written as an empty object."""
         return None if field.kind is SqlKind.RECORD else self.columns.presence(field)
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that were asked for."""
+        """The requested columns."""
         fields = self.columns.schema_fields + ([(RECORD_COLUMN, pa.string())] if self.whole else [])
-        # A query that asks for nothing, as COUNT(*) does, needs a table with something in it all the same.
+        # Without requested columns, as for COUNT(*), the table still needs one.
         return pa.schema(fields or [(RECORD_COLUMN, pa.string())])
 
 
@@ -85,14 +85,14 @@ def open_json(
     options: JsonInput,
     path: Path,
     compression: Compression,
-    asked: ScanRange | None,
+    scan_range: ScanRange | None,
     meter: Meter,
     like: JsonRelation | None = None,
 ) -> tuple[JsonRelation, BlockScan]:
-    """A JSON object, ready to be read. Blocks. Raises SelectError."""
+    """Open a JSON object. Blocks. Raises SelectError."""
     start, stop = 0, None
-    if asked is not None:
-        start, stop = (first_record(source, offset, b"\n") for offset in resolve_range(asked, source.size))
+    if scan_range is not None:
+        start, stop = (first_record(source, offset, b"\n") for offset in resolve_range(scan_range, source.size))
     stream = open_stream(source, compression, meter, start, stop)
     reader: LineReader | DocumentReader
     blocks: Blocks | DocumentBlocks
@@ -101,8 +101,8 @@ def open_json(
         block = blocks.first()
         sample = [] if like is not None else reader.values(_first_lines(block))
     else:
-        ahead, rest = split_path(path)
-        blocks, reader = DocumentBlocks(stream, ahead), DocumentReader(rest)
+        prefix, rest = split_path(path)
+        blocks, reader = DocumentBlocks(stream, prefix), DocumentReader(rest)
         sample = [] if like is not None else reader.values(blocks.first())
     relation = like or JsonRelation(ValueColumns(sample[:_SAMPLED_RECORDS]), _label(path))
     reader.columns = relation.columns
@@ -110,7 +110,7 @@ def open_json(
 
 
 def split_path(path: Path) -> tuple[Path, Path]:
-    """The path up to its first wildcard and with it, and the rest: which is followed in decoded values."""
+    """The path up to and including its first wildcard, and the rest, which is followed in decoded values."""
     for number, step in enumerate(path):
         if isinstance(step, Wildcard):
             return path[: number + 1], path[number + 1 :]
@@ -118,13 +118,13 @@ def split_path(path: Path) -> tuple[Path, Path]:
 
 
 class LineReader:
-    """Reads blocks of lines, each a value."""
+    """Reads blocks of JSON lines, one value per line."""
 
     columns: ValueColumns
 
     def __init__(self, path: Path, library: JsonLibrary | None) -> None:
         self._path = path
-        # Of records that are within the values there is nothing to scan.
+        # The C library scans records that are whole lines only.
         self._library = None if path else library
         self.threaded = self._library is not None
         self._scanner: tuple[list[str], LineScanner | None] | None = None
@@ -139,22 +139,22 @@ class LineReader:
         return [record for value in decoded for record in unfold(value, self._path)]
 
     def read(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
-        """The columns wanted of a block. Raises SelectError."""
+        """The wanted columns of a block. Raises SelectError."""
         check_lengths(block, b"\n")
         scanner = self._line_scanner(wanted)
         scanned = None if scanner is None else scanner.read(block)
         if scanned is None:
             return self._read_values(block, wanted)
-        if not scanned.odd:
+        if not scanned.fallback:
             return scanned.batch
         try:
-            return scanned.with_odd(self._read_values(scanned.lines, wanted))
+            return scanned.with_fallback(self._read_values(scanned.lines, wanted))
         except SelectError:
-            # Told of the block as it is.
+            # The error should name the line in the whole block.
             return self._read_values(block, wanted)
 
     def _read_values(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
-        """The same, by making values of what is written."""
+        """The same, by decoding values."""
         if not self._path and not (wanted and RECORD_COLUMN in wanted):
             typed = self._typed_lines(wanted)
             found = None if typed is None else typed.read(block)
@@ -172,25 +172,25 @@ class LineReader:
     def _line_scanner(self, wanted: list[str]) -> LineScanner | None:
         if self._library is None:
             return None
-        made = self._scanner
-        if made is None or made[0] != wanted:
-            self._scanner = made = (wanted, line_scanner(self._library, self.columns, wanted))
-        return made[1]
+        cached = self._scanner
+        if cached is None or cached[0] != wanted:
+            self._scanner = cached = (wanted, line_scanner(self._library, self.columns, wanted))
+        return cached[1]
 
     def _typed_lines(self, wanted: list[str]) -> TypedLineReader | None:
-        made = self._typed
-        if made is None or made[0] != wanted:
-            self._typed = made = (wanted, typed_lines(self.columns, wanted))
-        return made[1]
+        cached = self._typed
+        if cached is None or cached[0] != wanted:
+            self._typed = cached = (wanted, typed_lines(self.columns, wanted))
+        return cached[1]
 
     def _read_narrow(self, block: bytes, wanted: list[str]) -> pa.RecordBatch | None:
-        """The same, without making anything of fields that are not asked for; None where it takes all of them."""
+        """The same, without decoding other fields; None if all fields have to be decoded."""
         paths = self.columns.paths(wanted)
         if not all(path and isinstance(path[0], FieldName) and path[0].quoted for path in paths):
             return None
         names = sorted({path[0].text for path in paths if isinstance(path[0], FieldName)})
-        made, decoder = self._narrow
-        if decoder is None or made != names:
+        cached_names, decoder = self._narrow
+        if decoder is None or cached_names != names:
             fields = [(f"f{number}", Any, msgspec.UNSET) for number in range(len(names))]
             shape = msgspec.defstruct(
                 "Record", fields, rename={f"f{number}": name for number, name in enumerate(names)}, gc=False
@@ -200,14 +200,14 @@ class LineReader:
         try:
             records = decoder.decode_lines(block)
         except _UNREADABLE:
-            # Not an object, or a blank line, or not JSON: whoever reads all of it will tell.
+            # Not an object, a blank line, or invalid JSON: the general reader reports it.
             return None
         arrays: dict[str, pa.Array] = {}
         for path, columns in paths.items():
             head = path[0]
-            assert isinstance(head, FieldName)  # noqa: S101  # as was asked above
-            place = f"f{names.index(head.text)}"
-            found = [getattr(record, place) for record in records]
+            assert isinstance(head, FieldName)  # noqa: S101  # checked above
+            attribute = f"f{names.index(head.text)}"
+            found = [getattr(record, attribute) for record in records]
             values = [
                 MISSING if value is msgspec.UNSET else value if len(path) == 1 else follow(value, path[1:])
                 for value in found
@@ -217,29 +217,29 @@ class LineReader:
 
 
 class DocumentBlocks:
-    """Values of a stream, some at a time."""
+    """Values of a stream in blocks."""
 
     def __init__(self, stream: ByteReader, path: Path) -> None:
         self._values = DocumentScanner(stream, path).values()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._first: list[bytes | None] | None = None
         self._stopped = False
 
     def first(self) -> list[bytes | None]:
-        """The first block, which stays to be taken."""
-        with self._turn:
+        """The first block, which `take` returns too."""
+        with self._lock:
             if self._first is None:
                 self._first = self._next()
             return self._first
 
     def take(self) -> list[bytes | None] | None:
         """The next block, or None after the last."""
-        with self._turn:
+        with self._lock:
             block, self._first = self._first, None
             return block or self._next() or None
 
     def stop(self) -> None:
-        """No more of them."""
+        """Stop supplying blocks."""
         self._stopped = True
 
     def _next(self) -> list[bytes | None]:
@@ -256,7 +256,7 @@ class DocumentBlocks:
 
 
 class DocumentReader:
-    """Reads values that were found in a document."""
+    """Reads values found in a document."""
 
     columns: ValueColumns
     threaded = False
@@ -271,20 +271,20 @@ class DocumentReader:
         ]
 
     def read(self, block: Sequence[bytes | None], wanted: list[str]) -> pa.RecordBatch:
-        """The columns wanted of a block. Raises SelectError."""
+        """The wanted columns of a block. Raises SelectError."""
         return build(self.columns, self.values(block), wanted)
 
 
 def build(
     columns: ValueColumns, values: Sequence[object], wanted: list[str], texts: list[bytes] | None = None
 ) -> pa.RecordBatch:
-    """The columns wanted of decoded records; `texts` is how the records were written, if that is known."""
+    """The wanted columns of decoded records; `texts` is the records' original text, if known."""
     arrays: dict[str, pa.Array] = {}
     if RECORD_COLUMN in wanted:
         if texts is not None and len(texts) == len(values):
             arrays[RECORD_COLUMN] = pa.array(texts, pa.binary()).cast(pa.string())
         else:
-            # Within others, or several on a line: none is a text by itself.
+            # Nested records, or several per line, have no text of their own.
             arrays[RECORD_COLUMN] = pa.array(["{}" if value is MISSING else to_json(value) for value in values])
     for path, names in columns.paths([name for name in wanted if name != RECORD_COLUMN]).items():
         found = [follow(value, path) for value in values] if path else values
@@ -294,7 +294,7 @@ def build(
 
 def _batch(arrays: dict[str, pa.Array], wanted: list[str], count: int) -> pa.RecordBatch:
     if not wanted:
-        return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["nothing"]).select([])
+        return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
     return pa.RecordBatch.from_arrays([arrays[name] for name in wanted], names=wanted)
 
 
@@ -303,7 +303,7 @@ def _lines(block: bytes) -> list[bytes]:
 
 
 def _first_lines(block: bytes) -> bytes:
-    """As much of the first block as is sampled."""
+    """The part of the first block that is sampled."""
     at = 0
     for _ in range(_SAMPLED_RECORDS):
         found = block.find(b"\n", at)
@@ -317,7 +317,7 @@ def _decode_lines(lines: list[bytes], decoder: msgspec.json.Decoder[Any]) -> lis
     try:
         return decoder.decode_lines(b"\n".join(lines))
     except _UNREADABLE:
-        # Slower, to say which.
+        # Decode line by line, to name the invalid one.
         return [_decode(line, number) for number, line in enumerate(lines, 1)]
 
 
@@ -332,13 +332,13 @@ def _malformed(text: bytes, error: Exception, line: int | None) -> SelectError:
     if isinstance(error, RecursionError):
         return nested_too_deeply()
     if "utf-8" in str(error).lower():
-        return failure(SelectCode.INVALID_TEXT_ENCODING, "the object is not UTF-8")
+        return failure(SelectCode.INVALID_TEXT_ENCODING, "the object is not valid UTF-8")
     near = text[:40].decode("utf-8", "replace")
     where = "" if line is None else f" line={line} of its block"
-    return failure(SelectCode.JSON_PARSING_ERROR, f"a value is not JSON. near={near!r}{where}")
+    return failure(SelectCode.JSON_PARSING_ERROR, f"invalid JSON value. near={near!r}{where}")
 
 
 def _label(path: Path) -> str:
-    """What a record is called where it is written as one of several columns."""
+    """The label of a record in a list of columns."""
     last: Step | None = path[-1] if path else None
     return last.text if isinstance(last, FieldName) else "_1"

@@ -1,8 +1,8 @@
-"""Lines of JSON as columns of Arrow, by `json_lines.c`, where the package was built with a C compiler.
+"""Reads blocks of JSON lines with `json_lines.c`, if the package was built with a C compiler.
 
-A block is gone over once, for the fields that are asked for, while other threads run. What is not plain is not read
-here, and so not decided here: records that are odd are named, to be read by `json_input.py`, and blocks that may be
-wrong are left to it whole. Without the library it reads everything (ADR 26).
+A block is scanned once for the requested fields, with the GIL released. The scanner only accepts plain cases: other
+records are left to the fallback, `json_relation.py`, as are whole blocks that may be invalid. Without the library, all
+blocks are read there (ADR 26).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .value_columns import ValueColumns
 log = logging.getLogger("lakebed.select")
 
 LIBRARY: Final = File(__file__).with_name("_json_lines.so")
-"""What the build makes of `json_lines.c`, where it can."""
+"""The compiled `json_lines.c`, if the build could compile it."""
 
 RECORD_COLUMN: Final = "r"
-"""The column that has records as they are written."""
+"""The column with the text of whole records."""
 
 _PRESENCE, _AS_JSON, _AS_TEXT, _AS_INT, _AS_FLOAT, _AS_BOOL = range(6)
 _CELL_BYTES: Final = 12
-_MOST_ODD: Final = 4
-"""Where more than one in so many is odd, all of a block may as well be read by who reads those."""
+_MAX_FALLBACK: Final = 4
+"""If more than one in this many records needs the fallback, the whole block is read there."""
 
 
 class _Step(ctypes.Structure):
@@ -48,10 +48,10 @@ class _Step(ctypes.Structure):
 
 
 class JsonLibrary:
-    """The functions of `json_lines.c`, typed."""
+    """The functions of `json_lines.c`, with types."""
 
     def __init__(self, path: File) -> None:
-        """Raises OSError or AttributeError if this is not our library."""
+        """Raises OSError or AttributeError if this is not the expected library."""
         library = ctypes.CDLL(str(path))
         address, size = ctypes.c_void_p, ctypes.c_size_t
         self.count = library.lakebed_json_count
@@ -67,28 +67,28 @@ class JsonLibrary:
 
 @functools.cache
 def load_library(path: File = LIBRARY) -> JsonLibrary | None:
-    """The library, if the package was built with it."""
+    """The library, if it was built."""
     try:
         return JsonLibrary(path)
     except (OSError, AttributeError):
-        log.info("lines of JSON are read by one thread: the package was built without a C compiler")
+        log.info("JSON lines are read by one thread: the package was built without a C compiler")
         return None
 
 
 class Scanned(NamedTuple):
-    """The records of a block, but for those that are odd."""
+    """The scanned records of a block."""
 
     batch: pa.RecordBatch
-    """Has anything where the odd ones are."""
-    odd: Sequence[int]
-    """Their numbers."""
+    """All records; the values of those that need the fallback are arbitrary."""
+    fallback: Sequence[int]
+    """The numbers of records that need the fallback."""
     lines: bytes
-    """The odd ones as they are written."""
+    """The text of those records."""
 
-    def with_odd(self, others: pa.RecordBatch) -> pa.RecordBatch:
-        """All records, with the odd ones as somebody else has read them."""
+    def with_fallback(self, others: pa.RecordBatch) -> pa.RecordBatch:
+        """All records, with those of the fallback from `others`."""
         order = array("q", range(len(self.batch)))
-        for place, number in enumerate(self.odd, len(self.batch)):
+        for place, number in enumerate(self.fallback, len(self.batch)):
             order[number] = place
         taken = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
         columns = zip(self.batch.columns, others.columns, strict=True)
@@ -106,7 +106,7 @@ class _Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineScanner:
-    """Reads some columns of blocks of lines, each by any thread."""
+    """Reads some columns of blocks of JSON lines. Thread-safe."""
 
     _library: JsonLibrary
     _steps: ctypes.Array[_Step]
@@ -114,7 +114,7 @@ class LineScanner:
     _columns: list[_Column]
 
     def read(self, block: bytes) -> Scanned | None:
-        """The columns; None for a block that has to be read otherwise."""
+        """The columns; None for a block that needs the general reader."""
         capacity = self._library.count(block, len(block))
         cells = pa.allocate_buffer(self._fields * capacity * _CELL_BYTES)
         totals = pa.allocate_buffer(self._fields * 8)
@@ -139,7 +139,7 @@ class LineScanner:
             place = cells.address + column.field * capacity * _CELL_BYTES
             arrays.append(self._array(column, block, place, count, sizes[column.field], odd.address))
         found = _marked(bytes(odd)[:count])
-        if len(found) * _MOST_ODD > count:
+        if len(found) * _MAX_FALLBACK > count:
             return None
         table = memoryview(lines).cast("I")
         texts = [block[(start := table[3 * number]) : start + table[3 * number + 1]] for number in found]
@@ -163,27 +163,27 @@ class LineScanner:
             odd,
         )
         if nulls < 0:
-            raise MemoryError("no memory for numbers")
+            raise MemoryError("out of memory for numbers")
         buffers = [validity if nulls else None, *([] if offsets is None else [offsets]), values]
         return pa.Array.from_buffers(column.type, count, buffers, nulls)
 
     def _batch(self, arrays: list[pa.Array], count: int) -> pa.RecordBatch:
         if not arrays:
-            return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["nothing"]).select([])
+            return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._columns])
 
 
 def line_scanner(library: JsonLibrary, columns: ValueColumns, wanted: list[str]) -> LineScanner | None:
-    """A reader of these columns, or None if one of them is of a path that is no row of exact names."""
+    """A reader of these columns, or None if the path of one contains more than exact names."""
     fields: dict[Path, int] = {}
     found: list[_Column] = []
     for name in wanted:
         path: Path = ()
         view, type_ = _AS_TEXT, pa.string()
         if name != RECORD_COLUMN:
-            asked = columns.asked(name)
-            path, type_ = asked.path, asked.type
-            view = _view(asked.view, type_)
+            requested = columns.requested(name)
+            path, type_ = requested.path, requested.type
+            view = _view(requested.view, type_)
             if not path or not all(isinstance(step, FieldName) and step.quoted for step in path):
                 return None
         found.append(_Column(name, fields.setdefault(path, len(fields)), view, type_))
@@ -209,7 +209,7 @@ def _view(view: ReadAs | None, type_: pa.DataType) -> int:
 
 
 def _steps(fields: dict[Path, int]) -> ctypes.Array[_Step]:
-    """The paths as a tree, each step but the first behind the one that it goes on from."""
+    """The paths as a tree, in which each step follows its parent."""
     numbers: dict[Path, int] = {(): 0}
     for path in fields:
         for length in range(1, len(path) + 1):

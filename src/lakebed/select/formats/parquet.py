@@ -1,4 +1,4 @@
-"""A Parquet object as records: its footer says what there is, its row groups are read one by one."""
+"""Reads Parquet objects by row groups."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from ..sources.object_bytes import ObjectBytes
 
 MAX_ROW_GROUP_BYTES: Final = 512 * 1024 * 1024
-"""Uncompressed, of the columns of one row group that are read."""
+"""Limit for the uncompressed size of the columns that are read from a row group."""
 _MOST_ROWS: Final = 128 * 1024
-"""In a batch of numbers: there is much to do for each batch, whatever is in it."""
+"""Rows in a batch of numbers: each batch has a fixed cost."""
 _MOST_VALUES: Final = 512 * 1024
-"""In such a batch, of all columns."""
+"""Values in such a batch, over all columns."""
 _TEXT_ROWS: Final = 16 * 1024
-"""In a batch with text, or with lists: how large those are, the footer does not say."""
+"""Rows in a batch with text or lists, whose sizes are not in the footer."""
 
 
 def open_parquet(
-    source: ObjectBytes, asked: ScanRange | None, meter: Meter, like: ArrowRelation | None = None
+    source: ObjectBytes, scan_range: ScanRange | None, meter: Meter, like: ArrowRelation | None = None
 ) -> tuple[ArrowRelation, ParquetScan]:
-    """A Parquet object, ready to be read. Blocks. Raises SelectError (ParquetParsingError, …)."""
+    """Open a Parquet object. Blocks. Raises SelectError (ParquetParsingError, …)."""
     file = ObjectFile(source, meter)
     try:
         footer = parquet.ParquetFile(file.native())
@@ -47,22 +47,22 @@ def open_parquet(
     if len(set(schema.names)) != len(schema.names):
         raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, "several columns have the same name")
     groups = list(range(metadata.num_row_groups))
-    if asked is not None:
-        start, stop = resolve_range(asked, source.size)
+    if scan_range is not None:
+        start, stop = resolve_range(scan_range, source.size)
         groups = [group for group in groups if start <= first_byte(metadata, group) < stop]
     relation = like or ArrowRelation(schema.remove_metadata(), prunes=True)
     return relation, ParquetScan(source, metadata, groups, relation, meter)
 
 
 def first_byte(metadata: parquet.FileMetaData, group: int) -> int:
-    """Where a row group begins: with the first page of its first column."""
+    """The offset of a row group: the first page of its first column."""
     column = metadata.row_group(group).column(0)
     offsets = [column.data_page_offset, column.dictionary_page_offset]
     return int(min(offset for offset in offsets if offset))
 
 
 class ParquetScan:
-    """Row groups, shared out among readers."""
+    """Scans row groups, distributed to readers."""
 
     def __init__(
         self,
@@ -77,35 +77,35 @@ class ParquetScan:
         self._groups = groups
         self._relation = relation
         self._meter = meter
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._stopped = False
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that can be asked for."""
+        """The available columns."""
         return self._relation.schema
 
     def prune(self, condition: pa.compute.Expression | None) -> None:
-        """Leave out row groups whose statistics rule the condition out."""
+        """Skip row groups whose statistics exclude the condition."""
         if condition is None:
             return
         fragment = dataset.ParquetFileFormat().make_fragment(ObjectFile(self._source).native())
         try:
             kept = {group.id for group in fragment.subset(condition, schema=fragment.physical_schema).row_groups}
         except pa.ArrowException:
-            # The condition is about types that queries know; the file may have others. Nothing is spared then.
+            # The condition uses query types; if the file has others, nothing is skipped.
             return
-        with self._turn:
+        with self._lock:
             self._groups = [group for group in self._groups if group in kept]
 
     def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
-        """Readers of the row groups; where there is one, it has columns decoded beside each other."""
+        """Readers of the row groups; a single reader decodes columns in parallel."""
         alone = in_order or count == 1 or len(self._groups) <= 1
         threaded = alone and count > 1
         return [lambda columns: self._read(columns, threaded)] * (1 if alone else min(count, len(self._groups)))
 
     def stop(self) -> None:
-        """End all readers."""
+        """Stop all readers."""
         self._stopped = True
 
     def _read(self, columns: list[str], threaded: bool) -> Iterator[pa.RecordBatch]:
@@ -131,14 +131,14 @@ class ParquetScan:
             raise _unreadable(error) from error
 
     def _take(self) -> int | None:
-        with self._turn:
+        with self._lock:
             return self._groups.pop(0) if self._groups else None
 
     def _columns(self, group: int, stored: list[str]) -> list[parquet.ColumnChunkMetaData]:
-        """What there is to read of a row group. Raises SelectError (OverMaxParquetBlockSize)."""
+        """The columns to read of a row group. Raises SelectError (OverMaxParquetBlockSize)."""
         row_group = self._metadata.row_group(group)
         columns = [row_group.column(number) for number in range(row_group.num_columns)]
-        # A column of that name, or one within it: both may have dots.
+        # A column of that name, or a field inside one: both may contain dots.
         columns = [
             column
             for column in columns
@@ -148,26 +148,26 @@ class ParquetScan:
         if size > MAX_ROW_GROUP_BYTES:
             raise failure(
                 SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE,
-                f"a row group is too large. maximum={MAX_ROW_GROUP_BYTES} found={size}",
+                f"row group is too large. maximum={MAX_ROW_GROUP_BYTES} found={size}",
             )
         return columns
 
 
 def batch_rows(columns: list[parquet.ColumnChunkMetaData]) -> int:
-    """How many rows are read at a time: many, where it is certain that they are small."""
+    """Rows per batch: many if they are certainly small."""
     if any(column.physical_type.endswith("BYTE_ARRAY") or "." in column.path_in_schema for column in columns):
         return _TEXT_ROWS
     return max(_TEXT_ROWS, min(_MOST_ROWS, _MOST_VALUES // max(1, len(columns))))
 
 
 def _counted(rows: int) -> Iterator[pa.RecordBatch]:
-    """Rows of which nothing is asked but how many there are: the footer has told it."""
+    """Rows without columns, counted by the footer."""
     for start in range(0, rows, _MOST_ROWS):
         yield pa.record_batch([pa.nulls(min(_MOST_ROWS, rows - start))], names=[""]).select([])
 
 
 def _unreadable(error: Exception) -> LakebedError:
-    said = str(error)
-    if "codec" in said.lower() or "compression is supported by the Parquet format" in said:
-        return failure(SelectCode.PARQUET_UNSUPPORTED_COMPRESSION_CODEC, "the codec of a column is not supported")
-    return failure(SelectCode.PARQUET_PARSING_ERROR, "the object cannot be read as Parquet")
+    message = str(error)
+    if "codec" in message.lower() or "compression is supported by the Parquet format" in message:
+        return failure(SelectCode.PARQUET_UNSUPPORTED_COMPRESSION_CODEC, "column compression codec is not supported")
+    return failure(SelectCode.PARQUET_PARSING_ERROR, "object cannot be read as Parquet")

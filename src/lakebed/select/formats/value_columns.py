@@ -1,8 +1,7 @@
-"""Columns out of values that have no schema: paths into them, seen as text, as numbers or as they are.
+"""Builds columns from values without a schema: paths into them, as text, numbers, booleans or JSON.
 
-What a field is, is found in a sample. It decides only how fields are compared with each other and what is made of them
-in arithmetic; a value that is of another kind further on is null where a number is wanted, and itself where it is
-written.
+A sample decides the kind of a field, which only affects comparisons and arithmetic. A later value of another kind is
+null where a number is required, and unchanged in the output.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ _PRESENT: Final = "p"
 
 
 def _plain(value: object) -> object:
-    """Values that JSON has no form for."""
+    """Convert a value that JSON cannot represent."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("utf-8", "replace")
-    raise TypeError(f"no form in JSON. type={type(value).__name__}")
+    raise TypeError(f"no JSON representation. type={type(value).__name__}")
 
 
 _encoder: Final = msgspec.json.Encoder(enc_hook=_plain, decimal_format="number")
 
 
 def to_json(value: object) -> str:
-    """A value as JSON. Raises SelectError for one that is nested too deeply."""
+    """A value as JSON. Raises SelectError if it is nested too deeply."""
     try:
         return _encoder.encode(value).decode()
     except RecursionError as error:
@@ -47,109 +46,111 @@ def to_json(value: object) -> str:
 
 
 def to_text(value: object) -> str:
-    """A value as text: JSON, without the quotes of text."""
+    """A value as text: JSON, but strings without quotes."""
     if isinstance(value, str):
         return value
     text = to_json(value)
-    # Dates and such are text in JSON.
+    # Dates and similar values are strings in JSON.
     return str(msgspec.json.decode(text)) if text.startswith('"') else text
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedColumn:
-    """A column that was asked for."""
+    """A requested column."""
 
     path: Path
     kind: SqlKind
-    """What the sample has of the field."""
+    """The field's kind in the sample."""
     view: ReadAs | None
-    """None if it is asked whether the field is there."""
+    """None for the presence column."""
     type: pa.DataType
 
 
 class ValueColumns:
-    """The columns that a query asks of values; and each of them, made of a block of values."""
+    """The columns that a query requests of values, built for each block."""
 
     def __init__(self, sample: Sequence[object]) -> None:
         self._sample = sample
         self._paths: dict[Path, int] = {}
-        self._seen: dict[str, RequestedColumn] = {}
+        self._requested: dict[str, RequestedColumn] = {}
 
     def field(self, path: Path, label: str = "") -> Field:
-        """The field that a path names, called as it is in the records. Raises SelectError (AmbiguousFieldName)."""
+        """The field at a path, with its name as in the sample. Raises SelectError (AmbiguousFieldName)."""
         exact = self._resolve(path)
         last = exact[-1] if exact else None
         return Field(last.text if isinstance(last, FieldName) else label, self._kind(exact), exact)
 
-    def is_seen(self, path: Path) -> bool:
+    def in_sample(self, path: Path) -> bool:
         """Whether the sample has the field."""
         return any(follow(value, path) is not MISSING for value in self._sample)
 
     def column(self, field: Field, view: ReadAs) -> ScanColumn:
-        """The column of a view of a field."""
+        """Request a field with a view."""
         kind = {ReadAs.ANY: SqlKind.JSON, ReadAs.TEXT: SqlKind.TEXT, ReadAs.BOOL: SqlKind.BOOL}.get(view)
         if kind is None:
             kind = SqlKind.INT if view is ReadAs.NUMBER and field.kind is SqlKind.INT else SqlKind.FLOAT
         name = f"{_PREFIX[view]}{self._number(field.path)}"
         types = {SqlKind.BOOL: pa.bool_(), SqlKind.INT: pa.int64(), SqlKind.FLOAT: pa.float64()}
-        self._seen[name] = RequestedColumn(field.path, field.kind, view, types.get(kind, pa.string()))
+        self._requested[name] = RequestedColumn(field.path, field.kind, view, types.get(kind, pa.string()))
         return ScanColumn(name, kind)
 
     def presence(self, field: Field) -> str:
-        """The column that says whether a field is there."""
+        """Request the column that tells whether a field is present."""
         name = f"{_PRESENT}{self._number(field.path)}"
-        self._seen[name] = RequestedColumn(field.path, field.kind, None, pa.bool_())
+        self._requested[name] = RequestedColumn(field.path, field.kind, None, pa.bool_())
         return name
 
     @property
     def schema_fields(self) -> list[tuple[str, pa.DataType]]:
-        """The columns asked for so far."""
-        return [(name, seen.type) for name, seen in self._seen.items()]
+        """The columns requested so far."""
+        return [(name, requested.type) for name, requested in self._requested.items()]
 
     def has(self, name: str) -> bool:
-        """Whether it is one of these columns."""
-        return name in self._seen
+        """Whether the column was requested."""
+        return name in self._requested
 
-    def asked(self, name: str) -> RequestedColumn:
-        """What a column is of."""
-        return self._seen[name]
+    def requested(self, name: str) -> RequestedColumn:
+        """A requested column."""
+        return self._requested[name]
 
     def paths(self, names: list[str]) -> dict[Path, list[str]]:
-        """The columns by the path that they are of: what is found once serves them all."""
+        """The columns by path, so that each path is followed once."""
         found: dict[Path, list[str]] = {}
         for name in names:
-            found.setdefault(self._seen[name].path, []).append(name)
+            found.setdefault(self._requested[name].path, []).append(name)
         return found
 
     def array(self, name: str, values: Sequence[object]) -> pa.Array:
-        """A column of what its path found. Raises SelectError (InvalidDataType)."""
-        seen = self._seen[name]
+        """A column from the values at its path. Raises SelectError (InvalidDataType)."""
+        requested = self._requested[name]
         make: Callable[[Any], object]
-        match seen.view:
+        match requested.view:
             case None:
-                return pa.array([value is not MISSING for value in values], seen.type)
+                return pa.array([value is not MISSING for value in values], requested.type)
             case ReadAs.ANY:
                 make = to_json
             case ReadAs.TEXT:
                 make = to_text
             case ReadAs.BOOL:
-                make = _truth
+                make = _boolean
             case ReadAs.NUMBER | ReadAs.FLOAT:
-                make = _whole if pa.types.is_integer(seen.type) else _float
-        return pa.array([None if value is None or value is MISSING else make(value) for value in values], seen.type)
+                make = _integer if pa.types.is_integer(requested.type) else _float
+        return pa.array(
+            [None if value is None or value is MISSING else make(value) for value in values], requested.type
+        )
 
     def _number(self, path: Path) -> int:
         return self._paths.setdefault(path, len(self._paths))
 
     def _resolve(self, path: Path) -> Path:
-        """The path with the names that fields have in the sample, where names are meant whatever their case."""
+        """The path with the names of the sample, for steps that match case-insensitively."""
         exact: list[Step] = []
         values: list[object] = list(self._sample)
         for step in path:
             if isinstance(step, FieldName) and not step.quoted:
                 found = {name for value in values if isinstance(value, dict) for name in value if step.matches(name)}
                 if len(found) > 1 and step.text not in found:
-                    raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"several fields are called so. name={step.text}")
+                    raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"ambiguous field name. name={step.text}")
                 if found:
                     step = FieldName(step.text if step.text in found else found.pop(), quoted=True)
             exact.append(step)
@@ -179,7 +180,7 @@ def _kind_of(value: object) -> SqlKind:
             return SqlKind.NULL if value is MISSING else SqlKind.JSON
 
 
-def _truth(value: object) -> bool | None:
+def _boolean(value: object) -> bool | None:
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
@@ -194,7 +195,7 @@ def _float(value: object) -> float | None:
         return None
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -204,6 +205,6 @@ def _whole(value: object) -> int | None:
     if (isinstance(value, float) and number != value) or not -(2**63) <= number < 2**63:
         raise failure(
             SelectCode.INVALID_DATA_TYPE,
-            f"a field has whole numbers at first, and this later: cast it to FLOAT. value={value}",
+            f"field has integers in the sample, but not here: cast it to FLOAT. value={value}",
         )
     return number

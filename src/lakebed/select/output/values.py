@@ -1,4 +1,4 @@
-"""Values of a result as text, a column at a time."""
+"""Converts values of a result to text, by column."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyarrow import csv
 from ..execution.relation import SqlKind
 from ..formats.value_columns import to_text
 from ..model import MAX_RECORD_BYTES
-from ..sources.record_blocks import over_long
+from ..sources.record_blocks import record_too_long
 
-_ODD: Final = bytes([*range(0x20), 0x22, 0x5C, 0x7F])
-"""What is not written into JSON as it is."""
+_ESCAPED: Final = bytes([*range(0x20), 0x22, 0x5C, 0x7F])
+"""Characters that JSON requires to be escaped."""
 
 
 def plain_text(column: pa.Array, kind: SqlKind) -> pa.Array:
-    """A column as text, as CSV has it. Null stays null."""
+    """A column as text, for CSV. Null stays null."""
     match kind:
         case SqlKind.DECIMAL:
             return _short_decimals(column)
@@ -36,7 +36,7 @@ def json_text(column: pa.Array, kind: SqlKind) -> pa.Array:
         case SqlKind.TEXT | SqlKind.TIMESTAMP:
             return quoted_texts(column.cast(pa.string()))
         case SqlKind.FLOAT:
-            # JSON has no form for what is not a number.
+            # JSON has no NaN or infinity.
             finite = pc.is_finite(column)
             return pc.if_else(finite, column.cast(pa.string()), pa.scalar("null"))
         case SqlKind.DECIMAL:
@@ -46,22 +46,22 @@ def json_text(column: pa.Array, kind: SqlKind) -> pa.Array:
 
 
 def quoted_json(text: str) -> str:
-    """One text as JSON."""
+    """A text as a JSON string."""
     return msgspec.json.encode(text).decode()
 
 
 def joined(parts: Sequence[pa.Array | str], end: str) -> bytes:
-    """Rows of parts as bytes, each followed by its end. Null is nothing. Raises SelectError (OverMaxRecordSize)."""
+    """Rows of joined parts as bytes, each followed by `end`. Null is empty. Raises SelectError (OverMaxRecordSize)."""
     pieces = [pa.scalar(part) if isinstance(part, str) else part for part in (*parts, end, "")]
     rows = pc.binary_join_element_wise(*pieces, null_handling="replace", null_replacement="")
     data = _bytes(rows)
     if len(data) > MAX_RECORD_BYTES and pc.max(pc.binary_length(rows)).as_py() > MAX_RECORD_BYTES + len(end.encode()):
-        raise over_long()
+        raise record_too_long()
     return data
 
 
 def lines(fields: Sequence[pa.Array], delimiter: str) -> bytes:
-    """Rows of fields that need no quotes, with a newline after each. Raises SelectError (OverMaxRecordSize)."""
+    """Rows of fields that need no quotes, one per line. Raises SelectError (OverMaxRecordSize)."""
     rows = pa.RecordBatch.from_arrays(list(fields), names=[str(number) for number in range(len(fields))])
     sink = pa.BufferOutputStream()
     options = csv.WriteOptions(
@@ -70,12 +70,12 @@ def lines(fields: Sequence[pa.Array], delimiter: str) -> bytes:
     csv.write_csv(rows, sink, options)
     data: bytes = sink.getvalue().to_pybytes()
     if len(data) > MAX_RECORD_BYTES and max(map(len, data.splitlines()), default=0) > MAX_RECORD_BYTES:
-        raise over_long()
+        raise record_too_long()
     return data
 
 
 def _bytes(column: pa.Array) -> bytes:
-    """All values of a column lie behind one another, in a buffer that can be had whole."""
+    """The values of a text column, concatenated in one buffer."""
     if len(column) == 0 or column.buffers()[2] is None:
         return b""
     offsets = memoryview(column.buffers()[1]).cast("i")
@@ -84,21 +84,21 @@ def _bytes(column: pa.Array) -> bytes:
 
 
 def has_any(column: pa.Array, characters: bytes) -> bool:
-    """Whether one of the characters is anywhere in the column."""
+    """Whether any of the characters occurs in the column."""
     data = _bytes(column)
     return len(data.translate(None, characters)) < len(data) if len(characters) > 1 else characters in data
 
 
 def _short_decimals(column: pa.Array) -> pa.Array:
-    """Decimals without the zeros that only their type asks for."""
+    """Decimals without the trailing zeros that their type adds."""
     text = column.cast(pa.string())
     text = pc.replace_substring_regex(text, r"(\.[0-9]*?)0+$", r"\1")
     return pc.replace_substring_regex(text, r"\.$", "")
 
 
 def quoted_texts(column: pa.Array) -> pa.Array:
-    """A column of text as JSON. Null stays null."""
-    if has_any(column, _ODD):
+    """A text column as JSON strings. Null stays null."""
+    if has_any(column, _ESCAPED):
         return pa.array([None if text is None else quoted_json(text) for text in column.to_pylist()], pa.string())
     mark = pa.scalar('"')
     return pc.binary_join_element_wise(mark, column, mark, pa.scalar(""))
@@ -106,7 +106,7 @@ def quoted_texts(column: pa.Array) -> pa.Array:
 
 def _unquoted(column: pa.Array) -> pa.Array:
     if not has_any(column, b"\\"):
-        # Then a quote begins a text or ends one, and nothing of JSON begins with one but a text.
+        # Without backslashes, quotes only delimit strings.
         return pc.ascii_trim(column, '"')
     return pa.array(
         [

@@ -1,4 +1,4 @@
-"""Writes results: as CSV, as JSON, or in a format with columns."""
+"""Writes results as CSV, JSON, Arrow or Parquet."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .values import has_any, joined, json_text, lines, plain_text, quoted_json
 
 
 class Writer(Protocol):
-    """Turns batches of a result into bytes."""
+    """Converts batches of a result to bytes."""
 
     def write(self, batch: pa.RecordBatch) -> bytes:
-        """The bytes of a batch, or of what was held back before it. Raises SelectError (OverMaxRecordSize)."""
+        """The bytes of a batch, or of earlier ones that were buffered. Raises SelectError (OverMaxRecordSize)."""
         ...
 
     def finish(self) -> bytes:
-        """What is left."""
+        """The remaining bytes."""
         ...
 
 
 def open_writer(wanted: Format, outputs: tuple[OutputColumn, ...]) -> Writer:
-    """A writer for one result."""
+    """The writer of a result."""
     match wanted:
         case CsvOutput():
             return CsvWriter(wanted, outputs)
@@ -43,7 +43,7 @@ def open_writer(wanted: Format, outputs: tuple[OutputColumn, ...]) -> Writer:
 
 
 class CsvWriter:
-    """Records as lines of fields."""
+    """Writes records as lines of fields."""
 
     def __init__(self, options: CsvOutput, outputs: tuple[OutputColumn, ...]) -> None:
         self._options = options
@@ -67,11 +67,11 @@ class CsvWriter:
         return joined([rows], self._options.record_delimiter)
 
     def finish(self) -> bytes:
-        """Nothing."""
+        """Nothing remains."""
         return b""
 
     def _is_plain(self, fields: list[pa.Array]) -> bool:
-        """Whether Arrow's own writer, which is much faster, writes what we would."""
+        """Whether Arrow's writer, which is much faster, writes the same."""
         end, between = self._options.record_delimiter, self._options.field_delimiter
         if end != "\n" or len(between) != 1 or not between.isascii():
             return False
@@ -85,10 +85,10 @@ class CsvWriter:
             return self._quote(column.fill_null(""))
         if not has_any(column, "".join(self._special).encode()):
             return column
-        needing = pc.match_substring(column, self._special[0])
+        quoted = pc.match_substring(column, self._special[0])
         for text in self._special[1:]:
-            needing = pc.or_(needing, pc.match_substring(column, text))
-        return pc.if_else(needing, self._quote(column), column) if pc.any(needing).as_py() else column
+            quoted = pc.or_(quoted, pc.match_substring(column, text))
+        return pc.if_else(quoted, self._quote(column), column) if pc.any(quoted).as_py() else column
 
     def _quote(self, column: pa.Array) -> pa.Array:
         options = self._options
@@ -100,7 +100,7 @@ class CsvWriter:
         return pc.binary_join_element_wise(mark, column, mark, pa.scalar(""))
 
     def _record(self, text: str) -> str:
-        """A record of a format without columns: the values that it has."""
+        """A record of a format without columns: its values."""
         try:
             record = msgspec.json.decode(text)
         except RecursionError as error:
@@ -111,7 +111,7 @@ class CsvWriter:
 
 
 class JsonWriter:
-    """Records as objects."""
+    """Writes records as JSON objects."""
 
     def __init__(self, options: JsonOutput, outputs: tuple[OutputColumn, ...]) -> None:
         self._options = options
@@ -120,11 +120,11 @@ class JsonWriter:
 
     def write(self, batch: pa.RecordBatch) -> bytes:
         """The objects of a batch."""
-        nothing = pa.scalar("")
+        empty = pa.scalar("")
         if self._outputs and self._outputs[0].kind is SqlKind.RECORD:
             text = batch.column(self._outputs[0].column).cast(pa.string())
-            # A record that is no object gets to be one, with the name that a column without one has.
-            named = pc.binary_join_element_wise(pa.scalar('{"_1":'), text, pa.scalar("}"), nothing)
+            # A record that is not an object becomes one, with the name of an unnamed column.
+            named = pc.binary_join_element_wise(pa.scalar('{"_1":'), text, pa.scalar("}"), empty)
             rows = pc.if_else(pc.starts_with(text, "{"), text, named)
             return joined([rows], self._options.record_delimiter)
         if all(
@@ -132,12 +132,12 @@ class JsonWriter:
         ):
             return joined(self._parts(batch), self._options.record_delimiter)
         members = [self._member(batch, key, output) for key, output in zip(self._keys, self._outputs, strict=True)]
-        # Each member begins with a comma; the first of them, whichever it is, loses it.
-        inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*members, nothing), 1)
+        # Each member begins with a comma; that of the first present one is removed.
+        inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*members, empty), 1)
         return joined(["{", inner, "}"], self._options.record_delimiter)
 
     def finish(self) -> bytes:
-        """Nothing."""
+        """Nothing remains."""
         return b""
 
     def _parts(self, batch: pa.RecordBatch) -> list[pa.Array | str]:
@@ -156,7 +156,7 @@ class JsonWriter:
 
 
 class ColumnarWriter:
-    """Records as one Parquet file, or as a stream of Arrow's own format."""
+    """Writes records as one Parquet file, or as an Arrow IPC stream."""
 
     def __init__(self, outputs: tuple[OutputColumn, ...], *, as_parquet: bool) -> None:
         self._outputs = outputs
@@ -165,24 +165,24 @@ class ColumnarWriter:
         self._writer: ipc.RecordBatchStreamWriter | parquet.ParquetWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> bytes:
-        """What of the file is done by now."""
+        """The bytes of the file that are complete."""
         labelled = pa.RecordBatch.from_arrays(
             [batch.column(output.column) for output in self._outputs], names=[output.label for output in self._outputs]
         )
         self._open(labelled.schema).write_batch(labelled)
-        return self._taken()
+        return self._drain()
 
     def finish(self) -> bytes:
-        """The end of the file; all of it, if there was no record."""
+        """The end of the file, or a whole one if there were no records."""
         if self._writer is None:
             self._open(pa.schema([(output.label, pa.string()) for output in self._outputs]))
         if self._writer is not None:
             self._writer.close()
-        return self._taken()
+        return self._drain()
 
     def _open(self, schema: pa.Schema) -> ipc.RecordBatchStreamWriter | parquet.ParquetWriter:
         if self._writer is None:
-            sink = _Forgetful(self._sink)
+            sink = _DrainedSink(self._sink)
             self._writer = (
                 parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema)
                 if self._as_parquet
@@ -190,15 +190,15 @@ class ColumnarWriter:
             )
         return self._writer
 
-    def _taken(self) -> bytes:
+    def _drain(self) -> bytes:
         data = self._sink.getvalue()
         self._sink.seek(0)
         self._sink.truncate()
         return data
 
 
-class _Forgetful:
-    """A sink that is emptied on the way, and still knows how much was written to it."""
+class _DrainedSink:
+    """A sink that is emptied between writes, and keeps the total position."""
 
     closed = False
 
@@ -215,10 +215,10 @@ class _Forgetful:
         return self._written
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: writes are not buffered."""
 
     def writable(self) -> bool:
         return True
 
     def close(self) -> None:
-        """The bytes are taken by who owns the sink."""
+        """Do nothing: the writer owns the sink."""

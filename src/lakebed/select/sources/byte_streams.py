@@ -1,4 +1,4 @@
-"""A stretch of an object read from front to back, decompressed on the way, and measured."""
+"""Reads a range of an object sequentially, decompresses it and counts the bytes."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ _FETCH_BYTES: Final = 1024 * 1024
 
 
 class Meter:
-    """Counts what a query has done. Safe to be asked from any thread."""
+    """Counts the bytes of a query. Thread-safe."""
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._counts = [0, 0, 0]
 
     def add(self, *, scanned: int = 0, processed: int = 0, returned: int = 0) -> None:
-        """So much more."""
-        with self._turn:
+        """Add to the counts."""
+        with self._lock:
             for number, more in enumerate((scanned, processed, returned)):
                 self._counts[number] += more
 
     @property
     def counts(self) -> QueryStats:
-        """All of it."""
-        with self._turn:
+        """The current counts."""
+        with self._lock:
             return QueryStats(*self._counts)
 
 
 class ObjectRange:
-    """The bytes of an object from `start` to `stop`, as they are stored."""
+    """The stored bytes of an object from `start` to `stop`."""
 
     closed = False
 
-    def __init__(self, source: ObjectBytes, start: int, stop: int, passed: Callable[[int], None]) -> None:
+    def __init__(self, source: ObjectBytes, start: int, stop: int, count: Callable[[int], None]) -> None:
         self._source = source
         self._at = start
         self._stop = stop
-        self._passed = passed
+        self._count = count
         self.failed: LakebedError | None = None
-        """What went wrong, for a reader in between that tells it in words of its own."""
+        """The error of a read, which Arrow replaces by its own."""
 
     def read(self, length: int = -1) -> bytes:
         """The next bytes."""
@@ -77,28 +77,28 @@ class ObjectRange:
             self.failed = error
             raise
         self._at += len(data)
-        self._passed(len(data))
+        self._count(len(data))
         return data
 
     def readable(self) -> bool:
-        """Always: asked by Arrow."""
+        """Always; called by Arrow."""
         return True
 
     def close(self) -> None:
-        """Nothing: the object's bytes are closed by whoever opened them."""
+        """Do nothing: the caller closes the source."""
 
 
 def open_stream(
     source: ObjectBytes, compression: Compression, meter: Meter, start: int = 0, stop: int | None = None
 ) -> ByteReader:
-    """A stretch of the object, decompressed. Raises SelectError (InvalidCompressionFormat)."""
+    """A range of the object, decompressed. Raises SelectError (InvalidCompressionFormat)."""
     stop = source.size if stop is None else stop
     if compression is Compression.NONE:
         return ObjectRange(source, start, stop, lambda count: meter.add(scanned=count, processed=count))
     magic = _MAGIC[compression]
     if stop and source.read_at(0, len(magic)) != magic:
         raise failure(
-            SelectCode.INVALID_COMPRESSION_FORMAT, f"the object is not compressed like this. expected={compression}"
+            SelectCode.INVALID_COMPRESSION_FORMAT, f"object does not have this compression. expected={compression}"
         )
     stored = ObjectRange(source, start, stop, lambda count: meter.add(scanned=count))
     if compression is Compression.SNAPPY:
@@ -107,7 +107,7 @@ def open_stream(
 
 
 class _Decompressed:
-    """What comes out of a decompressor, in S3's words where it does not."""
+    """Decompresses a range, and maps errors to S3's."""
 
     def __init__(self, inner: ByteReader, stored: ObjectRange, meter: Meter) -> None:
         self._inner = inner
@@ -118,7 +118,7 @@ class _Decompressed:
         """The next bytes."""
         gathered = bytearray()
         while len(gathered) < length:
-            # In steps: a decompressor makes room for all that it is asked for before it has any of it.
+            # In steps, because a decompressor allocates the whole requested size first.
             part = self._step(min(length - len(gathered), _FETCH_BYTES))
             if not part:
                 break
@@ -135,5 +135,5 @@ class _Decompressed:
             if self._stored.failed is not None:
                 raise self._stored.failed from error
             if isinstance(error, EOFError) or "runcated" in str(error) or "premature" in str(error).lower():
-                raise failure(SelectCode.TRUNCATED_INPUT, "the compressed object ends early") from error
-            raise failure(SelectCode.INVALID_COMPRESSION_FORMAT, "the object cannot be decompressed") from error
+                raise failure(SelectCode.TRUNCATED_INPUT, "compressed object is truncated") from error
+            raise failure(SelectCode.INVALID_COMPRESSION_FORMAT, "object cannot be decompressed") from error

@@ -1,4 +1,4 @@
-"""An object's bytes for whoever reads them from threads: at any offset, and never more than was asked for."""
+"""Random access to an object's bytes from threads."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from lakebed.objects.blobs.contents import ByteRange, ContentSource, OpenSlice
 
 
 class ObjectBytes(Protocol):
-    """The bytes of one version, held open. Its methods block and may be called from any thread."""
+    """The bytes of one version. Its methods block and may be called from any thread."""
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Number of bytes."""
         ...
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """So many bytes from there on, fewer only at the end. Raises Corrupted; Unavailable after `close`."""
+        """`length` bytes from `offset`, fewer only at the end. Raises Corrupted; Unavailable after `close`."""
         ...
 
     def close(self) -> None:
-        """Let go of them, and of who waits for them. Idempotent."""
+        """Release the bytes and stop waiting reads. Idempotent."""
         ...
 
 
 async def open_bytes(source: ContentSource, loop: asyncio.AbstractEventLoop) -> ObjectBytes:
-    """The bytes of a version, by the shortest way to them. Raises NoSuchKey if it was replaced, BlobMissing."""
+    """Open a version's bytes in the fastest way. Raises NoSuchKey if it was replaced, BlobMissing."""
     everything = ByteRange(0, source.size)
     body = source.inline(everything)
     if body is not None:
@@ -44,7 +44,7 @@ async def open_bytes(source: ContentSource, loop: asyncio.AbstractEventLoop) -> 
 
 
 class LocalBytes:
-    """Bytes in files of this machine, or in memory. Open files stay readable whatever becomes of their names."""
+    """Bytes in local files or in memory. Open files stay readable when they are deleted."""
 
     def __init__(self, pieces: list[OpenSlice | bytes]) -> None:
         self._pieces = pieces
@@ -52,33 +52,33 @@ class LocalBytes:
         self._ends = list(accumulate(lengths))
         self._readers = 0
         self._closed = False
-        self._turn = threading.Condition()
+        self._condition = threading.Condition()
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Number of bytes."""
         return self._ends[-1] if self._ends else 0
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """So many bytes from there on."""
-        with self._turn:
+        """Read a range."""
+        with self._condition:
             if self._closed:
                 raise Unavailable("the select was stopped")
             self._readers += 1
         try:
             return self._read(offset, min(length, self.size - offset))
         finally:
-            with self._turn:
+            with self._condition:
                 self._readers -= 1
-                self._turn.notify_all()
+                self._condition.notify_all()
 
     def close(self) -> None:
-        """Close the files, once nobody reads them: a descriptor that is closed meanwhile may be another's by then."""
-        with self._turn:
+        """Close the files after running reads: a closed descriptor may be reused for another file."""
+        with self._condition:
             if self._closed:
                 return
             self._closed = True
-            self._turn.wait_for(lambda: self._readers == 0)
+            self._condition.wait_for(lambda: self._readers == 0)
         for piece in self._pieces:
             if isinstance(piece, OpenSlice):
                 os.close(piece.descriptor)
@@ -107,30 +107,30 @@ def _pread(piece: OpenSlice, start: int, count: int) -> bytes:
 
 
 class StreamedBytes:
-    """Bytes that are encrypted, or elsewhere: fetched by the event loop, for threads that wait.
+    """Encrypted or remote bytes, fetched by the event loop for waiting threads.
 
-    The next stretch is fetched while the last is worked on, for those who read one after the other.
+    The next range is prefetched, for sequential readers.
     """
 
     def __init__(self, source: ContentSource, loop: asyncio.AbstractEventLoop) -> None:
         self._source = source
         self._loop = loop
         self._closed = False
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._ahead: tuple[ByteRange, Future[bytes]] | None = None
         self._waiting: set[Future[bytes]] = set()
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Number of bytes."""
         return self._source.size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """So many bytes from there on."""
+        """Read a range."""
         wanted = ByteRange(offset, min(offset + length, self.size))
         if wanted.length <= 0:
             return b""
-        with self._turn:
+        with self._lock:
             if self._closed:
                 raise Unavailable("the select was stopped")
             ahead, self._ahead = self._ahead, None
@@ -147,7 +147,7 @@ class StreamedBytes:
 
     def close(self) -> None:
         """Stop fetching."""
-        with self._turn:
+        with self._lock:
             self._closed = True
             for future in list(self._waiting):
                 future.cancel()

@@ -1,4 +1,4 @@
-"""An object as a file that Arrow can seek in."""
+"""An object as a seekable file for Arrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ObjectFile(io.RawIOBase):
-    """A read-only file over an object's bytes. What is read of it is counted, if somebody counts."""
+    """A read-only file over an object's bytes. Reads are counted if there is a meter."""
 
     def __init__(self, source: ObjectBytes, meter: Meter | None = None) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class ObjectFile(io.RawIOBase):
         self._meter = meter
         self._at = 0
         self.failed: LakebedError | None = None
-        """What went wrong: Arrow tells it in words of its own."""
+        """The error of a read, which Arrow replaces by its own."""
 
     def readable(self) -> bool:
         """Always."""
@@ -35,21 +35,21 @@ class ObjectFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Where reading goes on."""
+        """The current position."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go elsewhere."""
+        """Set the position."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._source.size}[whence]
         self._at = base + offset
         return self._at
 
     def size(self) -> int:
-        """How many bytes there are: asked by Arrow."""
+        """Number of bytes; called by Arrow."""
         return self._source.size
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes from here on."""
+        """The next bytes."""
         left = max(0, self._source.size - self._at)
         count = left if size < 0 else min(size, left)
         if count == 0:
@@ -64,13 +64,13 @@ class ObjectFile(io.RawIOBase):
             self._meter.add(scanned=len(data), processed=len(data))
         return data
 
-    def readinto(self, buffer: Any) -> int:  # anything that can be written to
-        """The same, into a buffer that is there."""
+    def readinto(self, buffer: Any) -> int:  # any writable buffer
+        """Read into a buffer."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def native(self) -> pa.NativeFile:
-        """The same as Arrow wants it."""
+        """The file for Arrow."""
         return pa.PythonFile(self, mode="r")

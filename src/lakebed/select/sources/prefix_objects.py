@@ -1,4 +1,4 @@
-"""The objects under a prefix, for threads that read them: listed and opened by the event loop, some ahead."""
+"""The objects under a prefix for reading threads, listed and opened ahead by the event loop."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..execution.multi_object_scan import OpenedObject
 from .object_bytes import open_bytes
 
 _ATTEMPTS: Final = 4
-"""How often an object is looked up again that is replaced while it is opened."""
+"""Attempts to open an object that is replaced meanwhile."""
 
 _PAGE: Final = 1000
 _AHEAD: Final = 32
-"""Objects that are opened at a time, before they are asked for."""
+"""Number of objects to open ahead."""
 
 
 class PrefixObjects:
-    """Objects in the order of their keys, each as it is when it is opened; those without a byte are passed over."""
+    """Objects in key order, each in the version that is current when it is opened; empty ones are skipped."""
 
     def __init__(
         self,
@@ -44,50 +44,50 @@ class PrefixObjects:
         self._prefix = prefix
         self._loop = loop
         self._keys = self._list()
-        self._turn = threading.Lock()
-        self._held: deque[OpenedObject] = deque()
+        self._lock = threading.Lock()
+        self._opened: deque[OpenedObject] = deque()
         self._ahead: Future[list[OpenedObject]] | None = None
         self._closed = False
 
     def take(self) -> OpenedObject | None:
         """The next object; None after the last. Raises NoSuchBucket, AccessDenied, …; Unavailable after `close`."""
-        with self._turn:
+        with self._lock:
             if self._closed:
                 raise Unavailable("the select was stopped")
-            if not self._held:
+            if not self._opened:
                 self._ahead = self._ahead or self._fetch()
                 try:
-                    self._held.extend(self._ahead.result())
+                    self._opened.extend(self._ahead.result())
                 except CancelledError as error:
                     raise Unavailable("the select was stopped") from error
-                self._ahead = self._fetch() if self._held else None
-            return self._held.popleft() if self._held else None
+                self._ahead = self._fetch() if self._opened else None
+            return self._opened.popleft() if self._opened else None
 
     def close(self) -> None:
-        """Close what nobody has taken."""
+        """Close the objects that were not taken."""
         self._closed = True
         ahead = self._ahead
         if ahead is not None:
-            ahead.cancel()  # whoever waits for it is told, and lets go
-        with self._turn:
-            while self._held:
-                self._held.popleft().source.close()
+            ahead.cancel()  # a waiting `take` raises and releases the lock
+        with self._lock:
+            while self._opened:
+                self._opened.popleft().source.close()
             if self._ahead is not None and self._ahead.done():
-                self._forget_late(self._ahead)  # opened before this, and asked for by nobody
+                self._close_late(self._ahead)  # opened before and never taken
 
     def _fetch(self) -> Future[list[OpenedObject]]:
         future = asyncio.run_coroutine_threadsafe(self._open_some(), self._loop)
-        future.add_done_callback(self._forget_late)
+        future.add_done_callback(self._close_late)
         return future
 
-    def _forget_late(self, future: Future[list[OpenedObject]]) -> None:
-        """What is opened when nobody wants it any more."""
+    def _close_late(self, future: Future[list[OpenedObject]]) -> None:
+        """Close objects that were opened after `close`."""
         if self._closed and not future.cancelled() and future.exception() is None:
-            for supplied in future.result():
-                supplied.source.close()
+            for opened in future.result():
+                opened.source.close()
 
     async def _open_some(self) -> list[OpenedObject]:
-        """The next few; none only after the last."""
+        """The next objects; empty only after the last."""
         while keys := [key async for key in _some(self._keys, _AHEAD)]:
             opening = [asyncio.ensure_future(self._open(key)) for key in keys]
             try:
@@ -108,8 +108,8 @@ class PrefixObjects:
             try:
                 found = await self._reader.get(self._caller, self._bucket, key)
             except NoSuchKey:
-                break  # it was there when it was listed
-            assert found.source is not None  # noqa: S101  # a GET has one
+                break  # deleted since the listing
+            assert found.source is not None  # noqa: S101  # `get` opens the content
             try:
                 return OpenedObject(key, await open_bytes(found.source, self._loop))
             except NoSuchKey:

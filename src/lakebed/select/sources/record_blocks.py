@@ -1,4 +1,4 @@
-"""Cuts a stream into blocks of whole records, and finds where the records of a scan range begin."""
+"""Cuts a stream into blocks of whole records, and finds the records of a scan range."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from lakebed.core.errors import Unavailable
+from lakebed.core.errors import SelectError, Unavailable
 
 from ..errors import SelectCode, failure
 from ..model import MAX_RECORD_BYTES, ScanRange
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
     from .object_bytes import ObjectBytes
 
 FIRST_BLOCK_BYTES: Final = 1024 * 1024
-"""Of the block that is looked at before the query is made: enough to know a format by, and soon there."""
+"""Size of the block that is sampled before planning: enough to find the columns, and quick to read."""
 BLOCK_BYTES: Final = 1024 * 1024
 _SEARCH_BYTES: Final = 64 * 1024
 
 Cut = Callable[[bytes], int]
-"""How many of the bytes are whole records; 0 if not one record ends here."""
+"""Returns how many of the bytes are whole records; 0 if no record ends in them."""
 
 
 class Blocks:
-    """A stream as blocks of whole records. Blocks are taken by any thread, each by one."""
+    """A stream as blocks of whole records. Thread-safe."""
 
     def __init__(self, stream: ByteReader, cut: Cut) -> None:
         self._stream = stream
         self._cut = cut
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._carried = b""
         self._first: bytes | None = None
         self._ended = False
         self._stopped = False
 
     def first(self) -> bytes:
-        """The first block, which stays to be taken."""
-        with self._turn:
+        """The first block, which `take` returns too."""
+        with self._lock:
             if self._first is None:
                 self._first = self._next(FIRST_BLOCK_BYTES) or b""
             return self._first
 
     def replace_first(self, block: bytes) -> None:
-        """Another first block: what is left of it without a header."""
-        with self._turn:
+        """Replace the first block, for example by one without the header."""
+        with self._lock:
             self._first = block
 
     def take(self) -> bytes | None:
         """The next block, or None after the last. Raises Unavailable after `stop`."""
-        with self._turn:
+        with self._lock:
             if self._first is not None:
                 block, self._first = self._first, None
                 if block:
@@ -58,7 +58,7 @@ class Blocks:
             return self._next(BLOCK_BYTES)
 
     def stop(self) -> None:
-        """Whoever asks for a block from now on is sent away."""
+        """Make further `take` calls fail."""
         self._stopped = True
 
     def _next(self, size: int) -> bytes | None:
@@ -74,19 +74,19 @@ class Blocks:
             whole = self._cut(data)
             self._carried = data[whole:]
             if len(self._carried) > MAX_RECORD_BYTES + BLOCK_BYTES:
-                raise over_long()
+                raise record_too_long()
             if whole:
                 return data[:whole]
         return None
 
 
-def over_long() -> Exception:
-    """The error for a record that is over its limit."""
-    return failure(SelectCode.OVER_MAX_RECORD_SIZE, f"a record is too long. maximum={MAX_RECORD_BYTES}")
+def record_too_long() -> SelectError:
+    """The error for a record that exceeds its limit."""
+    return failure(SelectCode.OVER_MAX_RECORD_SIZE, f"record is too long. maximum={MAX_RECORD_BYTES}")
 
 
 def cut_after(delimiter: bytes) -> Cut:
-    """Cuts after the last delimiter, wherever it is."""
+    """Cut after the last delimiter, quoted or not."""
 
     def cut(data: bytes) -> int:
         found = data.rfind(delimiter)
@@ -99,20 +99,20 @@ def check_lengths(block: bytes, delimiter: bytes) -> None:
     """Raise SelectError (OverMaxRecordSize) if a record of the block is too long."""
     start = 0
     while len(block) - start > MAX_RECORD_BYTES:
-        # The last delimiter within the limit: whatever lies between it and the start is short enough.
+        # Up to the last delimiter within the limit, every record is short enough.
         found = block.rfind(delimiter, start, start + MAX_RECORD_BYTES + len(delimiter))
         if found < 0:
-            raise over_long()
+            raise record_too_long()
         start = found + len(delimiter)
 
 
-def resolve_range(asked: ScanRange, size: int) -> tuple[int, int]:
+def resolve_range(scan_range: ScanRange, size: int) -> tuple[int, int]:
     """First byte and end of a scan range in an object of this size. Raises SelectError (InvalidScanRange)."""
-    start, end = asked.start, asked.end
+    start, end = scan_range.start, scan_range.end
     if start is None and end is None:
-        raise failure(SelectCode.INVALID_SCAN_RANGE, "a scan range has a start, an end or both")
+        raise failure(SelectCode.INVALID_SCAN_RANGE, "a scan range requires a start or an end")
     if (start or 0) < 0 or (end or 0) < 0:
-        raise failure(SelectCode.INVALID_SCAN_RANGE, f"a scan range is not negative. start={start} end={end}")
+        raise failure(SelectCode.INVALID_SCAN_RANGE, f"a scan range must not be negative. start={start} end={end}")
     if start is None:
         return max(0, size - (end or 0)), size
     if end is not None and start > end:
@@ -123,10 +123,10 @@ def resolve_range(asked: ScanRange, size: int) -> tuple[int, int]:
 
 
 def first_record(source: ObjectBytes, offset: int, delimiter: bytes) -> int:
-    """Where the first record begins that begins at `offset` or later; the object's size if none does.
+    """The offset of the first record that begins at `offset` or later; the object's size if there is none.
 
-    A record begins where a delimiter ends, so it is looked for from one delimiter's length before. Ranges that touch
-    each other thus have each record in one of them.
+    A record begins after a delimiter, so the search starts one delimiter earlier. Thus each record is in exactly one of
+    adjacent ranges.
     """
     if offset <= 0:
         return 0
@@ -141,7 +141,7 @@ def first_record(source: ObjectBytes, offset: int, delimiter: bytes) -> int:
         keep = len(delimiter) - 1
         searched += len(data) - keep
         if searched > 2 * MAX_RECORD_BYTES:
-            raise over_long()
+            raise record_too_long()
         at += len(data) - keep
         carried = data[len(data) - keep :]
     return source.size
