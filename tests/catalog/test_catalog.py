@@ -33,15 +33,15 @@ def _run_machine(open_object_store: OpenObjectStore, examples: int, steps: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("open_object_store", ["sqlite-memory"], indirect=True)
-def test_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+def test_random_operations_agree_with_the_model(open_object_store: OpenObjectStore) -> None:
     _run_machine(open_object_store, examples=40, steps=40)
 
 
 @pytest.mark.slow
-def test_random_work_agrees_with_the_model_on_every_pair_of_stores(open_object_store: OpenObjectStore) -> None:
+def test_random_operations_agree_with_the_model_on_every_pair_of_stores(open_object_store: OpenObjectStore) -> None:
     _run_machine(open_object_store, examples=5, steps=25)
 
 
 @pytest.mark.heavy
-def test_much_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+def test_many_random_operations_agree_with_the_model(open_object_store: OpenObjectStore) -> None:
     _run_machine(open_object_store, examples=200, steps=60)

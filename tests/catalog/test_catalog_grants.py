@@ -109,7 +109,7 @@ def is_held(held: list[tuple[Place, Privilege]], asked: Place, needed: tuple[Pri
 
 
 @given(grants, places, st.sampled_from(list(Action)), st.sampled_from(list(EntryKind)))
-async def test_gate_allows_what_a_naive_search_finds(
+async def test_authorizer_agrees_with_a_naive_search(
     held: list[tuple[Place, Privilege]], target: Place, action: Action, kind: EntryKind
 ) -> None:
     authorizer = CatalogAuthorizer(Asking())  # type: ignore[arg-type]  # what the gate asks of it is there
@@ -133,7 +133,7 @@ async def test_gate_allows_what_a_naive_search_finds(
 
 
 @given(grants, places, st.sampled_from([Action.PUT_TABLE_DATA, Action.GET_TABLE_DATA]))
-async def test_promised_table_is_asked_about_in_its_namespace_whatever_id_is_told(
+async def test_staged_table_is_authorized_on_its_namespace_regardless_of_its_id(
     held: list[tuple[Place, Privilege]], target: Place, action: Action
 ) -> None:
     authorizer = CatalogAuthorizer(Asking())  # type: ignore[arg-type]  # as above
@@ -235,7 +235,7 @@ OPERATIONS: dict[str, tuple[tuple[Privilege, ...], Operation]] = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_operation_takes_all_its_privileges_and_no_more(light_catalog: CatalogHarness, operation: str) -> None:
+async def test_operation_requires_exactly_its_privileges(light_catalog: CatalogHarness, operation: str) -> None:
     needed, run = OPERATIONS[operation]
     await light_catalog.create("t")
     await light_catalog.create_view("v")
@@ -251,7 +251,7 @@ async def test_operation_takes_all_its_privileges_and_no_more(light_catalog: Cat
     await run(light_catalog, holding(*((key, each) for each in needed)))
 
 
-async def test_keys_to_write_go_to_who_may_write(light_catalog: CatalogHarness) -> None:
+async def test_write_credentials_require_the_write_privilege(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     key = await key_of(light_catalog, "ns")
     for privilege, writes in ((P.TABLE_READ_DATA, False), (P.TABLE_WRITE_DATA, True)):
@@ -259,7 +259,7 @@ async def test_keys_to_write_go_to_who_may_write(light_catalog: CatalogHarness) 
         assert data.writes is writes  # type: ignore[attr-defined]  # what it is given
 
 
-async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: CatalogHarness) -> None:
+async def test_staged_commit_requires_the_create_privilege(light_catalog: CatalogHarness) -> None:
     key = await key_of(light_catalog, "ns")
     everything_else = [(key, each) for each in Privilege if P.TABLE_CREATE not in INCLUDES[each]]
     with pytest.raises(AccessDenied):
@@ -274,7 +274,7 @@ async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: Cat
         await light_catalog.commit(name("t"), requirements=[ASSERT_CREATE], caller=holding((key, P.TABLE_CREATE)))
 
 
-async def test_registering_takes_the_right_to_create_and_to_overwrite_that_to_all_metadata(
+async def test_register_requires_create_and_overwrite_requires_full_metadata(
     light_catalog: CatalogHarness,
 ) -> None:
     reading = (policy(statement(action="s3:*", resource="*")),)
@@ -300,7 +300,7 @@ async def test_registering_takes_the_right_to_create_and_to_overwrite_that_to_al
     await register(with_(P.TABLE_CREATE), LAKE, name("u"), made.metadata_at)
 
 
-async def test_what_was_dropped_is_restored_and_purged_by_its_kind(light_catalog: CatalogHarness) -> None:
+async def test_restore_and_purge_require_privileges_of_the_entry_kind(light_catalog: CatalogHarness) -> None:
     await light_catalog.keep_dropped(60)
     await light_catalog.create("t")
     await light_catalog.create_view("v")
@@ -326,7 +326,7 @@ async def test_what_was_dropped_is_restored_and_purged_by_its_kind(light_catalog
     await dropping.purge_now(Mutation(holding((key, P.VIEW_DROP))), LAKE, name("v"), files=False)
 
 
-async def test_commit_that_is_sent_again_takes_what_it_took(light_catalog: CatalogHarness) -> None:
+async def test_repeated_commit_requires_the_same_privileges(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     caller = holding((await key_of(light_catalog, "ns"), P.TABLE_SET_PROPERTIES))
     options = CommitOptions(commit_id="one")
@@ -337,7 +337,7 @@ async def test_commit_that_is_sent_again_takes_what_it_took(light_catalog: Catal
         await light_catalog.commit(name("t"), SET, caller=holding(), options=options)
 
 
-async def test_namespace_is_made_by_who_may_where_it_will_be(light_catalog: CatalogHarness) -> None:
+async def test_namespace_create_requires_privileges_on_its_parent(light_catalog: CatalogHarness) -> None:
     create = P.NAMESPACE_CREATE
     inner = holding((await key_of(light_catalog, "ns"), create))
     for levels in (("other",), ("ns",), ("ns1", "in"), ("n", "s")):
@@ -347,7 +347,7 @@ async def test_namespace_is_made_by_who_may_where_it_will_be(light_catalog: Cata
     await light_catalog.namespace("other", caller=holding((await key_of(light_catalog), create)))
 
 
-async def test_both_ends_of_a_rename_are_asked_about(light_catalog: CatalogHarness) -> None:
+async def test_rename_requires_privileges_on_source_and_target(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     await light_catalog.namespace("to")
     here, there = [await key_of(light_catalog, one) for one in ("ns", "to")]
@@ -363,7 +363,7 @@ async def test_both_ends_of_a_rename_are_asked_about(light_catalog: CatalogHarne
     await rename(Mutation(holding((here, P.TABLE_DROP), (there, P.TABLE_CREATE))), LAKE, source, target, TABLE)
 
 
-async def test_name_is_asked_about_as_what_is_wanted_of_it(light_catalog: CatalogHarness) -> None:
+async def test_name_is_authorized_as_the_requested_kind(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view("v")
     caller = holding((await key_of(light_catalog, "ns"), P.TABLE_FULL_METADATA))
     for table in ("v", "ghost"):
@@ -376,7 +376,7 @@ async def test_name_is_asked_about_as_what_is_wanted_of_it(light_catalog: Catalo
 # -- with policies ---------------------------------------------------------------------------------------------------
 
 
-async def test_denial_and_session_policies_bind_who_holds_grants(light_catalog: CatalogHarness) -> None:
+async def test_deny_and_session_policies_override_grants(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     entry = await light_catalog.entry(name("t"))
     deny = policy(statement("Deny", "s3tables:ListTables", "*"))
@@ -401,7 +401,7 @@ async def listed(
     return page.names, page.truncated
 
 
-async def test_list_is_of_what_is_held_where_the_namespace_is_not(catalog: CatalogHarness) -> None:
+async def test_listing_contains_granted_entries_without_the_namespace_privilege(catalog: CatalogHarness) -> None:
     made = {one: (await catalog.create(one)).entry for one in ("t1", "t2", "t3", "t4")}
     view = (await catalog.create_view("v")).entry
     await catalog.namespace("far")
@@ -425,14 +425,14 @@ async def test_list_is_of_what_is_held_where_the_namespace_is_not(catalog: Catal
     assert (await listed(catalog, caller))[0] == ["t3", "t4"]
 
 
-async def test_list_of_many_held_is_whole(light_catalog: CatalogHarness) -> None:
+async def test_listing_of_many_granted_entries_is_complete(light_catalog: CatalogHarness) -> None:
     entry = (await light_catalog.create("t")).entry
     for number in (63, 64, 5000):
         others = [(entry_key(f"x{one}"), P.TABLE_LIST) for one in range(number)]
         assert await listed(light_catalog, holding(*others, (entry_key(entry.id), P.TABLE_LIST))) == (["t"], False)
 
 
-async def test_namespaces_are_listed_as_they_are_held(catalog: CatalogHarness) -> None:
+async def test_namespace_listing_contains_granted_namespaces(catalog: CatalogHarness) -> None:
     for levels in (("ns", "a"), ("ns", "b"), ("ns", "b", "in"), ("ns1",), ("ns10",)):
         await catalog.namespace(*levels)
 

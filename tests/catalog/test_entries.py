@@ -21,7 +21,7 @@ from .harness import NOBODY, CatalogHarness, may, name, set_property, wire_catal
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 
 
-async def test_name_is_resolved_as_far_as_it_is_there(catalog: CatalogHarness) -> None:
+async def test_name_is_resolved_as_far_as_it_exists(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     meta = catalog.store.meta
     found = await catalog.entries.find(meta, "lake", name("t"))
@@ -41,7 +41,7 @@ async def test_name_is_resolved_as_far_as_it_is_there(catalog: CatalogHarness) -
         await catalog.entries.find(meta, "pond", name("t"))
 
 
-async def test_table_is_not_found_as_a_view_nor_a_view_as_a_table(catalog: CatalogHarness) -> None:
+async def test_lookup_requires_the_right_entry_kind(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     await catalog.create_view("v")
     entries = catalog.entries
@@ -55,7 +55,7 @@ async def test_table_is_not_found_as_a_view_nor_a_view_as_a_table(catalog: Catal
         await entries.load(ROOT, "lake", name("none"), TABLE, Action.GET_TABLE)
 
 
-async def test_what_is_sought_in_a_missing_namespace_is_a_missing_table_or_view(catalog: CatalogHarness) -> None:
+async def test_lookup_in_a_missing_namespace_reports_a_missing_table_or_view(catalog: CatalogHarness) -> None:
     entries = catalog.entries
     await catalog.create("t")
     snapshots = name("snapshots", "ns", "t")
@@ -69,7 +69,7 @@ async def test_what_is_sought_in_a_missing_namespace_is_a_missing_table_or_view(
         await entries.get(ROOT, "pond", snapshots, TABLE, Action.GET_TABLE)
 
 
-async def test_dropped_table_is_not_found_but_its_name_is_held(catalog: CatalogHarness) -> None:
+async def test_dropped_table_is_not_found_but_holds_its_name(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     made = await catalog.create()
     await catalog.drop()
@@ -83,7 +83,7 @@ async def test_dropped_table_is_not_found_but_its_name_is_held(catalog: CatalogH
         await catalog.entries.by_id(made.entry.id)
 
 
-async def test_table_is_found_by_its_id_whatever_its_name(catalog: CatalogHarness) -> None:
+async def test_table_is_found_by_id(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     known = await catalog.entries.by_id(made.entry.id)
     assert (known.catalog.name, known.identifier, known.entry) == ("lake", name("t"), made.entry)
@@ -91,7 +91,7 @@ async def test_table_is_found_by_its_id_whatever_its_name(catalog: CatalogHarnes
         await catalog.entries.by_id("0" * 32)
 
 
-async def test_loaded_table_comes_with_the_metadata_that_is_stored(catalog: CatalogHarness) -> None:
+async def test_loaded_table_has_the_stored_metadata(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.commit(name("t"), set_property("colour", "red"))
     fresh = wire_catalog(catalog.store)
@@ -109,7 +109,7 @@ async def test_metadata_is_read_once(light_catalog: CatalogHarness) -> None:
     assert await fresh.entries.metadata(made.entry) is first
 
 
-async def test_missing_metadata_is_told_as_damage(catalog: CatalogHarness) -> None:
+async def test_missing_metadata_is_reported_as_corruption(catalog: CatalogHarness) -> None:
     made = await catalog.create()
 
     async def lose(tx: Transaction) -> None:
@@ -120,7 +120,7 @@ async def test_missing_metadata_is_told_as_damage(catalog: CatalogHarness) -> No
         await wire_catalog(catalog.store).entries.metadata(made.entry)
 
 
-async def test_names_are_listed_by_kind_and_page(catalog: CatalogHarness) -> None:
+async def test_names_are_listed_by_kind_in_pages(catalog: CatalogHarness) -> None:
     await catalog.namespace("ns", "child")
     for one in ("c", "a", "b"):
         await catalog.create(one)
@@ -145,14 +145,14 @@ async def test_dropped_tables_are_not_listed(catalog: CatalogHarness) -> None:
     assert (page.names, page.truncated) == (["a", "c"], False)
 
 
-async def test_tables_of_what_is_not_there_are_not_listed(catalog: CatalogHarness) -> None:
+async def test_listing_requires_an_existing_namespace(catalog: CatalogHarness) -> None:
     with pytest.raises(NoSuchNamespace):
         await catalog.entries.list(ROOT, "lake", ["none"], TABLE, after="", limit=2)
     with pytest.raises(NoSuchCatalog):
         await catalog.entries.list(ROOT, "pond", ["ns"], TABLE, after="", limit=2)
 
 
-async def test_reading_asks_for_the_right_named(light_catalog: CatalogHarness) -> None:
+async def test_lookup_requires_the_given_action(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     entries = light_catalog.entries
     for table in ("t", "none"):
@@ -169,7 +169,7 @@ async def test_reading_asks_for_the_right_named(light_catalog: CatalogHarness) -
     await entries.list(may("s3tables:ListTables"), "lake", ["ns"], TABLE, after="", limit=1)
 
 
-async def test_a_glance_leaves_the_room_to_others_and_takes_what_is_there(light_catalog: CatalogHarness) -> None:
+async def test_peek_uses_the_cache_without_adding_to_it(light_catalog: CatalogHarness) -> None:
     entry = (await light_catalog.create()).entry
     cache = light_catalog.cache
     assert (await light_catalog.entries.peek_metadata(entry)) is cache.get(entry.version_token)

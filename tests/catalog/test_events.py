@@ -99,7 +99,7 @@ async def _furnished(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-async def test_each_change_tells_of_itself_once(catalog: CatalogHarness, kind: str) -> None:
+async def test_each_change_emits_one_event(catalog: CatalogHarness, kind: str) -> None:
     await _furnished(catalog)
     before = await catalog.last_event()
     await CHANGES[kind](catalog)
@@ -108,7 +108,7 @@ async def test_each_change_tells_of_itself_once(catalog: CatalogHarness, kind: s
     assert (event.catalog, event.principal, event.request_id) == ("lake", "root", "R1")
 
 
-async def test_expired_table_is_told_of_by_the_server(catalog: CatalogHarness) -> None:
+async def test_expired_table_has_an_event_of_the_server(catalog: CatalogHarness) -> None:
     await _furnished(catalog)
     before = await catalog.last_event()
     await _expire(catalog)
@@ -116,7 +116,7 @@ async def test_expired_table_is_told_of_by_the_server(catalog: CatalogHarness) -
     assert (told, event.name, event.principal, event.request_id) == ("TableExpired", "dropped", "root", "")
 
 
-async def test_registered_table_is_told_of_as_such(catalog: CatalogHarness) -> None:
+async def test_registered_table_has_its_own_event_kind(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     await catalog.create("loose")
     await _register(catalog)
@@ -124,7 +124,7 @@ async def test_registered_table_is_told_of_as_such(catalog: CatalogHarness) -> N
     assert (kind, event.name, event.operation, event.generation) == ("TableRegistered", "loose", "register", 1)
 
 
-async def test_commit_says_what_it_did(catalog: CatalogHarness) -> None:
+async def test_commit_event_describes_the_change(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     before = await catalog.last_event()
     updates = await appended(catalog, name("t"))
@@ -150,7 +150,7 @@ async def test_commit_says_what_it_did(catalog: CatalogHarness) -> None:
     assert (properties.operation, properties.generation, properties.metadata_at) == ("commit", 3, entry.metadata_at)
 
 
-async def test_transaction_tells_of_each_table_in_its_order(catalog: CatalogHarness) -> None:
+async def test_transaction_emits_events_in_order_of_tables(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("c"))
@@ -167,7 +167,7 @@ async def test_transaction_tells_of_each_table_in_its_order(catalog: CatalogHarn
     ]
 
 
-async def test_subject_is_the_name_as_people_write_it(catalog: CatalogHarness) -> None:
+async def test_event_subject_is_the_dotted_name(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     await catalog.create("t")
     others = ("Object", "CatalogRole", "Grant")
@@ -176,7 +176,7 @@ async def test_subject_is_the_name_as_people_write_it(catalog: CatalogHarness) -
     assert subjects == ["lake", "lake", "lake/ns", "lake/a.b", "lake/ns/t"]
 
 
-async def test_file_and_commit_are_told_of_together_in_the_order_they_happen(catalog: CatalogHarness) -> None:
+async def test_file_and_commit_events_are_ordered(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     before = await catalog.last_event()
     await asyncio.gather(*(catalog.commit(name("t"), set_property(str(number), "")) for number in range(4)))
@@ -185,7 +185,7 @@ async def test_file_and_commit_are_told_of_together_in_the_order_they_happen(cat
     assert [event.generation for _, event in await catalog.told(before)] == [2, 3, 4, 5]
 
 
-async def test_what_rolls_back_is_not_told(catalog: CatalogHarness) -> None:
+async def test_rolled_back_change_emits_no_event(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
 
         async def work(tx: Transaction) -> None:
@@ -211,5 +211,5 @@ levels: st.SearchStrategy[Levels] = st.lists(st.text(), max_size=3).map(tuple)
         principal=st.text(),
     )
 )
-def test_event_comes_back_from_the_outbox(event: CatalogEvent) -> None:
+def test_event_round_trips_through_the_outbox(event: CatalogEvent) -> None:
     assert decode_event(msgspec.msgpack.encode(event)) == event

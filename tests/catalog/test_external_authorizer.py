@@ -44,7 +44,7 @@ def showing(shows: Callable[[str], bool]) -> Callable[[Any], object]:
     return script
 
 
-async def test_catalog_asks_by_names(light_catalog: CatalogHarness) -> None:
+async def test_decisions_are_requested_by_name(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     oracle = Oracle()
     catalog = asking(light_catalog, oracle)
@@ -59,7 +59,7 @@ async def test_catalog_asks_by_names(light_catalog: CatalogHarness) -> None:
     assert asked["context"]["facts"]["s3tables:tableName"] == "t"
 
 
-async def test_refusal_does_not_tell_whether_the_table_is_there(light_catalog: CatalogHarness) -> None:
+async def test_denial_does_not_reveal_whether_the_table_exists(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("orders")
     catalog = asking(light_catalog, Oracle(lambda asked: False))
     texts = []
@@ -71,7 +71,7 @@ async def test_refusal_does_not_tell_whether_the_table_is_there(light_catalog: C
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-async def test_pages_are_filled_with_what_is_shown(light_catalog: CatalogHarness, limit: int) -> None:
+async def test_pages_are_filled_with_visible_entries(light_catalog: CatalogHarness, limit: int) -> None:
     for table in ("a", "b", "c", "d", "e", "f"):
         await light_catalog.create(table)
     catalog = asking(light_catalog, Oracle(showing(lambda table: table in "bef")))
@@ -89,7 +89,7 @@ async def test_pages_are_filled_with_what_is_shown(light_catalog: CatalogHarness
     assert sizes[-1] > 0
 
 
-async def test_list_is_one_question_more_and_not_one_a_table(light_catalog: CatalogHarness) -> None:
+async def test_listing_costs_one_batched_decision(light_catalog: CatalogHarness) -> None:
     for number in range(50):
         await light_catalog.create(f"t{number}")
     oracle = Oracle(showing(lambda table: True))
@@ -98,7 +98,7 @@ async def test_list_is_one_question_more_and_not_one_a_table(light_catalog: Cata
     assert [len(asked["resource"]["targets"]) for asked in oracle.asked] == [1, 50]
 
 
-async def test_lists_are_whole_where_nobody_answers_for_many(light_catalog: CatalogHarness) -> None:
+async def test_listing_is_complete_without_batched_decisions(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     oracle = Oracle()
     catalog = asking(light_catalog, oracle, batch=False)
@@ -106,7 +106,7 @@ async def test_lists_are_whole_where_nobody_answers_for_many(light_catalog: Cata
     assert len(oracle.asked) == 1
 
 
-async def test_namespaces_are_shown_as_they_are_decided(light_catalog: CatalogHarness) -> None:
+async def test_namespace_listing_follows_decisions(light_catalog: CatalogHarness) -> None:
     for child in ("a", "b", "c"):
         await light_catalog.namespace("ns", child)
     catalog = asking(light_catalog, Oracle(showing(lambda child: child != "b")))
@@ -114,7 +114,7 @@ async def test_namespaces_are_shown_as_they_are_decided(light_catalog: CatalogHa
     assert ([one.levels[-1] for one in page.namespaces], page.truncated) == (["a", "c"], False)
 
 
-async def test_nothing_is_shown_or_changed_without_an_answer(light_catalog: CatalogHarness) -> None:
+async def test_missing_decision_denies_reads_and_changes(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     oracle = Oracle()
     catalog = asking(light_catalog, oracle)
@@ -128,7 +128,7 @@ async def test_nothing_is_shown_or_changed_without_an_answer(light_catalog: Cata
             await catalog.create("u", caller=ANN)
 
 
-async def test_no_question_is_asked_while_a_transaction_is_open(
+async def test_no_decision_is_requested_inside_a_transaction(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever answers may take as long as the settings let it, and all writers would wait."""

@@ -78,7 +78,7 @@ async def may(catalog: CatalogHarness, caller: Caller, table: str = "t") -> bool
     return True
 
 
-async def test_namespace_made_anew_holds_nothing_of_the_last(catalog: CatalogHarness, roles: Roles) -> None:
+async def test_recreated_namespace_has_no_earlier_grants(catalog: CatalogHarness, roles: Roles) -> None:
     await roles.give(NAMESPACE, P.TABLE_WRITE_DATA)
     await catalog.create("t")
     assert await may(catalog, await roles.caller())
@@ -91,9 +91,7 @@ async def test_namespace_made_anew_holds_nothing_of_the_last(catalog: CatalogHar
     assert await may(catalog, await roles.caller())
 
 
-async def test_table_made_anew_with_the_same_id_holds_nothing_of_the_last(
-    catalog: CatalogHarness, roles: Roles
-) -> None:
+async def test_recreated_table_with_the_same_id_has_no_earlier_grants(catalog: CatalogHarness, roles: Roles) -> None:
     made = await catalog.create("t")
     await roles.give(TABLE, P.TABLE_WRITE_DATA)
     assert await may(catalog, await roles.caller())
@@ -120,7 +118,7 @@ async def test_renamed_and_restored_table_keeps_its_grants(catalog: CatalogHarne
     assert await roles.number() == before + 1
 
 
-async def test_number_moves_with_what_has_grants_and_with_nothing_else(catalog: CatalogHarness, roles: Roles) -> None:
+async def test_grant_generation_changes_only_with_grants(catalog: CatalogHarness, roles: Roles) -> None:
     await catalog.create("t")
     await catalog.create_view("v")
     await catalog.namespace("empty")
@@ -136,7 +134,9 @@ async def test_number_moves_with_what_has_grants_and_with_nothing_else(catalog: 
     assert await roles.number() == before + 1
 
 
-async def test_catalog_comes_and_goes_with_the_role_that_administers_it(catalog: CatalogHarness, roles: Roles) -> None:
+async def test_catalog_admin_role_is_created_and_deleted_with_its_catalog(
+    catalog: CatalogHarness, roles: Roles
+) -> None:
     await catalog.warehouse("pond")
     assert [one.name for one in await roles.catalog_roles.list(roles.by, "pond")] == [CATALOG_ADMIN]
     holders = await roles.catalog_roles.holders(roles.by, "pond", CATALOG_ADMIN)
@@ -155,7 +155,7 @@ async def test_catalog_comes_and_goes_with_the_role_that_administers_it(catalog:
         await roles.catalog_roles.get(roles.by, "pond", "role")
 
 
-async def test_who_has_any_role_of_a_catalog_may_ask_where_it_is(catalog: CatalogHarness, roles: Roles) -> None:
+async def test_any_catalog_role_can_load_the_configuration(catalog: CatalogHarness, roles: Roles) -> None:
     await catalog.warehouse("pond")
     guest_role = f"guest-{uuid4().hex}"
     await roles.principal_roles.create(roles.by, guest_role, properties={})

@@ -30,20 +30,20 @@ async def keep(catalog: CatalogHarness, key: RequestKey | None, answer: StoredRe
 @pytest.mark.parametrize(
     "answer", [StoredResponse(204), StoredResponse(200, "entry"), StoredResponse(409, body=b'{"error":{}}')]
 )
-async def test_kept_answer_is_found_by_its_request(catalog: CatalogHarness, answer: StoredResponse) -> None:
+async def test_stored_response_is_found_by_key_and_request(catalog: CatalogHarness, answer: StoredResponse) -> None:
     assert await catalog.keys.find(KEY) is None
     await keep(catalog, KEY, answer)
     assert await catalog.keys.find(KEY) == answer
 
 
-async def test_key_of_one_request_is_not_good_for_another(catalog: CatalogHarness) -> None:
+async def test_key_of_another_request_is_rejected(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, StoredResponse(204))
     with pytest.raises(InvalidInput, match="send a new key") as refused:
         await catalog.keys.find(OTHER)
     assert refused.value.argument == "Idempotency-Key"
 
 
-async def test_key_is_answered_once(catalog: CatalogHarness) -> None:
+async def test_key_stores_one_response(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, StoredResponse(200, "first"))
     async with catalog.unchanged():
         for key in (KEY, OTHER):
@@ -52,12 +52,12 @@ async def test_key_is_answered_once(catalog: CatalogHarness) -> None:
     assert await catalog.keys.find(KEY) == StoredResponse(200, "first")
 
 
-async def test_without_a_key_nothing_is_kept(catalog: CatalogHarness) -> None:
+async def test_nothing_is_stored_without_a_key(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         await keep(catalog, None, StoredResponse(204))
 
 
-async def test_answer_is_kept_for_a_day(catalog: CatalogHarness) -> None:
+async def test_response_is_stored_for_a_day(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, StoredResponse(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000)
     assert await catalog.keys.delete_expired() == 0
@@ -67,7 +67,7 @@ async def test_answer_is_kept_for_a_day(catalog: CatalogHarness) -> None:
     assert await catalog.keys.find(OTHER) is None
 
 
-async def test_old_key_is_free_again_even_before_it_is_forgotten(catalog: CatalogHarness) -> None:
+async def test_expired_key_is_reusable_before_its_deletion(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, StoredResponse(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000 + 0.001)
     await keep(catalog, OTHER, StoredResponse(200, "second"))
@@ -75,7 +75,7 @@ async def test_old_key_is_free_again_even_before_it_is_forgotten(catalog: Catalo
     assert await catalog.keys.delete_expired() == 0
 
 
-async def test_old_answers_are_forgotten(catalog: CatalogHarness) -> None:
+async def test_expired_responses_are_deleted(catalog: CatalogHarness) -> None:
     for number in range(3):
         await keep(catalog, RequestKey(f"k{number}", ""), StoredResponse(204))
         catalog.store.clock.advance(1)
@@ -84,14 +84,14 @@ async def test_old_answers_are_forgotten(catalog: CatalogHarness) -> None:
     assert await catalog.keys.find(RequestKey("k2", "")) == StoredResponse(204)
 
 
-async def test_refusal_is_kept_unless_there_is_an_answer(catalog: CatalogHarness) -> None:
+async def test_error_is_stored_unless_a_response_is(catalog: CatalogHarness) -> None:
     await catalog.keys.keep_refusal(KEY, StoredResponse(409, body=b"no"))
     assert await catalog.keys.find(KEY) == StoredResponse(409, body=b"no")
     async with catalog.unchanged():
         await catalog.keys.keep_refusal(KEY, StoredResponse(404, body=b"other"))
 
 
-async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: CatalogHarness) -> None:
+async def test_error_replaces_an_expired_response(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, StoredResponse(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000 + 0.001)
     await catalog.keys.keep_refusal(OTHER, StoredResponse(409, body=b"no"))
@@ -101,12 +101,12 @@ async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: Cat
 # -- changes under a key ---------------------------------------------------------------------------------------------
 
 
-async def test_answer_commits_with_the_change(catalog: CatalogHarness) -> None:
+async def test_response_commits_with_the_change(catalog: CatalogHarness) -> None:
     made = await catalog.create(key=KEY)
     assert await catalog.keys.find(KEY) == StoredResponse(200, made.entry.id)
 
 
-async def test_change_that_fails_keeps_no_answer(catalog: CatalogHarness) -> None:
+async def test_failed_change_stores_no_response(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(AlreadyExists):
@@ -204,7 +204,7 @@ async def _furnished(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_of_one_key_at_once_exactly_one_changes_something(
+async def test_one_of_concurrent_requests_with_a_key_changes_something(
     catalog: CatalogHarness, change: Callable[[CatalogHarness, Mutation], Awaitable[None]]
 ) -> None:
     await _furnished(catalog)
@@ -217,7 +217,7 @@ async def test_of_one_key_at_once_exactly_one_changes_something(
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_who_comes_second_is_told_to_take_the_answer_not_that_the_change_cannot_be(
+async def test_second_request_gets_the_stored_response_not_a_conflict(
     catalog: CatalogHarness, change: Callable[[CatalogHarness, Mutation], Awaitable[None]]
 ) -> None:
     await _furnished(catalog)
@@ -232,7 +232,7 @@ async def test_who_comes_second_is_told_to_take_the_answer_not_that_the_change_c
     assert await catalog.everything() == answered
 
 
-async def test_loser_leaves_no_file(catalog: CatalogHarness) -> None:
+async def test_rolled_back_repeat_leaves_no_file(catalog: CatalogHarness) -> None:
     await catalog.create(key=KEY)
     async with catalog.unchanged():
         with pytest.raises(DuplicateRequest):
@@ -241,7 +241,7 @@ async def test_loser_leaves_no_file(catalog: CatalogHarness) -> None:
             await catalog.commit(name(), set_property("a", "1"), key=KEY)
 
 
-async def test_same_change_later_runs_into_what_it_did(catalog: CatalogHarness) -> None:
+async def test_repeat_without_a_key_fails_on_its_own_effect(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.drop(key=KEY)
     async with catalog.unchanged():

@@ -34,7 +34,7 @@ names = st.text("abA.0_- é\ud7ff\ue000\uffff\U00010000\U0010ffff'\"%", min_size
     "part",
     ["a", "A", "sales.eu", "with blank", "ümlaut", "日本", "%2F", "a:b", "'; --", "...", ".a", "{a}", "a\x7f", LONGEST],
 )
-def test_name_is_accepted(part: str) -> None:
+def test_valid_name_is_accepted(part: str) -> None:
     assert check_identifier([part, part], part) == Identifier((part, part), part)
 
 
@@ -42,7 +42,7 @@ def test_name_is_accepted(part: str) -> None:
     "part",
     ["", ".", "..", "a/b", "a\\b", "*", "a*", "?", " a", "a ", "a\n", "\t", "a\0", "a\x1fb", "\ud800", LONGEST + "x"],
 )
-def test_name_is_refused_wherever_it_stands(part: str) -> None:
+def test_invalid_name_is_rejected_at_every_level(part: str) -> None:
     with pytest.raises(InvalidName):
         check_identifier(["ns"], part)
     with pytest.raises(InvalidName):
@@ -51,7 +51,7 @@ def test_name_is_refused_wherever_it_stands(part: str) -> None:
         check_namespace(["ns", part])
 
 
-def test_namespace_has_a_level() -> None:
+def test_namespace_requires_a_level() -> None:
     with pytest.raises(InvalidName, match="at least one level"):
         check_namespace([])
 
@@ -62,7 +62,7 @@ def test_limit_of_a_name_counts_bytes() -> None:
         check_namespace(["é" * 128])
 
 
-def test_limit_of_a_namespace_counts_its_levels_and_what_is_between_them() -> None:
+def test_limit_of_a_namespace_counts_levels_and_separators() -> None:
     fits = [LONGEST, LONGEST, LONGEST, "x" * 200, "x" * (MAX_NAMESPACE_BYTES - 3 * (MAX_NAME_BYTES + 1) - 201)]
     assert check_namespace(fits) == tuple(fits)
     with pytest.raises(InvalidName, match="maximum=1024"):
@@ -96,19 +96,19 @@ def test_namespace_is_spelled_for_policies(levels: tuple[str, ...], value: str) 
 @given(st.lists(names, min_size=1, max_size=4), st.lists(names, min_size=1, max_size=4))
 @example(["a.b"], ["a", "b"])
 @example(["a%2Eb"], ["a.b"])
-def test_no_two_namespaces_look_the_same_to_policies(one: list[str], other: list[str]) -> None:
+def test_policy_spelling_of_namespaces_is_one_to_one(one: list[str], other: list[str]) -> None:
     assert (policy_value(one) == policy_value(other)) == (one == other)
     assert policy_value(one).count(".") == len(one) - 1
 
 
 @given(st.lists(names, min_size=1, max_size=4))
-def test_accepted_levels_come_back_from_their_path(levels: list[str]) -> None:
+def test_levels_round_trip_through_their_path(levels: list[str]) -> None:
     assert levels_of(path_of(check_namespace(levels))) == tuple(levels)
 
 
 @given(st.lists(st.text(max_size=8), max_size=3), st.text(max_size=8))
 @example(["a" + SEPARATOR], "t")
-def test_what_is_accepted_cannot_be_read_as_another_name(levels: list[str], name: str) -> None:
+def test_accepted_names_are_unambiguous(levels: list[str], name: str) -> None:
     try:
         identifier = check_identifier(levels, name)
     except InvalidName:
@@ -125,9 +125,7 @@ def test_what_is_accepted_cannot_be_read_as_another_name(levels: list[str], name
     ["sqlite-memory", pytest.param("postgres-memory", marks=pytest.mark.integration)],
     indirect=True,
 )
-async def test_accepted_names_are_listed_as_they_are_in_the_order_of_their_bytes(
-    catalog: CatalogHarness, chosen: list[str], step: int
-) -> None:
+async def test_names_are_listed_in_byte_order(catalog: CatalogHarness, chosen: list[str], step: int) -> None:
     parent = f"parent-{await catalog.last_event()}"
     await catalog.namespace(parent)
     for one in chosen:

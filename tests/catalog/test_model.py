@@ -7,7 +7,7 @@ from lakebed.catalog.model import Namespace, pack_properties, unpack_properties
 
 
 @given(st.dictionaries(st.text(), st.text()))
-def test_properties_come_back_as_they_were_packed(properties: dict[str, str]) -> None:
+def test_properties_round_trip(properties: dict[str, str]) -> None:
     assert unpack_properties(pack_properties(properties)) == properties
     assert Namespace(1, "a\x1fb", pack_properties(properties)).properties == properties
 

@@ -34,7 +34,7 @@ async def paths(catalog: CatalogHarness, *parent: str) -> list[tuple[str, ...]]:
 # -- created ---------------------------------------------------------------------------------------------------------
 
 
-async def test_created_namespace_is_there_with_its_properties(catalog: CatalogHarness) -> None:
+async def test_created_namespace_has_its_properties(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     made = await catalog.namespaces.create(AS_ROOT, "lake", ["sales"], {"owner": "ann"})
     assert (made.levels, made.properties) == (("sales",), {"owner": "ann"})
@@ -44,7 +44,7 @@ async def test_created_namespace_is_there_with_its_properties(catalog: CatalogHa
     assert (event.principal, event.request_id, event.source_ip) == ("root", "R1", "127.0.0.1")
 
 
-async def test_parents_come_into_being_with_their_child(catalog: CatalogHarness) -> None:
+async def test_missing_parents_are_created_with_their_child(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     await catalog.namespaces.create(AS_ROOT, "lake", ["a", "b", "c"], {"deep": "yes"})
     assert await paths(catalog) == [("a",), ("ns",)]
@@ -56,13 +56,13 @@ async def test_parents_come_into_being_with_their_child(catalog: CatalogHarness)
     ]
 
 
-async def test_parent_that_is_there_stays_as_it_is(catalog: CatalogHarness) -> None:
+async def test_existing_parent_is_unchanged(catalog: CatalogHarness) -> None:
     parent = await catalog.namespaces.create(AS_ROOT, "lake", ["a"], {"owner": "ann"})
     await catalog.namespace("a", "b")
     assert await catalog.namespaces.get(ROOT, "lake", ["a"]) == parent
 
 
-async def test_name_is_taken_also_by_a_parent_that_nobody_made(catalog: CatalogHarness) -> None:
+async def test_implicitly_created_parent_holds_its_name(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     for levels in (["ns"], ["a"], ["a", "b"]):
         async with catalog.unchanged():
@@ -70,7 +70,7 @@ async def test_name_is_taken_also_by_a_parent_that_nobody_made(catalog: CatalogH
                 await catalog.namespaces.create(AS_ROOT, "lake", levels, {})
 
 
-async def test_of_several_at_once_one_makes_it(catalog: CatalogHarness) -> None:
+async def test_one_of_concurrent_creates_succeeds(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     outcomes = await asyncio.gather(
         *(catalog.namespaces.create(AS_ROOT, "lake", ["a", "b"], {"by": str(number)}) for number in range(4)),
@@ -80,7 +80,7 @@ async def test_of_several_at_once_one_makes_it(catalog: CatalogHarness) -> None:
     assert len(await catalog.told(before)) == 1
 
 
-async def test_refused_namespace_leaves_nothing(catalog: CatalogHarness) -> None:
+async def test_rejected_namespace_leaves_nothing(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         for levels in ([], [""], ["a/b"], ["a", ".."]):
             with pytest.raises(InvalidName):
@@ -91,7 +91,7 @@ async def test_refused_namespace_leaves_nothing(catalog: CatalogHarness) -> None
             await catalog.namespaces.create(AS_ROOT, "pond", ["a"], {})
 
 
-async def test_namespaces_of_two_warehouses_are_apart(catalog: CatalogHarness) -> None:
+async def test_namespaces_of_two_catalogs_are_separate(catalog: CatalogHarness) -> None:
     await catalog.warehouse("pond")
     await catalog.namespaces.create(AS_ROOT, "pond", ["ns"], {"in": "pond"})
     assert (await catalog.namespaces.get(ROOT, "lake", ["ns"])).properties == {}
@@ -100,7 +100,7 @@ async def test_namespaces_of_two_warehouses_are_apart(catalog: CatalogHarness) -
 # -- listed ----------------------------------------------------------------------------------------------------------
 
 
-async def test_listing_names_direct_children_page_by_page(catalog: CatalogHarness) -> None:
+async def test_listing_returns_direct_children_in_pages(catalog: CatalogHarness) -> None:
     for one in ("c", "a", "b", "ab", "a-b"):
         await catalog.namespace("top", one)
         await catalog.namespace("top", one, "below")
@@ -120,13 +120,13 @@ async def test_listing_names_direct_children_page_by_page(catalog: CatalogHarnes
     assert await paths(catalog) == [("ns",), ("top",), ("top2",)]
 
 
-async def test_page_that_is_just_full_is_the_last(catalog: CatalogHarness) -> None:
+async def test_exactly_full_page_is_the_last(catalog: CatalogHarness) -> None:
     await catalog.namespace("other")
     page = await catalog.namespaces.list(ROOT, "lake", [], after="", limit=2)
     assert (len(page.namespaces), page.truncated) == (2, False)
 
 
-async def test_children_of_what_is_not_there_are_not_listed(catalog: CatalogHarness) -> None:
+async def test_listing_requires_an_existing_parent(catalog: CatalogHarness) -> None:
     assert await paths(catalog, "ns") == []
     with pytest.raises(NoSuchNamespace, match=r"Namespace does not exist: a\.b"):
         await catalog.namespaces.list(ROOT, "lake", ["a", "b"], after="", limit=1)
@@ -139,7 +139,7 @@ async def test_children_of_what_is_not_there_are_not_listed(catalog: CatalogHarn
 # -- described -------------------------------------------------------------------------------------------------------
 
 
-async def test_properties_change_and_say_so(catalog: CatalogHarness) -> None:
+async def test_property_update_reports_its_result(catalog: CatalogHarness) -> None:
     await catalog.namespaces.create(AS_ROOT, "lake", ["a"], {"x": "1", "y": "2"})
     before = await catalog.last_event()
     change = await catalog.namespaces.set_properties(
@@ -151,7 +151,7 @@ async def test_properties_change_and_say_so(catalog: CatalogHarness) -> None:
     assert (kind, event.namespace) == ("NamespaceConfigured", ("a",))
 
 
-async def test_changes_at_once_lose_nothing(catalog: CatalogHarness) -> None:
+async def test_concurrent_property_updates_lose_nothing(catalog: CatalogHarness) -> None:
     await asyncio.gather(
         *(
             catalog.namespaces.set_properties(AS_ROOT, "lake", ["ns"], updates={str(number): ""}, removals=[])
@@ -161,7 +161,7 @@ async def test_changes_at_once_lose_nothing(catalog: CatalogHarness) -> None:
     assert sorted((await catalog.namespaces.get(ROOT, "lake", ["ns"])).properties) == list("012345")
 
 
-async def test_bad_changes_of_properties_change_nothing(catalog: CatalogHarness) -> None:
+async def test_invalid_property_updates_change_nothing(catalog: CatalogHarness) -> None:
     full = {f"{number}": "v" for number in range(256)}
     await catalog.namespaces.set_properties(AS_ROOT, "lake", ["ns"], updates=full, removals=[])
     change = catalog.namespaces.set_properties
@@ -180,7 +180,7 @@ async def test_bad_changes_of_properties_change_nothing(catalog: CatalogHarness)
 # -- removed ---------------------------------------------------------------------------------------------------------
 
 
-async def test_dropped_namespace_is_gone_and_its_parents_stay(catalog: CatalogHarness) -> None:
+async def test_dropping_a_namespace_keeps_its_parents(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     before = await catalog.last_event()
     await catalog.namespaces.drop(AS_ROOT, "lake", ["a", "b"])
@@ -195,7 +195,7 @@ async def test_dropped_namespace_is_gone_and_its_parents_stay(catalog: CatalogHa
 
 
 @pytest.mark.parametrize("held", ["table", "view", "namespace", "dropped table"])
-async def test_namespace_that_holds_something_is_not_dropped(catalog: CatalogHarness, held: str) -> None:
+async def test_nonempty_namespace_cannot_be_dropped(catalog: CatalogHarness, held: str) -> None:
     if held == "namespace":
         await catalog.namespace("ns", "child")
     elif held == "view":
@@ -210,12 +210,12 @@ async def test_namespace_that_holds_something_is_not_dropped(catalog: CatalogHar
             await catalog.namespaces.drop(AS_ROOT, "lake", ["ns"])
 
 
-async def test_namespace_whose_name_begins_alike_is_no_child(catalog: CatalogHarness) -> None:
+async def test_namespace_with_a_common_prefix_is_no_child(catalog: CatalogHarness) -> None:
     await catalog.namespace("ns2", "child")
     await catalog.namespaces.drop(AS_ROOT, "lake", ["ns"])
 
 
-async def test_drop_and_create_at_once_leave_no_table_without_its_namespace(catalog: CatalogHarness) -> None:
+async def test_concurrent_drop_and_create_leave_no_orphan_table(catalog: CatalogHarness) -> None:
     for number in range(4):
         await catalog.namespace(f"n{number}")
         outcomes = await asyncio.gather(
@@ -235,7 +235,7 @@ async def test_drop_and_create_at_once_leave_no_table_without_its_namespace(cata
 # -- who may, and once -----------------------------------------------------------------------------------------------
 
 
-async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -> None:
+async def test_each_operation_requires_its_action(light_catalog: CatalogHarness) -> None:
     namespaces = light_catalog.namespaces
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
@@ -257,13 +257,13 @@ async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -
     await namespaces.drop(Mutation(may("s3tables:DeleteNamespace")), "lake", ["a"])
 
 
-async def test_who_may_not_see_a_namespace_does_not_learn_whether_it_is_there(light_catalog: CatalogHarness) -> None:
+async def test_denial_does_not_reveal_whether_the_namespace_exists(light_catalog: CatalogHarness) -> None:
     for levels in (["ns"], ["none"]):
         with pytest.raises(AccessDenied):
             await light_catalog.namespaces.get(NOBODY, "lake", levels)
 
 
-async def test_rights_may_be_for_one_namespace(light_catalog: CatalogHarness) -> None:
+async def test_permissions_can_be_limited_to_one_namespace(light_catalog: CatalogHarness) -> None:
     sales = may("s3tables:*", condition={"StringLike": {"s3tables:namespace": ["sales", "sales.*"]}})
     await light_catalog.namespaces.create(Mutation(sales), "lake", ["sales"], {})
     await light_catalog.namespaces.create(Mutation(sales), "lake", ["sales", "eu"], {})
@@ -273,7 +273,7 @@ async def test_rights_may_be_for_one_namespace(light_catalog: CatalogHarness) ->
                 await light_catalog.namespaces.create(Mutation(sales), "lake", levels, {})
 
 
-async def test_key_keeps_the_answer_of_each_change(catalog: CatalogHarness) -> None:
+async def test_idempotency_key_stores_the_response_of_each_change(catalog: CatalogHarness) -> None:
     namespaces = catalog.namespaces
     keys = [RequestKey(f"k{number}", "digest") for number in range(3)]
     await namespaces.create(Mutation(ROOT, keys[0]), "lake", ["a"], {"x": "1"})

@@ -39,7 +39,7 @@ HOT = {
 }
 
 
-def test_hot_statements_are_among_those_that_are_looked_at() -> None:
+def test_hot_statements_are_checked() -> None:
     assert set(_statements()) >= HOT
 
 
@@ -71,7 +71,7 @@ def test_statement_searches_an_index_and_sorts_nothing(statement: str, plans: di
     assert statement == "LOCATIONS_OF" or not [step for step in steps if "TEMP B-TREE" in step]
 
 
-def test_names_are_listed_without_a_look_at_their_rows(plans: dict[str, list[str]]) -> None:
+def test_names_are_listed_from_a_covering_index(plans: dict[str, list[str]]) -> None:
     (step,) = plans["ENTRY_NAMES_AFTER"]
     assert step.startswith("SEARCH entries USING COVERING INDEX entries_listed ")
 
@@ -86,7 +86,7 @@ def test_names_are_listed_without_a_look_at_their_rows(plans: dict[str, list[str
     ],
     ids=["live", "protected-view", "dropped", "dropped-at-the-epoch"],
 )
-async def test_entry_comes_back_from_its_row(catalog: CatalogHarness, changes: dict[str, Any]) -> None:
+async def test_entry_round_trips_through_its_row(catalog: CatalogHarness, changes: dict[str, Any]) -> None:
     found = await catalog.entries.find(catalog.store.meta, "lake", name("t"))
     entry = Entry(
         id="e1",

@@ -18,14 +18,14 @@ def show(entry: Entry, document: bytes) -> bytes:
     return f"{entry.generation} {json.loads(document)['properties'].get('a')}".encode()
 
 
-async def test_what_is_shown_is_kept_under_the_key(light_catalog: CatalogHarness) -> None:
+async def test_response_is_stored_under_the_idempotency_key(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     key = RequestKey("k", "r")
     assert await light_catalog.dropping.unregister(Mutation(ROOT, key), "lake", name(), show) == b"1 None"
     assert await light_catalog.keys.find(key) == StoredResponse(200, body=b"1 None")
 
 
-async def test_commit_that_comes_between_is_shown_too(light_catalog: CatalogHarness) -> None:
+async def test_concurrent_commit_is_in_the_response(light_catalog: CatalogHarness) -> None:
     store = Eventful(light_catalog.store.meta)
     catalog = wire_catalog(light_catalog.store, store)
     await catalog.create()
@@ -35,7 +35,7 @@ async def test_commit_that_comes_between_is_shown_too(light_catalog: CatalogHarn
         await catalog.dropping.unregister(Mutation(ROOT), "lake", name(), show)
 
 
-async def test_table_that_never_stands_still_keeps_its_name(light_catalog: CatalogHarness) -> None:
+async def test_table_with_constant_commits_keeps_its_name(light_catalog: CatalogHarness) -> None:
     store = Eventful(light_catalog.store.meta)
     catalog = wire_catalog(light_catalog.store, store)
     await catalog.create()

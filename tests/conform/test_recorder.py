@@ -102,7 +102,7 @@ def test_client_s_version_begins_with_a_number(client: str) -> None:
     [
         (PYICEBERG, True),
         ("tests/clients/test_boto3.py::TestBoto3::test_a", True),
-        ("tests/catalog/commits/test_service.py::test_tables_change_all_or_none", True),
+        ("tests/catalog/commits/test_service.py::test_transaction_changes_all_tables_or_none", True),
         ("tests/core/test_ids.py::test_a", False),
     ],
 )

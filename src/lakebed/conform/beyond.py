@@ -105,7 +105,7 @@ ITEMS: Final = (
                 (
                     f"{_CLIENTS}/test_pyiceberg_maintenance.py"
                     "::test_expired_snapshots_are_committed_away_and_their_files_follow",
-                    f"{_TABLES}/maintenance/jobs/test_background.py::test_data_of_expired_snapshots_goes_by_itself",
+                    f"{_TABLES}/maintenance/jobs/test_background.py::test_data_of_expired_snapshots_is_removed_in_the_background",
                     f"{_TABLES}/maintenance/jobs/test_removal.py"
                     "::test_data_of_expired_snapshots_goes_after_the_window_and_that_of_tags_never",
                 ),
@@ -161,8 +161,8 @@ ITEMS: Final = (
             FeatureClaim(
                 "multi-table transactions",
                 (
-                    f"{_TABLES}/commits/test_service.py::test_tables_change_all_or_none",
-                    f"{_TABLES}/commits/test_service.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",
+                    f"{_TABLES}/commits/test_service.py::test_transaction_changes_all_tables_or_none",
+                    f"{_TABLES}/commits/test_service.py::test_transaction_is_retried_after_a_concurrent_commit",
                     f"{_CLIENTS}/test_duckdb.py::test_tables_are_changed_together",
                     "tests/faults/catalog/test_kill.py",
                 ),
@@ -230,7 +230,7 @@ ITEMS: Final = (
                 "advertised lifetime of idempotency keys",
                 (
                     f"{_WIRE}/handlers/test_configuration.py::test_answers_are_kept_for_as_long_as_is_advertised",
-                    f"{_TABLES}/test_idempotency.py::test_answer_is_kept_for_a_day",
+                    f"{_TABLES}/test_idempotency.py::test_response_is_stored_for_a_day",
                 ),
             ),
         ),

@@ -164,8 +164,8 @@ CAPABILITIES: Final = (
         FeatureClaim(
             "multi-table-transactions",
             (
-                f"{_TABLES}/commits/test_service.py::test_tables_change_all_or_none",
-                f"{_TABLES}/commits/test_service.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",
+                f"{_TABLES}/commits/test_service.py::test_transaction_changes_all_tables_or_none",
+                f"{_TABLES}/commits/test_service.py::test_transaction_is_retried_after_a_concurrent_commit",
             ),
         ),
         "supported",
@@ -207,7 +207,7 @@ READINESS: Final = (
         FeatureClaim(
             "single-active-writer-ha",
             (
-                f"{_TABLES}/commits/test_service.py::test_writers_of_several_servers_at_once_all_succeed",
+                f"{_TABLES}/commits/test_service.py::test_concurrent_writers_of_several_servers_all_succeed",
                 "tests/server/test_several_servers.py",
             ),
             "no server needs to be the only one: all on one database take writes",

@@ -35,8 +35,8 @@ CASES: Final = (
         FeatureClaim(
             "commit-cas-conflict",
             (
-                f"{_TABLES}/commits/test_service.py::test_commit_that_no_longer_holds_is_a_conflict",
-                f"{_TABLES}/commits/test_service.py::test_of_conflicting_writers_at_once_one_succeeds",
+                f"{_TABLES}/commits/test_service.py::test_commit_with_outdated_requirements_is_a_conflict",
+                f"{_TABLES}/commits/test_service.py::test_one_of_concurrent_conflicting_writers_succeeds",
                 "tests/clients/iceberg/test_pyiceberg_concurrency.py::test_one_of_two_schema_changes_wins",
             ),
         ),
@@ -46,8 +46,8 @@ CASES: Final = (
         FeatureClaim(
             "post-cas-finalization-gap",
             (
-                f"{_TABLES}/commits/test_service.py::test_unknown_outcome_leaves_the_file_that_a_pointer_may_name",
-                f"{_TABLES}/commits/test_service.py::test_same_commit_again_gets_the_answer_and_changes_nothing",
+                f"{_TABLES}/commits/test_service.py::test_undecided_outcome_keeps_the_metadata_file",
+                f"{_TABLES}/commits/test_service.py::test_repeated_commit_gets_the_same_response",
                 "tests/faults/catalog/test_kill.py",
                 "tests/faults/catalog/test_steps.py",
             ),
@@ -82,7 +82,7 @@ CASES: Final = (
             (
                 "tests/clients/iceberg/test_pyiceberg_access.py::test_keys_of_a_reader_write_nothing",
                 "tests/clients/iceberg/test_spark_access.py::test_reader_reads_and_does_not_write",
-                f"{_TABLES}/commits/test_service.py::test_committing_asks_for_its_rights",
+                f"{_TABLES}/commits/test_service.py::test_commit_requires_permission",
             ),
         ),
         "403, and nothing was changed",
@@ -93,7 +93,7 @@ CASES: Final = (
             (
                 f"{_TABLES}/maintenance/jobs/test_scheduling.py"
                 "::test_a_configuration_that_changed_since_the_plan_makes_it_stale",
-                f"{_TABLES}/maintenance/jobs/test_requests.py::test_a_plan_for_another_state_of_the_table_is_refused",
+                f"{_TABLES}/maintenance/jobs/test_requests.py::test_plan_with_an_outdated_expectation_is_rejected",
                 "tests/wire/iceberg/handlers/test_maintenance.py::test_a_stale_plan_is_a_conflict",
             ),
         ),

@@ -49,7 +49,7 @@ async def passes(
 # -- the question ----------------------------------------------------------------------------------------------------
 
 
-async def test_root_may_and_nobody_else_by_default(light_catalog: CatalogHarness) -> None:
+async def test_only_root_has_permissions_by_default(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     for action in Action:
         assert await passes(light_catalog, ROOT, warehouse, action)
@@ -58,13 +58,13 @@ async def test_root_may_and_nobody_else_by_default(light_catalog: CatalogHarness
 
 
 @pytest.mark.parametrize("action", Action)
-async def test_right_is_to_one_action(light_catalog: CatalogHarness, action: Action) -> None:
+async def test_allow_applies_to_one_action(light_catalog: CatalogHarness, action: Action) -> None:
     warehouse = await the_warehouse(light_catalog)
     allowed = [other for other in Action if await passes(light_catalog, may(action), warehouse, other)]
     assert allowed == [action]
 
 
-async def test_denial_wins(light_catalog: CatalogHarness) -> None:
+async def test_deny_overrides_allow(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     caller = user(
         "bob",
@@ -77,7 +77,7 @@ async def test_denial_wins(light_catalog: CatalogHarness) -> None:
     assert not await passes(light_catalog, caller, warehouse, Action.DELETE_TABLE)
 
 
-async def test_table_is_named_by_its_id(light_catalog: CatalogHarness) -> None:
+async def test_table_resource_is_named_by_its_id(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     mine = (await light_catalog.create("t")).entry
     other = (await light_catalog.create("u")).entry
@@ -118,7 +118,7 @@ async def test_table_is_named_by_its_id(light_catalog: CatalogHarness) -> None:
         ({"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}, ("ns",), False),
     ],
 )
-async def test_conditions_see_the_namespace_and_the_name(
+async def test_conditions_match_namespace_and_table_name(
     light_catalog: CatalogHarness, condition: object, namespace: Levels, allowed: bool
 ) -> None:
     warehouse = await the_warehouse(light_catalog)
@@ -126,13 +126,13 @@ async def test_conditions_see_the_namespace_and_the_name(
     assert await passes(light_catalog, caller, warehouse, Action.GET_TABLE, namespace) is allowed
 
 
-def test_policies_may_name_what_the_gate_asks_about() -> None:
+def test_policies_can_name_every_authorized_resource() -> None:
     asked = {action.value for action in Action if action.value.startswith("s3tables:")}
     # The one that is asked of an account, and so not of a bucket's policy.
     assert asked - {Action.LIST_TABLE_BUCKETS} == TABLE_ACTIONS | TABLE_BUCKET_ACTIONS
 
 
-async def test_bucket_s_policy_lets_others_in_and_keeps_own_users_out(light_catalog: CatalogHarness) -> None:
+async def test_bucket_policy_allows_other_accounts_and_denies_own_users(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     document = policy(
         statement(action="s3tables:GetTable", resource=f"{BUCKET}/*", principal={"AWS": "999999999999"}),
@@ -263,7 +263,7 @@ async def _furnished(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize("what", USE_CASES)
-async def test_use_case_needs_exactly_its_rights(light_catalog: CatalogHarness, what: str) -> None:
+async def test_operation_requires_exactly_its_actions(light_catalog: CatalogHarness, what: str) -> None:
     await _furnished(light_catalog)
     use, rights = USE_CASES[what]
     all_others = [action for action in Action if action not in rights]
@@ -351,7 +351,9 @@ NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
 
 
 @pytest.mark.parametrize("what", NOWHERE)
-async def test_missing_namespace_is_told_only_to_who_may_ask(light_catalog: CatalogHarness, what: str) -> None:
+async def test_missing_namespace_is_reported_to_authorized_callers_only(
+    light_catalog: CatalogHarness, what: str
+) -> None:
     await _furnished(light_catalog)
     use, told = NOWHERE[what]
     elsewhere = {"StringEquals": {"s3tables:namespace": "ns"}}
@@ -365,7 +367,7 @@ async def test_missing_namespace_is_told_only_to_who_may_ask(light_catalog: Cata
 
 
 @pytest.mark.parametrize("what", [what for what in USE_CASES if what != "list warehouses"])
-async def test_use_case_is_closed_to_other_accounts(light_catalog: CatalogHarness, what: str) -> None:
+async def test_operation_is_denied_to_other_accounts(light_catalog: CatalogHarness, what: str) -> None:
     await _furnished(light_catalog)
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):

@@ -62,7 +62,7 @@ async def access_to_staged(catalog: CatalogHarness, staged: StagedTable, caller:
     )
 
 
-async def test_rights_to_the_table_decide_and_those_to_the_bucket_do_not(catalog: CatalogHarness) -> None:
+async def test_table_permissions_decide_and_bucket_permissions_do_not(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     directory = parse_location(made.entry.location).directory
     assert await access_to(catalog) == (made.entry.id, parse_location(made.entry.location), (directory,), True)
@@ -72,7 +72,7 @@ async def test_rights_to_the_table_decide_and_those_to_the_bucket_do_not(catalog
         await access_to(catalog, caller=S3_ONLY)
 
 
-async def test_directories_are_those_that_engines_write_to(catalog: CatalogHarness) -> None:
+async def test_access_covers_the_directories_that_engines_write_to(catalog: CatalogHarness) -> None:
     properties = {
         "write.data.path": "s3://lake/far/data",
         "write.metadata.path": "s3a://lake/home/t/meta/",
@@ -86,12 +86,12 @@ async def test_directories_are_those_that_engines_write_to(catalog: CatalogHarne
 
 
 @pytest.mark.parametrize("key", ["home/t/a", "home/t/a/b", "far/x"])
-async def test_files_inside_are_held(catalog: CatalogHarness, key: str) -> None:
+async def test_access_holds_files_in_its_directories(catalog: CatalogHarness, key: str) -> None:
     await catalog.create("t", location="s3://lake/home/t", properties={"write.data.path": "s3://lake/far"})
     assert (await access_to(catalog)).holds(key)
 
 
-def test_directories_are_compared_as_directories() -> None:
+def test_directory_is_not_a_prefix_of_its_siblings() -> None:
     data = TableData("id", parse_location("s3://lake/t"), ("t/", "u/v/"), writes=True)
     assert all(map(data.holds_directory, ["t/", "t/a/", "u/v/"]))
     assert not any(map(data.holds_directory, ["t", "", "t10/", "u/", "t/a", "u/v"]))
@@ -115,7 +115,7 @@ def test_directories_are_compared_as_directories() -> None:
         {"properties": {"write.folder-storage.path": "file:///etc"}},
     ],
 )
-async def test_cve_2026_42809_staged_table_has_its_places_checked_before_keys_are_handed_out(
+async def test_cve_2026_42809_locations_of_a_staged_table_are_checked_before_credentials_are_vended(
     catalog: CatalogHarness, request_: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInput):
@@ -124,7 +124,7 @@ async def test_cve_2026_42809_staged_table_has_its_places_checked_before_keys_ar
 
 @pytest.mark.parametrize("place", ["s3://lake/taken", "s3://lake/taken/inside", "s3://lake/around"])
 @pytest.mark.parametrize("by", ["location", "write.data.path", "write.metadata.path"])
-async def test_cve_2026_42809_staged_table_gets_no_keys_to_another_tables_directory(
+async def test_cve_2026_42809_staged_table_gets_no_credentials_for_another_tables_directory(
     catalog: CatalogHarness, place: str, by: str
 ) -> None:
     await catalog.create("victim", location="s3://lake/taken/")
@@ -140,7 +140,7 @@ async def test_cve_2026_42809_staged_table_gets_no_keys_to_another_tables_direct
         await access_to_staged(catalog, staged._replace(metadata=metadata))
 
 
-async def test_staged_table_has_the_directories_that_it_will_have(catalog: CatalogHarness) -> None:
+async def test_staged_table_has_the_directories_of_the_created_table(catalog: CatalogHarness) -> None:
     staged = await stage(catalog, location="s3://lake/new/t", properties={"write.data.path": "s3://lake/new/data"})
     data = await access_to_staged(catalog, staged)
     assert data.directories == ("new/t/", "new/data/")
@@ -158,7 +158,7 @@ async def test_staged_table_has_the_directories_that_it_will_have(catalog: Catal
 
 @pytest.mark.parametrize("path", ["s3://elsewhere/t", "s3://lake/.lakebed/t", "s3://lake/victim/metadata"])
 @pytest.mark.parametrize("property_", ["write.metadata.path", "write.data.path"])
-async def test_cve_2026_42812_property_that_moves_writes_is_checked_when_it_alone_changes(
+async def test_cve_2026_42812_path_property_is_checked_when_it_alone_changes(
     catalog: CatalogHarness, path: str, property_: str
 ) -> None:
     await catalog.create("victim", location="s3://lake/victim")
@@ -168,14 +168,14 @@ async def test_cve_2026_42812_property_that_moves_writes_is_checked_when_it_alon
     assert (await access_to(catalog)).directories == ("t/",)
 
 
-async def test_keys_follow_a_property_that_moves_writes(catalog: CatalogHarness) -> None:
+async def test_credentials_follow_a_path_property(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/t")
     moved = {"write.metadata.path": "s3://lake/t-metadata"}
     await catalog.commit(name("t"), {"action": "set-properties", "updates": moved})
     assert (await access_to(catalog)).directories == ("t-metadata/", "t/")
 
 
-async def test_places_are_checked_again_when_keys_are_handed_out(catalog: CatalogHarness) -> None:
+async def test_directories_are_checked_again_when_credentials_are_vended(catalog: CatalogHarness) -> None:
     """What a rule forbids by now is not handed out because it was allowed when the table was made."""
     made = await catalog.create("t")
 
@@ -188,7 +188,7 @@ async def test_places_are_checked_again_when_keys_are_handed_out(catalog: Catalo
 
 
 @pytest.mark.parametrize(("first", "second"), [("s3://lake/a", "s3://lake/a/b"), ("s3://lake/a/b/", "s3://lake/a")])
-async def test_directories_around_and_inside_others_are_taken_however_they_are_written(
+async def test_overlapping_directories_are_detected_in_any_spelling(
     catalog: CatalogHarness, first: str, second: str
 ) -> None:
     await catalog.create("t", location=first)
@@ -197,7 +197,7 @@ async def test_directories_around_and_inside_others_are_taken_however_they_are_w
     await catalog.create("u", location=first.rstrip("/") + "10")
 
 
-async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its_own(catalog: CatalogHarness) -> None:
+async def test_directory_around_the_table_location_belongs_to_the_table(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/x/home", properties={"write.data.path": "s3://lake/x"})
     assert (await access_to(catalog)).directories == ("x/",)
     warehouse = await catalog.catalogs.find(catalog.store.meta, "lake")
@@ -208,7 +208,7 @@ async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its
         await catalog.create("u", location="s3://lake/x/later")
 
 
-async def test_current_metadata_is_found_by_its_place_on_every_store(catalog: CatalogHarness) -> None:
+async def test_current_metadata_is_found_by_location_on_every_store(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     key = parse_location(made.entry.metadata_at).key
     with pytest.raises(AccessDenied, match="current metadata"):

@@ -35,7 +35,7 @@ async def ids_of(catalog: CatalogHarness) -> dict[str, str]:
     ],
 )
 @pytest.mark.parametrize("step", [1, 2, 7])
-async def test_pages_are_those_of_a_naive_list(
+async def test_pages_equal_a_naive_listing(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch, limit: int, batch: int, scanned: int, step: int
 ) -> None:
     ids = await ids_of(light_catalog)
@@ -60,14 +60,14 @@ async def test_pages_are_those_of_a_naive_list(
     assert names == wanted
 
 
-async def test_page_behind_the_last_is_empty_and_not_refused(light_catalog: CatalogHarness) -> None:
+async def test_page_after_the_last_is_empty(light_catalog: CatalogHarness) -> None:
     ids = await ids_of(light_catalog)
     caller = holding((entry_key(ids["t03"]), Privilege.TABLE_LIST))
     page = await light_catalog.entries.list(caller, "lake", ["ns"], TABLE, after="t03", limit=5)
     assert (page.names, page.truncated) == ([], False)
 
 
-async def test_half_of_a_namespace_is_one_pass_over_it(
+async def test_many_granted_ids_cost_one_scan_of_the_namespace(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await ids_of(light_catalog)

@@ -133,33 +133,37 @@ async def entry_id(catalog: CatalogHarness, table: str = "t") -> str:
 
 
 @pytest.mark.parametrize("action", [*READS, *WRITES])
-async def test_rights_to_the_bucket_are_not_enough(catalog: CatalogHarness, file: str, action: Action) -> None:
+async def test_bucket_permissions_are_not_sufficient(catalog: CatalogHarness, file: str, action: Action) -> None:
     with pytest.raises(AccessDenied, match="s3tables:"):
         await action(catalog, S3_ONLY, file)
 
 
 @pytest.mark.parametrize("action", READS)
-async def test_reading_needs_the_right_to_read_the_table(catalog: CatalogHarness, file: str, action: Action) -> None:
+async def test_reading_requires_permission_to_read_the_table(
+    catalog: CatalogHarness, file: str, action: Action
+) -> None:
     await action(catalog, READER, file)
     await action(catalog, ROOT, file)
     await action(catalog, delegated(await entry_id(catalog)), file)
 
 
 @pytest.mark.parametrize("action", WRITES)
-async def test_writing_needs_the_right_to_write_the_table(catalog: CatalogHarness, file: str, action: Action) -> None:
+async def test_writing_requires_permission_to_write_the_table(
+    catalog: CatalogHarness, file: str, action: Action
+) -> None:
     with pytest.raises(AccessDenied, match="PutTableData"):
         await action(catalog, READER, file)
     await action(catalog, WRITER, file)
 
 
 @pytest.mark.parametrize("action", WRITES)
-async def test_root_and_keys_of_the_catalog_write(catalog: CatalogHarness, file: str, action: Action) -> None:
+async def test_root_and_vended_credentials_can_write(catalog: CatalogHarness, file: str, action: Action) -> None:
     await action(catalog, delegated(await entry_id(catalog)), file)
     await catalog.store.put("lake", file, b"rows")
     await action(catalog, ROOT, file)
 
 
-async def test_right_is_that_to_the_table_of_the_file(catalog: CatalogHarness, file: str) -> None:
+async def test_permission_is_checked_on_the_table_of_the_file(catalog: CatalogHarness, file: str) -> None:
     table = await entry_id(catalog)
     arn = f"arn:aws:s3tables:us-east-1:{DEFAULT_ACCOUNT}:bucket/lake/table/"
     await read(catalog, user("of-t", allow("s3:*"), allow("s3tables:GetTableData", resource=arn + table)), file)
@@ -167,7 +171,7 @@ async def test_right_is_that_to_the_table_of_the_file(catalog: CatalogHarness, f
         await read(catalog, user("of-u", allow("s3:*"), allow("s3tables:GetTableData", resource=arn + "u")), file)
 
 
-async def test_policies_may_name_the_namespace_and_the_table(catalog: CatalogHarness, file: str) -> None:
+async def test_policies_can_name_namespace_and_table(catalog: CatalogHarness, file: str) -> None:
     def named(**equal: str) -> Caller:
         statement = {
             "Effect": "Allow",
@@ -184,7 +188,9 @@ async def test_policies_may_name_the_namespace_and_the_table(catalog: CatalogHar
             await read(catalog, named(**wrong), file)
 
 
-async def test_keys_to_one_table_do_not_open_another_in_whose_place_it_was(catalog: CatalogHarness, file: str) -> None:
+async def test_vended_credentials_do_not_open_a_later_table_at_the_same_location(
+    catalog: CatalogHarness, file: str
+) -> None:
     """Keys live for up to an hour; a table may be gone by then, and its directory another's."""
     first = await entry_id(catalog)
     location = f"s3://lake/{file.partition('/data/')[0]}"
@@ -196,9 +202,7 @@ async def test_keys_to_one_table_do_not_open_another_in_whose_place_it_was(catal
 
 
 @pytest.mark.parametrize("action", [*READS, put])
-async def test_policy_that_opens_the_bucket_to_everybody_does_not_open_tables(
-    catalog: CatalogHarness, file: str, action: Action
-) -> None:
+async def test_public_bucket_policy_does_not_open_tables(catalog: CatalogHarness, file: str, action: Action) -> None:
     everybody = {
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::lake/*"}],
@@ -213,7 +217,7 @@ async def test_policy_that_opens_the_bucket_to_everybody_does_not_open_tables(
 
 
 @pytest.mark.parametrize("action", [*READS, *WRITES])
-async def test_what_is_in_no_tables_directory_is_as_in_any_bucket(
+async def test_files_outside_table_directories_follow_the_bucket_policy(
     catalog: CatalogHarness, file: str, action: Action
 ) -> None:
     beside = file.partition("/data/")[0] + "10/file"
@@ -221,14 +225,12 @@ async def test_what_is_in_no_tables_directory_is_as_in_any_bucket(
     await action(catalog, S3_ONLY, beside)
 
 
-async def test_absent_files_of_a_table_are_not_told_to_who_may_not_read_it(catalog: CatalogHarness, file: str) -> None:
+async def test_missing_files_of_a_table_are_reported_to_its_readers_only(catalog: CatalogHarness, file: str) -> None:
     with pytest.raises(AccessDenied, match="GetTableData"):
         await read(catalog, S3_ONLY, file + ".absent")
 
 
-async def test_table_that_was_dropped_and_can_be_restored_keeps_its_files_to_itself(
-    catalog: CatalogHarness, file: str
-) -> None:
+async def test_files_of_a_dropped_restorable_table_stay_protected(catalog: CatalogHarness, file: str) -> None:
     await catalog.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: "3600"}, removals=[])
     dropped = await catalog.dropping.drop(Mutation(ROOT), "lake", name("t"), EntryKind.TABLE)
     with pytest.raises(AccessDenied, match="GetTableData"):
@@ -238,7 +240,7 @@ async def test_table_that_was_dropped_and_can_be_restored_keeps_its_files_to_its
 
 
 @pytest.mark.parametrize("action", CONTENT_CHANGES)
-async def test_keys_of_an_engine_do_not_change_the_files_of_a_table_that_can_be_restored(
+async def test_vended_credentials_cannot_change_files_of_a_restorable_table(
     catalog: CatalogHarness, file: str, action: Action
 ) -> None:
     await catalog.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: "3600"}, removals=[])
@@ -254,7 +256,7 @@ async def test_keys_of_an_engine_do_not_change_the_files_of_a_table_that_can_be_
 
 
 @pytest.mark.parametrize("action", CONTENT_CHANGES)
-async def test_current_metadata_is_not_written_or_deleted_by_anybody(catalog: CatalogHarness, action: Action) -> None:
+async def test_current_metadata_cannot_be_overwritten_or_deleted(catalog: CatalogHarness, action: Action) -> None:
     made = await catalog.create("t")
     key = parse_location(made.entry.metadata_at).key
     before = await catalog.store.get("lake", key)
@@ -264,7 +266,7 @@ async def test_current_metadata_is_not_written_or_deleted_by_anybody(catalog: Ca
     assert await catalog.store.get("lake", key) == before
 
 
-async def test_current_metadata_is_not_replaced_by_an_upload(catalog: CatalogHarness) -> None:
+async def test_current_metadata_is_not_replaced_by_a_multipart_upload(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     key = parse_location(made.entry.metadata_at).key
     upload = await catalog.store.begin("lake", key)
@@ -274,7 +276,7 @@ async def test_current_metadata_is_not_replaced_by_an_upload(catalog: CatalogHar
     assert b'"format-version"' in await catalog.store.get("lake", key)
 
 
-async def test_refused_write_leaves_nothing_behind(catalog: CatalogHarness) -> None:
+async def test_denied_write_leaves_nothing_behind(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     before = await catalog.store.stored_blobs()
     with pytest.raises(AccessDenied):
@@ -282,14 +284,14 @@ async def test_refused_write_leaves_nothing_behind(catalog: CatalogHarness) -> N
     assert await catalog.store.stored_blobs() == before
 
 
-async def test_metadata_that_is_not_current_any_more_may_be_deleted(catalog: CatalogHarness) -> None:
+async def test_old_metadata_can_be_deleted(catalog: CatalogHarness) -> None:
     """Engines that remove what nobody refers to find it, and so does who cleans up after failed commits."""
     made = await catalog.create("t")
     await catalog.commit(name("t"), {"action": "set-properties", "updates": {"a": "1"}})
     await delete(catalog, WRITER, parse_location(made.entry.metadata_at).key)
 
 
-async def test_metadata_outside_the_tables_directories_is_guarded_too(catalog: CatalogHarness) -> None:
+async def test_metadata_outside_the_table_directories_is_protected(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     document = await catalog.store.get("lake", parse_location(made.entry.metadata_at).key)
     await catalog.dropping.drop(Mutation(ROOT), "lake", name("t"), EntryKind.TABLE)
@@ -307,7 +309,7 @@ async def test_reserved_directory_is_read_only(catalog: CatalogHarness, action: 
     await action(catalog, WRITER, ".lakebed-not/state")
 
 
-async def test_reserved_directory_of_a_catalog_is_in_its_own(catalog: CatalogHarness) -> None:
+async def test_reserved_directory_is_in_the_catalogs_base_location(catalog: CatalogHarness) -> None:
     store = catalog.store
     await catalog.make("deep", "s3://sea/x/y", "s3://sea/more")
     for key in ("x/y/.lakebed/state", ".lakebed/state"):
@@ -328,7 +330,7 @@ async def test_reserved_directory_of_a_catalog_is_in_its_own(catalog: CatalogHar
         await store.reader.get(ROOT, "sea", "x/y/.lakebed/other")
 
 
-async def test_right_is_that_to_the_catalog_of_the_file(catalog: CatalogHarness) -> None:
+async def test_permission_is_checked_on_the_catalog_of_the_file(catalog: CatalogHarness) -> None:
     store = catalog.store
     files: dict[str, str] = {}
     for warehouse in ("one", "two"):
@@ -344,7 +346,7 @@ async def test_right_is_that_to_the_catalog_of_the_file(catalog: CatalogHarness)
         await store.reader.get(reader, "sea", files["two"])
 
 
-async def test_ordinary_buckets_have_none_of_these_rules(catalog: CatalogHarness) -> None:
+async def test_other_buckets_have_none_of_these_rules(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("plain")
     await catalog.store.put("plain", ".lakebed/state", b"", caller=S3_ONLY)
     await catalog.store.deleter.delete(S3_ONLY, "plain", ObjectIdentifier(".lakebed/state"))
@@ -353,7 +355,7 @@ async def test_ordinary_buckets_have_none_of_these_rules(catalog: CatalogHarness
 # -- around it -------------------------------------------------------------------------------------------------------
 
 
-async def test_enabling_a_bucket_marks_it_once_and_keeps_what_is_set(catalog: CatalogHarness) -> None:
+async def test_enabling_a_bucket_is_idempotent_and_keeps_its_settings(catalog: CatalogHarness) -> None:
     tags = TagSet((Tag("a", "1"),))
     await catalog.store.bucket("second")
     await catalog.store.buckets.set(ROOT, "second", "s3:PutBucketTagging", tags=tags)
@@ -366,7 +368,7 @@ async def test_enabling_a_bucket_marks_it_once_and_keeps_what_is_set(catalog: Ca
     assert not found.settings.tags.tags
 
 
-async def test_nothing_expires_in_a_table_bucket(catalog: CatalogHarness, file: str) -> None:
+async def test_lifecycle_expiration_is_rejected_in_a_table_bucket(catalog: CatalogHarness, file: str) -> None:
     rules = LifecycleConfiguration((LifecycleRule("old", True, LifecycleFilter(""), Expiration(days=1)),))
     await catalog.store.bucket("plain")
     await catalog.store.put("plain", "file")
@@ -378,7 +380,7 @@ async def test_nothing_expires_in_a_table_bucket(catalog: CatalogHarness, file: 
     assert await catalog.store.get("lake", file) == b"rows"
 
 
-async def test_server_without_a_catalog_leaves_table_buckets_closed(catalog: CatalogHarness, file: str) -> None:
+async def test_server_without_a_catalog_denies_access_to_table_buckets(catalog: CatalogHarness, file: str) -> None:
     f = catalog.store.object_context
     plain = ObjectContext(
         f.meta, f.outbox, f.storage, f.ingester, f.contents, f.authorizer, f.clock, f.garbage_collector

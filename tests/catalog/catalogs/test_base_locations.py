@@ -29,11 +29,11 @@ from tests.catalog.harness import CatalogHarness
         ("s3://b/x", ["s3://b/"], CatalogLocations("b", "x/", ("",))),
     ],
 )
-def test_locations_are_read_as_directories(base: str, allowed: list[str], places: CatalogLocations) -> None:
+def test_locations_are_parsed_to_directories(base: str, allowed: list[str], places: CatalogLocations) -> None:
     assert parse_locations(base, allowed) == places
 
 
-def test_claimed_directories_do_not_lie_inside_one_another() -> None:
+def test_claimed_directories_are_disjoint() -> None:
     assert CatalogLocations("b", "x/y/", ("x/", "z/")).claimed == ["x/", "z/"]
     assert CatalogLocations("b", "x/", ("",)).claimed == [""]
     assert CatalogLocations("b", "x/", ("x10/",)).claimed == ["x/", "x10/"]
@@ -61,7 +61,7 @@ def test_claimed_directories_do_not_lie_inside_one_another() -> None:
         f"s3://b/{'x' * MAX_PREFIX_BYTES}",
     ],
 )
-def test_what_is_no_directory_for_a_catalog_is_refused(location: str) -> None:
+def test_invalid_base_locations_are_rejected(location: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_locations(location, ())
     assert refused.value.argument == "default-base-location"
@@ -70,7 +70,7 @@ def test_what_is_no_directory_for_a_catalog_is_refused(location: str) -> None:
     assert refused.value.argument == "allowedLocations"
 
 
-def test_directories_are_in_one_bucket_and_not_too_many() -> None:
+def test_allowed_locations_share_a_bucket_and_are_limited() -> None:
     with pytest.raises(InvalidInput, match="in one bucket"):
         parse_locations("s3://b/x", ["s3://c/x"])
     with pytest.raises(InvalidInput, match="maximum="):
@@ -78,7 +78,7 @@ def test_directories_are_in_one_bucket_and_not_too_many() -> None:
 
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=20), max_size=3))
-def test_locations_are_read_or_refused(base: str, allowed: list[str]) -> None:
+def test_any_location_is_parsed_or_rejected(base: str, allowed: list[str]) -> None:
     try:
         places = parse_locations(base, allowed)
     except InvalidInput:
@@ -101,7 +101,7 @@ directories = st.lists(segments, max_size=3).map(lambda path: "".join(f"{segment
     ["sqlite-memory", pytest.param("postgres-memory", marks=pytest.mark.integration)],
     indirect=True,
 )
-async def test_of_all_directories_none_lies_inside_that_of_another_catalog(
+async def test_directories_of_catalogs_never_overlap(
     catalog: CatalogHarness, wanted: list[tuple[str, list[str]]], keys: list[str]
 ) -> None:
     meta = catalog.store.meta

@@ -42,7 +42,7 @@ async def table_of(catalog: CatalogHarness, warehouse: str, table: str = "t", **
     return made.entry.location
 
 
-async def test_two_catalogs_live_in_one_bucket(catalog: CatalogHarness) -> None:
+async def test_one_bucket_can_hold_two_catalogs(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     one = await catalog.make("one", "s3://sea/one", colour="blue")
     two = await catalog.make("two", "s3://sea/two/", "s3://sea/more", kind=CatalogKind.EXTERNAL)
@@ -64,7 +64,7 @@ async def test_two_catalogs_live_in_one_bucket(catalog: CatalogHarness) -> None:
     assert [(kind, event.catalog) for kind, event in told] == [("CatalogCreated", "one"), ("CatalogCreated", "two")]
 
 
-async def test_neither_sees_what_is_in_the_other(catalog: CatalogHarness) -> None:
+async def test_catalogs_in_one_bucket_are_isolated(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one")
     await catalog.make("two", "s3://sea/two")
     first = await table_of(catalog, "one")
@@ -82,7 +82,7 @@ async def test_neither_sees_what_is_in_the_other(catalog: CatalogHarness) -> Non
     assert {key.split("/")[0] for key in keys} == {"one", "two"}
 
 
-async def test_tables_stay_in_their_catalog_s_locations(catalog: CatalogHarness) -> None:
+async def test_table_locations_are_confined_to_their_catalog(catalog: CatalogHarness) -> None:
     one = await catalog.make("one", "s3://sea/one", "s3://sea/elsewhere/of-one")
     await catalog.make("two", "s3://sea/one10")
     for location in ("s3://sea/one/x", "s3://sea/elsewhere/of-one", "s3://sea/elsewhere/of-one/t/"):
@@ -121,7 +121,7 @@ async def test_tables_stay_in_their_catalog_s_locations(catalog: CatalogHarness)
         ("s3://sea/x", "s3://sea/"),
     ],
 )
-async def test_overlap_is_refused_directory_wise(light_catalog: CatalogHarness, first: str, second: str) -> None:
+async def test_overlapping_base_locations_are_rejected(light_catalog: CatalogHarness, first: str, second: str) -> None:
     await light_catalog.make("one", first)
     async with light_catalog.unchanged():
         with pytest.raises(LocationConflict):
@@ -132,7 +132,7 @@ async def test_overlap_is_refused_directory_wise(light_catalog: CatalogHarness, 
             await light_catalog.make("three", "s3://pond/other", "s3://pond/x/in")
 
 
-async def test_catalogs_made_at_once_in_one_place_are_one(catalog: CatalogHarness) -> None:
+async def test_concurrent_creates_at_one_location_create_one_catalog(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("sea")
     made = await asyncio.gather(
         *(catalog.make(f"c{number}", f"s3://sea/x/{'y/' * number}") for number in range(4)), return_exceptions=True
@@ -141,7 +141,7 @@ async def test_catalogs_made_at_once_in_one_place_are_one(catalog: CatalogHarnes
     assert sum(isinstance(one, LocationConflict) for one in made) == 3
 
 
-async def test_table_bucket_and_catalogs_do_not_share_a_bucket(catalog: CatalogHarness) -> None:
+async def test_table_bucket_cannot_contain_other_catalogs(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(LocationConflict):
             await catalog.make("inner", "s3://lake/inner")
@@ -156,7 +156,7 @@ async def test_table_bucket_and_catalogs_do_not_share_a_bucket(catalog: CatalogH
             await catalog.catalogs.enable(ROOT, "one")
 
 
-async def test_whole_bucket_under_its_name_is_a_table_bucket(catalog: CatalogHarness) -> None:
+async def test_catalog_of_a_whole_bucket_is_a_table_bucket(catalog: CatalogHarness) -> None:
     made = await catalog.make("sea", "s3://sea")
     assert made.is_table_bucket
     assert await catalog.catalogs.enable(ROOT, "sea") == made
@@ -166,13 +166,13 @@ async def test_whole_bucket_under_its_name_is_a_table_bucket(catalog: CatalogHar
 
 
 @pytest.mark.parametrize("bad", ["", " x", "a/b", "a*b", "system$x", "System$", "x" * 257, "a\x00b", "buckets", ".."])
-async def test_names_are_checked(light_catalog: CatalogHarness, bad: str) -> None:
+async def test_catalog_names_are_validated(light_catalog: CatalogHarness, bad: str) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidName):
             await light_catalog.make(bad, "s3://lake/x")
 
 
-async def test_what_cannot_be_kept_is_refused(light_catalog: CatalogHarness) -> None:
+async def test_invalid_properties_are_rejected(light_catalog: CatalogHarness) -> None:
     management, by = light_catalog.management, light_catalog.administrator()
     await light_catalog.store.bucket("sea")
     async with light_catalog.unchanged():
@@ -187,7 +187,7 @@ async def test_what_cannot_be_kept_is_refused(light_catalog: CatalogHarness) -> 
                 await management.create(by, ROOT, "c", kind=CatalogKind.INTERNAL, properties=properties, allowed=())
 
 
-async def test_bucket_whose_objects_are_to_expire_gets_no_catalog(light_catalog: CatalogHarness) -> None:
+async def test_bucket_with_expiration_rules_cannot_hold_a_catalog(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("sea")
     rules = LifecycleConfiguration((LifecycleRule("old", True, LifecycleFilter(""), Expiration(days=1)),))
     await light_catalog.store.buckets.set(ROOT, "sea", "s3:PutLifecycleConfiguration", lifecycle=rules)
@@ -195,7 +195,7 @@ async def test_bucket_whose_objects_are_to_expire_gets_no_catalog(light_catalog:
         await light_catalog.make("one", "s3://sea/one")
 
 
-async def test_new_catalog_has_its_administrator(catalog: CatalogHarness) -> None:
+async def test_new_catalog_has_a_catalog_admin_role(catalog: CatalogHarness) -> None:
     made = await catalog.make("one", "s3://sea/one")
     row = await catalog.store.meta.row(LATEST_CHANGE)
     assert row is not None
@@ -205,7 +205,7 @@ async def test_new_catalog_has_its_administrator(catalog: CatalogHarness) -> Non
     assert not held.covers(catalog_securable(made.id), (Privilege.TABLE_READ_DATA,))
 
 
-async def test_catalog_is_changed_at_its_version(catalog: CatalogHarness) -> None:
+async def test_update_requires_the_current_entity_version(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one", a="1")
     management, by, clock = catalog.management, catalog.administrator(), catalog.store.clock
     before = await catalog.last_event()
@@ -227,7 +227,7 @@ async def test_catalog_is_changed_at_its_version(catalog: CatalogHarness) -> Non
     assert [kind for kind, _ in await catalog.told(before)] == ["CatalogConfigured"] * 3
 
 
-async def test_change_of_a_table_bucket_s_properties_counts(catalog: CatalogHarness) -> None:
+async def test_update_of_table_bucket_properties_increments_the_version(catalog: CatalogHarness) -> None:
     await catalog.catalogs.set_properties(ROOT, "lake", updates={"a": "1"}, removals=[])
     shown = await find_catalog(catalog.store.meta, "lake")
     assert (shown.properties, shown.version, shown.updated_ms) == ({"a": "1"}, 2, catalog.store.clock.now_ms())
@@ -237,7 +237,7 @@ async def test_change_of_a_table_bucket_s_properties_counts(catalog: CatalogHarn
     assert (changed.base_location, changed.allowed, changed.version) == ("s3://lake/", (), 3)
 
 
-async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: CatalogHarness) -> None:
+async def test_removed_allowed_locations_are_available_to_other_catalogs(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one", "s3://sea/more")
     await catalog.make("two", "s3://sea/two")
     management, by = catalog.management, catalog.administrator()
@@ -255,7 +255,7 @@ async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: Catal
         await table_of(catalog, "two", location="s3://sea/more/t/in")
 
 
-async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: CatalogHarness) -> None:
+async def test_deleting_an_empty_catalog_keeps_its_bucket(catalog: CatalogHarness) -> None:
     one = await catalog.make("one", "s3://sea/one")
     await catalog.make("two", "s3://sea/two")
     management, by = catalog.management, catalog.administrator()
@@ -303,7 +303,7 @@ async def test_catalog_with_files_in_quarantine_is_not_deleted(catalog: CatalogH
     await catalog.management.delete(catalog.administrator(), ROOT, "two")
 
 
-async def test_bucket_with_a_catalog_in_it_is_not_removed(catalog: CatalogHarness) -> None:
+async def test_bucket_with_a_catalog_cannot_be_deleted(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one")
     with pytest.raises(BucketHasTables, match="catalog=one"):
         await catalog.store.buckets.delete(ROOT, "sea")
@@ -311,7 +311,7 @@ async def test_bucket_with_a_catalog_in_it_is_not_removed(catalog: CatalogHarnes
     await catalog.store.buckets.delete(ROOT, "sea")
 
 
-async def test_who_may_manage_is_asked(light_catalog: CatalogHarness) -> None:
+async def test_management_requires_permission(light_catalog: CatalogHarness) -> None:
     await light_catalog.make("one", "s3://sea/one")
     management = light_catalog.management
     async with light_catalog.unchanged():
@@ -334,7 +334,7 @@ async def test_who_may_manage_is_asked(light_catalog: CatalogHarness) -> None:
     await management.delete(light_catalog.administrator(owner), owner, "three")
 
 
-async def test_bucket_s_policy_keeps_catalogs_out(light_catalog: CatalogHarness) -> None:
+async def test_bucket_policy_can_deny_catalogs(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("sea")
     document = policy(statement("Deny", "s3tables:CreateTableBucket", "*", principal="*"))
     await light_catalog.store.buckets.set(ROOT, "sea", "s3:PutBucketPolicy", policy=document)
@@ -342,7 +342,7 @@ async def test_bucket_s_policy_keeps_catalogs_out(light_catalog: CatalogHarness)
         await light_catalog.make("one", "s3://sea/one", caller=holding(("service", Privilege.CATALOG_CREATE)))
 
 
-async def test_policies_name_catalogs_one_by_one(light_catalog: CatalogHarness) -> None:
+async def test_policies_can_name_single_catalogs(light_catalog: CatalogHarness) -> None:
     one = await light_catalog.make("one", "s3://sea/one")
     two = await light_catalog.make("two", "s3://sea/two")
     reader = may("s3tables:*", resource=[one.arn, f"{one.arn}/*"])

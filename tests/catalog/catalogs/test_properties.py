@@ -30,7 +30,7 @@ FULL = {f"{number:03}": "v" * (MAX_VALUE_BYTES - 3) for number in range(MAX_TOTA
     ],
     ids=["none", "empty-value", "longest", "longest-in-bytes", "most", "largest"],
 )
-def test_properties_at_their_limits_are_taken(properties: dict[str, str]) -> None:
+def test_properties_at_their_limits_are_accepted(properties: dict[str, str]) -> None:
     check_properties(properties)
 
 
@@ -65,29 +65,29 @@ def test_properties_at_their_limits_are_taken(properties: dict[str, str]) -> Non
         "surrogate",
     ],
 )
-def test_properties_over_a_limit_are_refused(properties: dict[str, str]) -> None:
+def test_properties_over_a_limit_are_rejected(properties: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         check_properties(properties)
 
 
-def test_change_says_what_became_of_each_name() -> None:
+def test_update_reports_the_result_of_each_property() -> None:
     properties, change = changed_properties({"a": "1", "b": "2"}, {"b": "3", "c": "4"}, ["a", "z"])
     assert properties == {"b": "3", "c": "4"}
     assert (change.updated, change.removed, change.missing) == (["b", "c"], ["a"], ["z"])
 
 
-def test_property_cannot_be_set_and_removed_at_once() -> None:
+def test_property_cannot_be_set_and_removed_together() -> None:
     with pytest.raises(ConflictingProperties, match="both set and removed: a, b"):
         changed_properties({}, {"b": "", "a": ""}, ["a", "b"])
 
 
-def test_removal_is_named_once() -> None:
+def test_duplicate_removals_are_rejected() -> None:
     with pytest.raises(InvalidInput, match="repeated"):
         changed_properties({"a": "1"}, {}, ["a", "a"])
 
 
 @given(st.dictionaries(texts, texts), st.dictionaries(texts, texts), st.lists(texts, unique=True))
-def test_change_is_what_a_dictionary_says(
+def test_update_behaves_like_a_dictionary_update(
     current: dict[str, str], updates: dict[str, str], removals: list[str]
 ) -> None:
     removals = [name for name in removals if name not in updates]

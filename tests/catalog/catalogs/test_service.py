@@ -41,7 +41,7 @@ async def test_bucket_becomes_a_table_bucket(catalog: CatalogHarness) -> None:
     assert (kind, event.catalog, event.principal) == ("TableBucketEnabled", "pond", "root")
 
 
-async def test_enabling_again_changes_nothing(catalog: CatalogHarness) -> None:
+async def test_enabling_a_table_bucket_is_idempotent(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     kept = await catalog.catalogs.get(ROOT, "lake")
     catalog.store.clock.advance(1)
@@ -49,7 +49,7 @@ async def test_enabling_again_changes_nothing(catalog: CatalogHarness) -> None:
         assert await catalog.catalogs.enable(ROOT, "lake") == kept
 
 
-async def test_enabling_at_once_tells_of_it_once(catalog: CatalogHarness) -> None:
+async def test_concurrent_enabling_emits_one_event(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("pond")
     before = await catalog.last_event()
     made = await asyncio.gather(*(catalog.catalogs.enable(ROOT, "pond") for _ in range(4)))
@@ -57,7 +57,7 @@ async def test_enabling_at_once_tells_of_it_once(catalog: CatalogHarness) -> Non
     assert [kind for kind, _ in await catalog.told(before)] == ["TableBucketEnabled"]
 
 
-async def test_there_is_no_table_bucket_without_a_bucket(catalog: CatalogHarness) -> None:
+async def test_table_bucket_requires_a_bucket(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(NoSuchBucket):
             await catalog.catalogs.enable(ROOT, "pond")
@@ -68,7 +68,7 @@ async def test_there_is_no_table_bucket_without_a_bucket(catalog: CatalogHarness
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-async def test_bucket_whose_objects_are_to_expire_does_not_become_a_table_bucket(
+async def test_bucket_with_expiration_rules_cannot_become_a_table_bucket(
     light_catalog: CatalogHarness, is_on: bool
 ) -> None:
     store = light_catalog.store
@@ -126,17 +126,17 @@ async def test_undrop_window_is_a_number_of_seconds(light_catalog: CatalogHarnes
 
 
 @pytest.mark.parametrize("window", ["", "-1", "1.5", "1h", " 1", "²", "١", str(MAX_UNDROP_SECONDS + 1)])
-async def test_undrop_window_is_refused(light_catalog: CatalogHarness, window: str) -> None:
+async def test_invalid_undrop_window_is_rejected(light_catalog: CatalogHarness, window: str) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput, match=UNDROP_WINDOW):
             await light_catalog.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: window}, removals=[])
 
 
-async def test_without_a_window_nothing_can_be_restored(light_catalog: CatalogHarness) -> None:
+async def test_without_undrop_window_drops_are_final(light_catalog: CatalogHarness) -> None:
     assert undrop_window_ms(await light_catalog.catalogs.get(ROOT, "lake")) == 0
 
 
-async def test_bad_properties_change_nothing(light_catalog: CatalogHarness) -> None:
+async def test_invalid_properties_change_nothing(light_catalog: CatalogHarness) -> None:
     change = light_catalog.catalogs.set_properties
     async with light_catalog.unchanged():
         with pytest.raises(ConflictingProperties):
@@ -145,7 +145,7 @@ async def test_bad_properties_change_nothing(light_catalog: CatalogHarness) -> N
             await change(ROOT, "lake", updates={"": "1"}, removals=[])
 
 
-async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -> None:
+async def test_each_operation_requires_its_action(light_catalog: CatalogHarness) -> None:
     catalogs = light_catalog.catalogs
     await light_catalog.store.bucket("pond")
     async with light_catalog.unchanged():
@@ -171,14 +171,14 @@ async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -
 # -- the bucket behind it --------------------------------------------------------------------------------------------
 
 
-async def test_bucket_with_a_table_is_not_removed(catalog: CatalogHarness) -> None:
+async def test_bucket_with_a_table_cannot_be_deleted(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(BucketNotEmpty):
             await catalog.store.buckets.delete(ROOT, "lake")
 
 
-async def test_bucket_whose_table_has_its_files_elsewhere_is_not_removed(catalog: CatalogHarness) -> None:
+async def test_bucket_whose_table_has_files_elsewhere_cannot_be_deleted(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t")
     document = await catalog.files.read(made.entry.metadata_at)
     await catalog.drop()
@@ -195,7 +195,9 @@ async def test_bucket_whose_table_has_its_files_elsewhere_is_not_removed(catalog
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_bucket_that_a_table_of_another_points_into_is_not_removed(catalog: CatalogHarness, scheme: str) -> None:
+async def test_bucket_with_metadata_of_another_buckets_table_cannot_be_deleted(
+    catalog: CatalogHarness, scheme: str
+) -> None:
     made = await catalog.create()
     document = await catalog.files.read(made.entry.metadata_at)
     await catalog.drop()
@@ -213,7 +215,7 @@ async def test_bucket_that_a_table_of_another_points_into_is_not_removed(catalog
     await catalog.store.buckets.delete(ROOT, "other")
 
 
-async def test_bucket_is_not_removed_while_a_table_of_it_can_be_restored(catalog: CatalogHarness) -> None:
+async def test_bucket_with_a_restorable_table_cannot_be_deleted(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     made = await catalog.create()
     document = await catalog.files.read(made.entry.metadata_at)
@@ -231,7 +233,7 @@ async def test_bucket_is_not_removed_while_a_table_of_it_can_be_restored(catalog
     await catalog.store.buckets.delete(ROOT, "lake")
 
 
-async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_not_at_all(
+async def test_concurrent_register_and_bucket_delete_agree_on_one_outcome(
     catalog: CatalogHarness,
 ) -> None:
     made = await catalog.create(location="s3://lake/t")
@@ -254,7 +256,7 @@ async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_
         assert await catalog.entry(name()) == registered.entry
 
 
-async def test_removed_bucket_takes_its_catalog_along(catalog: CatalogHarness) -> None:
+async def test_deleting_a_bucket_deletes_its_catalog(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     await catalog.store.buckets.delete(ROOT, "lake")
     with pytest.raises(NoSuchCatalog):

@@ -30,7 +30,7 @@ async def end(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_one_is_told_at_once_and_one_more_after_each_commit() -> None:
+async def test_first_conflict_returns_at_once_then_one_per_commit() -> None:
     losers = ConflictBackoff(FOR_EVER)
     tasks = await losing(losers, 4)
     assert await settled(tasks) == [True, False, False, False]
@@ -41,7 +41,7 @@ async def test_one_is_told_at_once_and_one_more_after_each_commit() -> None:
     await end(tasks)
 
 
-async def test_a_commit_for_which_nobody_waits_lets_the_next_one_go() -> None:
+async def test_commit_without_waiting_conflict_releases_the_next_one() -> None:
     losers = ConflictBackoff(FOR_EVER)
     await end(await losing(losers, 1))
     losers.committed("lake", ORDERS)
@@ -50,7 +50,7 @@ async def test_a_commit_for_which_nobody_waits_lets_the_next_one_go() -> None:
     await end(tasks)
 
 
-async def test_nobody_waits_for_ever() -> None:
+async def test_wait_is_bounded() -> None:
     losers = ConflictBackoff(0.001)
     tasks = await losing(losers, 5)
     async with asyncio.timeout(60):
@@ -58,7 +58,7 @@ async def test_nobody_waits_for_ever() -> None:
     assert not losers._waiting
 
 
-async def test_who_gave_up_is_passed_over() -> None:
+async def test_cancelled_wait_is_skipped() -> None:
     losers = ConflictBackoff(FOR_EVER)
     tasks = await losing(losers, 3)
     tasks[1].cancel()
@@ -68,7 +68,7 @@ async def test_who_gave_up_is_passed_over() -> None:
     assert not tasks[2].cancelled()
 
 
-async def test_tables_do_not_wait_for_each_other() -> None:
+async def test_tables_have_separate_queues() -> None:
     losers = ConflictBackoff(FOR_EVER)
     orders = await losing(losers, 2)
     returns = await losing(losers, 2, RETURNS)
@@ -78,7 +78,7 @@ async def test_tables_do_not_wait_for_each_other() -> None:
     await end(orders)
 
 
-async def test_many_tables_that_were_lost_once_are_not_remembered() -> None:
+async def test_old_conflicts_are_forgotten() -> None:
     losers = ConflictBackoff(0.0)
     for number in range(5000):
         await losers.wait("lake", Identifier(("sales",), f"table_{number}"))

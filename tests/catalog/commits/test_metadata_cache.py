@@ -5,7 +5,7 @@ from lakebed.iceberg.metadata.serialization import TableText, TextRun
 from tests.iceberg.metadata.test_parsing import GOLDEN
 
 
-def test_file_comes_back_until_there_is_no_room_for_it() -> None:
+def test_file_is_cached_until_evicted() -> None:
     cache = MetadataCache(max_bytes=20)
     first = cache.keep("s3://b/1", b"x" * 10)
     second = cache.keep("s3://b/2", b"x" * 10)
@@ -14,7 +14,7 @@ def test_file_comes_back_until_there_is_no_room_for_it() -> None:
     assert cache.get("s3://b/3") is None
 
 
-def test_least_recently_used_file_leaves_first() -> None:
+def test_least_recently_used_file_is_evicted_first() -> None:
     cache = MetadataCache(max_bytes=30)
     for number in range(3):
         cache.keep(str(number), b"x" * 10)
@@ -23,7 +23,7 @@ def test_least_recently_used_file_leaves_first() -> None:
     assert [cache.get(str(number)) is not None for number in range(4)] == [True, False, True, True]
 
 
-def test_file_that_would_take_most_of_the_room_is_not_kept() -> None:
+def test_file_of_most_of_the_capacity_is_not_cached() -> None:
     cache = MetadataCache(max_bytes=30)
     small = cache.keep("small", b"x" * 15)
     assert cache.keep("large", b"x" * 16).document == b"x" * 16
@@ -31,7 +31,7 @@ def test_file_that_would_take_most_of_the_room_is_not_kept() -> None:
     assert cache.get("small") is small
 
 
-def test_file_kept_again_counts_once_and_takes_the_place_of_the_first() -> None:
+def test_file_cached_again_replaces_the_first() -> None:
     cache = MetadataCache(max_bytes=30)
     other = cache.keep("other", b"x" * 10)
     for _ in range(5):
@@ -43,7 +43,7 @@ def test_file_kept_again_counts_once_and_takes_the_place_of_the_first() -> None:
     assert cache.get("other") is other
 
 
-def test_file_that_is_forgotten_makes_room() -> None:
+def test_removed_file_frees_capacity() -> None:
     cache = MetadataCache(max_bytes=30)
     first = cache.keep("first", b"x" * 15)
     cache.keep("second", b"x" * 15)
@@ -55,7 +55,7 @@ def test_file_that_is_forgotten_makes_room() -> None:
     assert cache.get("third") is third
 
 
-def test_file_in_runs_is_as_large_as_its_document() -> None:
+def test_size_of_a_file_in_text_runs_is_that_of_its_document() -> None:
     cache = MetadataCache(max_bytes=30)
     text = TableText(b"{", TextRun(b"1", b",2"), b"-", TextRun(b"3"), b"}")
     kept = cache.keep("text", text)
@@ -67,7 +67,7 @@ def test_file_in_runs_is_as_large_as_its_document() -> None:
     assert cache.get("text") is None or cache.get("other") is None
 
 
-def test_what_an_earlier_version_has_in_the_same_words_is_not_parsed_again() -> None:
+def test_parts_equal_to_an_earlier_version_are_not_parsed_again() -> None:
     document = (GOLDEN / "v3.json").read_bytes()
     cache = MetadataCache()
     first = cache.keep("1", document, of="table").table

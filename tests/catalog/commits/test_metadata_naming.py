@@ -31,7 +31,7 @@ ID = "7b5c1a52-6e0f-4f6c-9a55-0d4f3f0f6a11"
         ("١٢-a.metadata.json", -1),
     ],
 )
-def test_version_is_read_from_the_file_name(file: str, version: int) -> None:
+def test_version_is_parsed_from_the_file_name(file: str, version: int) -> None:
     assert file_version(f"s3://lake/00009-t/metadata/{file}") == version
 
 
@@ -41,7 +41,7 @@ def version_of(metadata_at: str) -> str:
     return found[1]
 
 
-async def test_created_table_begins_at_zero(catalog: CatalogHarness) -> None:
+async def test_created_table_starts_at_version_zero(catalog: CatalogHarness) -> None:
     assert version_of((await catalog.create()).entry.metadata_at) == "00000"
     committed = await catalog.commit(name(), *await appended(catalog, name()))
     assert version_of(committed.entry.metadata_at) == "00001"
@@ -49,14 +49,14 @@ async def test_created_table_begins_at_zero(catalog: CatalogHarness) -> None:
     assert version_of(replaced.entry.metadata_at) == "00002"
 
 
-async def test_staged_table_begins_at_zero(catalog: CatalogHarness) -> None:
+async def test_staged_table_starts_at_version_zero(catalog: CatalogHarness) -> None:
     """As `CREATE TABLE AS SELECT` makes one: its first file has a snapshot already."""
     promised = await catalog.creation.stage(Mutation(ROOT), "lake", ("ns",), a_table())
     made = await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
     assert version_of(made.entry.metadata_at) == "00000"
 
 
-async def test_table_whose_first_file_was_one_continues_its_numbers(catalog: CatalogHarness) -> None:
+async def test_table_with_first_version_one_continues_its_numbers(catalog: CatalogHarness) -> None:
     """Tables of earlier versions of the server began at 00001."""
     made = await catalog.create("old", location="s3://lake/old")
     where = f"s3://lake/old/metadata/00001-{uuid4()}.metadata.json"
@@ -79,5 +79,5 @@ async def test_file_without_a_version_is_followed_by_zero(catalog: CatalogHarnes
     assert version_of(committed.entry.metadata_at) == "00000"
 
 
-async def test_view_begins_at_zero(catalog: CatalogHarness) -> None:
+async def test_view_starts_at_version_zero(catalog: CatalogHarness) -> None:
     assert version_of((await catalog.create_view()).entry.metadata_at) == "00000"

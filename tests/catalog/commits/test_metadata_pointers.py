@@ -29,7 +29,7 @@ async def move(catalog: CatalogHarness, where: str, token: str, **options: str) 
     return await extended(catalog).tables.pointers.move(AS_ROOT, "lake", name(), where, expected_token=token, **options)
 
 
-async def test_pointer_goes_to_a_file_that_is_there(catalog: CatalogHarness) -> None:
+async def test_pointer_moves_to_an_existing_file(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     where = await written_by_hand(catalog, properties={"by": "hand"})
     moved = await move(catalog, where, made.entry.version_token)
@@ -38,7 +38,7 @@ async def test_pointer_goes_to_a_file_that_is_there(catalog: CatalogHarness) -> 
     assert (await catalog.metadata(name())).properties == {"by": "hand"}
 
 
-async def test_stale_token_is_told_before_the_file_is_looked_at(light_catalog: CatalogHarness) -> None:
+async def test_stale_version_token_is_reported_before_the_file_is_read(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     unreadable = await written_by_hand(light_catalog, format_version=99)
     async with light_catalog.unchanged():
@@ -47,7 +47,7 @@ async def test_stale_token_is_told_before_the_file_is_looked_at(light_catalog: C
                 await move(light_catalog, where, "stale")
 
 
-async def test_file_of_another_table_is_refused(light_catalog: CatalogHarness) -> None:
+async def test_file_of_another_table_is_rejected(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     other = "11111111-2222-3333-4444-555555555555"
     where = await written_by_hand(light_catalog, table_uuid=other)
@@ -55,7 +55,7 @@ async def test_file_of_another_table_is_refused(light_catalog: CatalogHarness) -
         await move(light_catalog, where, made.entry.version_token)
 
 
-async def test_file_that_cannot_follow_is_refused(light_catalog: CatalogHarness) -> None:
+async def test_file_that_is_no_valid_successor_is_rejected(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     where = await written_by_hand(light_catalog, last_column_id=2)
     await light_catalog.commit(
@@ -72,7 +72,7 @@ async def test_file_that_cannot_follow_is_refused(light_catalog: CatalogHarness)
         await move(light_catalog, f"{made.entry.location}/metadata/absent.metadata.json", token)
 
 
-async def test_same_commit_id_moves_once_and_names_one_move(light_catalog: CatalogHarness) -> None:
+async def test_repeated_commit_id_moves_the_pointer_once(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     where = await written_by_hand(light_catalog)
     token = made.entry.version_token
@@ -94,7 +94,7 @@ async def test_expected_file_must_be_the_current_one(light_catalog: CatalogHarne
     assert (await move(light_catalog, where, made.entry.version_token, expected_at=spelled)).entry.generation == 2
 
 
-async def test_only_tables_that_are_there_move(light_catalog: CatalogHarness) -> None:
+async def test_missing_tables_are_rejected(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view()
     pointers = extended(light_catalog).tables.pointers
     for table in ("t", "v"):
@@ -105,7 +105,7 @@ async def test_only_tables_that_are_there_move(light_catalog: CatalogHarness) ->
         await pointers.move(Mutation(NOBODY), "lake", name(), "s3://lake/x", expected_token="x")
 
 
-def test_locations_that_begin_differently_name_the_same_file() -> None:
+def test_locations_with_other_schemes_name_the_same_file() -> None:
     assert same_file("s3://lake/a", "s3a://lake/a")
     assert same_file("s3n://lake/a", "s3://lake/a")
     assert not same_file("s3://lake/a", "s3://lake/b")

@@ -54,7 +54,7 @@ async def pointer(
     )
 
 
-async def test_pointers_move_together_and_come_back_in_their_order(catalog: CatalogHarness) -> None:
+async def test_pointers_move_together_and_entries_keep_their_order(catalog: CatalogHarness) -> None:
     await catalog.create("b")
     pointers = [await pointer(catalog, table) for table in ("c", "b", "a")]
     entries = await catalog.publisher.publish(AS_ROOT, pointers, ANSWER)
@@ -64,7 +64,7 @@ async def test_pointers_move_together_and_come_back_in_their_order(catalog: Cata
         assert await catalog.files.read(entry.metadata_at) == b"m" * 100
 
 
-async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(catalog: CatalogHarness) -> None:
+async def test_one_failed_pointer_moves_none(catalog: CatalogHarness) -> None:
     await catalog.create("a", location="s3://lake/a")
     past = await catalog.entries.find(catalog.store.meta, "lake", name("a"))
     await catalog.commit(name("a"), set_properties(x="1"))
@@ -80,7 +80,7 @@ async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(cata
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), taken], ANSWER)
 
 
-async def test_entry_that_stays_must_be_where_it_was(catalog: CatalogHarness) -> None:
+async def test_checked_entry_must_be_unchanged(catalog: CatalogHarness) -> None:
     stays = (await catalog.create("a")).entry
     await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "b")], ANSWER, [stays])
     await catalog.commit(name("a"), set_properties(x="1"))
@@ -94,7 +94,7 @@ async def test_entry_that_stays_must_be_where_it_was(catalog: CatalogHarness) ->
         await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c")], ANSWER, [dropped])
 
 
-async def test_name_and_identity_are_given_out_once(catalog: CatalogHarness) -> None:
+async def test_name_and_uuid_are_assigned_once(catalog: CatalogHarness) -> None:
     first, second = await pointer(catalog), await pointer(catalog)
     same_identity = replace(await pointer(catalog, "u"), entry_id=first.entry_id)
     await catalog.publisher.publish(AS_ROOT, [first], ANSWER)
@@ -104,12 +104,12 @@ async def test_name_and_identity_are_given_out_once(catalog: CatalogHarness) -> 
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_without_pointers_and_key_nothing_happens(catalog: CatalogHarness) -> None:
+async def test_publishing_nothing_writes_nothing(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         assert await catalog.publisher.publish(AS_ROOT, [], ANSWER) == []
 
 
-async def test_without_pointers_the_key_keeps_its_answer(catalog: CatalogHarness) -> None:
+async def test_idempotency_key_without_pointers_stores_its_response(catalog: CatalogHarness) -> None:
     key = RequestKey("k", "digest")
     assert await catalog.publisher.publish(Mutation(ROOT, key), [], StoredResponse(204)) == []
     assert await catalog.keys.find(key) == StoredResponse(204)
@@ -117,7 +117,7 @@ async def test_without_pointers_the_key_keeps_its_answer(catalog: CatalogHarness
         await catalog.publisher.publish(Mutation(ROOT, key), [], StoredResponse(204))
 
 
-async def test_pointer_to_a_file_that_is_there_writes_none(catalog: CatalogHarness) -> None:
+async def test_pointer_to_an_existing_file_writes_no_file(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     there = replace(await pointer(catalog), file=None, metadata_at=made.entry.metadata_at)
     [entry] = await catalog.publisher.publish(AS_ROOT, [there], ANSWER)
@@ -125,7 +125,7 @@ async def test_pointer_to_a_file_that_is_there_writes_none(catalog: CatalogHarne
     assert len(await catalog.keys_in()) == 1
 
 
-async def test_further_step_commits_with_the_pointer_or_not_at_all(catalog: CatalogHarness) -> None:
+async def test_further_step_commits_with_the_pointer(catalog: CatalogHarness) -> None:
     seen: list[Entry] = []
 
     async def note(tx: Transaction, entry: Entry) -> None:
@@ -142,7 +142,7 @@ async def test_further_step_commits_with_the_pointer_or_not_at_all(catalog: Cata
             await catalog.publisher.publish(AS_ROOT, [replace(await pointer(catalog), also=refuse)], ANSWER)
 
 
-async def test_without_a_claim_the_directories_stay(catalog: CatalogHarness) -> None:
+async def test_directories_are_unchanged_without_a_claim(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/a")
     moved = replace(await pointer(catalog), location="s3://lake/b", claim=None)
     await catalog.publisher.publish(AS_ROOT, [moved], ANSWER)
@@ -152,7 +152,7 @@ async def test_without_a_claim_the_directories_stay(catalog: CatalogHarness) -> 
     assert await catalog.claimed() == {made.entry.id: ["a/", "b/"]}
 
 
-async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog: CatalogHarness) -> None:
+async def test_overwritten_file_becomes_garbage(catalog: CatalogHarness) -> None:
     await catalog.create()
     blobs = await catalog.store.stored_blobs()
     prepared = await pointer(catalog)
@@ -172,7 +172,7 @@ async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog
     [Unavailable("no"), StorageFull("no"), RuntimeError("a defect")],
     ids=lambda failure: type(failure).__name__,
 )
-async def test_what_certainly_failed_leaves_nothing(catalog: CatalogHarness, failure: Exception) -> None:
+async def test_failed_publication_leaves_no_files(catalog: CatalogHarness, failure: Exception) -> None:
     eventful = Eventful(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
     async with catalog.unchanged():
@@ -182,7 +182,7 @@ async def test_what_certainly_failed_leaves_nothing(catalog: CatalogHarness, fai
             await failing.publisher.publish(AS_ROOT, pointers, ANSWER)
 
 
-async def test_what_may_have_happened_keeps_its_files(catalog: CatalogHarness) -> None:
+async def test_undecided_publication_keeps_its_files(catalog: CatalogHarness) -> None:
     eventful = Eventful(catalog.store.meta)
     unsure = wire_catalog(catalog.store, eventful)
     pointers = [await pointer(unsure, table) for table in ("a", "b")]
@@ -219,7 +219,7 @@ async def test_file_that_cannot_be_discarded_does_not_hide_the_failure(
         await catalog.publisher.publish(AS_ROOT, stale, ANSWER)
 
 
-async def test_bucket_that_is_gone_takes_nothing_in(catalog: CatalogHarness) -> None:
+async def test_publishing_to_a_deleted_bucket_fails(catalog: CatalogHarness) -> None:
     prepared = await pointer(catalog)
     await catalog.store.buckets.delete(ROOT, "lake")
     with pytest.raises(NoSuchCatalog):

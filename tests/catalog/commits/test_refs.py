@@ -50,7 +50,7 @@ async def remove_ref(
     return await extended(catalog).tables.refs.remove(AS_ROOT, "lake", name(), ref, expected, options, force=force)
 
 
-async def test_tag_is_made_shown_and_removed(catalog: CatalogHarness) -> None:
+async def test_tag_is_created_listed_and_removed(catalog: CatalogHarness) -> None:
     snapshot = await with_snapshot(catalog)
     made = await set_ref(catalog, "v1", snapshot_id=snapshot, type="tag")
     assert made.entry.generation == 3
@@ -61,7 +61,7 @@ async def test_tag_is_made_shown_and_removed(catalog: CatalogHarness) -> None:
     assert list((await catalog.metadata(name())).refs) == ["main"]
 
 
-async def test_branch_moves_only_from_the_snapshot_that_is_expected(light_catalog: CatalogHarness) -> None:
+async def test_branch_moves_from_the_expected_snapshot_only(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     first = await with_snapshot(catalog)
     await set_ref(catalog, "audit", None, snapshot_id=first, type="branch")
@@ -76,7 +76,7 @@ async def test_branch_moves_only_from_the_snapshot_that_is_expected(light_catalo
     assert (await catalog.metadata(name())).refs["audit"].snapshot_id == second
 
 
-async def test_what_says_how_long_it_is_kept_is_deleted_by_force_only(light_catalog: CatalogHarness) -> None:
+async def test_reference_with_retention_requires_force(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     snapshot = await with_snapshot(catalog)
     await set_ref(catalog, "v1", snapshot_id=snapshot, **TAG_DAY)
@@ -96,7 +96,7 @@ async def test_main_cannot_be_deleted(light_catalog: CatalogHarness) -> None:
             await remove_ref(light_catalog, "main", force=True)
 
 
-async def test_deleting_what_is_not_there_changes_nothing(light_catalog: CatalogHarness) -> None:
+async def test_deleting_a_missing_reference_changes_nothing(light_catalog: CatalogHarness) -> None:
     await with_snapshot(light_catalog)
     async with light_catalog.unchanged():
         removed = await remove_ref(light_catalog, "gone")
@@ -114,7 +114,7 @@ async def test_deleting_what_is_not_there_changes_nothing(light_catalog: Catalog
         {"type": "leaf"},
     ],
 )
-async def test_reference_that_cannot_be_is_refused(light_catalog: CatalogHarness, reference: dict[str, Any]) -> None:
+async def test_invalid_reference_is_rejected(light_catalog: CatalogHarness, reference: dict[str, Any]) -> None:
     snapshot = await with_snapshot(light_catalog)
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput):
@@ -123,7 +123,7 @@ async def test_reference_that_cannot_be_is_refused(light_catalog: CatalogHarness
             await set_ref(light_catalog, "x", snapshot_id=987, type="tag")
 
 
-async def test_same_commit_id_changes_a_reference_once(light_catalog: CatalogHarness) -> None:
+async def test_repeated_commit_id_changes_a_reference_once(light_catalog: CatalogHarness) -> None:
     snapshot = await with_snapshot(light_catalog)
     options = CommitOptions("tag-it")
     first = await set_ref(light_catalog, "v1", None, options, snapshot_id=snapshot, type="tag")
@@ -133,7 +133,7 @@ async def test_same_commit_id_changes_a_reference_once(light_catalog: CatalogHar
         await set_ref(light_catalog, "v2", None, options, snapshot_id=snapshot, type="tag")
 
 
-async def test_retention_that_was_set_meanwhile_still_asks_for_force(light_catalog: CatalogHarness) -> None:
+async def test_retention_set_concurrently_requires_force(light_catalog: CatalogHarness) -> None:
     """Whether a word more is needed is decided in the state that the deletion is committed to."""
     snapshot = await with_snapshot(light_catalog)
     await set_ref(light_catalog, "v1", snapshot_id=snapshot, type="tag")
@@ -149,7 +149,7 @@ async def test_retention_that_was_set_meanwhile_still_asks_for_force(light_catal
     assert "v1" in (await light_catalog.metadata(name())).refs
 
 
-async def test_pointer_that_moves_meanwhile_does_not_stop_a_deletion(light_catalog: CatalogHarness) -> None:
+async def test_deletion_is_retried_after_a_concurrent_commit(light_catalog: CatalogHarness) -> None:
     snapshot = await with_snapshot(light_catalog)
     await set_ref(light_catalog, "v1", snapshot_id=snapshot, type="tag")
     eventful = Eventful(light_catalog.store.meta)
@@ -163,7 +163,7 @@ async def test_pointer_that_moves_meanwhile_does_not_stop_a_deletion(light_catal
     assert list((await light_catalog.metadata(name())).refs) == ["main"]
 
 
-async def test_rights_to_metadata_are_needed(light_catalog: CatalogHarness) -> None:
+async def test_changes_require_permission_on_table_metadata(light_catalog: CatalogHarness) -> None:
     await with_snapshot(light_catalog)
     refs = extended(light_catalog).tables.refs
     with pytest.raises(AccessDenied):

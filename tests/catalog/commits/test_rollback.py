@@ -42,7 +42,7 @@ async def grow(catalog: CatalogHarness) -> str:
     return (await catalog.commit(name(), *await appended(catalog, name()))).entry.metadata_at
 
 
-async def test_pointer_goes_back_where_nothing_was_numbered_since(catalog: CatalogHarness) -> None:
+async def test_pointer_moves_back_if_no_ids_were_assigned_since(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await catalog.commit(name(), set_properties(a="1"))
     rolled = await roll_back(catalog, made.entry.metadata_at)
@@ -52,7 +52,7 @@ async def test_pointer_goes_back_where_nothing_was_numbered_since(catalog: Catal
     assert "a" not in (await catalog.metadata(name())).properties
 
 
-async def test_table_goes_back_past_snapshots_and_keeps_their_numbers(catalog: CatalogHarness) -> None:
+async def test_rollback_past_snapshots_keeps_sequence_numbers(catalog: CatalogHarness) -> None:
     await catalog.create()
     first_at = await grow(catalog)
     first = await catalog.metadata(name())
@@ -70,7 +70,7 @@ async def test_table_goes_back_past_snapshots_and_keeps_their_numbers(catalog: C
     assert (await catalog.metadata(name())).last_sequence_number == grown.last_sequence_number + 1
 
 
-async def test_table_goes_back_to_before_its_first_snapshot(light_catalog: CatalogHarness) -> None:
+async def test_table_rolls_back_to_before_its_first_snapshot(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     await grow(light_catalog)
     assert (await roll_back(light_catalog, made.entry.metadata_at)).mode is RollbackMode.FORWARD
@@ -78,7 +78,7 @@ async def test_table_goes_back_to_before_its_first_snapshot(light_catalog: Catal
     assert (now.current_snapshot_id, dict(now.refs)) == (None, {})
 
 
-async def test_schema_properties_and_tags_become_what_they_were(light_catalog: CatalogHarness) -> None:
+async def test_rollback_restores_schema_properties_and_tags(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     await catalog.create(properties={"kept": "1", "gone": "2"})
     before_at = await grow(catalog)
@@ -99,7 +99,7 @@ async def test_schema_properties_and_tags_become_what_they_were(light_catalog: C
     assert list(now.refs) == ["main"]
 
 
-async def test_what_was_expired_since_cannot_come_back(light_catalog: CatalogHarness) -> None:
+async def test_rollback_to_an_expired_snapshot_is_rejected(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     await catalog.create()
     first_at = await grow(catalog)
@@ -111,7 +111,7 @@ async def test_what_was_expired_since_cannot_come_back(light_catalog: CatalogHar
             await roll_back(catalog, first_at)
 
 
-async def test_widened_column_does_not_become_narrow_again(light_catalog: CatalogHarness) -> None:
+async def test_rollback_does_not_narrow_a_widened_column(light_catalog: CatalogHarness) -> None:
     """Data was written with the wider type since: the narrow one could not read it."""
     catalog = light_catalog
     fields = [{"id": 1, "name": "id", "required": True, "type": "int"}]
@@ -127,7 +127,7 @@ async def test_widened_column_does_not_become_narrow_again(light_catalog: Catalo
         await roll_back(catalog, narrow_at)
 
 
-async def test_only_files_of_the_table_itself_are_gone_back_to(light_catalog: CatalogHarness) -> None:
+async def test_rollback_requires_a_file_of_the_table(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     made = await catalog.create()
     other = await catalog.create("other")
@@ -142,13 +142,13 @@ async def test_only_files_of_the_table_itself_are_gone_back_to(light_catalog: Ca
         await roll_back(catalog, f"{made.entry.location}/metadata/absent.metadata.json")
 
 
-async def test_current_file_is_where_the_table_is_already(light_catalog: CatalogHarness) -> None:
+async def test_rollback_to_the_current_file_changes_nothing(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     async with light_catalog.unchanged():
         assert (await roll_back(light_catalog, made.entry.metadata_at)).mode is RollbackMode.NONE
 
 
-async def test_stale_token_is_told_before_anything_else(light_catalog: CatalogHarness) -> None:
+async def test_stale_version_token_is_reported_first(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     async with light_catalog.unchanged():
         with pytest.raises(CommitConflict):
@@ -160,7 +160,7 @@ async def test_stale_token_is_told_before_anything_else(light_catalog: CatalogHa
 
 
 @pytest.mark.parametrize("forward", [False, True])
-async def test_same_commit_id_goes_back_once(light_catalog: CatalogHarness, forward: bool) -> None:
+async def test_repeated_commit_id_rolls_back_once(light_catalog: CatalogHarness, forward: bool) -> None:
     catalog = light_catalog
     made = await catalog.create()
     if forward:
@@ -176,7 +176,7 @@ async def test_same_commit_id_goes_back_once(light_catalog: CatalogHarness, forw
         await roll_back(catalog, made.entry.metadata_at, "other", "back")
 
 
-async def test_rollback_is_in_the_log_under_its_name(light_catalog: CatalogHarness) -> None:
+async def test_rollback_is_recorded_in_the_commit_log(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     await grow(light_catalog)
     await roll_back(light_catalog, made.entry.metadata_at)

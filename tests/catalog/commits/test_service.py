@@ -73,7 +73,7 @@ async def test_commit_moves_the_pointer_to_a_new_file(catalog: CatalogHarness) -
     assert len(await catalog.keys_in()) == 2
 
 
-async def test_commits_are_logged_in_their_order(catalog: CatalogHarness) -> None:
+async def test_commits_are_logged_in_order(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     entries = [made.entry]
     for number in range(3):
@@ -87,7 +87,7 @@ async def test_commits_are_logged_in_their_order(catalog: CatalogHarness) -> Non
     assert [row[4] for row in log] == [None, *(entry.version_token for entry in entries[:-1])]
 
 
-async def test_data_is_committed_on_data(catalog: CatalogHarness) -> None:
+async def test_commits_append_to_earlier_data(catalog: CatalogHarness) -> None:
     await catalog.create()
     for _ in range(3):
         await catalog.commit(name(), *await appended(catalog, name()))
@@ -98,7 +98,7 @@ async def test_data_is_committed_on_data(catalog: CatalogHarness) -> None:
     assert [row[1] for row in await commit_log(catalog, entry.id)] == ["create", "append", "append", "append"]
 
 
-async def test_commit_that_changes_nothing_writes_nothing(catalog: CatalogHarness) -> None:
+async def test_commit_without_changes_writes_nothing(catalog: CatalogHarness) -> None:
     await catalog.create(properties={"colour": "red"})
     entry = await catalog.entry(name())
     async with catalog.unchanged():
@@ -124,9 +124,7 @@ def _remove(*names: str) -> dict[str, Any]:
     ],
     ids=lambda requirement: str(requirement["type"]),
 )
-async def test_requirement_that_does_not_hold_changes_nothing(
-    catalog: CatalogHarness, requirement: dict[str, Any]
-) -> None:
+async def test_failed_requirement_changes_nothing(catalog: CatalogHarness, requirement: dict[str, Any]) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(CommitConflict, match="Requirement failed") as conflict:
@@ -135,7 +133,7 @@ async def test_requirement_that_does_not_hold_changes_nothing(
         assert not isinstance(conflict.value, PointerMoved)
 
 
-async def test_requirements_that_hold_let_the_commit_through(catalog: CatalogHarness) -> None:
+async def test_commit_succeeds_if_its_requirements_hold(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await catalog.commit(
         name(),
@@ -149,7 +147,7 @@ async def test_requirements_that_hold_let_the_commit_through(catalog: CatalogHar
     assert (await catalog.entry(name())).generation == 2
 
 
-async def test_bad_commits_change_nothing(catalog: CatalogHarness) -> None:
+async def test_invalid_commits_change_nothing(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.create_view("v")
     missing = {
@@ -188,7 +186,7 @@ async def test_bad_commits_change_nothing(catalog: CatalogHarness) -> None:
         (b"[]", b'[{"action":"set-location"}]'),
     ],
 )
-def test_documents_that_are_no_changes_are_refused(requirements: bytes, updates: bytes) -> None:
+def test_invalid_commit_documents_are_rejected(requirements: bytes, updates: bytes) -> None:
     with pytest.raises(InvalidInput):
         read_change(name(), requirements, updates)
 
@@ -202,7 +200,7 @@ def test_number_of_changes_is_limited() -> None:
         a_change(name(), requirements=[{"type": "assert-current-schema-id", "current-schema-id": 0}] * 1025)
 
 
-async def test_options_are_kept_in_the_log(catalog: CatalogHarness) -> None:
+async def test_commit_options_are_recorded_in_the_log(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1", "tidy", "engine 1"))
     [row] = await catalog.store.meta.rows(
@@ -216,7 +214,7 @@ async def test_options_are_kept_in_the_log(catalog: CatalogHarness) -> None:
 # -- the pointer moves meanwhile -------------------------------------------------------------------------------------
 
 
-async def test_commit_that_still_holds_is_made_on_the_new_state(catalog: CatalogHarness) -> None:
+async def test_commit_is_retried_on_the_new_state_if_its_requirements_hold(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -229,7 +227,7 @@ async def test_commit_that_still_holds_is_made_on_the_new_state(catalog: Catalog
     assert len(await catalog.keys_in()) == len(await catalog.store.stored_blobs()) == 3
 
 
-async def test_commit_that_no_longer_holds_is_a_conflict(catalog: CatalogHarness) -> None:
+async def test_commit_with_outdated_requirements_is_a_conflict(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -248,7 +246,7 @@ async def test_commit_that_no_longer_holds_is_a_conflict(catalog: CatalogHarness
     assert sum("metadata.json" in key for key in await catalog.keys_in()) == 2
 
 
-async def test_commit_to_a_table_that_was_dropped_meanwhile_finds_none(catalog: CatalogHarness) -> None:
+async def test_commit_to_a_concurrently_dropped_table_is_not_found(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -258,7 +256,7 @@ async def test_commit_to_a_table_that_was_dropped_meanwhile_finds_none(catalog: 
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_commit_is_given_up_after_some_attempts(catalog: CatalogHarness) -> None:
+async def test_commit_fails_after_its_attempts(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -278,7 +276,7 @@ async def test_commit_is_given_up_after_some_attempts(catalog: CatalogHarness) -
     assert len(await catalog.keys_in()) == len(await catalog.store.stored_blobs()) == 1 + overtaken
 
 
-async def test_writers_at_once_all_succeed_one_after_the_other(catalog: CatalogHarness) -> None:
+async def test_concurrent_writers_all_succeed(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     committed = await asyncio.gather(
         *(catalog.commit(name(), set_property(f"writer.{number}", "was here")) for number in range(8))
@@ -294,7 +292,7 @@ async def test_writers_at_once_all_succeed_one_after_the_other(catalog: CatalogH
     assert len(await catalog.keys_in()) == len(await catalog.store.stored_blobs()) == 9
 
 
-async def test_writers_of_several_servers_at_once_all_succeed(catalog: CatalogHarness) -> None:
+async def test_concurrent_writers_of_several_servers_all_succeed(catalog: CatalogHarness) -> None:
     await catalog.create()
     servers = [catalog, *(wire_catalog(catalog.store) for _ in range(3))]
     committed = await asyncio.gather(
@@ -303,7 +301,7 @@ async def test_writers_of_several_servers_at_once_all_succeed(catalog: CatalogHa
     assert sorted(one.entry.generation for one in committed) == [2, 3, 4, 5]
 
 
-async def test_of_conflicting_writers_at_once_one_succeeds(catalog: CatalogHarness) -> None:
+async def test_one_of_concurrent_conflicting_writers_succeeds(catalog: CatalogHarness) -> None:
     await catalog.create()
     schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}]}
     outcomes = await asyncio.gather(
@@ -323,7 +321,7 @@ async def test_of_conflicting_writers_at_once_one_succeeds(catalog: CatalogHarne
     assert len(await catalog.store.stored_blobs()) == 2
 
 
-async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: CatalogHarness) -> None:
+async def test_commit_with_an_expected_version_is_not_retried_on_another(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     expecting = CommitOptions(expected_token=made.entry.version_token)
     eventful = Eventful(catalog.store.meta)
@@ -339,9 +337,7 @@ async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: Cat
 
 
 @pytest.mark.parametrize("part", ["/data/", "-m0.avro", "metadata/snap-"])
-async def test_commit_whose_file_is_deleted_after_it_was_checked_is_not_published(
-    catalog: CatalogHarness, part: str
-) -> None:
+async def test_commit_is_not_published_if_a_validated_file_was_deleted(catalog: CatalogHarness, part: str) -> None:
     await catalog.create()
     updates = await appended(catalog, name())
     (key,) = [key for key in await catalog.keys_in() if part in key]
@@ -356,7 +352,7 @@ async def test_commit_whose_file_is_deleted_after_it_was_checked_is_not_publishe
     assert await catalog.store.stored_blobs() <= stored
 
 
-async def test_commit_whose_file_is_written_over_after_it_was_checked_is_checked_again(catalog: CatalogHarness) -> None:
+async def test_commit_is_validated_again_if_a_validated_file_was_overwritten(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -373,7 +369,7 @@ async def test_commit_whose_file_is_written_over_after_it_was_checked_is_checked
     assert (await catalog.entry(name())).generation == 2
 
 
-async def test_commit_of_several_tables_needs_the_files_of_each(catalog: CatalogHarness) -> None:
+async def test_transaction_requires_the_validated_files_of_each_table(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     eventful = Eventful(catalog.store.meta)
@@ -390,7 +386,7 @@ async def test_commit_of_several_tables_needs_the_files_of_each(catalog: Catalog
 # -- commits by id ---------------------------------------------------------------------------------------------------
 
 
-async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: CatalogHarness) -> None:
+async def test_repeated_commit_gets_the_same_response(catalog: CatalogHarness) -> None:
     await catalog.create()
     options = CommitOptions("c1")
     first = await catalog.commit(name(), set_properties(a="1"), options=options)
@@ -403,7 +399,7 @@ async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: Ca
     assert later.entry.generation == 3, "the answer shows the table as it is"
 
 
-async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
+async def test_conflict_response_is_paced_by_the_next_commit(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog, backoff = light_catalog, ConflictBackoff(longest_wait_seconds=3600)
@@ -425,7 +421,7 @@ async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
         await second
 
 
-async def test_commit_id_of_another_commit_is_a_conflict(catalog: CatalogHarness) -> None:
+async def test_reused_commit_id_is_a_conflict(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"))
     async with catalog.unchanged():
@@ -440,14 +436,14 @@ async def test_commit_id_of_another_commit_is_a_conflict(catalog: CatalogHarness
             )
 
 
-async def test_commit_id_is_one_table_s_own(catalog: CatalogHarness) -> None:
+async def test_commit_ids_are_scoped_to_a_table(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
         await catalog.commit(name(table), set_properties(a=table), options=CommitOptions("c1"))
     assert (await catalog.entry(name("b"))).generation == 2
 
 
-async def test_same_commit_at_once_is_made_once(catalog: CatalogHarness) -> None:
+async def test_concurrent_repeats_commit_once(catalog: CatalogHarness) -> None:
     await catalog.create()
     committed = await asyncio.gather(
         *(catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1")) for _ in range(4))
@@ -456,7 +452,7 @@ async def test_same_commit_at_once_is_made_once(catalog: CatalogHarness) -> None
     assert len(await catalog.store.stored_blobs()) == 2
 
 
-async def test_same_commit_that_comes_late_gets_the_answer(catalog: CatalogHarness) -> None:
+async def test_late_repeat_gets_the_same_response(catalog: CatalogHarness) -> None:
     await catalog.create()
     options = CommitOptions("c1")
     schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}]}
@@ -472,7 +468,7 @@ async def test_same_commit_that_comes_late_gets_the_answer(catalog: CatalogHarne
     assert committed.entry.generation == 2
 
 
-async def test_staged_table_committed_again_by_its_id_is_made_once(catalog: CatalogHarness) -> None:
+async def test_repeated_staged_commit_creates_once(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     updates = staged(promised.document)
     first = await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], options=CommitOptions("c1"))
@@ -483,7 +479,7 @@ async def test_staged_table_committed_again_by_its_id_is_made_once(catalog: Cata
             await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE])
 
 
-async def test_answer_by_id_is_for_who_may_commit(light_catalog: CatalogHarness) -> None:
+async def test_repeated_response_requires_permission_to_commit(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await light_catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"))
     with pytest.raises(AccessDenied):
@@ -493,7 +489,7 @@ async def test_answer_by_id_is_for_who_may_commit(light_catalog: CatalogHarness)
 # -- several tables --------------------------------------------------------------------------------------------------
 
 
-async def test_tables_change_together(catalog: CatalogHarness) -> None:
+async def test_transaction_changes_tables_together(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("c"))
@@ -508,7 +504,7 @@ async def test_tables_change_together(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize("failing", ["requirement", "update", "missing table", "taken name", "taken place"])
-async def test_tables_change_all_or_none(catalog: CatalogHarness, failing: str) -> None:
+async def test_transaction_changes_all_tables_or_none(catalog: CatalogHarness, failing: str) -> None:
     for table in ("a", "b"):
         await catalog.create(table, location=f"s3://lake/{table}")
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("c", location="s3://lake/c"))
@@ -557,12 +553,12 @@ async def test_several_changes_of_one_table_are_one_commit(catalog: CatalogHarne
     ]
 
 
-async def test_commit_of_no_tables_does_nothing(catalog: CatalogHarness) -> None:
+async def test_empty_transaction_does_nothing(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         await catalog.commit_all()
 
 
-async def test_two_new_tables_of_one_commit_cannot_share_a_place(catalog: CatalogHarness) -> None:
+async def test_new_tables_of_one_transaction_cannot_share_a_location(catalog: CatalogHarness) -> None:
     first = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("a", location="s3://lake/x"))
     second = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("b", location="s3://lake/x/y"))
     async with catalog.unchanged():
@@ -573,7 +569,7 @@ async def test_two_new_tables_of_one_commit_cannot_share_a_place(catalog: Catalo
             )
 
 
-async def test_transaction_is_tried_again_when_one_of_its_tables_moved(catalog: CatalogHarness) -> None:
+async def test_transaction_is_retried_after_a_concurrent_commit(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     eventful = Eventful(catalog.store.meta)
@@ -584,7 +580,7 @@ async def test_transaction_is_tried_again_when_one_of_its_tables_moved(catalog: 
     assert len(await catalog.store.stored_blobs()) == 5
 
 
-async def test_table_that_a_transaction_only_asks_about_must_not_change_meanwhile(catalog: CatalogHarness) -> None:
+async def test_table_with_requirements_only_must_not_change_concurrently(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     eventful = Eventful(catalog.store.meta)
@@ -597,7 +593,7 @@ async def test_table_that_a_transaction_only_asks_about_must_not_change_meanwhil
     assert (await catalog.entry(name("a"))).generation == 1
 
 
-async def test_transactions_over_the_same_tables_in_any_order_all_succeed(catalog: CatalogHarness) -> None:
+async def test_transactions_lock_tables_without_deadlock(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     orders = (("a", "b"), ("b", "a"))
@@ -615,7 +611,7 @@ async def test_transactions_over_the_same_tables_in_any_order_all_succeed(catalo
 
 
 @pytest.mark.parametrize("deletes", [True, False])
-async def test_log_of_files_is_cut_and_what_left_it_goes_if_the_table_asks_for_it(
+async def test_metadata_log_is_truncated_and_old_files_deleted_if_configured(
     catalog: CatalogHarness, deletes: bool
 ) -> None:
     await catalog.create(
@@ -633,7 +629,7 @@ async def test_log_of_files_is_cut_and_what_left_it_goes_if_the_table_asks_for_i
     assert [f"s3://lake/{key}" for key in await catalog.keys_in()] == sorted(kept)
 
 
-async def test_old_file_in_a_directory_that_properties_name_goes_too(catalog: CatalogHarness) -> None:
+async def test_old_metadata_in_write_metadata_path_is_deleted_too(catalog: CatalogHarness) -> None:
     await catalog.create(
         properties={
             "write.metadata.path": "s3://lake/meta/t",
@@ -646,7 +642,7 @@ async def test_old_file_in_a_directory_that_properties_name_goes_too(catalog: Ca
     assert len(await catalog.keys_in()) == 2
 
 
-async def test_commit_stands_when_an_old_file_cannot_be_deleted(
+async def test_commit_succeeds_when_an_old_file_cannot_be_deleted(
     catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await catalog.create(
@@ -665,7 +661,7 @@ async def test_commit_stands_when_an_old_file_cannot_be_deleted(
     assert committed.entry.generation == 3
 
 
-async def test_old_files_of_other_stores_are_let_be(catalog: CatalogHarness) -> None:
+async def test_old_files_in_other_stores_are_kept(catalog: CatalogHarness) -> None:
     """A table that was registered may remember files that were written elsewhere."""
     made = await catalog.create(
         properties={
@@ -692,7 +688,7 @@ async def test_old_files_of_other_stores_are_let_be(catalog: CatalogHarness) -> 
     assert {"elsewhere/x", "inbox/v3.metadata.json"} < set(await catalog.keys_in())
 
 
-async def test_unknown_outcome_leaves_the_file_that_a_pointer_may_name(catalog: CatalogHarness) -> None:
+async def test_undecided_outcome_keeps_the_metadata_file(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     unsure = wire_catalog(catalog.store, eventful)
@@ -706,7 +702,7 @@ async def test_unknown_outcome_leaves_the_file_that_a_pointer_may_name(catalog: 
 
 
 @pytest.mark.parametrize("failure", [Unavailable("refused"), RuntimeError("a defect")])
-async def test_known_failure_leaves_no_file(catalog: CatalogHarness, failure: Exception) -> None:
+async def test_failed_commit_leaves_no_file(catalog: CatalogHarness, failure: Exception) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
@@ -716,7 +712,7 @@ async def test_known_failure_leaves_no_file(catalog: CatalogHarness, failure: Ex
             await failing.commit(name(), set_properties(a="1"))
 
 
-async def test_undecided_failure_that_did_not_commit_leaves_its_file_to_the_sweeper(catalog: CatalogHarness) -> None:
+async def test_undecided_failure_leaves_its_file_to_the_orphan_sweep(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
@@ -727,7 +723,7 @@ async def test_undecided_failure_that_did_not_commit_leaves_its_file_to_the_swee
     assert len(await catalog.store.stored_blobs()) == 2
 
 
-async def test_commit_in_a_versioned_bucket(catalog: CatalogHarness) -> None:
+async def test_commit_works_in_a_versioned_bucket(catalog: CatalogHarness) -> None:
     await catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
     await catalog.create()
     await catalog.commit(name(), set_properties(a="1"))
@@ -737,7 +733,7 @@ async def test_commit_in_a_versioned_bucket(catalog: CatalogHarness) -> None:
 # -- staged tables ---------------------------------------------------------------------------------------------------
 
 
-async def test_two_tables_cannot_have_one_identity(catalog: CatalogHarness) -> None:
+async def test_table_uuids_are_unique(catalog: CatalogHarness) -> None:
     await catalog.create("other")
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     updates = staged(promised.document)
@@ -747,7 +743,7 @@ async def test_two_tables_cannot_have_one_identity(catalog: CatalogHarness) -> N
             await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE])
 
 
-async def test_identity_of_a_table_whose_files_are_being_purged_is_not_given_out(catalog: CatalogHarness) -> None:
+async def test_uuid_of_a_table_being_purged_is_not_reused(catalog: CatalogHarness) -> None:
     """The purge ends what the identity holds: it would be the new table's."""
     old = await catalog.create("other")
     await catalog.drop("other", purge=True)
@@ -761,7 +757,7 @@ async def test_identity_of_a_table_whose_files_are_being_purged_is_not_given_out
     await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE])
 
 
-async def test_staged_commit_where_its_promise_was_broken_meanwhile(catalog: CatalogHarness) -> None:
+async def test_staged_commit_fails_if_its_reservation_was_lost(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     updates = staged(promised.document)
     eventful = Eventful(catalog.store.meta)
@@ -772,7 +768,7 @@ async def test_staged_commit_where_its_promise_was_broken_meanwhile(catalog: Cat
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_staged_commit_where_a_view_came_meanwhile(catalog: CatalogHarness) -> None:
+async def test_staged_commit_fails_if_a_view_took_the_name(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     await catalog.create_view("t")
     async with catalog.unchanged():
@@ -780,7 +776,7 @@ async def test_staged_commit_where_a_view_came_meanwhile(catalog: CatalogHarness
             await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
 
 
-async def test_staged_commit_into_a_namespace_that_is_gone(catalog: CatalogHarness) -> None:
+async def test_staged_commit_fails_if_its_namespace_was_dropped(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -793,7 +789,7 @@ async def test_staged_commit_into_a_namespace_that_is_gone(catalog: CatalogHarne
 # -- who may ---------------------------------------------------------------------------------------------------------
 
 
-async def test_committing_asks_for_its_rights(light_catalog: CatalogHarness) -> None:
+async def test_commit_requires_permission(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     await light_catalog.create("other")
     update = set_properties(a="1")
@@ -813,7 +809,7 @@ async def test_committing_asks_for_its_rights(light_catalog: CatalogHarness) -> 
         await light_catalog.commit(name("other"), update, caller=by_name)
 
 
-async def test_transaction_asks_for_the_rights_to_each_of_its_tables(light_catalog: CatalogHarness) -> None:
+async def test_transaction_requires_permission_for_each_table(light_catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await light_catalog.create(table)
     only_a = may(*COMMIT_RIGHTS, condition={"StringEquals": {"s3tables:tableName": "a"}})
@@ -824,7 +820,7 @@ async def test_transaction_asks_for_the_rights_to_each_of_its_tables(light_catal
             )
 
 
-async def test_committing_a_staged_table_asks_for_the_right_to_create(light_catalog: CatalogHarness) -> None:
+async def test_staged_commit_requires_permission_to_create(light_catalog: CatalogHarness) -> None:
     mine = Mutation(may(Action.CREATE_TABLE))
     promised = await light_catalog.creation.stage(mine, "lake", ("ns",), a_table())
     updates = staged(promised.document)

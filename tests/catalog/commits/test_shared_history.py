@@ -60,7 +60,7 @@ def _loan(size: int, *, seal: bytes | None = None) -> BaseContent:
         (_text(settled=5_000_000, rest=800_000), False),
     ],
 )
-def test_file_borrows_while_little_of_it_is_new(text: TableText, worth: bool) -> None:
+def test_file_shares_history_while_little_of_it_is_new(text: TableText, worth: bool) -> None:
     base_file = base_file_of(text, _loan(text.size))
     assert should_share_history(text, base_file, encrypt=False) is worth
     assert not should_share_history(text, base_file, encrypt=True)
@@ -69,7 +69,7 @@ def test_file_borrows_while_little_of_it_is_new(text: TableText, worth: bool) ->
     assert not should_share_history(text, sealed, encrypt=False)
 
 
-def test_history_that_is_not_the_anchor_s_is_never_borrowed() -> None:
+def test_only_the_base_files_history_is_shared() -> None:
     text = _text(settled=1000)
     base_file = base_file_of(text, _loan(text.size))
     assert should_share_history(replace(text, head=b"{"), base_file, encrypt=False)
@@ -153,7 +153,7 @@ async def _lender_of(catalog: CatalogHarness, file: _File) -> str:
     return str(row[0])
 
 
-async def test_every_file_reads_as_the_document_whether_it_borrows_or_not(catalog: CatalogHarness) -> None:
+async def test_every_file_reads_as_its_whole_document(catalog: CatalogHarness) -> None:
     await catalog.create()
     committed = [await _append(catalog) for _ in range(16)]
     for one in committed:
@@ -165,7 +165,7 @@ async def test_every_file_reads_as_the_document_whether_it_borrows_or_not(catalo
     await check_tables(catalog.store)
 
 
-async def test_file_that_borrows_is_an_object_as_any_other(catalog: CatalogHarness) -> None:
+async def test_file_with_shared_history_is_an_ordinary_object(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     key = parse_location(file.location).key
     whole = await catalog.store.get("lake", key)
@@ -177,14 +177,14 @@ async def test_file_that_borrows_is_an_object_as_any_other(catalog: CatalogHarne
         assert await read_all(found.source, ByteRange(start, end)) == whole[start:end]
 
 
-async def test_commit_of_no_data_borrows_all_of_the_history(catalog: CatalogHarness) -> None:
+async def test_commit_without_data_shares_all_history(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     committed = await catalog.commit(name(), set_property("a", "1"))
     assert (await _file(catalog, committed.entry.metadata_at)).lender == file.lender
     assert (await catalog.metadata(name())).properties["a"] == "1"
 
 
-async def test_anchor_s_file_may_go_while_others_borrow_from_it(catalog: CatalogHarness) -> None:
+async def test_base_file_can_be_deleted_while_its_history_is_shared(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     before = await catalog.files.read(file.location)
     await catalog.store.delete("lake", await _lender_of(catalog, file))
@@ -196,7 +196,7 @@ async def test_anchor_s_file_may_go_while_others_borrow_from_it(catalog: Catalog
     await check_tables(catalog.store)
 
 
-async def test_file_is_written_whole_when_there_is_nothing_to_borrow_from_any_more(catalog: CatalogHarness) -> None:
+async def test_file_is_written_whole_without_a_base_file(catalog: CatalogHarness) -> None:
     await _borrowing(catalog)
     await _lose_metadata(catalog)
     # The worker knows the table, and does not know that its file is gone.
@@ -206,7 +206,7 @@ async def test_file_is_written_whole_when_there_is_nothing_to_borrow_from_any_mo
     await check_tables(catalog.store)
 
 
-async def test_expired_snapshots_make_the_next_file_a_whole_one(catalog: CatalogHarness) -> None:
+async def test_file_is_written_whole_after_snapshot_expiration(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     oldest = next(iter((await catalog.metadata(name())).snapshots))
     committed = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
@@ -217,7 +217,7 @@ async def test_expired_snapshots_make_the_next_file_a_whole_one(catalog: Catalog
     await check_tables(catalog.store)
 
 
-async def test_old_files_go_and_leave_no_blob_that_nothing_reads(catalog: CatalogHarness) -> None:
+async def test_deleted_metadata_files_leave_no_blobs(catalog: CatalogHarness) -> None:
     await catalog.create(
         properties={
             "write.metadata.previous-versions-max": "2",
@@ -239,7 +239,9 @@ async def test_old_files_go_and_leave_no_blob_that_nothing_reads(catalog: Catalo
 
 
 @pytest.mark.parametrize("versioning", list(Versioning))
-async def test_purge_removes_anchors_and_what_borrows(catalog: CatalogHarness, versioning: Versioning) -> None:
+async def test_purge_removes_base_files_and_files_that_share_them(
+    catalog: CatalogHarness, versioning: Versioning
+) -> None:
     if versioning is not Versioning.UNVERSIONED:
         await catalog.store.buckets.set_versioning(ROOT, "lake", versioning)
     await _borrowing(catalog)
@@ -251,7 +253,7 @@ async def test_purge_removes_anchors_and_what_borrows(catalog: CatalogHarness, v
     await check_tables(catalog.store)
 
 
-async def test_files_of_an_encrypted_bucket_borrow_and_stay_sealed(catalog: CatalogHarness) -> None:
+async def test_files_of_an_encrypted_bucket_share_history_and_stay_encrypted(catalog: CatalogHarness) -> None:
     await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
     file = await _borrowing(catalog)
     row = await catalog.store.meta.row("SELECT layout FROM contents WHERE id = ?", file.content)
@@ -277,9 +279,7 @@ async def test_file_is_written_whole_when_the_bucket_s_encryption_changed(catalo
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "sealed"])
-async def test_several_servers_that_commit_in_turn_borrow_from_what_any_of_them_wrote(
-    catalog: CatalogHarness, encrypted: bool
-) -> None:
+async def test_servers_share_history_with_files_of_other_servers(catalog: CatalogHarness, encrypted: bool) -> None:
     if encrypted:
         await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
     first = await _borrowing(catalog)
@@ -293,7 +293,7 @@ async def test_several_servers_that_commit_in_turn_borrow_from_what_any_of_them_
     await check_tables(catalog.store)
 
 
-async def test_server_that_read_an_anchor_borrows_from_it(catalog: CatalogHarness) -> None:
+async def test_server_shares_history_with_a_base_file_that_it_read(catalog: CatalogHarness) -> None:
     await _borrowing(catalog)
     oldest = next(iter((await catalog.metadata(name())).snapshots))
     whole = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
@@ -306,9 +306,7 @@ async def test_server_that_read_an_anchor_borrows_from_it(catalog: CatalogHarnes
 
 
 @pytest.mark.parametrize("form", ["other words", "packed"])
-async def test_nothing_is_borrowed_of_a_file_that_says_the_same_in_other_bytes(
-    catalog: CatalogHarness, form: str
-) -> None:
+async def test_equal_content_in_other_bytes_is_not_shared(catalog: CatalogHarness, form: str) -> None:
     await _borrowing(catalog)
     entry = await catalog.entry(name())
     document = await catalog.files.read(entry.metadata_at)
@@ -323,7 +321,7 @@ async def test_nothing_is_borrowed_of_a_file_that_says_the_same_in_other_bytes(
     await check_tables(catalog.store)
 
 
-async def test_tables_that_are_committed_together_borrow_each_from_its_own(catalog: CatalogHarness) -> None:
+async def test_tables_of_a_transaction_share_their_own_history_only(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     await catalog.create("u")
     for _ in range(14):
@@ -349,7 +347,7 @@ async def _failing(catalog: CatalogHarness) -> tuple[CatalogHarness, Eventful]:
     return server, eventful
 
 
-async def test_commit_that_failed_leaves_the_loan_as_it_was(catalog: CatalogHarness) -> None:
+async def test_failed_commit_keeps_the_base_file(catalog: CatalogHarness) -> None:
     server, eventful = await _failing(catalog)
     async with catalog.unchanged():
         eventful.refused = Unavailable("refused")
@@ -361,7 +359,7 @@ async def test_commit_that_failed_leaves_the_loan_as_it_was(catalog: CatalogHarn
     await check_tables(catalog.store)
 
 
-async def test_commit_of_an_unknown_outcome_has_its_loan(catalog: CatalogHarness) -> None:
+async def test_undecided_commit_keeps_its_shared_history(catalog: CatalogHarness) -> None:
     server, eventful = await _failing(catalog)
     eventful.lost = Unavailable("the answer was lost", undecided=True)
     with pytest.raises(Unavailable):
@@ -374,7 +372,7 @@ async def test_commit_of_an_unknown_outcome_has_its_loan(catalog: CatalogHarness
     await check_tables(catalog.store)
 
 
-async def test_anchor_that_goes_while_a_commit_is_under_way_is_not_borrowed_from(catalog: CatalogHarness) -> None:
+async def test_base_file_removed_during_a_commit_is_not_shared(catalog: CatalogHarness) -> None:
     server, eventful = await _failing(catalog)
     eventful.meanwhile = lambda: _lose_metadata(catalog)
     committed = await server.commit(name(), set_property("a", "1"))
@@ -391,7 +389,7 @@ STEPS = ("append", "append", "append", "long", "property", "expire", "delete", "
 @pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1)), max_size=24), deletes=st.booleans())
-async def test_whatever_is_committed_every_file_that_is_there_reads_as_it_was_committed(
+async def test_every_existing_file_reads_as_committed(
     steps: list[tuple[str, int]], deletes: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("catalog")

@@ -9,7 +9,7 @@ from lakebed.catalog.commits.table_locks import TableLocks
 from tests.catalog.harness import name
 
 
-async def test_changes_of_one_table_take_turns_in_the_order_they_came() -> None:
+async def test_changes_of_one_table_are_serialized_in_order() -> None:
     turns, seen = TableLocks(), list[str]()
 
     async def change(who: str) -> None:
@@ -33,7 +33,7 @@ async def test_changes_of_different_tables_do_not_wait_for_each_other() -> None:
         pass
 
 
-async def test_changes_of_several_tables_do_not_wait_for_each_other_for_ever() -> None:
+async def test_locks_of_several_tables_do_not_deadlock() -> None:
     turns, done = TableLocks(), 0
 
     async def change(*tables: str) -> None:
@@ -46,7 +46,7 @@ async def test_changes_of_several_tables_do_not_wait_for_each_other_for_ever() -
     assert done == 18
 
 
-async def test_turn_ends_with_a_failure_or_a_cancellation() -> None:
+async def test_lock_is_released_on_failure_and_cancellation() -> None:
     turns = TableLocks()
     with pytest.raises(RuntimeError):
         async with turns.hold("lake", [name()]):
@@ -66,7 +66,7 @@ async def test_turn_ends_with_a_failure_or_a_cancellation() -> None:
             pass
 
 
-async def test_nothing_is_remembered_of_tables_that_nobody_changes() -> None:
+async def test_unused_locks_are_removed() -> None:
     turns = TableLocks()
     for number in range(3):
         async with turns.hold("lake", [name(f"t{number}")]):

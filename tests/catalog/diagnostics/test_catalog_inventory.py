@@ -18,7 +18,7 @@ async def survey(catalog: CatalogHarness) -> CatalogInventory:
     return await extended(catalog).tables.surveys.survey(ROOT, "lake")
 
 
-async def test_warehouse_is_counted(catalog: CatalogHarness) -> None:
+async def test_catalog_contents_are_counted(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     await catalog.namespace("a", "b")
     for table in ("t", "u", "w"):
@@ -32,14 +32,14 @@ async def test_warehouse_is_counted(catalog: CatalogHarness) -> None:
     assert (found.blockers, found.actions) == ([], [])
 
 
-async def test_other_warehouses_are_not_counted(light_catalog: CatalogHarness) -> None:
+async def test_other_catalogs_are_not_counted(light_catalog: CatalogHarness) -> None:
     await light_catalog.warehouse("other")
     await light_catalog.create()
     found = await extended(light_catalog).tables.surveys.survey(ROOT, "other")
     assert (found.namespaces, found.tables, found.commits, found.directories) == (0, 0, 0, 0)
 
 
-async def test_catalogs_of_one_bucket_are_counted_apart(catalog: CatalogHarness) -> None:
+async def test_catalogs_of_one_bucket_are_counted_separately(catalog: CatalogHarness) -> None:
     for number, (warehouse, *allowed) in enumerate((("one",), ("one0", "s3://sea/more"), ("two",))):
         await catalog.make(warehouse, f"s3://sea/{warehouse}", *allowed)
         await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
@@ -71,7 +71,7 @@ async def test_catalogs_of_one_bucket_are_counted_apart(catalog: CatalogHarness)
         ("UPDATE entries SET uuid = 'same'", MigrationBlocker.DUPLICATE_TABLE_IDENTITY),
     ],
 )
-async def test_what_stands_in_the_way_is_found(
+async def test_migration_problems_are_found(
     light_catalog: CatalogHarness, change: str, blocker: MigrationBlocker
 ) -> None:
     await light_catalog.create()
@@ -86,7 +86,7 @@ async def test_what_stands_in_the_way_is_found(
     assert (RecoveryAction.RUN_COMMIT_RECOVERY in found.actions) is repairable
 
 
-async def test_fingerprint_changes_with_every_commit_and_with_nothing_else(light_catalog: CatalogHarness) -> None:
+async def test_fingerprint_changes_only_with_commits(light_catalog: CatalogHarness) -> None:
     surveys = extended(light_catalog).tables.surveys
     await light_catalog.create()
     first = await surveys.fingerprint(ROOT, "lake")
@@ -95,7 +95,7 @@ async def test_fingerprint_changes_with_every_commit_and_with_nothing_else(light
     assert await surveys.fingerprint(ROOT, "lake") != first
 
 
-async def test_only_who_may_see_a_warehouse_is_told_of_it(light_catalog: CatalogHarness) -> None:
+async def test_inventory_requires_permission(light_catalog: CatalogHarness) -> None:
     surveys = extended(light_catalog).tables.surveys
     with pytest.raises(NoSuchCatalog):
         await surveys.survey(ROOT, "none")

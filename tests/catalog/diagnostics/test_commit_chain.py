@@ -68,7 +68,7 @@ lengths = st.integers(1, 30)
 
 
 @given(lengths)
-def test_healthy_log_proves_itself_back_to_the_first_commit(length: int) -> None:
+def test_healthy_log_is_a_chain_to_the_first_commit(length: int) -> None:
     line = judged(log(length), length)
     assert line.status is ChainStatus.COMPLETE
     assert states(line) == dict.fromkeys(range(1, length + 1), RecoveryState.COMMITTED)
@@ -79,7 +79,7 @@ def test_healthy_log_proves_itself_back_to_the_first_commit(length: int) -> None
 
 
 @given(lengths, st.data())
-def test_newest_part_of_a_log_proves_itself_as_far_as_it_goes(length: int, data: st.DataObject) -> None:
+def test_newest_part_of_a_log_is_a_chain_to_its_start(length: int, data: st.DataObject) -> None:
     kept = data.draw(st.integers(1, length))
     line = judged(log(length)[:kept], length)
     assert line.status is (ChainStatus.COMPLETE if kept == length else ChainStatus.CUT)
@@ -88,7 +88,7 @@ def test_newest_part_of_a_log_proves_itself_as_far_as_it_goes(length: int, data:
 
 
 @given(st.integers(2, 30), st.data())
-def test_single_missing_record_follows_from_its_neighbours(length: int, data: st.DataObject) -> None:
+def test_single_missing_record_can_be_written(length: int, data: st.DataObject) -> None:
     gone = data.draw(st.integers(2, length))
     line = judged([one for one in log(length) if one.generation != gone], length)
     assert line.status is ChainStatus.COMPLETE
@@ -111,7 +111,7 @@ def test_single_missing_record_follows_from_its_neighbours(length: int, data: st
 
 
 @given(st.integers(1, 20), st.integers(1, 10))
-def test_records_above_the_pointer_can_be_taken_out(at: int, ahead: int) -> None:
+def test_records_above_the_pointer_can_be_removed(at: int, ahead: int) -> None:
     line = judged(log(at + ahead), at)
     assert line.status is ChainStatus.COMPLETE
     above = {finding.generation: finding for finding in line.findings if finding.generation > at}
@@ -125,7 +125,7 @@ def test_records_above_the_pointer_can_be_taken_out(at: int, ahead: int) -> None
 
 
 @given(st.integers(4, 30), st.data())
-def test_two_records_missing_in_a_row_prove_nothing_below_them(length: int, data: st.DataObject) -> None:
+def test_two_missing_records_in_a_row_break_the_chain(length: int, data: st.DataObject) -> None:
     upper = data.draw(st.integers(3, length))
     line = judged([one for one in log(length) if one.generation not in (upper, upper - 1)], length)
     assert line.status is ChainStatus.BROKEN
@@ -137,7 +137,7 @@ def test_two_records_missing_in_a_row_prove_nothing_below_them(length: int, data
     assert all(found[number] is RecoveryState.MANUAL_REVIEW for number in range(1, upper - 1))
 
 
-def test_record_of_another_line_breaks_it() -> None:
+def test_record_of_another_chain_breaks_it() -> None:
     foreign = record(2)._replace(metadata_at="s3://lake/t/metadata/other.metadata.json")
     line = judged([record(3), foreign, record(1)], 3)
     assert line.status is ChainStatus.BROKEN
@@ -150,31 +150,31 @@ def test_record_of_another_line_breaks_it() -> None:
     assert log_blockers(line) == [MigrationBlocker.COMMIT_MANUAL_REVIEW_REQUIRED]
 
 
-def test_record_above_the_pointer_that_does_not_go_on_from_it_is_for_people() -> None:
+def test_unrelated_record_above_the_pointer_requires_manual_review() -> None:
     line = judged([record(5), record(3), record(2), record(1)], 3)
     assert states(line)[5] is RecoveryState.MANUAL_REVIEW
 
 
-def test_empty_log_of_a_new_table_can_be_written() -> None:
+def test_empty_log_of_a_new_table_can_be_repaired() -> None:
     line = judged([], 1)
     assert states(line) == {1: RecoveryState.FINALIZATION_REQUIRED}
     assert line.findings[0].previous_metadata_location is None
 
 
-def test_empty_log_of_an_old_table_cannot() -> None:
+def test_empty_log_of_an_old_table_cannot_be_repaired() -> None:
     line = judged([], 7)
     assert line.status is ChainStatus.BROKEN
     assert states(line) == {7: RecoveryState.MANUAL_REVIEW}
 
 
-def test_record_that_claims_to_be_the_first_ends_the_line() -> None:
+def test_record_of_a_first_commit_ends_the_chain() -> None:
     first = record(2)._replace(previous_at=None, expected_token=None)
     line = judged([record(3), first, record(1)], 3)
     assert line.status is ChainStatus.BROKEN
     assert states(line)[1] is RecoveryState.MANUAL_REVIEW
 
 
-def test_commits_are_found_by_the_ids_that_clients_gave_them() -> None:
+def test_commits_are_found_by_commit_id() -> None:
     line = judged([record(2, "mine"), record(1)], 2)
     given_id, none_given = line.findings
     assert (given_id.idempotency_key, given_id.idempotency_index_status) == ("mine", IndexStatus.MATCHES)
@@ -185,7 +185,7 @@ def test_commits_are_found_by_the_ids_that_clients_gave_them() -> None:
     assert set(states(twice).values()) == {RecoveryState.MANUAL_REVIEW}
 
 
-def test_metadata_that_cannot_be_read_is_worse_than_anything_in_the_log() -> None:
+def test_unreadable_metadata_is_the_most_severe_status() -> None:
     line = judged(log(2), 2)
     for metadata, action in (
         (MetadataStatus.MISSING_OBJECT, RecoveryAction.RESTORE_CURRENT_METADATA_OBJECT),
@@ -196,7 +196,7 @@ def test_metadata_that_cannot_be_read_is_worse_than_anything_in_the_log() -> Non
         assert recommended_actions(line, metadata, []) == [action]
 
 
-def test_directory_that_is_not_on_record_can_be_put_right() -> None:
+def test_unrecorded_directory_can_be_repaired() -> None:
     line = judged(log(2), 2)
     assert recovery_status(line, MetadataStatus.VALID, ["t/"]) is RecoveryStatus.RECOVERABLE
     assert recommended_actions(line, MetadataStatus.VALID, ["t/"]) == [RecoveryAction.RUN_COMMIT_RECOVERY]

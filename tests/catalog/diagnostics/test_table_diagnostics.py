@@ -62,7 +62,7 @@ async def test_healthy_table_has_nothing_to_repair(catalog: CatalogHarness) -> N
     assert (done.finalized, done.discarded, done.reclaimed) == (0, 0, ())
 
 
-async def test_log_is_told_in_numbers(light_catalog: CatalogHarness) -> None:
+async def test_log_statistics_are_reported(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     started = light_catalog.store.clock.now_ms()
     light_catalog.store.clock.advance(60)
@@ -74,7 +74,7 @@ async def test_log_is_told_in_numbers(light_catalog: CatalogHarness) -> None:
     assert (found.first_ms, found.last_ms) == (started, started + 60_000)
 
 
-async def test_origin_directories_and_lease_holders_are_told(light_catalog: CatalogHarness) -> None:
+async def test_origin_directories_and_lease_holders_are_reported(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("gone", location="s3://lake/here")
     where = (await light_catalog.drop("gone")).metadata_at
     imports = extended(light_catalog).tables.imports
@@ -88,7 +88,7 @@ async def test_origin_directories_and_lease_holders_are_told(light_catalog: Cata
     assert found.store == "sqlite"
 
 
-async def test_only_who_may_see_a_table_is_told_of_it(light_catalog: CatalogHarness) -> None:
+async def test_diagnosis_requires_permission(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await light_catalog.create_view()
     tables = extended(light_catalog).tables
@@ -106,7 +106,7 @@ async def test_only_who_may_see_a_table_is_told_of_it(light_catalog: CatalogHarn
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-async def test_missing_metadata_file_is_found_whatever_the_cache_remembers(light_catalog: CatalogHarness) -> None:
+async def test_missing_metadata_file_is_found_despite_the_cache(light_catalog: CatalogHarness) -> None:
     await grown(light_catalog)
     entry = await light_catalog.entry(name())
     key = entry.metadata_at.removeprefix("s3://lake/")
@@ -119,7 +119,7 @@ async def test_missing_metadata_file_is_found_whatever_the_cache_remembers(light
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"format-version": 2}', b"\x1f\x8b broken"])
-async def test_metadata_file_that_cannot_be_read_is_found(light_catalog: CatalogHarness, body: bytes) -> None:
+async def test_unreadable_metadata_file_is_found(light_catalog: CatalogHarness, body: bytes) -> None:
     await light_catalog.create()
     await light_catalog.store.bucket("loose")
     await light_catalog.store.put("loose", "bad.metadata.json", body)
@@ -130,7 +130,7 @@ async def test_metadata_file_that_cannot_be_read_is_found(light_catalog: Catalog
     assert RecoveryAction.FIX_CURRENT_METADATA_JSON in found.actions
 
 
-async def test_pointer_that_is_no_location_is_found(light_catalog: CatalogHarness) -> None:
+async def test_invalid_pointer_location_is_found(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await tamper(light_catalog, "UPDATE entries SET metadata_at = 'file:///tmp/x'")
     found = await diagnose(light_catalog)
@@ -138,7 +138,7 @@ async def test_pointer_that_is_no_location_is_found(light_catalog: CatalogHarnes
     assert RecoveryAction.MOVE_CURRENT_METADATA_INSIDE_TABLE in found.actions
 
 
-async def test_files_of_the_metadata_log_that_are_gone_are_named(light_catalog: CatalogHarness) -> None:
+async def test_missing_files_of_the_metadata_log_are_listed(light_catalog: CatalogHarness) -> None:
     await grown(light_catalog)
     first = (await light_catalog.metadata(name())).metadata_log[0].metadata_file
     await light_catalog.store.delete("lake", first.removeprefix("s3://lake/"))
@@ -147,7 +147,7 @@ async def test_files_of_the_metadata_log_that_are_gone_are_named(light_catalog: 
     assert found.status is RecoveryStatus.HEALTHY
 
 
-async def test_metadata_files_that_nothing_names_are_candidates(catalog: CatalogHarness) -> None:
+async def test_unreferenced_metadata_files_are_listed(catalog: CatalogHarness) -> None:
     await grown(catalog)
     home = (await catalog.entry(name())).location.removeprefix("s3://lake/")
     for orphan in ("00009-lost.metadata.json", "v1.gz.metadata.json", "00003-x.metadata.json.gz"):
@@ -163,7 +163,7 @@ async def test_metadata_files_that_nothing_names_are_candidates(catalog: Catalog
     assert found.orphans_complete
 
 
-async def test_row_that_disagrees_with_the_file_is_told(light_catalog: CatalogHarness) -> None:
+async def test_difference_between_row_and_file_is_reported(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await tamper(light_catalog, "UPDATE entries SET uuid = 'other', format_version = 1")
     found = (await diagnose(light_catalog)).metadata.disagreements
@@ -173,7 +173,7 @@ async def test_row_that_disagrees_with_the_file_is_told(light_catalog: CatalogHa
 # -- the log --------------------------------------------------------------------------------------------------------
 
 
-async def test_missing_record_is_written_again(catalog: CatalogHarness) -> None:
+async def test_missing_record_is_restored(catalog: CatalogHarness) -> None:
     await grown(catalog)
     before = (await recorded(catalog)).line.findings
     await tamper(catalog, "DELETE FROM entry_commits WHERE generation = 3")
@@ -195,7 +195,7 @@ async def test_missing_record_is_written_again(catalog: CatalogHarness) -> None:
     assert (await catalog.told())[-1][0] == "TableRecovered"
 
 
-async def test_commits_that_a_restored_table_does_not_have_are_taken_out(catalog: CatalogHarness) -> None:
+async def test_records_of_lost_commits_are_removed(catalog: CatalogHarness) -> None:
     await grown(catalog)
     earlier = await catalog.entry(name())
     await catalog.commit(name(), set_properties(n="lost"))
@@ -219,7 +219,7 @@ async def test_commits_that_a_restored_table_does_not_have_are_taken_out(catalog
     assert len(again.orphans) == 1
 
 
-async def test_gap_of_more_than_one_record_is_reported_and_left(light_catalog: CatalogHarness) -> None:
+async def test_gap_of_several_records_is_reported_and_kept(light_catalog: CatalogHarness) -> None:
     await grown(light_catalog, commits=4)
     await tamper(light_catalog, "DELETE FROM entry_commits WHERE generation IN (3, 4)")
     found = await diagnose(light_catalog)
@@ -230,7 +230,7 @@ async def test_gap_of_more_than_one_record_is_reported_and_left(light_catalog: C
     assert done.recorded.line.count(RecoveryState.MANUAL_REVIEW) > 0
 
 
-async def test_directory_that_is_not_on_record_is_claimed_again(light_catalog: CatalogHarness) -> None:
+async def test_unrecorded_directory_is_claimed_again(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     claimed = await light_catalog.claimed()
     await tamper(light_catalog, "DELETE FROM entry_locations")

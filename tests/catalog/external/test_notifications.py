@@ -163,7 +163,7 @@ async def test_validation_changes_nothing(sender: Sender) -> None:
         ("", "9c12d441-03fe-4693-9a96-a0705ddf69c1", "another table"),
     ],
 )
-async def test_metadata_of_another_table_or_place_is_refused(sender: Sender, at: str, uuid: str, why: str) -> None:
+async def test_metadata_of_another_table_or_location_is_rejected(sender: Sender, at: str, uuid: str, why: str) -> None:
     body = await sender.catalog.store.get("sea", "mirror/files/t/metadata/1.metadata.json")
     await sender.catalog.store.put("sea", "mirror/other/1.metadata.json", body)
     with pytest.raises(InvalidInput, match=why):

@@ -35,7 +35,7 @@ Step = Callable[[Shelf], Awaitable[object]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_everything_has_tags_and_an_owner(shelf: Shelf, kind: LabelKind) -> None:
+async def test_all_kinds_support_tags_and_owner(shelf: Shelf, kind: LabelKind) -> None:
     subject = SUBJECTS[kind]
     assert await shelf.labels(subject) == Labels()
     before = await shelf.catalog.last_event()
@@ -50,7 +50,7 @@ async def test_everything_has_tags_and_an_owner(shelf: Shelf, kind: LabelKind) -
     assert (found.subject, found.labels) == (subject, labels)
 
 
-async def test_change_tells_what_differs_and_no_change_tells_nothing(shelf: Shelf) -> None:
+async def test_event_has_the_difference_and_no_change_has_no_event(shelf: Shelf) -> None:
     await shelf.label(tier="gold", domain="sales", old="1", owner=ANN)
     before = await shelf.catalog.last_event()
     labels = await shelf.label(remove=["old"], tier="silver", domain="sales")
@@ -65,7 +65,7 @@ async def test_change_tells_what_differs_and_no_change_tells_nothing(shelf: Shel
     assert (event.owner, event.owner_changed, event.tags) == ("", True, {})
 
 
-async def test_last_label_leaves_no_row(shelf: Shelf) -> None:
+async def test_removing_the_last_label_removes_the_row(shelf: Shelf) -> None:
     await shelf.label(tier="gold")
     assert await shelf.label(remove=["tier"]) == Labels()
     assert await shelf.catalog.store.meta.rows("SELECT * FROM labelled") == []
@@ -86,7 +86,7 @@ async def test_owner_is_a_user_a_role_or_root(shelf: Shelf) -> None:
             await shelf.label(owner=TEAM._replace(name="ann"))
 
 
-async def test_owner_that_goes_leaves_what_it_owned_with_its_tags(shelf: Shelf) -> None:
+async def test_deleted_owner_leaves_the_tags(shelf: Shelf) -> None:
     await shelf.label(tier="gold", owner=ANN)
     await shelf.label(SUBJECTS[K.VIEW], owner=TEAM)
     await shelf.principals.delete_user("ann")
@@ -113,7 +113,7 @@ GOING: dict[LabelKind, Step] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_labels_go_with_what_has_them(shelf: Shelf, kind: LabelKind) -> None:
+async def test_labels_are_deleted_with_their_target(shelf: Shelf, kind: LabelKind) -> None:
     await shelf.label(SUBJECTS[kind], tier="gold", owner=ROOT_OWNER)
     if kind in (K.CATALOG, K.NAMESPACE):
         for inner in (K.TABLE, K.VIEW, K.GENERIC_TABLE, K.POLICY):
@@ -127,7 +127,7 @@ async def test_labels_go_with_what_has_them(shelf: Shelf, kind: LabelKind) -> No
     assert await shelf.found("tier:gold") == set()
 
 
-async def test_who_owns_itself_goes_as_others_do(shelf: Shelf) -> None:
+async def test_principal_that_owns_itself_can_be_deleted(shelf: Shelf) -> None:
     await shelf.label(SUBJECTS[K.PRINCIPAL], tier="gold", owner=ANN)
     await shelf.label(SUBJECTS[K.PRINCIPAL_ROLE], tier="gold", owner=TEAM)
     await shelf.principals.delete_user("ann")
@@ -135,7 +135,7 @@ async def test_who_owns_itself_goes_as_others_do(shelf: Shelf) -> None:
     assert await shelf.catalog.store.meta.rows("SELECT * FROM labelled") == []
 
 
-async def test_what_is_made_anew_has_no_labels(shelf: Shelf) -> None:
+async def test_recreated_target_has_no_labels(shelf: Shelf) -> None:
     await shelf.label(tier="gold")
     await shelf.catalog.drop("t")
     await shelf.catalog.create("t")
@@ -165,7 +165,7 @@ async def test_dropped_table_is_found_again_when_it_is_restored(shelf: Shelf) ->
     assert await shelf.found("tier:gold") == {"table lake/ns/t"}
 
 
-async def test_search_goes_by_tags_owner_kind_and_catalog(shelf: Shelf) -> None:
+async def test_search_filters_by_tags_owner_kind_and_catalog(shelf: Shelf) -> None:
     await shelf.label(tier="gold", domain="sales", owner=ANN)
     await shelf.label(SUBJECTS[K.VIEW], tier="gold", owner=TEAM)
     await shelf.label(SUBJECTS[K.POLICY], tier="silver", owner=ANN)
@@ -194,7 +194,7 @@ async def test_search_goes_by_tags_owner_kind_and_catalog(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize(("limit", "most"), [(1, 10_000), (2, 3), (100, 1)])
-async def test_pages_tell_all_whatever_their_size(
+async def test_pages_of_any_size_list_all_results(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
 ) -> None:
     monkeypatch.setattr(service, "_MAX_EXAMINED", most)
@@ -205,7 +205,7 @@ async def test_pages_tell_all_whatever_their_size(
     assert {one.subject for one in found} == set(SUBJECTS.values())
 
 
-async def test_page_goes_on_where_it_was_though_things_come_and_go(shelf: Shelf) -> None:
+async def test_pagination_continues_despite_concurrent_changes(shelf: Shelf) -> None:
     for table in ("a", "b", "c", "d"):
         await shelf.catalog.create(table)
         await shelf.label(TABLE._replace(name=table), tier="gold")
@@ -240,7 +240,7 @@ async def test_page_goes_on_where_it_was_though_things_come_and_go(shelf: Shelf)
         (LabelSubject(K.PRINCIPAL_ROLE, name="none"), NoSuchPrincipal),
     ],
 )
-async def test_what_is_not_there_has_no_labels(
+async def test_missing_target_has_no_labels(
     light_shelf: Shelf, subject: LabelSubject, error: type[LakebedError]
 ) -> None:
     async with light_shelf.catalog.unchanged():
@@ -249,14 +249,14 @@ async def test_what_is_not_there_has_no_labels(
                 await refused
 
 
-async def test_bad_tags_leave_nothing(light_shelf: Shelf) -> None:
+async def test_invalid_tags_change_nothing(light_shelf: Shelf) -> None:
     async with light_shelf.catalog.unchanged():
         with pytest.raises(InvalidInput):
             await light_shelf.labelling.change(ROOT, TABLE, LabelChange({"tier": "gold", "a:b": "1"}))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_rights(light_shelf: Shelf, kind: LabelKind) -> None:
+async def test_operations_require_permission(light_shelf: Shelf, kind: LabelKind) -> None:
     subject = SUBJECTS[kind]
     await light_shelf.label(subject, tier="gold")
     missing = subject._replace(name="ghost") if subject.name else subject._replace(namespace=("ghost",))
@@ -279,7 +279,7 @@ async def test_rights(light_shelf: Shelf, kind: LabelKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_grants_go_by_the_properties_of_each_kind(light_shelf: Shelf, kind: LabelKind) -> None:
+async def test_grants_follow_the_property_privileges_of_each_kind(light_shelf: Shelf, kind: LabelKind) -> None:
     subject = SUBJECTS[kind]
     await light_shelf.label(subject, tier="gold")
     word = K.TABLE if kind is K.GENERIC_TABLE else kind

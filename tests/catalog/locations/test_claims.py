@@ -58,7 +58,7 @@ async def put_slowly(
     return await catalog.store.writer.put(caller, "lake", new, Slow(b"secret", meanwhile), ExpectedDigests())
 
 
-async def test_object_whose_upload_began_before_the_claim_does_not_become_the_tables(catalog: CatalogHarness) -> None:
+async def test_object_of_an_upload_begun_before_the_claim_is_rejected(catalog: CatalogHarness) -> None:
     async def claim() -> None:
         await catalog.create("t", location="s3://lake/mine", caller=ENGINE)
 
@@ -68,7 +68,7 @@ async def test_object_whose_upload_began_before_the_claim_does_not_become_the_ta
         await catalog.store.put("lake", "mine/upload", b"secret", caller=PLAIN)
 
 
-async def test_object_whose_upload_began_before_the_promise_does_not_get_to_who_staged(catalog: CatalogHarness) -> None:
+async def test_object_of_an_upload_begun_before_the_reservation_is_rejected(catalog: CatalogHarness) -> None:
     async def stage() -> None:
         await catalog.creation.stage(Mutation(ENGINE), "lake", ("ns",), a_table("t", location="s3://lake/mine"))
 
@@ -76,7 +76,7 @@ async def test_object_whose_upload_began_before_the_promise_does_not_get_to_who_
         await put_slowly(catalog, "mine/upload", stage)
 
 
-async def test_upload_goes_on_while_its_own_table_is_committed_to(catalog: CatalogHarness) -> None:
+async def test_upload_continues_during_commits_to_its_table(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/mine")
 
     async def commit() -> None:
@@ -85,7 +85,7 @@ async def test_upload_goes_on_while_its_own_table_is_committed_to(catalog: Catal
     await put_slowly(catalog, "mine/data/f", commit, caller=ROOT)
 
 
-async def test_object_that_was_put_after_the_first_look_is_seen_by_the_second(catalog: CatalogHarness) -> None:
+async def test_object_written_after_the_first_check_fails_the_second(catalog: CatalogHarness) -> None:
     claim = await catalog.claims.prepare(ENGINE, await a_place(catalog))
     await catalog.store.put("lake", "mine/upload", b"secret", caller=PLAIN)
     with pytest.raises(AccessDenied, match="while it was claimed"):
@@ -93,7 +93,7 @@ async def test_object_that_was_put_after_the_first_look_is_seen_by_the_second(ca
     assert not await catalog.claimed()
 
 
-async def test_of_a_claim_and_an_object_that_come_at_the_same_time_one_is_refused(catalog: CatalogHarness) -> None:
+async def test_concurrent_claim_and_write_do_not_both_succeed(catalog: CatalogHarness) -> None:
     for number in range(10):
         location, key = f"s3://lake/mine{number}", f"mine{number}/upload"
         outcomes = await asyncio.gather(
@@ -106,7 +106,7 @@ async def test_of_a_claim_and_an_object_that_come_at_the_same_time_one_is_refuse
         assert isinstance(refused[0], LakebedError)
 
 
-async def test_of_two_claims_that_come_at_the_same_time_one_is_refused(catalog: CatalogHarness) -> None:
+async def test_one_of_two_concurrent_claims_is_rejected(catalog: CatalogHarness) -> None:
     outcomes = await asyncio.gather(
         *(catalog.create(f"t{number}", location="s3://lake/mine", caller=ENGINE) for number in range(3)),
         return_exceptions=True,
@@ -114,14 +114,14 @@ async def test_of_two_claims_that_come_at_the_same_time_one_is_refused(catalog: 
     assert sum(isinstance(outcome, BaseException) for outcome in outcomes) == 2
 
 
-async def test_claim_of_what_was_promised_meanwhile_is_refused(catalog: CatalogHarness) -> None:
+async def test_claim_of_a_reserved_directory_is_rejected(catalog: CatalogHarness) -> None:
     claim = await catalog.claims.prepare(ENGINE, await a_place(catalog))
     await catalog.claims.promise(user("other", allow("s3tables:*")), name("u"), await a_place(catalog))
     with pytest.raises(LocationConflict):
         await catalog.store.meta.transact(lambda tx: catalog.claims.take(tx, claim))
 
 
-async def test_promise_is_kept_for_as_long_as_it_is_asked_for_again(catalog: CatalogHarness) -> None:
+async def test_reservation_is_extended_by_each_request(catalog: CatalogHarness) -> None:
     place, clock = await a_place(catalog), catalog.store.clock
     await catalog.claims.promise(ENGINE, name("t"), place)
     for _ in range(3):
@@ -135,7 +135,7 @@ async def test_promise_is_kept_for_as_long_as_it_is_asked_for_again(catalog: Cat
         await catalog.claims.promise(ENGINE, name("t"), place)
 
 
-async def test_promises_of_one_principal_that_overlap_are_one(catalog: CatalogHarness) -> None:
+async def test_overlapping_reservations_of_one_principal_are_merged(catalog: CatalogHarness) -> None:
     for location in ("s3://lake/a/b", "s3://lake/a", "s3://lake/a/c"):
         await catalog.claims.promise(ENGINE, name("t"), await a_place(catalog, location))
         await catalog.store.put("lake", "a/b/f", b"rows", caller=user("engine", allow("s3:*")))
@@ -146,7 +146,7 @@ async def test_promises_of_one_principal_that_overlap_are_one(catalog: CatalogHa
 
 
 @pytest.mark.parametrize("kind", [EntryKind.TABLE, EntryKind.VIEW])
-async def test_what_is_dropped_keeps_its_directory_until_its_files_are_gone(
+async def test_dropped_table_retains_its_directory_until_its_files_are_deleted(
     catalog: CatalogHarness, kind: EntryKind
 ) -> None:
     location = "s3://lake/home/x"
@@ -164,7 +164,7 @@ async def test_what_is_dropped_keeps_its_directory_until_its_files_are_gone(
     await catalog.drop("t", purge=True)
 
 
-async def test_credentials_for_a_table_are_not_honoured_where_it_is_no_more(catalog: CatalogHarness) -> None:
+async def test_credentials_are_not_honoured_at_a_former_location(catalog: CatalogHarness) -> None:
     """A table that is purged leaves its directory to others, and its credentials may be good for a while yet."""
     made = await catalog.create("t", location="s3://lake/mine", caller=ENGINE)
     vended = Session(None, 0, 2**62, (allow("s3:*"),), delegated_for=made.entry.id)
@@ -177,7 +177,7 @@ async def test_credentials_for_a_table_are_not_honoured_where_it_is_no_more(cata
         await catalog.store.reader.get(engine, "lake", "mine/upload")
 
 
-async def test_promise_of_what_was_not_empty_takes_the_rights_again(catalog: CatalogHarness) -> None:
+async def test_claim_of_a_nonempty_reservation_requires_permissions_again(catalog: CatalogHarness) -> None:
     await catalog.store.put("lake", "mine/f", b"secret")
     owner = user("engine", allow("s3tables:*", "s3:*"))
     for location in ("s3://lake/mine", "s3://lake/mine/inside"):
@@ -186,7 +186,7 @@ async def test_promise_of_what_was_not_empty_takes_the_rights_again(catalog: Cat
         await catalog.claims.prepare(ENGINE, await a_place(catalog, "s3://lake/mine"))
 
 
-async def test_catalog_is_as_it_was_after_a_refused_claim(catalog: CatalogHarness) -> None:
+async def test_rejected_claim_changes_nothing(catalog: CatalogHarness) -> None:
     await catalog.store.put("lake", "other/f", b"secret")
     await catalog.create("t", caller=ENGINE)
     async with catalog.unchanged():
@@ -199,7 +199,7 @@ async def test_catalog_is_as_it_was_after_a_refused_claim(catalog: CatalogHarnes
 # -- catalogs that follow another, and locations that clients may not choose -------------------------------------------
 
 
-async def test_directories_of_an_external_catalog_take_the_rights_to_read(catalog: CatalogHarness) -> None:
+async def test_claims_in_an_external_catalog_require_read_permission(catalog: CatalogHarness) -> None:
     """Credentials for its tables read and never write. Who tells the catalog of its tables is believed."""
     mirror = await catalog.make("mirror", "s3://sea/mirror", kind=CatalogKind.EXTERNAL)
     await catalog.store.put("sea", "mirror/t/f", b"rows")
@@ -212,7 +212,7 @@ async def test_directories_of_an_external_catalog_take_the_rights_to_read(catalo
     await catalog.claims.prepare(ENGINE, place, ChosenBy.CATALOG)
 
 
-async def test_another_catalog_chooses_locations_where_clients_may_not(catalog: CatalogHarness) -> None:
+async def test_external_catalog_chooses_locations_where_clients_cannot(catalog: CatalogHarness) -> None:
     claims, place = LocationClaims(catalog.store.object_context, client_locations=False), await a_place(catalog)
     for chosen_by in (ChosenBy.OTHER_CATALOG, ChosenBy.CATALOG):
         await claims.prepare(ENGINE, place, chosen_by)

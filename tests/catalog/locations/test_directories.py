@@ -32,7 +32,7 @@ async def the_warehouse(catalog: CatalogHarness) -> Catalog:
 
 
 @pytest.mark.parametrize("location", ["s3://lake/t", "s3a://lake/t/", "s3://lake/a/b.c/d e", "s3://lake/.lakebed2"])
-async def test_location_in_the_bucket_is_good(light_catalog: CatalogHarness, location: str) -> None:
+async def test_location_in_the_bucket_is_valid(light_catalog: CatalogHarness, location: str) -> None:
     assert str(check_location(await the_warehouse(light_catalog), location)).startswith("s3://lake/")
 
 
@@ -55,20 +55,22 @@ BAD_LOCATIONS = [
 
 
 @pytest.mark.parametrize("location", BAD_LOCATIONS)
-async def test_location_is_refused(light_catalog: CatalogHarness, location: str) -> None:
+async def test_invalid_location_is_rejected(light_catalog: CatalogHarness, location: str) -> None:
     with pytest.raises(InvalidInput):
         check_location(await the_warehouse(light_catalog), location)
 
 
 @pytest.mark.parametrize("location", BAD_LOCATIONS[:-1])
 @pytest.mark.parametrize("name", PATH_PROPERTIES)
-async def test_path_property_is_held_to_the_same_rules(light_catalog: CatalogHarness, name: str, location: str) -> None:
+async def test_path_property_is_validated_like_the_location(
+    light_catalog: CatalogHarness, name: str, location: str
+) -> None:
     warehouse = await the_warehouse(light_catalog)
     with pytest.raises(InvalidInput):
         check_path_properties(warehouse, "s3://lake/t", {name: location})
 
 
-async def test_table_has_its_location_and_what_properties_name_besides(light_catalog: CatalogHarness) -> None:
+async def test_table_directories_are_location_and_path_properties(light_catalog: CatalogHarness) -> None:
     properties = {
         "write.data.path": "s3://lake/data/t/",
         "write.metadata.path": "s3://lake/t/meta",
@@ -83,19 +85,19 @@ async def test_table_has_its_location_and_what_properties_name_besides(light_cat
     assert [address.directory for address in directories] == ["t/", "data/t/"]
 
 
-async def test_directory_around_the_location_takes_its_place(light_catalog: CatalogHarness) -> None:
+async def test_enclosing_directory_replaces_the_location(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     directories = table_directories(warehouse, "s3://lake/a/t", {"write.data.path": "s3://lake/a"})
     assert [address.directory for address in directories] == ["a/"]
 
 
-async def test_directory_named_twice_in_two_spellings_is_one(catalog: CatalogHarness) -> None:
+async def test_equal_directories_in_two_spellings_are_merged(catalog: CatalogHarness) -> None:
     properties = {"write.data.path": "s3://lake/data/t/", "write.object-storage.path": "s3a://lake/data/t"}
     made = await catalog.create("t", location="s3://lake/t", properties=properties)
     assert await catalog.claimed() == {made.entry.id: ["data/t/", "t/"]}
 
 
-async def test_default_location_does_not_follow_the_name(light_catalog: CatalogHarness) -> None:
+async def test_default_location_is_independent_of_the_name(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     assert default_location(warehouse, EntryKind.TABLE, "abc") == "s3://lake/tables/abc"
     assert default_location(warehouse, EntryKind.VIEW, "abc") == "s3://lake/views/abc"
@@ -120,7 +122,7 @@ APART = {
 
 
 @pytest.mark.parametrize("location", OVERLAPPING.values(), ids=OVERLAPPING)
-async def test_table_does_not_move_in_with_another(catalog: CatalogHarness, location: str) -> None:
+async def test_table_location_cannot_overlap_another(catalog: CatalogHarness, location: str) -> None:
     await catalog.create("t", location="s3://lake/a/t")
     async with catalog.unchanged():
         with pytest.raises(LocationConflict, match="overlaps"):
@@ -130,7 +132,7 @@ async def test_table_does_not_move_in_with_another(catalog: CatalogHarness, loca
 
 
 @pytest.mark.parametrize("location", APART.values(), ids=APART)
-async def test_neighbours_live_side_by_side(catalog: CatalogHarness, location: str) -> None:
+async def test_sibling_directories_do_not_overlap(catalog: CatalogHarness, location: str) -> None:
     first = await catalog.create("t", location="s3://lake/a/t")
     second = await catalog.create("u", location=location)
     assert sorted(await catalog.claimed()) == sorted([first.entry.id, second.entry.id])
@@ -138,7 +140,7 @@ async def test_neighbours_live_side_by_side(catalog: CatalogHarness, location: s
 
 @pytest.mark.parametrize("name", PATH_PROPERTIES)
 @pytest.mark.parametrize("path", [*OVERLAPPING.values(), "s3://lake/apart/u/in"], ids=[*OVERLAPPING, "into its data"])
-async def test_path_property_leads_no_writer_to_another_table(
+async def test_path_property_cannot_name_another_tables_directory(
     light_catalog: CatalogHarness, name: str, path: str
 ) -> None:
     await light_catalog.create("t", location="s3://lake/a/t", properties={name: "s3://lake/apart/u"})
@@ -148,7 +150,7 @@ async def test_path_property_leads_no_writer_to_another_table(
 
 
 @pytest.mark.parametrize("name", PATH_PROPERTIES)
-async def test_table_does_not_move_into_the_further_directories_of_another(
+async def test_location_cannot_overlap_additional_directories_of_another_table(
     light_catalog: CatalogHarness, name: str
 ) -> None:
     await light_catalog.create("t", location="s3://lake/a/t", properties={name: "s3://lake/data/t"})
@@ -192,7 +194,7 @@ async def test_new_path_property_is_claimed_with_the_commit(catalog: CatalogHarn
             await catalog.create("u", location="s3://lake/meta")
 
 
-async def test_moved_table_claims_its_new_place(catalog: CatalogHarness) -> None:
+async def test_moved_table_claims_its_new_location(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/a/t")
     await catalog.create("u", location="s3://lake/a/u")
     async with catalog.unchanged():
@@ -209,7 +211,7 @@ async def test_moved_table_claims_its_new_place(catalog: CatalogHarness) -> None
         await catalog.create("w", location="s3://lake/b")
 
 
-async def test_moved_table_keeps_the_place_where_its_files_are(catalog: CatalogHarness) -> None:
+async def test_moved_table_keeps_its_earlier_directories(catalog: CatalogHarness) -> None:
     made = await catalog.create("t", location="s3://lake/a/t", properties={"write.data.path": "s3://lake/data/t"})
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/b/t"})
     await catalog.commit(name("t"), {"action": "remove-properties", "removals": ["write.data.path"]})
@@ -222,7 +224,7 @@ async def test_moved_table_keeps_the_place_where_its_files_are(catalog: CatalogH
     assert await catalog.claimed() == {made.entry.id: ["a/t/", "b/t/", "data/t/"]}
 
 
-async def test_table_may_move_within_its_own_directories(catalog: CatalogHarness) -> None:
+async def test_table_can_move_within_its_own_directories(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/a/t")
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/a/t/inner"})
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/a"})
@@ -231,7 +233,7 @@ async def test_table_may_move_within_its_own_directories(catalog: CatalogHarness
     assert await catalog.claimed() == {entry.id: ["a/"]}
 
 
-async def test_same_directory_of_two_buckets_is_two(catalog: CatalogHarness) -> None:
+async def test_equal_keys_in_two_buckets_do_not_overlap(catalog: CatalogHarness) -> None:
     await catalog.warehouse("pond")
     await catalog.namespaces.create(Mutation(ROOT), "pond", ["ns"], {})
     await catalog.create("t", location="s3://lake/a/t")
@@ -240,7 +242,7 @@ async def test_same_directory_of_two_buckets_is_two(catalog: CatalogHarness) -> 
     await check_unclaimed(catalog.store.meta, warehouse, address, "somebody")
 
 
-async def test_key_is_told_by_the_directory_it_lies_in(catalog: CatalogHarness) -> None:
+async def test_key_belongs_to_the_table_of_its_directory(catalog: CatalogHarness) -> None:
     outer = await catalog.create("t", location="s3://lake/a/t")
     other = await catalog.create("u", location="s3://lake/a/t!")
     bucket = (await the_warehouse(catalog)).bucket
@@ -280,7 +282,7 @@ def _overlap(one: str, other: str) -> bool:
     ["sqlite-memory", pytest.param("postgres-memory", marks=pytest.mark.integration)],
     indirect=True,
 )
-async def test_of_all_directories_none_lies_inside_that_of_another_entry(
+async def test_directories_of_entries_never_overlap(
     catalog: CatalogHarness, wanted: list[tuple[str, str | None]], keys: list[str]
 ) -> None:
     warehouse, meta = await the_warehouse(catalog), catalog.store.meta

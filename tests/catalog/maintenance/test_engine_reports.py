@@ -19,7 +19,7 @@ def report(**metrics: int) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_scans_and_commits_come_to_signals() -> None:
+def test_reports_are_summarized_to_signals() -> None:
     reports = [
         ("scan-report", report(result_data_files=400, result_delete_files=10)),
         ("scan-report", report(result_data_files=200)),
@@ -34,10 +34,10 @@ def test_scans_and_commits_come_to_signals() -> None:
     "document",
     [b"", b"{", b"[]", b"{}", b'{"metrics": 3}', b'{"metrics": {"result-data-files": {"value": "x"}}}', b"\xff"],
 )
-def test_what_is_not_as_the_contract_has_it_is_passed_over(document: bytes) -> None:
+def test_invalid_reports_are_ignored(document: bytes) -> None:
     assert read_signals([("scan-report", document), ("commit-report", document)]) == NO_SIGNALS
 
 
 @given(st.lists(st.tuples(st.sampled_from(["scan-report", "commit-report", "x"]), st.binary(max_size=40)), max_size=5))
-def test_noise_is_nothing(reports: list[tuple[str, bytes]]) -> None:
+def test_noise_is_ignored(reports: list[tuple[str, bytes]]) -> None:
     assert read_signals(reports) == NO_SIGNALS

@@ -26,7 +26,7 @@ def added(files: int, size: int, **more: int) -> dict[str, str]:
     }
 
 
-def test_a_summary_tells_what_it_tells() -> None:
+def test_health_follows_from_the_snapshot_summary() -> None:
     table = a_table(
         totals(1, 1),
         totals(40, 400, total_delete_files=3, total_position_deletes=300, total_equality_deletes=100),
@@ -45,14 +45,14 @@ def test_a_summary_tells_what_it_tells() -> None:
     assert (health.last_maintained, health.measured) == ({"compact-table": 5}, Measured.SUMMARY)
 
 
-def test_what_is_not_known_is_not_shown() -> None:
+def test_unknown_numbers_are_none() -> None:
     shown = msgspec.to_builtins(health_from_summary(known(), a_table({})))
     assert shown["measured"] == "summary"
     assert shown["small-below-bytes"] == 384 * MIB
     assert {"data-files", "small-files", "delete-ratio", "manifests", "specs-in-use"}.isdisjoint(shown)
 
 
-def test_a_table_without_a_snapshot_is_known_exactly() -> None:
+def test_table_without_a_snapshot_has_exact_zeros() -> None:
     health = health_from_summary(known(), a_table())
     assert (health.data_files, health.small_files, health.manifests, health.specs_in_use) == (0, 0, 0, ())
     assert (health.oldest_snapshot_ms, health.current_snapshot_ms, health.delete_ratio) == (None, None, 0.0)
@@ -86,17 +86,17 @@ def test_a_table_without_a_snapshot_is_known_exactly() -> None:
         ([totals(30, 30_000)], 0),
     ],
 )
-def test_small_files_are_estimated_by_what_snapshots_added(summaries: list[dict[str, str]], small: int) -> None:
+def test_small_files_are_estimated_from_added_files(summaries: list[dict[str, str]], small: int) -> None:
     assert health_from_summary(known(), a_table(*summaries), small_below=100).small_files == small
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "1.5", "9" * 30, "１"])
-def test_what_is_no_number_is_not_known(text: str) -> None:
+def test_invalid_summary_numbers_are_unknown(text: str) -> None:
     health = health_from_summary(known(), a_table(totals(1, 1) | {"total-data-files": text}))
     assert (health.data_files, health.small_files) == (None, None)
 
 
-def test_files_tell_exactly() -> None:
+def test_health_from_files_is_exact() -> None:
     deletes = [
         a_file("s3://lake/t/d.parquet", content=FileContent.POSITION_DELETES.value, record_count=30),
         a_file("s3://lake/t/e.parquet", content=FileContent.EQUALITY_DELETES.value, record_count=5, equality_ids=(1,)),
@@ -111,7 +111,7 @@ def test_files_tell_exactly() -> None:
     assert health.measured is Measured.MANIFESTS
 
 
-def test_a_manifest_list_tells_of_manifests_and_specs() -> None:
+def test_manifest_list_gives_manifests_and_specs() -> None:
     manifests = (
         *lines(2),
         *lines(1, partition_spec_id=1, length=5),
@@ -122,7 +122,7 @@ def test_a_manifest_list_tells_of_manifests_and_specs() -> None:
     assert (health.manifests, health.manifest_bytes, health.specs_in_use) == (5, 40_005, (0, 1, 3))
 
 
-def test_statistics_are_those_of_the_newest_snapshot_that_is_still_there() -> None:
+def test_statistics_are_of_the_newest_retained_snapshot() -> None:
     def file(snapshot: int) -> dict[str, object]:
         return {
             "snapshot-id": snapshot,
@@ -136,7 +136,7 @@ def test_statistics_are_those_of_the_newest_snapshot_that_is_still_there() -> No
     assert health_from_summary(known(), table).statistics_snapshot == 101
 
 
-def test_the_target_is_the_tables_own_or_iceberg_s() -> None:
+def test_target_size_is_the_table_property_or_the_default() -> None:
     assert target_file_bytes(a_table()) == 512 * MIB
     assert target_file_bytes(a_table(properties={"write.target-file-size-bytes": "1000"})) == 1000
     assert target_file_bytes(a_table(properties={"write.target-file-size-bytes": "large"})) == 512 * MIB
@@ -144,7 +144,7 @@ def test_the_target_is_the_tables_own_or_iceberg_s() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5_000), st.integers(0, 20)), min_size=1, max_size=20))
-def test_an_estimate_never_exceeds_what_there_is(commits: list[tuple[int, int, int]]) -> None:
+def test_estimate_never_exceeds_the_totals(commits: list[tuple[int, int, int]]) -> None:
     files = size = 0
     summaries = []
     for added_files, added_bytes, removed in commits:
@@ -158,7 +158,7 @@ def test_an_estimate_never_exceeds_what_there_is(commits: list[tuple[int, int, i
     assert 0 <= health.small_bytes <= size
 
 
-async def test_both_ways_agree_on_a_real_table() -> None:
+async def test_summary_and_files_agree_on_a_real_table() -> None:
     lake = Lake()
     sizes = [50, 60, 7_000]
     for number, size in enumerate(sizes):

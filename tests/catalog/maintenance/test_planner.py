@@ -58,7 +58,7 @@ def ran(
     return {job: LastJobRun(job, 1, token, options, NOW_MS - ago_ms, **more)}
 
 
-def test_a_task_says_what_is_to_be_done_to_what_and_why() -> None:
+def test_task_has_job_table_options_and_reason() -> None:
     found = plan(messy(), applicable(min_input_files=4, colour="red"))
     (task,) = found.tasks
     spec = task.spec
@@ -80,24 +80,24 @@ def test_a_task_says_what_is_to_be_done_to_what_and_why() -> None:
     assert decode_spec(encode_spec(spec)) == spec
 
 
-def test_each_policy_leads_to_its_own_task() -> None:
+def test_each_policy_requires_its_own_task() -> None:
     found = plan(messy(), applicable(), applicable(EXPIRY), applicable(ORPHANS))
     assert [task.spec.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
 
 
-def test_a_policy_that_is_off_plans_nothing_and_says_so() -> None:
+def test_disabled_policy_plans_nothing_and_is_reported() -> None:
     found = plan(messy(), applicable(enable=False))
     assert found.tasks == ()
     (skipped,) = found.skipped
     assert (skipped.job, skipped.reason) == (None, "policy rules.p v3, inherited from namespace ns; it is disabled")
 
 
-def test_a_policy_that_cannot_be_read_plans_nothing_and_says_so() -> None:
+def test_invalid_policy_plans_nothing_and_is_reported() -> None:
     (skipped,) = plan(messy(), applicable(content="{")).skipped
     assert "its content cannot be read" in skipped.reason
 
 
-def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
+def test_detail_is_required_before_a_decision() -> None:
     far = subject(a_table(*[totals(6, 210)] * 12))
     assert plan(far, applicable(MANIFESTS)).detail is DetailLevel.LIST
     found = plan(far, applicable(MANIFESTS), applicable())
@@ -106,19 +106,19 @@ def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
     assert plan(near, applicable(MANIFESTS), applicable()).detail is DetailLevel.FILES
 
 
-def test_what_is_open_already_is_left_alone() -> None:
+def test_jobs_with_open_tasks_are_skipped() -> None:
     found = plan(messy(), applicable(), is_open={COMPACT})
     assert found.tasks == ()
     assert "a task for it is open" in found.skipped[0].reason
 
 
-def test_a_job_rests_after_it_ran() -> None:
+def test_job_pauses_after_a_run() -> None:
     found = plan(messy(), applicable(interval="2h"), runs=ran(ago_ms=3_600_000))
     assert (found.tasks, found.again_ms) == ((), NOW_MS + 3_600_000)
     assert plan(messy(), applicable(interval="1h"), runs=ran(ago_ms=3_600_000)).tasks
 
 
-def test_a_job_does_not_run_again_on_what_it_has_seen() -> None:
+def test_job_does_not_run_again_on_an_unchanged_version() -> None:
     seen = ran(token="token")
     found = plan(messy(), applicable(), runs=seen)
     assert found.tasks == ()
@@ -128,7 +128,7 @@ def test_a_job_does_not_run_again_on_what_it_has_seen() -> None:
     assert plan(messy(token="after"), applicable(), runs=seen).tasks
 
 
-def test_a_job_that_depends_on_time_runs_again_a_day_later() -> None:
+def test_time_based_job_runs_again_after_a_day() -> None:
     seen = ran(EXPIRE, token="token")
     found = plan(messy(), applicable(EXPIRY), runs=seen)
     assert (found.tasks, found.again_ms) == ((), NOW_MS - 3_600_000 + DAY_MS)
@@ -136,7 +136,7 @@ def test_a_job_that_depends_on_time_runs_again_a_day_later() -> None:
 
 
 @pytest.mark.parametrize(("failures", "rest_hours"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 24), (500, 24)])
-def test_a_job_that_was_given_up_rests_longer_each_time(failures: int, rest_hours: int) -> None:
+def test_pause_grows_with_each_failure(failures: int, rest_hours: int) -> None:
     runs = {COMPACT: LastJobRun(COMPACT, 1, "", "", None, failures, NOW_MS - 1)}
     found = plan(messy(), applicable(), runs=runs)
     assert (found.tasks, found.again_ms) == ((), NOW_MS - 1 + rest_hours * 3_600_000)
@@ -144,13 +144,13 @@ def test_a_job_that_was_given_up_rests_longer_each_time(failures: int, rest_hour
     assert plan(messy(), applicable(), runs=rested).tasks
 
 
-def test_what_would_help_more_begins_sooner_and_never_jumps_the_queue_for_ever() -> None:
+def test_urgent_tasks_are_put_forward_within_a_window() -> None:
     (calm,) = plan(messy(), applicable()).tasks
     (hot,) = plan(messy(signals=EngineSignals(9, 5_000, 5_000)), applicable()).tasks
     assert NOW_MS - PRIORITY_WINDOW_MS <= hot.run_at_ms < calm.run_at_ms <= NOW_MS
 
 
-def test_the_jobs_of_a_table_come_in_the_order_in_which_they_help_each_other() -> None:
+def test_jobs_of_a_table_have_a_fixed_order() -> None:
     found = plan(messy(), applicable(ORPHANS, older_than_ms=DAY_MS), applicable(EXPIRY), applicable())
     assert [task.spec.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
     moments = [task.run_at_ms for task in found.tasks]
@@ -158,13 +158,13 @@ def test_the_jobs_of_a_table_come_in_the_order_in_which_they_help_each_other() -
     assert (moments, moments[0]) == (sorted(moments), min(alone))
 
 
-def test_estimates_stand_on_what_was_measured() -> None:
+def test_estimates_use_measured_speeds() -> None:
     (task,) = plan_table(messy(), [applicable()], {}, {COMPACT: 10}).tasks
     assert task.spec.cost is not None
     assert task.spec.cost.estimated_seconds == 23.0
 
 
-def test_the_same_policies_have_the_same_mark_and_others_another() -> None:
+def test_policy_fingerprint_identifies_policies() -> None:
     one = [applicable(), applicable(EXPIRY)]
     assert policy_fingerprint(one) == policy_fingerprint([applicable(), applicable(EXPIRY)])
     others = [
@@ -177,7 +177,7 @@ def test_the_same_policies_have_the_same_mark_and_others_another() -> None:
     assert len({policy_fingerprint(one), *map(policy_fingerprint, others)}) == 6
 
 
-def test_options_are_one_text_however_they_are_ordered() -> None:
+def test_options_text_is_independent_of_order() -> None:
     assert options_text({"b": 1, "a": ["x"]}) == options_text({"a": ["x"], "b": 1}) == '{"a":["x"],"b":1}'
 
 
@@ -238,7 +238,7 @@ runs_of_any_sort = st.dictionaries(
 
 
 @given(tables(), policies_of_any_sort, runs_of_any_sort)
-def test_planning_keeps_its_promises(
+def test_plan_invariants_hold_for_any_table(
     one: TableState, policies: list[EffectivePolicy], runs: dict[JobKind, LastJobRun]
 ) -> None:
     found = plan_table(one, policies, runs, {})
@@ -266,12 +266,12 @@ def test_planning_keeps_its_promises(
 
 
 @given(tables(), policies_of_any_sort)
-def test_nothing_is_planned_for_policies_that_are_off(one: TableState, policies: list[EffectivePolicy]) -> None:
+def test_nothing_is_planned_for_disabled_policies(one: TableState, policies: list[EffectivePolicy]) -> None:
     off = [applicable(policy.policy.type, enable=False) for policy in policies]
     found = plan_table(one, off, {}, {})
     assert found.tasks == ()
     assert found.detail is one.detail
 
 
-def test_nothing_is_planned_where_nothing_holds() -> None:
+def test_nothing_is_planned_without_policies() -> None:
     assert plan(subject(a_table({}), live=LiveFiles([], [], []))) == TaskPlan(detail=DetailLevel.FILES)

@@ -20,7 +20,7 @@ from tests.catalog.policies.policy_catalog import CATALOG, EXPIRY, OFF, ON, TABL
 from .maintained_catalog import DEBOUNCE_SECONDS, INTERVAL_SECONDS, ROOT, MaintainedCatalog
 
 
-async def test_a_policy_at_the_namespace_leads_to_a_task_with_its_reason(maintained: MaintainedCatalog) -> None:
+async def test_namespace_policy_leads_to_a_task_with_its_reason(maintained: MaintainedCatalog) -> None:
     await maintained.table(files=6)
     await maintained.policy(min_input_files=5, colour="red")
     assert (await maintained.schedule()).tasks == 1
@@ -47,7 +47,7 @@ async def test_a_policy_at_the_namespace_leads_to_a_task_with_its_reason(maintai
     assert (planned.task, planned.reason, planned.id) == (seen.task.id, spec.reason, spec.entry)
 
 
-async def test_a_table_is_planned_once_for_a_version_and_its_policies(maintained: MaintainedCatalog) -> None:
+async def test_table_is_planned_once_per_version_and_policies(maintained: MaintainedCatalog) -> None:
     await maintained.table(files=6)
     await maintained.policy()
     assert (await maintained.schedule()).tasks == 1
@@ -57,7 +57,7 @@ async def test_a_table_is_planned_once_for_a_version_and_its_policies(maintained
     assert len(await maintained.open_tasks()) == 1
 
 
-async def test_a_commit_has_its_table_planned_after_a_while(maintained: MaintainedCatalog) -> None:
+async def test_table_is_planned_after_a_commit_and_debounce(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=2)
     await maintained.policy()
     assert (await maintained.schedule()).tasks == 0
@@ -67,7 +67,7 @@ async def test_a_commit_has_its_table_planned_after_a_while(maintained: Maintain
     assert (await maintained.schedule()).tasks == 1
 
 
-async def test_commits_that_follow_each_other_are_planned_together(light_maintained: MaintainedCatalog) -> None:
+async def test_successive_commits_are_planned_together(light_maintained: MaintainedCatalog) -> None:
     maintained, table = light_maintained, await light_maintained.table(files=1)
     await maintained.policy()
     await maintained.schedule()
@@ -80,7 +80,7 @@ async def test_commits_that_follow_each_other_are_planned_together(light_maintai
     assert (done.tables, done.tasks) == (1, 1)
 
 
-async def test_the_cursor_stays_before_what_is_not_planned_and_moves_with_the_tasks(
+async def test_cursor_moves_with_the_submitted_tasks(
     maintained: MaintainedCatalog,
 ) -> None:
     table = await maintained.table(files=6)
@@ -98,7 +98,7 @@ async def test_the_cursor_stays_before_what_is_not_planned_and_moves_with_the_ta
     assert await maintained.cursor() >= last
 
 
-async def test_events_that_ask_for_nothing_are_passed_after_a_while(light_maintained: MaintainedCatalog) -> None:
+async def test_cursor_passes_irrelevant_events(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.schedule()
     await maintained.store.put("lake", "elsewhere/a", b"x")
@@ -110,7 +110,7 @@ async def test_events_that_ask_for_nothing_are_passed_after_a_while(light_mainta
     assert await maintained.cursor() == last
 
 
-async def test_what_was_read_and_not_planned_is_read_again_by_the_next_holder(maintained: MaintainedCatalog) -> None:
+async def test_unplanned_events_are_read_again_by_the_next_holder(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=1)
     await maintained.policy()
     await maintained.schedule()
@@ -124,7 +124,7 @@ async def test_what_was_read_and_not_planned_is_read_again_by_the_next_holder(ma
     assert (await other.step()).planned.tasks == 1
 
 
-async def test_one_of_all_schedulers_works(maintained: MaintainedCatalog) -> None:
+async def test_one_scheduler_is_active(maintained: MaintainedCatalog) -> None:
     await maintained.table(files=6)
     await maintained.policy()
     other = maintained.another_scheduler()
@@ -138,7 +138,7 @@ async def test_one_of_all_schedulers_works(maintained: MaintainedCatalog) -> Non
     assert (await maintained.schedule(other)).tasks == 1
 
 
-async def test_a_holder_keeps_its_lease_by_renewing_it(light_maintained: MaintainedCatalog) -> None:
+async def test_active_scheduler_renews_its_lease(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     other = maintained.another_scheduler()
     assert await maintained.scheduler.hold()
@@ -150,7 +150,7 @@ async def test_a_holder_keeps_its_lease_by_renewing_it(light_maintained: Maintai
     assert await maintained.scheduler.hold()
 
 
-async def test_nothing_of_a_holder_that_lost_its_lease_is_committed(maintained: MaintainedCatalog) -> None:
+async def test_scheduler_without_its_lease_commits_nothing(maintained: MaintainedCatalog) -> None:
     await maintained.table(files=6)
     await maintained.policy()
     assert await maintained.scheduler.hold()
@@ -161,7 +161,7 @@ async def test_nothing_of_a_holder_that_lost_its_lease_is_committed(maintained: 
     assert await maintained.open_tasks() == []
 
 
-async def test_a_policy_that_is_switched_off_plans_nothing_and_takes_back_what_waits(
+async def test_disabled_policy_withdraws_waiting_tasks(
     maintained: MaintainedCatalog,
 ) -> None:
     await maintained.table(files=6)
@@ -179,7 +179,7 @@ async def test_a_policy_that_is_switched_off_plans_nothing_and_takes_back_what_w
     assert (await maintained.schedule()).tasks == 1
 
 
-async def test_a_task_under_way_is_not_taken_back(light_maintained: MaintainedCatalog) -> None:
+async def test_running_task_is_not_withdrawn(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table(files=6)
     await maintained.policy()
@@ -191,7 +191,7 @@ async def test_a_task_under_way_is_not_taken_back(light_maintained: MaintainedCa
     await maintained.complete(leased)
 
 
-async def test_a_nearer_policy_that_is_off_switches_a_table_off(light_maintained: MaintainedCatalog) -> None:
+async def test_disabled_nearer_policy_overrides_inherited_one(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table(files=6)
     await maintained.table("u", files=6)
@@ -201,7 +201,7 @@ async def test_a_nearer_policy_that_is_off_switches_a_table_off(light_maintained
     assert [spec.table for spec in await maintained.specs_in()] == ["u"]
 
 
-async def test_a_policy_that_changed_is_what_a_waiting_task_says(maintained: MaintainedCatalog) -> None:
+async def test_waiting_task_follows_a_policy_update(maintained: MaintainedCatalog) -> None:
     await maintained.table(files=6)
     await maintained.policy()
     await maintained.schedule()
@@ -217,7 +217,7 @@ async def test_a_policy_that_changed_is_what_a_waiting_task_says(maintained: Mai
     assert "v1" in after.spec.reason
 
 
-async def test_a_policy_that_no_longer_wants_what_it_asked_for_takes_it_back(
+async def test_task_that_a_policy_no_longer_requires_is_withdrawn(
     light_maintained: MaintainedCatalog,
 ) -> None:
     maintained = light_maintained
@@ -230,7 +230,7 @@ async def test_a_policy_that_no_longer_wants_what_it_asked_for_takes_it_back(
     assert await maintained.open_tasks() == []
 
 
-async def test_detaching_takes_back_what_waits_and_what_people_asked_for_stays(
+async def test_detaching_withdraws_policy_tasks_and_keeps_requested_ones(
     light_maintained: MaintainedCatalog,
 ) -> None:
     maintained = light_maintained
@@ -249,7 +249,7 @@ async def test_detaching_takes_back_what_waits_and_what_people_asked_for_stays(
     assert [spec.requested_by for spec in await maintained.specs_in()] == ["root"]
 
 
-async def test_time_alone_makes_snapshots_expire(maintained: MaintainedCatalog) -> None:
+async def test_expiration_is_planned_without_commits(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=1, commits=3)
     await maintained.policy("e", EXPIRY, max_snapshot_age_ms=3_600_000)
     assert (await maintained.schedule()).tasks == 0
@@ -263,7 +263,7 @@ async def test_time_alone_makes_snapshots_expire(maintained: MaintainedCatalog) 
     assert (await maintained.catalog.metadata(table)).current_snapshot is not None
 
 
-async def test_what_a_job_has_seen_already_is_not_planned_again(maintained: MaintainedCatalog) -> None:
+async def test_unchanged_table_is_not_planned_again(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=6)
     await maintained.policy(interval=0)
     await maintained.schedule()
@@ -277,7 +277,7 @@ async def test_what_a_job_has_seen_already_is_not_planned_again(maintained: Main
     assert len(await maintained.open_tasks()) == 1
 
 
-async def test_a_commit_while_a_job_ran_is_planned_after_it(maintained: MaintainedCatalog) -> None:
+async def test_commit_during_a_job_is_planned_after_it(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=6)
     await maintained.policy(interval=0)
     await maintained.schedule()
@@ -290,7 +290,7 @@ async def test_a_commit_while_a_job_ran_is_planned_after_it(maintained: Maintain
     assert (await maintained.schedule()).tasks == 1
 
 
-async def test_a_job_that_is_given_up_rests_on_the_table(light_maintained: MaintainedCatalog) -> None:
+async def test_dead_job_pauses_on_the_table(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table(files=6)
     await maintained.policy()
@@ -306,7 +306,7 @@ async def test_a_job_that_is_given_up_rests_on_the_table(light_maintained: Maint
     assert (await maintained.schedule()).tasks == 1
 
 
-async def test_a_pass_goes_over_all_tables_a_page_at_a_time(
+async def test_pass_covers_all_tables_in_pages(
     light_maintained: MaintainedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maintained = light_maintained
@@ -318,7 +318,7 @@ async def test_a_pass_goes_over_all_tables_a_page_at_a_time(
     assert sorted(spec.table for spec in await maintained.specs_in()) == [f"t{number}" for number in range(5)]
 
 
-async def test_more_events_are_not_read_while_too_many_tables_wait(
+async def test_events_are_not_read_while_too_many_tables_are_pending(
     light_maintained: MaintainedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maintained = light_maintained
@@ -337,7 +337,7 @@ async def test_more_events_are_not_read_while_too_many_tables_wait(
     assert len(await maintained.open_tasks()) == 5
 
 
-async def test_tables_that_are_gone_or_cannot_be_read_hold_nobody_up(light_maintained: MaintainedCatalog) -> None:
+async def test_dropped_and_unreadable_tables_do_not_block_others(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table("gone", files=6)
     broken = await maintained.table("broken", files=6)
@@ -359,7 +359,7 @@ async def test_tables_that_are_gone_or_cannot_be_read_hold_nobody_up(light_maint
     assert [spec.table for spec in await maintained.specs_in()] == ["well"]
 
 
-async def test_a_policy_at_a_view_asks_for_nothing(
+async def test_view_policy_requires_no_tasks(
     light_maintained: MaintainedCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     maintained = light_maintained
@@ -371,7 +371,7 @@ async def test_a_policy_at_a_view_asks_for_nothing(
     assert caplog.records == []
 
 
-async def test_a_dropped_table_takes_its_records_along(light_maintained: MaintainedCatalog) -> None:
+async def test_dropping_a_table_removes_its_maintenance_history(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table(files=6)
     await maintained.policy()
@@ -382,7 +382,7 @@ async def test_a_dropped_table_takes_its_records_along(light_maintained: Maintai
         assert await maintained.store.meta.rows(f"SELECT * FROM {table}") == []
 
 
-async def test_running_it_plans_tells_and_lets_go_of_the_lease_at_the_end(light_maintained: MaintainedCatalog) -> None:
+async def test_run_plans_reports_and_releases_the_lease(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table(files=6)
     await maintained.policy()
@@ -406,7 +406,7 @@ async def test_running_it_plans_tells_and_lets_go_of_the_lease_at_the_end(light_
     assert await maintained.store.object_context.outbox.cursor(maintained.store.meta, CURSOR) is not None
 
 
-async def test_the_lease_is_renewed_while_a_round_takes_long(
+async def test_lease_is_renewed_during_long_rounds(
     light_maintained: MaintainedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maintained = light_maintained
@@ -435,7 +435,7 @@ async def test_the_lease_is_renewed_while_a_round_takes_long(
         await running
 
 
-async def test_a_property_that_changes_what_is_small_is_planned_anew(light_maintained: MaintainedCatalog) -> None:
+async def test_changed_target_size_is_planned_again(light_maintained: MaintainedCatalog) -> None:
     maintained, table = light_maintained, await light_maintained.table(files=6)
     await maintained.catalog.commit(table, set_property("write.target-file-size-bytes", "20"))
     await maintained.policy()
@@ -445,7 +445,7 @@ async def test_a_property_that_changes_what_is_small_is_planned_anew(light_maint
     assert (await maintained.schedule()).tasks == 1
 
 
-async def test_copies_of_what_some_see_of_tables_are_left_alone(light_maintained: MaintainedCatalog) -> None:
+async def test_restricted_copies_are_not_maintained(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.catalog.namespace(COPIES_NAMESPACE)
     await light_maintained.catalog.create("copy", namespace=COPIES_NAMESPACE)
     identifier = name("copy", COPIES_NAMESPACE)

@@ -14,7 +14,7 @@ from .maintained_catalog import ROOT, MaintainedCatalog, open_maintained_catalog
 LOOKS = "s3tables:GetTableMaintenanceConfiguration"
 
 
-async def test_health_is_measured_file_by_file(maintained: MaintainedCatalog) -> None:
+async def test_health_is_measured_from_files(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=3, commits=2)
     health = await maintained.parts.maintenance.health(ROOT, "lake", table)
     assert (health.measured, health.data_files, health.small_files, health.manifests) == (Measured.MANIFESTS, 6, 6, 2)
@@ -27,7 +27,7 @@ async def test_health_is_measured_file_by_file(maintained: MaintainedCatalog) ->
     assert health.last_maintained == {"compact-table": maintained.store.clock.now_ms()}
 
 
-async def test_a_table_without_data_and_one_that_cannot_be_read_have_a_health_too(
+async def test_empty_and_unreadable_tables_have_health(
     light_maintained: MaintainedCatalog,
 ) -> None:
     maintained, empty = light_maintained, await light_maintained.table("empty")
@@ -41,7 +41,7 @@ async def test_a_table_without_data_and_one_that_cannot_be_read_have_a_health_to
     assert (health.measured, health.data_files, health.snapshots) == (Measured.SUMMARY, None, 1)
 
 
-async def test_health_is_not_that_of_a_table_whose_manifests_were_written_over_its_own(
+async def test_health_excludes_overwritten_manifests_of_another_table(
     light_maintained: MaintainedCatalog,
 ) -> None:
     maintained = light_maintained
@@ -57,7 +57,7 @@ async def test_health_is_not_that_of_a_table_whose_manifests_were_written_over_i
     assert (health.measured, health.data_files) == (Measured.SUMMARY, None)
 
 
-async def test_a_table_with_too_many_files_is_measured_by_its_summary(
+async def test_table_with_too_many_files_is_measured_by_its_summary(
     light_maintained: MaintainedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planner_module, "SURVEY_LIMITS", WalkLimits(manifests=10, files=2))
@@ -66,7 +66,7 @@ async def test_a_table_with_too_many_files_is_measured_by_its_summary(
     assert (await maintained.parts.maintenance.health(ROOT, "lake", table)).measured is Measured.SUMMARY
 
 
-async def test_nothing_is_done_to_tables_of_external_catalogs(maintained: MaintainedCatalog) -> None:
+async def test_tables_of_external_catalogs_are_not_maintained(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=3, commits=2)
     await maintained.policy()
     await maintained.schedule()
@@ -81,7 +81,7 @@ async def test_nothing_is_done_to_tables_of_external_catalogs(maintained: Mainta
         await maintained.parts.tasks.submit(ROOT, spec)
 
 
-async def test_health_is_listed_page_by_page(maintained: MaintainedCatalog) -> None:
+async def test_health_is_listed_in_pages(maintained: MaintainedCatalog) -> None:
     await maintained.catalog.namespace("other")
     for table in ("a", "b", "c"):
         await maintained.table(table, files=1)
@@ -103,7 +103,7 @@ async def test_health_is_listed_page_by_page(maintained: MaintainedCatalog) -> N
         await parts.list_health(ROOT, "none")
 
 
-async def test_health_is_shown_to_those_who_may_look(light_maintained: MaintainedCatalog) -> None:
+async def test_health_requires_permission(light_maintained: MaintainedCatalog) -> None:
     maintained, table = light_maintained, await light_maintained.table()
     parts = maintained.parts.maintenance
     with pytest.raises(AccessDenied):
@@ -116,7 +116,7 @@ async def test_health_is_shown_to_those_who_may_look(light_maintained: Maintaine
         await parts.health(ROOT, "lake", name("none"))
 
 
-async def test_a_plan_is_shown_with_its_reasons_and_changes_nothing(maintained: MaintainedCatalog) -> None:
+async def test_plan_has_reasons_and_changes_nothing(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=6)
     await maintained.policy()
     await maintained.policy("e", "system.snapshot-expiry")
@@ -135,7 +135,7 @@ async def test_a_plan_is_shown_with_its_reasons_and_changes_nothing(maintained: 
         await maintained.parts.maintenance.plan(NOBODY, "lake", table)
 
 
-async def test_a_plan_can_be_put_into_the_queue_at_once(maintained: MaintainedCatalog) -> None:
+async def test_plan_can_be_submitted_at_once(maintained: MaintainedCatalog) -> None:
     table = await maintained.table(files=6)
     await maintained.policy()
     parts = maintained.parts.maintenance
@@ -151,13 +151,13 @@ async def test_a_plan_can_be_put_into_the_queue_at_once(maintained: MaintainedCa
     assert (await maintained.schedule()).tasks == 0
 
 
-async def test_a_table_without_policies_has_an_empty_plan(light_maintained: MaintainedCatalog) -> None:
+async def test_table_without_policies_has_an_empty_plan(light_maintained: MaintainedCatalog) -> None:
     table = await light_maintained.table(files=6)
     plan = await light_maintained.parts.maintenance.plan(ROOT, "lake", table)
     assert (plan.plan.tasks, plan.plan.skipped, plan.policies) == ((), (), [])
 
 
-async def test_reports_of_engines_are_in_the_reason_and_bring_a_task_forward(
+async def test_engine_reports_raise_urgency_and_appear_in_the_reason(
     light_maintained: MaintainedCatalog,
 ) -> None:
     maintained, table = light_maintained, await light_maintained.table(files=6)

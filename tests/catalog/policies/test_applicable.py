@@ -10,7 +10,7 @@ from tests.catalog.harness import CatalogHarness, name
 from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, policing_on
 
 
-async def test_what_is_read_together_is_what_is_read_alone(catalog: CatalogHarness) -> None:
+async def test_batch_and_single_reads_agree(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     meta = catalog.store.meta
     await catalog.namespace("ns", "deep")

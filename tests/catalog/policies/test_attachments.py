@@ -40,7 +40,7 @@ async def furnished(catalog: CatalogHarness) -> Policing:
     ("target", "place"),
     [(CATALOG, "catalog"), (NS, "namespace ns"), (TABLE, "table ns.t"), (VIEW, "view ns.v")],
 )
-async def test_policy_is_attached_to_anything_and_detached(
+async def test_policy_is_attached_to_every_target_kind_and_detached(
     catalog: CatalogHarness, target: TargetName, place: str
 ) -> None:
     policing = await furnished(catalog)
@@ -63,7 +63,7 @@ async def test_policy_is_attached_to_anything_and_detached(
         assert event.facts.get("name", "") == target.name
 
 
-async def test_detaching_goes_by_what_never_changes(catalog: CatalogHarness) -> None:
+async def test_detaching_uses_stable_ids(catalog: CatalogHarness) -> None:
     """By ids: not by a name, a version or parameters, which may be others by now. What is detached holds no more."""
     policing = await furnished(catalog)
     await policing.attach(parameters={"a": "1"})
@@ -78,7 +78,7 @@ async def test_detaching_goes_by_what_never_changes(catalog: CatalogHarness) -> 
     assert await catalog.store.meta.rows("SELECT * FROM policy_attachments") == []
 
 
-async def test_attached_again_takes_the_new_parameters(catalog: CatalogHarness) -> None:
+async def test_attaching_again_replaces_the_parameters(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.attach(parameters={"a": "1"})
     async with catalog.unchanged():
@@ -90,7 +90,7 @@ async def test_attached_again_takes_the_new_parameters(catalog: CatalogHarness) 
     assert found.parameters == {"b": "2"}
 
 
-async def test_target_has_one_policy_of_an_inheritable_type(catalog: CatalogHarness) -> None:
+async def test_target_has_one_policy_per_inheritable_type(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.create("other", EXPIRY)
     await policing.attach(target=NS)
@@ -104,7 +104,7 @@ async def test_target_has_one_policy_of_an_inheritable_type(catalog: CatalogHarn
     await policing.attach("q", NS)
 
 
-async def test_target_has_any_number_of_policies_that_are_not_inheritable(light_catalog: CatalogHarness) -> None:
+async def test_target_has_any_number_of_noninheritable_policies(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define(inheritable=False)
     for policy in ("y", "x"):
@@ -114,7 +114,7 @@ async def test_target_has_any_number_of_policies_that_are_not_inheritable(light_
     assert await policing.applicable(TABLE) == []
 
 
-async def test_type_says_what_its_policies_go_with(light_catalog: CatalogHarness) -> None:
+async def test_policy_type_limits_target_kinds(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define(targets=(PolicyTargetKind.VIEW, PolicyTargetKind.NAMESPACE))
     await policing.create("n", "user.note")
@@ -126,7 +126,7 @@ async def test_type_says_what_its_policies_go_with(light_catalog: CatalogHarness
                 await policing.attach("n", target)
 
 
-async def test_what_is_not_there_is_not_attached(light_catalog: CatalogHarness) -> None:
+async def test_missing_policy_or_target_is_rejected(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     async with light_catalog.unchanged():
         for target in (TargetName.of(["none"]), TargetName.of(["ns"], "none"), TargetName.of(["none"], "t")):
@@ -142,7 +142,7 @@ async def test_what_is_not_there_is_not_attached(light_catalog: CatalogHarness) 
             await policing.attach(parameters={"": "empty"})
 
 
-async def test_policies_of_above_hold_below_and_the_nearest_wins(catalog: CatalogHarness) -> None:
+async def test_policies_are_inherited_and_the_nearest_wins(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await catalog.namespace("ns", "deep", "er")
     deep = ("ns", "deep", "er")
@@ -164,7 +164,7 @@ async def test_policies_of_above_hold_below_and_the_nearest_wins(catalog: Catalo
     assert await policing.applicable(VIEW, kind=COMPACTION) == [("p", "namespace ns", True)]
 
 
-async def test_namespaces_of_any_depth(light_catalog: CatalogHarness) -> None:
+async def test_policies_are_inherited_through_nested_namespaces(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     levels = [f"level{number}" for number in range(40)]
     await light_catalog.namespace(*levels)
@@ -175,14 +175,14 @@ async def test_namespaces_of_any_depth(light_catalog: CatalogHarness) -> None:
     assert [one.target.path for one in found.overrides] == [tuple(levels[:5])]
 
 
-async def test_names_that_begin_alike_do_not_inherit_from_each_other(light_catalog: CatalogHarness) -> None:
+async def test_names_with_a_common_prefix_do_not_inherit(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await light_catalog.namespace("nsx")
     await policing.attach(target=NS)
     assert await policing.applicable(TargetName.of(["nsx"])) == []
 
 
-async def test_what_holds_is_asked_of_what_is_there(light_catalog: CatalogHarness) -> None:
+async def test_applicable_policies_require_an_existing_target(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     for target, kind, error in (
         (TargetName.of(["none"]), "", NoSuchNamespace),
@@ -212,7 +212,7 @@ async def test_renamed_table_keeps_its_policies_and_inherits_from_its_new_namesp
     assert await policing.targets() == ["table other.u"]
 
 
-async def test_dropped_table_takes_its_attachments_along(catalog: CatalogHarness) -> None:
+async def test_dropping_a_table_removes_its_attachments(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.attach()
     await policing.attach("q", VIEW)
@@ -224,7 +224,7 @@ async def test_dropped_table_takes_its_attachments_along(catalog: CatalogHarness
     await policing.drop()
 
 
-async def test_dropped_namespace_takes_its_attachments_along(catalog: CatalogHarness) -> None:
+async def test_dropping_a_namespace_removes_its_attachments(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await catalog.namespace("gone")
     await policing.attach(target=TargetName.of(["gone"]))
@@ -234,7 +234,7 @@ async def test_dropped_namespace_takes_its_attachments_along(catalog: CatalogHar
     assert await policing.applicable(TargetName.of(["gone"])) == []
 
 
-async def test_table_that_can_be_restored_keeps_its_attachments(catalog: CatalogHarness) -> None:
+async def test_restorable_table_keeps_its_attachments(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await catalog.keep_dropped(60)
     await policing.attach(parameters={"a": "1"})
@@ -270,7 +270,7 @@ async def test_targets_of_a_policy_are_listed_in_pages(catalog: CatalogHarness) 
 
 
 @pytest.mark.parametrize("action", [Action.ATTACH_POLICY, Action.DETACH_POLICY])
-async def test_attaching_takes_a_right_to_the_policy_and_to_the_target(
+async def test_attaching_requires_permission_on_policy_and_target(
     light_catalog: CatalogHarness, action: Action
 ) -> None:
     policing = await furnished(light_catalog)
@@ -297,7 +297,7 @@ async def test_attaching_takes_a_right_to_the_policy_and_to_the_target(
     await use(Mutation(may(action, resource=[BUCKET, table])), *arguments)  # type: ignore[arg-type]
 
 
-async def test_refusal_tells_nothing_of_what_is_there(light_catalog: CatalogHarness) -> None:
+async def test_denial_does_not_reveal_existence(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     for target in (TABLE, TargetName.of(["none"], "t"), TargetName.of(["none"])):
         with pytest.raises(AccessDenied):
@@ -315,7 +315,7 @@ async def test_refusal_tells_nothing_of_what_is_there(light_catalog: CatalogHarn
         (VIEW, Action.GET_TABLE),
     ],
 )
-async def test_what_holds_is_told_to_who_may_look_at_the_target(
+async def test_applicable_policies_require_permission_on_the_target(
     light_catalog: CatalogHarness, target: TargetName, action: Action
 ) -> None:
     policing = await furnished(light_catalog)

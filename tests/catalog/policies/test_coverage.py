@@ -100,7 +100,9 @@ async def held(policing: Policing) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("attached", [(), (("q", CATALOG),), (("q", NS),), (("q", CATALOG), ("p", TABLE))])
-async def test_effect_is_what_happens(catalog: CatalogHarness, attached: tuple[tuple[str, TargetName], ...]) -> None:
+async def test_preview_matches_the_actual_change(
+    catalog: CatalogHarness, attached: tuple[tuple[str, TargetName], ...]
+) -> None:
     policing = await furnished(catalog)
     for policy, target in attached:
         await policing.attach(policy, target)
@@ -124,7 +126,7 @@ async def test_effect_is_what_happens(catalog: CatalogHarness, attached: tuple[t
         assert await held(policing) == before
 
 
-async def test_reason_says_what_would_be_overridden(catalog: CatalogHarness) -> None:
+async def test_reason_names_the_overridden_policy(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.attach("q", CATALOG)
     page = await policing.coverage.effect(ROOT, "lake", ["ns"], "p", NS, AttachmentChange.ATTACH)
@@ -136,7 +138,7 @@ async def test_reason_says_what_would_be_overridden(catalog: CatalogHarness) -> 
     assert {one.place.kind for one in page.affected} == {PolicyTargetKind.TABLE, PolicyTargetKind.VIEW}
 
 
-async def test_policy_that_is_not_inheritable_reaches_its_target_alone(light_catalog: CatalogHarness) -> None:
+async def test_noninheritable_policy_affects_its_target_only(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define(inheritable=False)
     await policing.create("n", "user.note")
@@ -144,7 +146,7 @@ async def test_policy_that_is_not_inheritable_reaches_its_target_alone(light_cat
     assert await effect(policing, TABLE, "n") == {"ns.t": (None, "n")}
 
 
-async def test_questions_are_refused_as_the_change_would_be(light_catalog: CatalogHarness) -> None:
+async def test_preview_fails_like_the_change_itself(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define("user.tables", targets=(PolicyTargetKind.TABLE,))
     await policing.create("tables-only", "user.tables")
@@ -162,7 +164,7 @@ async def test_questions_are_refused_as_the_change_would_be(light_catalog: Catal
                 await effect(policing, target, policy, change)
 
 
-async def test_tables_with_none_are_told_by_type_and_place(catalog: CatalogHarness) -> None:
+async def test_uncovered_tables_are_listed_by_type_and_namespace(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.create("e", EXPIRY)
     everything = {"ns.t", "ns.deep.u", "ns10.x", "other.w"}
@@ -181,7 +183,7 @@ async def test_tables_with_none_are_told_by_type_and_place(catalog: CatalogHarne
         await uncovered(policing, kind="system.nothing")
 
 
-async def test_dropped_tables_and_other_table_buckets_are_not_told_of(light_catalog: CatalogHarness) -> None:
+async def test_dropped_tables_and_other_catalogs_are_omitted(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await light_catalog.keep_dropped(60)
     await light_catalog.drop("t")
@@ -191,7 +193,7 @@ async def test_dropped_tables_and_other_table_buckets_are_not_told_of(light_cata
 
 
 @pytest.mark.parametrize(("limit", "step", "most"), [(1, 500, 10_000), (2, 2, 10_000), (100, 2, 3), (100, 500, 1)])
-async def test_pages_tell_all_whatever_their_size(
+async def test_pages_of_any_size_list_all_results(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch, limit: int, step: int, most: int
 ) -> None:
     monkeypatch.setattr(coverage_module, "_ENTRIES_A_STEP", step)
@@ -201,7 +203,7 @@ async def test_pages_tell_all_whatever_their_size(
     assert set(await effect(policing, CATALOG, limit=limit)) == {"ns.t", "ns.v", "ns.deep.u", "ns10.x", "other.w"}
 
 
-async def test_only_what_the_caller_may_look_at_is_told_of(light_catalog: CatalogHarness) -> None:
+async def test_results_contain_readable_entries_only(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     seen = await light_catalog.entry(name("t"))
     resource = f"arn:aws:s3tables:*:*:bucket/lake/table/{seen.id}"
@@ -215,7 +217,7 @@ async def test_only_what_the_caller_may_look_at_is_told_of(light_catalog: Catalo
     assert await uncovered(policing, caller=one) == {"ns.t"}
 
 
-async def test_who_holds_grants_is_told_of_what_it_may_read(light_catalog: CatalogHarness) -> None:
+async def test_results_follow_the_callers_grants(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     policy = await policing.get()
     seen = await light_catalog.entry(name("t"))

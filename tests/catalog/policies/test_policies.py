@@ -27,7 +27,7 @@ from tests.objects.stores import ROOT
 from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, policing_on, shown
 
 
-async def test_policy_is_made_and_told_of(catalog: CatalogHarness) -> None:
+async def test_policy_is_created_with_an_event(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     before = await catalog.last_event()
     made = await policing.create("compact-daily", content=' {"enable":  true}', description="every day")
@@ -53,7 +53,7 @@ async def test_policy_is_made_and_told_of(catalog: CatalogHarness) -> None:
         (NewPolicy("there", EXPIRY, ON), AlreadyExists),
     ],
 )
-async def test_refused_policy_leaves_nothing(
+async def test_rejected_policy_leaves_nothing(
     light_catalog: CatalogHarness, asked: NewPolicy, error: type[LakebedError]
 ) -> None:
     policing = policing_on(light_catalog)
@@ -64,7 +64,7 @@ async def test_refused_policy_leaves_nothing(
     assert type(refused.value) is error
 
 
-async def test_policy_lives_in_a_namespace_that_is_there(light_catalog: CatalogHarness) -> None:
+async def test_policy_requires_an_existing_namespace(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     async with light_catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
@@ -84,7 +84,7 @@ async def test_policy_lives_in_a_namespace_that_is_there(light_catalog: CatalogH
     await policing.create()
 
 
-async def test_policies_are_listed_by_name_in_pages_and_by_type(catalog: CatalogHarness) -> None:
+async def test_policies_are_listed_in_pages_and_by_type(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await catalog.namespace("other")
     await policing.create("elsewhere", namespace=["other"])
@@ -104,7 +104,7 @@ async def test_policies_are_listed_by_name_in_pages_and_by_type(catalog: Catalog
         await listed(kind="system.nothing")
 
 
-async def test_update_replaces_and_counts(catalog: CatalogHarness) -> None:
+async def test_update_replaces_content_and_increments_the_version(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     made = await policing.create(description="first")
     catalog.store.clock.advance(5)
@@ -118,14 +118,14 @@ async def test_update_replaces_and_counts(catalog: CatalogHarness) -> None:
     assert (kind, event.facts["version"]) == ("CatalogPolicyUpdated", "1")
 
 
-async def test_same_again_changes_nothing(light_catalog: CatalogHarness) -> None:
+async def test_equal_update_changes_nothing(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     made = await policing.create(description="first")
     async with light_catalog.unchanged():
         assert await policing.update(content=ON, description="first") == made
 
 
-async def test_update_of_another_version_is_refused(light_catalog: CatalogHarness) -> None:
+async def test_update_of_an_outdated_version_is_rejected(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     await policing.update()
@@ -142,7 +142,7 @@ async def test_update_of_another_version_is_refused(light_catalog: CatalogHarnes
             await policing.update("none")
 
 
-async def test_of_updates_at_once_one_is_made(catalog: CatalogHarness) -> None:
+async def test_one_of_concurrent_updates_succeeds(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.create()
     contents = [f'{{"enable": true, "config": {{"x": {number}}}}}' for number in range(6)]
@@ -154,7 +154,7 @@ async def test_of_updates_at_once_one_is_made(catalog: CatalogHarness) -> None:
     assert made[0].version == 1
 
 
-async def test_policy_that_is_attached_is_not_dropped_unless_detached_with_it(catalog: CatalogHarness) -> None:
+async def test_attached_policy_is_dropped_only_with_detach_all(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     entry = (await catalog.create()).entry
     await policing.create()
@@ -177,7 +177,7 @@ async def test_policy_that_is_attached_is_not_dropped_unless_detached_with_it(ca
         await policing.drop(detach_all=True)
 
 
-async def test_policy_that_is_not_attached_is_dropped(light_catalog: CatalogHarness) -> None:
+async def test_unattached_policy_is_dropped(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     await policing.attach(target=NS)
@@ -186,7 +186,7 @@ async def test_policy_that_is_not_attached_is_dropped(light_catalog: CatalogHarn
     await policing.create(kind=EXPIRY)
 
 
-async def test_namespace_with_policies_is_not_dropped(catalog: CatalogHarness) -> None:
+async def test_namespace_with_policies_cannot_be_dropped(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.create()
     await policing.attach(target=CATALOG)
@@ -197,7 +197,7 @@ async def test_namespace_with_policies_is_not_dropped(catalog: CatalogHarness) -
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])
 
 
-async def test_table_bucket_takes_its_policies_along(catalog: CatalogHarness) -> None:
+async def test_deleting_a_table_bucket_deletes_its_policies(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.define()
     await policing.create()
@@ -209,7 +209,7 @@ async def test_table_bucket_takes_its_policies_along(catalog: CatalogHarness) ->
         assert await catalog.store.meta.rows(f"SELECT * FROM {table}") == []
 
 
-async def test_answers_are_kept_with_the_change(light_catalog: CatalogHarness) -> None:
+async def test_idempotent_responses_commit_with_the_change(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     key = RequestKey("k1", "digest")
     await policing.create(key=key)
@@ -222,7 +222,7 @@ async def test_answers_are_kept_with_the_change(light_catalog: CatalogHarness) -
     assert await light_catalog.keys.find(key) == StoredResponse(204)
 
 
-async def test_rights(light_catalog: CatalogHarness) -> None:
+async def test_operations_require_permission(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     uses: dict[Action, UseCase] = {

@@ -28,7 +28,7 @@ ON_POLICY: dict[str, tuple[Privilege, Operation]] = {
 
 
 @pytest.mark.parametrize("operation", ON_POLICY)
-async def test_operation_takes_its_privilege_on_the_policy_or_around_it(
+async def test_operation_requires_its_privilege_on_the_policy_or_an_ancestor(
     light_catalog: CatalogHarness, operation: str
 ) -> None:
     needed, run = ON_POLICY[operation]
@@ -45,7 +45,7 @@ async def test_operation_takes_its_privilege_on_the_policy_or_around_it(
     await run(policing, holding((policy_key(made.id), needed)))
 
 
-async def test_policies_are_made_and_listed_by_who_may_in_their_namespace(light_catalog: CatalogHarness) -> None:
+async def test_creating_and_listing_policies_requires_namespace_privileges(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     key = await key_of(light_catalog, "ns")
     with pytest.raises(AccessDenied):
@@ -67,7 +67,7 @@ async def test_policies_are_made_and_listed_by_who_may_in_their_namespace(light_
         (TABLE, P.TABLE_ATTACH_POLICY, P.TABLE_DETACH_POLICY),
     ],
 )
-async def test_attaching_takes_the_policy_and_the_target(
+async def test_attaching_requires_privileges_on_policy_and_target(
     light_catalog: CatalogHarness, target: TargetName, attaches: Privilege, detaches: Privilege
 ) -> None:
     policing = policing_on(light_catalog)
@@ -91,7 +91,7 @@ async def test_attaching_takes_the_policy_and_the_target(
         await run(target=target, caller=holding((key, on_policy), (place, on_target)))
 
 
-async def test_what_holds_for_a_thing_is_told_to_who_may_read_it(light_catalog: CatalogHarness) -> None:
+async def test_applicable_policies_require_privileges_on_the_target(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     entry = (await light_catalog.create("t")).entry
     await policing.create()

@@ -15,7 +15,7 @@ from .policy_catalog import UseCase, policing_on
 RETENTION = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 
 
-async def test_type_is_defined_and_its_schema_holds(catalog: CatalogHarness) -> None:
+async def test_user_defined_type_validates_content_by_its_schema(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     before = await catalog.last_event()
     made = await policing.define("user.retention", RETENTION, inheritable=False, targets=(PolicyTargetKind.TABLE,))
@@ -41,7 +41,7 @@ async def test_type_is_defined_once(light_catalog: CatalogHarness) -> None:
             await policing.define(schema={"type": "object"})
 
 
-async def test_type_with_policies_is_not_dropped(light_catalog: CatalogHarness) -> None:
+async def test_type_with_policies_cannot_be_dropped(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.define()
     await policing.create(kind="user.note")
@@ -62,7 +62,7 @@ async def test_type_with_policies_is_not_dropped(light_catalog: CatalogHarness) 
     await policing.define(schema={"type": "object"})
 
 
-async def test_types_are_those_of_one_table_bucket(light_catalog: CatalogHarness) -> None:
+async def test_types_are_scoped_to_a_table_bucket(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.warehouse("pond")
     await policing.define()
@@ -71,7 +71,7 @@ async def test_types_are_those_of_one_table_bucket(light_catalog: CatalogHarness
     assert (await policing.types.get(ROOT, "pond", "system.snapshot-expiry")).is_system
 
 
-async def test_types_are_listed_with_the_system_s_in_pages(catalog: CatalogHarness) -> None:
+async def test_user_defined_and_system_types_are_listed_in_pages(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     for name in ("zeta", "alpha", "systematic"):
         await policing.define(name)
@@ -85,7 +85,7 @@ async def test_types_are_listed_with_the_system_s_in_pages(catalog: CatalogHarne
     assert seen == ["alpha", *SYSTEM_TYPES, "systematic", "zeta"]
 
 
-async def test_rights(light_catalog: CatalogHarness) -> None:
+async def test_operations_require_permission(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.define("there")
 

@@ -23,7 +23,7 @@ async def listed(policing: Policing, **more: int) -> list[PolicyVersion]:
     return (await versions_of(policing).list(ROOT, "lake", ["ns"], "p", **more)).versions
 
 
-async def test_every_version_is_kept_with_who_made_it(catalog: CatalogHarness) -> None:
+async def test_every_version_is_stored_with_its_author(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.create(description="first")
     start = catalog.store.clock.now_ms()
@@ -43,7 +43,7 @@ async def test_every_version_is_kept_with_who_made_it(catalog: CatalogHarness) -
     assert (await policing.get()).version == 2
 
 
-async def test_versions_are_listed_in_pages_that_a_change_does_not_move(catalog: CatalogHarness) -> None:
+async def test_version_pages_are_stable_under_updates(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.create()
     for version in range(4):
@@ -55,7 +55,7 @@ async def test_versions_are_listed_in_pages_that_a_change_does_not_move(catalog:
     assert ([one.version for one in page.versions], page.truncated) == ([2, 1, 0], False)
 
 
-async def test_update_that_changes_nothing_or_fails_keeps_no_version(light_catalog: CatalogHarness) -> None:
+async def test_unchanged_or_failed_update_stores_no_version(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     await policing.update(content=ON, version=0)
@@ -64,7 +64,7 @@ async def test_update_that_changes_nothing_or_fails_keeps_no_version(light_catal
     assert [one.version for one in await listed(policing)] == [0]
 
 
-async def test_what_is_kept_of_a_policy_stays_as_it_is(light_catalog: CatalogHarness) -> None:
+async def test_stored_versions_are_immutable(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create(description="why")
     changed = await policing.update(content=OFF, version=0, description=UNSET)
@@ -75,7 +75,7 @@ async def test_what_is_kept_of_a_policy_stays_as_it_is(light_catalog: CatalogHar
     assert same == changed
 
 
-async def test_versions_go_with_their_policy(catalog: CatalogHarness) -> None:
+async def test_versions_are_deleted_with_their_policy(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.create()
     await policing.update()
@@ -87,7 +87,7 @@ async def test_versions_go_with_their_policy(catalog: CatalogHarness) -> None:
         await versions_of(policing).get(ROOT, "lake", ["ns"], "p", 1)
 
 
-async def test_versions_are_read_by_who_may_read_the_policy(light_catalog: CatalogHarness) -> None:
+async def test_versions_require_permission_to_read_the_policy(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     versions = versions_of(policing)

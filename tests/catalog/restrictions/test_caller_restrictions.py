@@ -36,7 +36,7 @@ def calling_with(caller: Caller, *roles: str, by_provider: bool = False) -> Call
     return caller._replace(principal=replace(caller.principal, activated=activated))
 
 
-async def test_whom_a_policy_names_is_restricted_where_it_holds(catalog: CatalogHarness) -> None:
+async def test_named_principals_are_restricted_where_the_policy_applies(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await catalog.create("t")
     await catalog.create("other")
@@ -52,7 +52,7 @@ async def test_whom_a_policy_names_is_restricted_where_it_holds(catalog: Catalog
     assert not await is_restricted(catalog, ANN)
 
 
-async def test_nearer_policies_lift_nothing(light_catalog: CatalogHarness) -> None:
+async def test_nearer_policies_do_not_lift_restrictions(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing, "far", CATALOG)
@@ -65,7 +65,7 @@ async def test_nearer_policies_lift_nothing(light_catalog: CatalogHarness) -> No
     assert [one[0] for one in await policing.applicable()] == ["also", "far", "near"]
 
 
-async def test_roles_restrict_who_has_them_and_spare_who_calls_with_them(catalog: CatalogHarness) -> None:
+async def test_roles_restrict_members_and_exempt_callers_with_the_role(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await catalog.create("t")
     await role(catalog, "reader", "ann")
@@ -83,7 +83,7 @@ async def test_roles_restrict_who_has_them_and_spare_who_calls_with_them(catalog
     assert await is_restricted(catalog, calling_with(ANN, "reader", "chief"))
 
 
-async def test_roles_of_a_provider_count_as_it_says(light_catalog: CatalogHarness) -> None:
+async def test_federated_roles_apply_as_asserted_by_the_provider(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await role(light_catalog, "staff", federated=True)
@@ -99,7 +99,7 @@ async def test_roles_of_a_provider_count_as_it_says(light_catalog: CatalogHarnes
     assert await is_restricted(light_catalog, keys)
 
 
-async def test_root_is_not_restricted_unless_it_calls_with_less(light_catalog: CatalogHarness) -> None:
+async def test_root_is_not_restricted_unless_its_token_has_fewer_roles(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing, everyone=True)
@@ -108,7 +108,7 @@ async def test_root_is_not_restricted_unless_it_calls_with_less(light_catalog: C
     assert await is_restricted(light_catalog, calling_with(ROOT, "reader"))
 
 
-async def test_views_have_no_rows_to_be_filtered(light_catalog: CatalogHarness) -> None:
+async def test_views_are_not_restricted(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     view = (await light_catalog.create_view("v")).entry
     await restrict_rows(policing, target=NS, everyone=True)
@@ -153,7 +153,7 @@ async def hand_out(catalog: CatalogHarness, caller: Caller) -> object:
 
 
 @pytest.mark.parametrize("use", [commit, commit_all, drop, unregister, rename, move, hand_out])
-async def test_what_is_for_those_alone_who_see_all(light_catalog: CatalogHarness, use: UseCase) -> None:
+async def test_operations_that_require_unrestricted_access(light_catalog: CatalogHarness, use: UseCase) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing)
@@ -163,7 +163,7 @@ async def test_what_is_for_those_alone_who_see_all(light_catalog: CatalogHarness
     await use(light_catalog, BO)
 
 
-async def test_files_of_a_dropped_table_are_not_given_up_by_who_sees_a_part(light_catalog: CatalogHarness) -> None:
+async def test_restricted_principal_cannot_purge_a_dropped_table(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing)
@@ -176,7 +176,7 @@ async def test_files_of_a_dropped_table_are_not_given_up_by_who_sees_a_part(ligh
     await purge(Mutation(BO), "lake", name(), files=False)
 
 
-async def test_files_are_not_for_who_sees_a_part_whichever_keys_it_has(light_catalog: CatalogHarness) -> None:
+async def test_restricted_principal_cannot_read_files_with_any_credentials(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     made = (await light_catalog.create("t")).entry
     key = made.metadata_at.removeprefix("s3://lake/")
@@ -194,7 +194,7 @@ async def test_files_are_not_for_who_sees_a_part_whichever_keys_it_has(light_cat
     await reader.get(delegated(BO, made.id), "lake", key)
 
 
-async def test_the_namespace_of_copies_is_for_who_runs_tasks(light_catalog: CatalogHarness) -> None:
+async def test_copies_namespace_is_for_workers_only(light_catalog: CatalogHarness) -> None:
     worker = may("s3tables:*", "lakebed:RunTasks", who="worker")
     await light_catalog.namespace(COPIES_NAMESPACE)
     await light_catalog.create("c", namespace=COPIES_NAMESPACE)

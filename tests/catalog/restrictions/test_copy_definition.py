@@ -30,7 +30,7 @@ def evolved(fields: list[dict[str, Any]]) -> TableMetadata:
     )
 
 
-def test_what_is_selected_of_a_snapshot() -> None:
+def test_definition_selects_filtered_masked_rows() -> None:
     table = a_table(*a_snapshot(1))
     made = recipe(
         table,
@@ -49,7 +49,7 @@ def test_what_is_selected_of_a_snapshot() -> None:
     assert made.condition == "(`region` = CAST(X'4555' AS STRING)) AND (`inner`.`a.b` IS NULL)"
 
 
-def test_the_copy_has_the_ids_of_the_table_and_any_column_may_be_empty() -> None:
+def test_copy_keeps_field_ids_and_all_columns_are_optional() -> None:
     made = recipe(a_table(*a_snapshot(1)), a_restriction(True))
     assert [(field["id"], field["name"], field["type"]) for field in made.schema["fields"]] == [
         (field["id"], field["name"], field["type"]) for field in FIELDS
@@ -58,7 +58,7 @@ def test_the_copy_has_the_ids_of_the_table_and_any_column_may_be_empty() -> None
     assert "identifier-field-ids" not in made.schema
 
 
-def test_a_mask_is_of_every_column_that_was_ever_called_so() -> None:
+def test_mask_applies_to_every_column_that_ever_had_the_name() -> None:
     table = evolved(SSN_AS_TAX)
     for name in ("ssn", "tax", "TAX"):
         restriction = a_restriction(**{name: "null"})
@@ -70,17 +70,17 @@ def test_a_mask_is_of_every_column_that_was_ever_called_so() -> None:
 
 
 @pytest.mark.parametrize("name", ["inner.a.b", "tags.element"])
-def test_a_mask_inside_a_column_hides_the_column(name: str) -> None:
+def test_mask_of_a_nested_field_hides_the_column(name: str) -> None:
     table = a_table(*a_snapshot(1))
     (masked,) = masked_columns(table, a_restriction(**{name: "year"})).items()
     assert masked == ({"inner.a.b": 5, "tags.element": 7}[name], HIDDEN)
 
 
-def test_masks_of_columns_that_are_not_there_change_nothing() -> None:
+def test_masks_of_missing_columns_change_nothing() -> None:
     assert masked_columns(a_table(), a_restriction(other="null")) == {}
 
 
-def test_a_filter_is_of_the_column_that_is_called_so_now() -> None:
+def test_filter_applies_to_the_column_with_the_name_now() -> None:
     # What was `ssn` is `born` by now, and `born` is gone.
     table = evolved([*FIELDS[:2], {**FIELDS[2], "name": "born"}, *FIELDS[4:]])
     restriction = a_restriction({"type": "is-null", "term": "born"})
@@ -92,7 +92,7 @@ def test_a_filter_is_of_the_column_that_is_called_so_now() -> None:
             recipe(table, a_restriction({"type": "is-null", "term": "ssn"}), snapshot)
 
 
-def test_rows_older_than_a_column_have_no_value_of_it() -> None:
+def test_rows_older_than_a_column_have_null() -> None:
     table = evolved([*FIELDS, {"id": 9, "name": "later", "required": False, "type": "int"}])
     restriction = a_restriction({"type": "eq", "term": "later", "value": 1})
     assert recipe(table, restriction, 1).condition == "(NULL = CAST('1' AS BIGINT))"
@@ -108,12 +108,12 @@ def test_rows_older_than_a_column_have_no_value_of_it() -> None:
         {"type": "eq", "term": "inner", "value": 1},
     ],
 )
-def test_a_filter_that_cannot_be_applied_shows_nothing(document: Any) -> None:
+def test_inapplicable_filter_denies_access(document: Any) -> None:
     with pytest.raises(AccessDenied, match=r"ns\.p v0"):
         recipe(a_table(*a_snapshot(1)), a_restriction(document))
 
 
-def test_names_are_found_in_another_case_if_only_one_has_it() -> None:
+def test_column_names_match_in_any_case_unless_ambiguous() -> None:
     fields = [*FIELDS, {"id": 9, "name": "Region", "required": False, "type": "string"}]
     table = a_table(*a_snapshot(1), fields=fields)
     assert recipe(table, a_restriction({"type": "is-null", "term": "Region"})).condition == "(`Region` IS NULL)"
@@ -122,7 +122,7 @@ def test_names_are_found_in_another_case_if_only_one_has_it() -> None:
     assert recipe(table, a_restriction({"type": "is-null", "term": "BORN"})).condition == "(`born` IS NULL)"
 
 
-def test_the_digest_is_that_of_what_is_made() -> None:
+def test_digest_identifies_the_definition() -> None:
     table = a_table(*a_snapshot(1))
     one, again = recipe(table, a_restriction(False)), recipe(table, a_restriction(False, key="other"))
     assert one.digest == again.digest

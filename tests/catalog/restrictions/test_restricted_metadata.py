@@ -20,7 +20,7 @@ def shown(version: int = 2, **columns: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_nothing_is_told_of_files_partitions_or_counts(version: int) -> None:
+def test_files_partitions_and_counts_are_hidden(version: int) -> None:
     document = shown(version)
     (snapshot,) = document["snapshots"]
     assert snapshot["snapshot-id"] == 1
@@ -37,21 +37,21 @@ def test_nothing_is_told_of_files_partitions_or_counts(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_is_shown_is_a_table_s_metadata(version: int) -> None:
+def test_restricted_metadata_is_valid_table_metadata(version: int) -> None:
     document = shown(version, ssn="hash")
     parsed = parse_table(msgspec.json.encode(document))
     assert parsed.format_version == version
     assert not parsed.spec.fields
 
 
-def test_snapshots_that_nothing_names_are_left_out_if_the_client_wants_it() -> None:
+def test_unreferenced_snapshots_are_omitted_on_request() -> None:
     table = a_table(*a_snapshot(1), *a_snapshot(2, **{"parent-snapshot-id": 1}))
     for only, ids in ((False, [1, 2]), (True, [2])):
         shown_to = restricted_metadata(table, a_restriction(False), referenced_snapshots_only=only)
         assert [one["snapshot-id"] for one in msgspec.json.decode(shown_to)["snapshots"]] == ids
 
 
-def test_masked_columns_may_be_empty_and_others_are_as_they_were() -> None:
+def test_masked_columns_are_optional_and_others_unchanged() -> None:
     (schema,) = shown(ssn="hash")["schemas"]
     assert {field["name"]: field["required"] for field in schema["fields"]} == {
         "id": True,

@@ -90,7 +90,7 @@ def paths(planned: PlannedScan) -> list[str]:
     return [task["data-file"]["file-path"] for task in tasks]
 
 
-async def test_a_plan_waits_for_its_copy_and_is_of_nothing_else(stage: Stage) -> None:
+async def test_plan_waits_for_its_copy_and_reads_only_the_copy(stage: Stage) -> None:
     waiting = await stage.plan()
     assert waiting.is_restricted
     assert waiting.result.status is PlanStatus.SUBMITTED
@@ -121,7 +121,7 @@ async def test_a_plan_waits_for_its_copy_and_is_of_nothing_else(stage: Stage) ->
     assert paths(everything) != [path]
 
 
-async def test_those_whom_the_same_policies_restrict_share_a_copy(light_catalog: CatalogHarness) -> None:
+async def test_principals_with_equal_restrictions_share_a_copy(light_catalog: CatalogHarness) -> None:
     stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()
@@ -135,7 +135,7 @@ async def test_those_whom_the_same_policies_restrict_share_a_copy(light_catalog:
     assert (await stage.plan(ANN)).copy == one.copy
 
 
-async def test_another_snapshot_or_policy_makes_another_copy(stage: Stage) -> None:
+async def test_another_snapshot_or_policy_requires_another_copy(stage: Stage) -> None:
     first = await stage.plan()
     before = (await stage.catalog.metadata(name())).current_snapshot_id
     await stage.append()
@@ -148,7 +148,7 @@ async def test_another_snapshot_or_policy_makes_another_copy(stage: Stage) -> No
     assert len(await stage.tasks()) == 3
 
 
-async def test_a_plan_is_nobody_else_s(stage: Stage) -> None:
+async def test_plan_is_not_available_to_other_principals(stage: Stage) -> None:
     waiting = await stage.plan()
     everything = await stage.plan(BO)
     with pytest.raises(NoSuchPlanId):
@@ -161,7 +161,7 @@ async def test_a_plan_is_nobody_else_s(stage: Stage) -> None:
     assert (await stage.result(waiting)).result.status is PlanStatus.CANCELLED
 
 
-async def test_a_change_of_policy_ends_plans_and_keys_at_once(stage: Stage) -> None:
+async def test_policy_change_invalidates_plans_and_credentials_at_once(stage: Stage) -> None:
     await stage.plan()
     await stage.fill()
     planned = await stage.plan()
@@ -188,7 +188,7 @@ async def test_a_change_of_policy_ends_plans_and_keys_at_once(stage: Stage) -> N
     await reader.get(ROOT, "lake", file)
 
 
-async def test_a_copy_that_cannot_be_made_fails_the_plan_and_is_asked_for_anew(stage: Stage) -> None:
+async def test_failed_copy_fails_the_plan_and_is_requested_again(stage: Stage) -> None:
     waiting = await stage.plan()
     (claim,) = await stage.catalog.tasks.claim([JobKind.COPY_RESTRICTED], "w", 60, limit=9)
     await stage.catalog.tasks.fail(claim, "column ssn = 123-45-6789 is odd", retry=False)
@@ -203,7 +203,7 @@ async def test_a_copy_that_cannot_be_made_fails_the_plan_and_is_asked_for_anew(s
     assert (await stage.result(anew)).result.status is PlanStatus.COMPLETED
 
 
-async def test_a_table_without_rows_is_planned_without_a_copy(light_catalog: CatalogHarness) -> None:
+async def test_table_without_a_snapshot_is_planned_without_a_copy(light_catalog: CatalogHarness) -> None:
     stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await restrict_rows(stage.policing)
@@ -211,7 +211,7 @@ async def test_a_table_without_rows_is_planned_without_a_copy(light_catalog: Cat
     assert (planned.result.status, planned.copy, paths(planned)) == (PlanStatus.COMPLETED, None, [])
 
 
-async def test_what_is_not_planned_for_the_restricted(stage: Stage) -> None:
+async def test_unsupported_scans_of_restricted_principals_are_rejected(stage: Stage) -> None:
     before = (await stage.catalog.metadata(name())).current_snapshot_id
     await stage.append()
     after = (await stage.catalog.metadata(name())).current_snapshot_id
@@ -228,7 +228,7 @@ async def test_what_is_not_planned_for_the_restricted(stage: Stage) -> None:
         await closed.plan(ANN, "lake", name(), {})
 
 
-async def test_copies_that_nobody_uses_are_removed_with_their_files(stage: Stage) -> None:
+async def test_unused_copies_are_removed_with_their_files(stage: Stage) -> None:
     copies = stage.catalog.copies
     await stage.catalog.keep_dropped(7 * 86_400)
     planned = await stage.plan()
@@ -249,7 +249,7 @@ async def test_copies_that_nobody_uses_are_removed_with_their_files(stage: Stage
     assert (await stage.plan()).result.status is PlanStatus.SUBMITTED
 
 
-async def test_columns_that_were_renamed_are_asked_for_by_the_name_they_have(stage: Stage) -> None:
+async def test_renamed_columns_are_scanned_by_their_current_name(stage: Stage) -> None:
     fields = [
         {"id": 1, "name": "id", "required": True, "type": "long"},
         {"id": 2, "name": "area", "required": False, "type": "string"},
@@ -266,7 +266,7 @@ async def test_columns_that_were_renamed_are_asked_for_by_the_name_they_have(sta
     assert len(paths(planned)) == 1
 
 
-async def test_copies_are_in_a_namespace_of_their_own(stage: Stage) -> None:
+async def test_copies_are_in_a_separate_namespace(stage: Stage) -> None:
     planned = await stage.plan()
     assert planned.copy is not None
     known = await stage.catalog.entries.by_id(planned.copy.id)
@@ -275,7 +275,7 @@ async def test_copies_are_in_a_namespace_of_their_own(stage: Stage) -> None:
     assert [field["id"] for field in msgspec.json.decode(metadata.schema.written)["fields"]] == [1, 2]
 
 
-async def test_copies_go_with_their_table(stage: Stage) -> None:
+async def test_copies_are_removed_with_their_table(stage: Stage) -> None:
     copies = stage.catalog.copies
     planned = await stage.plan()
     assert planned.copy is not None
@@ -290,7 +290,7 @@ async def test_copies_go_with_their_table(stage: Stage) -> None:
         await stage.catalog.entries.by_id(planned.copy.id)
 
 
-async def test_what_is_left_of_copies_does_not_keep_their_catalog(stage: Stage) -> None:
+async def test_copies_do_not_prevent_deleting_their_catalog(stage: Stage) -> None:
     catalog = stage.catalog
     assert (await stage.plan()).copy is not None
     with pytest.raises(CatalogNotEmpty):
@@ -305,7 +305,7 @@ async def test_what_is_left_of_copies_does_not_keep_their_catalog(stage: Stage) 
         await catalog.catalogs.find(catalog.store.meta, "lake")
 
 
-async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_copies_is_limited(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies_module, "MAX_COPIES", 2)
     await stage.plan()
     await stage.append()
@@ -316,7 +316,7 @@ async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.Mo
     assert (await stage.plan(snapshot_id=_of(second))).copy == second.copy
 
 
-async def test_copies_lie_in_their_catalog_whatever_it_is_called(light_catalog: CatalogHarness) -> None:
+async def test_copies_are_in_their_catalogs_base_location(light_catalog: CatalogHarness) -> None:
     stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()

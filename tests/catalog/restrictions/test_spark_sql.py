@@ -79,7 +79,7 @@ def sql(document: Any) -> str:
         ),
     ],
 )
-def test_filters(document: Any, expected: str) -> None:
+def test_filters_are_rendered_as_sql(document: Any, expected: str) -> None:
     assert sql(document) == expected
 
 
@@ -110,7 +110,7 @@ def test_filters(document: Any, expected: str) -> None:
         ("b", "x"),
     ],
 )
-def test_values_of_another_type_are_refused(column: str, value: Any) -> None:
+def test_values_of_another_type_are_rejected(column: str, value: Any) -> None:
     with pytest.raises(InvalidPolicy, match=column):
         sql({"type": "eq", "term": column, "value": value})
 
@@ -123,12 +123,12 @@ def test_values_of_another_type_are_refused(column: str, value: Any) -> None:
         {"type": "starts-with", "term": "u", "value": "f79c3e09-677c-4bbd-a479-3f349cb785e7"},
     ],
 )
-def test_relations_that_a_column_does_not_have_are_refused(document: Any) -> None:
+def test_operations_unsupported_by_the_type_are_rejected(document: Any) -> None:
     with pytest.raises(InvalidPolicy):
         sql(document)
 
 
-def test_nested_columns_are_compared_with_nothing() -> None:
+def test_nested_columns_cannot_be_compared() -> None:
     with pytest.raises(InvalidPolicy):
         literal_sql(NESTED, "a")
 
@@ -162,7 +162,7 @@ HIDDEN = "IF(FALSE, `c`, NULL)"
         ("timestamptz", "year", "date_trunc('YEAR', `c`)"),
     ],
 )
-def test_masks(kind: Any, mask: Any, expected: str) -> None:
+def test_masks_are_rendered_as_sql(kind: Any, mask: Any, expected: str) -> None:
     assert masked(kind, mask) == expected
 
 
@@ -180,7 +180,7 @@ def test_masks(kind: Any, mask: Any, expected: str) -> None:
         (NESTED, {"mask": "constant", "value": 0}),
     ],
 )
-def test_a_mask_that_does_not_fit_shows_nothing(kind: Any, mask: Any) -> None:
+def test_mask_of_another_type_yields_null(kind: Any, mask: Any) -> None:
     assert masked(kind, mask) == HIDDEN
 
 
@@ -189,7 +189,7 @@ PIECES = re.compile(r"`(?:[^`]|``)*`|X'[0-9a-f]*'|'[0-9A-Za-z +:.*-]*'|[A-Za-z_]
 
 
 @given(st.text(), st.text(), st.text())
-def test_nothing_of_a_policy_s_text_is_read_as_sql(name: str, value: str, salt: str) -> None:
+def test_policy_text_is_never_interpreted_as_sql(name: str, value: str, salt: str) -> None:
     column = SqlColumn(quoted_name(name), "string")
     try:
         made = filter_sql(read_filter({"type": "eq", "term": name or "x", "value": value}, ()), lambda _: column)

@@ -121,7 +121,7 @@ def plan_of_pyiceberg(warehouse: Warehouse, wish: Wish) -> set[str]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(wishes(COLUMNS), st.sampled_from([1, 3, 1000]))
-def test_the_same_files_are_found(warehouse: Warehouse, wish: Wish, files: int) -> None:
+def test_plans_match_pyiceberg(warehouse: Warehouse, wish: Wish, files: int) -> None:
     ours = asyncio.run(plan(warehouse, wish, PlanningLimits(files=files, manifests=2)))
     theirs = plan_of_pyiceberg(warehouse, wish)
     # Ours may be fewer, for it holds what is left of the filter against a file's statistics; never too few.
@@ -132,7 +132,7 @@ def test_the_same_files_are_found(warehouse: Warehouse, wish: Wish, files: int) 
     assert not {path for path in theirs - ours if any(matches(wish, row) for row in warehouse.read(path))}
 
 
-def test_a_filter_does_pass_over_files(warehouse: Warehouse) -> None:
+def test_filter_prunes_files(warehouse: Warehouse) -> None:
     everything = asyncio.run(plan(warehouse, (True,), PlanningLimits()))
     for wish in (("eq", "s", "eu"), ("eq", "l", 7), ("lt", "ts", 3 * 3_600_000_000), ("gt", "d", 15.0)):
         some = asyncio.run(plan(warehouse, wish, PlanningLimits()))

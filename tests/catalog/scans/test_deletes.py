@@ -61,13 +61,13 @@ def applies(deleting: ManifestEntry, file: ManifestEntry) -> bool:
     return matching(file, deleting) == [deleting.data_file]
 
 
-def test_deletes_of_positions_apply_to_their_own_commit_and_before() -> None:
+def test_position_deletes_apply_to_their_own_commit_and_before() -> None:
     assert not applies(deletes(POSITIONS, 4), data(5))
     assert applies(deletes(POSITIONS, 5), data(5))
     assert applies(deletes(POSITIONS, 6), data(5))
 
 
-def test_deletes_of_values_apply_to_what_was_before_only() -> None:
+def test_equality_deletes_apply_to_earlier_commits_only() -> None:
     assert not applies(by_value(5), data(5))
     assert applies(by_value(6), data(5))
 
@@ -86,7 +86,7 @@ def test_a_partition_of_another_spec_is_another_partition() -> None:
 
 
 @pytest.mark.parametrize(("spec_id", "partition"), [(1, ()), (2, (None,))])
-def test_deletes_of_values_without_partition_apply_everywhere(spec_id: int, partition: PartitionValues) -> None:
+def test_unpartitioned_equality_deletes_are_global(spec_id: int, partition: PartitionValues) -> None:
     made = by_value(6, partition, spec_id=spec_id)
     assert applies(made, data(5, ("x",)))
     assert applies(made, data(5, (), spec_id=1))
@@ -103,7 +103,7 @@ def test_floating_partitions_are_equal_by_their_bits() -> None:
     assert applies(deletes(POSITIONS, 6, (nan,), spec_id=3), data(5, (-nan,), spec_id=3))
 
 
-def test_a_vector_stands_for_all_deletes_of_positions() -> None:
+def test_deletion_vector_replaces_position_deletes() -> None:
     older, everywhere = deletes(POSITIONS, 6), by_value(9, (), spec_id=1)
     named = deletes(POSITIONS, 7, referenced_data_file=DATA)
     made = vector(8)
@@ -111,13 +111,13 @@ def test_a_vector_stands_for_all_deletes_of_positions() -> None:
     assert matching(data(5, path="s3://lake/t/data/b.parquet"), older, made) == [older.data_file]
 
 
-def test_a_vector_older_than_the_file_is_not_for_it() -> None:
+def test_deletion_vector_older_than_the_file_does_not_apply() -> None:
     older = deletes(POSITIONS, 5)
     assert matching(data(5), vector(4), older) == [older.data_file]
     assert applies(vector(5), data(5))
 
 
-def test_two_vectors_for_one_file_are_no_table() -> None:
+def test_two_deletion_vectors_for_one_file_are_invalid() -> None:
     with pytest.raises(InvalidInput, match="two deletion vectors"):
         matching(data(5), vector(6), vector(7, content_offset=50))
     with pytest.raises(InvalidInput, match="has no referenced data file"):
@@ -125,7 +125,7 @@ def test_two_vectors_for_one_file_are_no_table() -> None:
     assert len(matching(data(5), vector(6), vector(6, about="s3://lake/t/data/b.parquet"))) == 1
 
 
-def test_deletes_for_one_file_are_not_for_others() -> None:
+def test_file_scoped_deletes_do_not_apply_to_other_files() -> None:
     named = deletes(POSITIONS, 6, referenced_data_file=DATA)
     assert applies(named, data(5))
     assert not applies(named, data(5, path="s3://lake/t/data/b.parquet"))
@@ -149,12 +149,14 @@ def bounds(lower: bytes | None, upper: bytes | None, column: int = DELETED_PATH_
         (None, None, True),
     ],
 )
-def test_the_paths_in_a_delete_file_tell_what_it_is_for(lower: str | None, upper: str | None, expected: bool) -> None:
+def test_path_bounds_of_a_delete_file_limit_its_data_files(
+    lower: str | None, upper: str | None, expected: bool
+) -> None:
     stored = bounds(lower and lower.encode(), upper and upper.encode())  # type: ignore[arg-type]
     assert applies(deletes(POSITIONS, 6, **stored), data(5)) is expected
 
 
-def test_paths_that_cannot_be_read_exclude_nothing() -> None:
+def test_invalid_path_bounds_exclude_nothing() -> None:
     assert applies(deletes(POSITIONS, 6, **bounds(b"\xff", b"\xff")), data(5))
 
 
@@ -177,20 +179,20 @@ def ints(low: int, high: int, nulls: int | None = 0) -> dict[str, Any]:
         ({}, ints(5, 10), True),
     ],
 )
-def test_deletes_of_values_that_a_file_cannot_have_are_spared(
+def test_equality_deletes_outside_the_bounds_are_pruned(
     deleted: dict[str, Any], stored: dict[str, Any], expected: bool
 ) -> None:
     assert applies(by_value(6, **deleted), data(5, **stored)) is expected
 
 
-def test_values_of_all_compared_columns_must_be_possible() -> None:
+def test_bounds_of_all_equality_columns_must_overlap() -> None:
     far = by_value(6, equality_ids=(1, 2), **ints(1, 4))
     assert not applies(far, data(5, **ints(5, 10)))
     assert applies(by_value(6, equality_ids=(2,), **ints(1, 4)), data(5, **ints(5, 10)))
     assert applies(by_value(6, equality_ids=(99,), **bounds(b"a", b"b", 99)), data(5, **bounds(b"c", b"d", 99)))
 
 
-def test_nan_equals_nan_outside_of_all_bounds() -> None:
+def test_nan_equals_nan_regardless_of_bounds() -> None:
     one, two = struct.pack("<d", 1.0), struct.pack("<d", 2.0)
     counts: dict[str, Any] = {"null_value_counts": {5: 0}}
     made = by_value(6, equality_ids=(5,), **bounds(one, one, 5), **counts)
@@ -214,7 +216,7 @@ PATHS = [f"s3://lake/t/data/{name}.parquet" for name in "abc"]
     ),
     st.lists(st.tuples(st.integers(1, 6), st.sampled_from([("x",), ("y",), ()])), min_size=1, max_size=3),
 )
-def test_all_rules_together(
+def test_matching_agrees_with_all_rules(
     made: list[tuple[str, int, PartitionValues, str]], files: list[tuple[int, PartitionValues]]
 ) -> None:
     """Told in the words of the specification, without an index."""

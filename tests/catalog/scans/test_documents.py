@@ -44,7 +44,7 @@ def a_map(values: dict[int, Any]) -> dict[str, Any]:
     return {"keys": list(values), "values": list(values.values())}
 
 
-async def test_a_plain_file_is_written_with_what_it_has() -> None:
+async def test_data_file_is_rendered_with_its_fields() -> None:
     lake = a_lake()
     lake.append(lake.data_file("a", record_count=7, file_size_in_bytes=99))
     assert await rendered(lake) == {
@@ -67,7 +67,7 @@ async def test_a_plain_file_is_written_with_what_it_has() -> None:
     }
 
 
-async def test_optional_facts_are_written_if_there_are_any() -> None:
+async def test_optional_fields_are_rendered_if_present() -> None:
     lake = a_lake(3)
     facts = {"key_metadata": b"\xab\x01", "split_offsets": (4, 100), "sort_order_id": 0}
     lake.append(lake.data_file("a", **facts))
@@ -91,7 +91,7 @@ async def test_partitions_are_lists_in_the_order_of_their_spec() -> None:
     assert [task["data-file"]["spec-id"] for task in tasks] == [1, 1]
 
 
-async def test_statistics_are_of_the_columns_asked_for_only() -> None:
+async def test_statistics_are_limited_to_the_requested_columns() -> None:
     lake = a_lake(3)
     file = file_of([ROW], column_sizes={1: 50, 2: 60}, file_path=A)
     lake.files.put(A, 1)
@@ -118,7 +118,7 @@ async def test_bounds_of_every_type_are_single_values() -> None:
     assert task["data-file"]["lower-bounds"] == a_map(WRITTEN)
 
 
-async def test_bounds_that_are_no_values_are_left_out() -> None:
+async def test_invalid_bounds_are_omitted() -> None:
     lake = a_lake()
     lake.append(lake.data_file("a", lower_bounds={1: b"?", 2: bytes(8)}, upper_bounds=None))
     (task,) = (await rendered(lake, stats_fields=["i", "l"]))["file-scan-tasks"]
@@ -126,7 +126,7 @@ async def test_bounds_that_are_no_values_are_left_out() -> None:
     assert "upper-bounds" not in task["data-file"]
 
 
-async def test_delete_files_are_listed_once_and_referred_to_by_place() -> None:
+async def test_delete_files_are_listed_once_and_referenced_by_index() -> None:
     lake = a_lake(3)
     lake.append(lake.data_file("a"), lake.data_file("b"))
     everywhere = lake.data_file("v", content=FileContent.EQUALITY_DELETES.value, equality_ids=(1, 2))
@@ -151,7 +151,7 @@ async def test_delete_files_are_listed_once_and_referred_to_by_place() -> None:
     assert second["content-offset"] == 44
 
 
-async def test_pyiceberg_reads_what_is_written() -> None:
+async def test_pyiceberg_parses_rendered_tasks() -> None:
     lake = a_lake(3)
     lake.append(lake.data_file("a"), file_of([ROW], file_path=B))
     lake.snapshot([lake.manifest([an_entry(lake.vector(A))], content=1), *lake.lines], "delete")

@@ -25,13 +25,13 @@ def a_record(plan_id: str = "p", status: PlanStatus = PlanStatus.SUBMITTED, expi
     )
 
 
-def test_a_record_survives_its_storage() -> None:
+def test_record_round_trips() -> None:
     record = a_record()
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=PlanRecord) == record
     assert msgspec.json.decode(msgspec.json.encode(record), type=PlanRecord) == record
 
 
-async def test_a_store_keeps_plans_by_their_ids() -> None:
+async def test_store_returns_plans_by_id() -> None:
     store = MemoryPlanStore()
     await store.insert(a_record("a"))
     assert await store.get(PlanId("a")) == a_record("a")
@@ -40,7 +40,7 @@ async def test_a_store_keeps_plans_by_their_ids() -> None:
         await store.insert(a_record("a", PlanStatus.FAILED))
 
 
-async def test_a_store_replaces_only_what_is_as_expected() -> None:
+async def test_store_compares_before_replacing() -> None:
     store = MemoryPlanStore()
     done = a_record(status=PlanStatus.COMPLETED)
     assert not await store.replace(done, PlanStatus.SUBMITTED)
@@ -50,7 +50,7 @@ async def test_a_store_replaces_only_what_is_as_expected() -> None:
     assert await store.get(PlanId("p")) == done
 
 
-async def test_a_store_forgets_what_has_expired() -> None:
+async def test_store_removes_expired_plans() -> None:
     store = MemoryPlanStore()
     for plan_id, expires_ms in (("a", 10), ("b", 20), ("c", 21)):
         await store.insert(a_record(plan_id, expires_ms=expires_ms))
@@ -60,7 +60,7 @@ async def test_a_store_forgets_what_has_expired() -> None:
     assert await store.remove_expired(20) == 0
 
 
-def test_ids_are_new_each_time_and_in_order() -> None:
+def test_plan_ids_are_unique_and_ordered() -> None:
     clock = ManualClock()
     first = new_plan_id(clock)
     clock.advance(1)

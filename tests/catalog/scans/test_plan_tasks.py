@@ -29,12 +29,12 @@ def divided(*manifests: ManifestFile, scan: TableScan | None = None, **limits: A
     return divide(scan or a_scan(), {100: manifests}, PlanningLimits(**limits))
 
 
-def test_small_plans_are_one_unit() -> None:
+def test_small_plan_is_one_task() -> None:
     assert divided(line(), line(5)) == ((ManifestSlice(100, 0), ManifestSlice(100, 1)),)
     assert divided() == ()
 
 
-def test_manifests_with_nothing_to_read_are_left_out() -> None:
+def test_empty_manifests_are_omitted() -> None:
     nothing = line(0, 0, 3), line(content=1)
     assert divided(*nothing, line(0, 1), *nothing) == ((ManifestSlice(100, 2),),)
     assert divided(line(None, 0)) == ((ManifestSlice(100, 0),),)
@@ -50,7 +50,7 @@ def test_manifests_with_nothing_to_read_are_left_out() -> None:
         ({}, [[0, 1, 2, 3, 4]]),
     ],
 )
-def test_large_ones_are_divided(limits: dict[str, Any], expected: list[list[int]]) -> None:
+def test_large_plan_is_divided(limits: dict[str, Any], expected: list[list[int]]) -> None:
     manifests = [line(count, length=10) for count in (2, 2, 4, 1, 1)]
     assert [[one.manifest for one in unit] for unit in divided(*manifests, **limits)] == expected
 
@@ -60,7 +60,7 @@ def test_a_manifest_over_the_limit_is_read_in_slices() -> None:
     assert units == ((ManifestSlice(100, 0, 0, 4),), (ManifestSlice(100, 0, 4, 8),), (ManifestSlice(100, 0, 8, None),))
 
 
-def test_a_long_filter_makes_small_units() -> None:
+def test_long_filter_makes_small_tasks() -> None:
     values = list(range(100))
     scan = a_scan(filter={"type": "in", "term": "i", "values": values})
     assert scan.filter_size == 101
@@ -72,7 +72,7 @@ def test_a_long_filter_makes_small_units() -> None:
     )
 
 
-def test_one_that_does_not_count_fills_a_unit() -> None:
+def test_manifest_without_counts_fills_a_task() -> None:
     assert divided(line(1), line(None, None, None), line(1), files=4) == (
         (ManifestSlice(100, 0),),
         (ManifestSlice(100, 1),),
@@ -80,7 +80,7 @@ def test_one_that_does_not_count_fills_a_unit() -> None:
     )
 
 
-def test_manifests_of_other_partitions_are_left_out() -> None:
+def test_manifests_of_other_partitions_are_pruned() -> None:
     scan = a_scan(filter={"type": "eq", "term": "s", "value": "b"})
     others = [
         line(partition_spec_id=1, partitions=(FieldSummary(False, None, text, text),)) for text in (b"a", b"b", b"c")
@@ -104,7 +104,7 @@ def test_an_incremental_scan_reads_what_each_snapshot_added() -> None:
     st.integers(1, 6),
     st.integers(1, 4),
 )
-def test_every_entry_is_part_of_one_unit(counts: list[tuple[int, int, int]], files: int, manifests: int) -> None:
+def test_every_entry_is_in_exactly_one_task(counts: list[tuple[int, int, int]], files: int, manifests: int) -> None:
     units = divided(*(line(*one) for one in counts), files=files, manifests=manifests)
     read = [
         (one.manifest, entry)

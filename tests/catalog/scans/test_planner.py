@@ -57,7 +57,7 @@ async def test_tables_of_every_version_are_planned(version: int) -> None:
     assert [task.file.first_row_id for task in tasks] == ([10, 0] if version == 3 else [None, None])
 
 
-async def test_files_are_passed_over_by_their_statistics() -> None:
+async def test_files_are_pruned_by_statistics() -> None:
     lake = a_lake()
     lake.append(numbers(lake, "low", 1, 2), numbers(lake, "high", 8, 9))
     assert await names(lake, filter=equals(9)) == ["high"]
@@ -65,7 +65,7 @@ async def test_files_are_passed_over_by_their_statistics() -> None:
     assert await names(lake) == ["low", "high"]
 
 
-async def test_files_are_passed_over_by_their_partitions() -> None:
+async def test_files_are_pruned_by_partition() -> None:
     lake = a_lake()
     for text in ("a", "b"):
         files = [lake.data_file(f"{text}{at}", partition=(text,)) for at in range(2)]
@@ -81,7 +81,7 @@ async def test_files_are_passed_over_by_their_partitions() -> None:
     assert await names(lake, filter={"type": "not-eq", "term": "s", "value": "b"}) == ["null", "a0", "a1"]
 
 
-async def test_what_is_left_of_the_filter_excludes_more_than_the_filter() -> None:
+async def test_residual_and_statistics_prune_together() -> None:
     lake = a_lake()
     lake.snapshot([by_text(lake, [numbers(lake, "a", 1, partition=("a",)), numbers(lake, "b", 1, partition=("b",))])])
 
@@ -93,7 +93,7 @@ async def test_what_is_left_of_the_filter_excludes_more_than_the_filter() -> Non
     assert [(task.file.file_path, render_filter(task.residual)) for task in tasks] == [(_path("a"), equals(1))]
 
 
-async def test_deletes_come_with_the_files_they_are_for() -> None:
+async def test_delete_files_come_with_their_data_files() -> None:
     lake = a_lake()
     old, new = lake.data_file("old"), lake.data_file("new")
     lake.append(old)
@@ -111,7 +111,7 @@ async def test_deletes_come_with_the_files_they_are_for() -> None:
     assert [task.deletes for task in before] == [()]
 
 
-async def test_vectors_come_with_their_place() -> None:
+async def test_deletion_vectors_come_with_their_offset() -> None:
     lake = a_lake(3)
     a, b = lake.data_file("a"), lake.data_file("b")
     lake.append(a, b)
@@ -121,7 +121,7 @@ async def test_vectors_come_with_their_place() -> None:
     assert found == {a.file_path: [4], b.file_path: [44]}
 
 
-async def test_delete_manifests_that_cannot_matter_are_not_read() -> None:
+async def test_irrelevant_delete_manifests_are_not_read() -> None:
     lake = a_lake()
     lake.append(lake.data_file("old"))
     for name in ("x", "y"):
@@ -141,7 +141,7 @@ async def test_delete_manifests_that_cannot_matter_are_not_read() -> None:
     assert await read(filter=asked, limits=PlanningLimits(manifests=1)) == {"deletes-x.avro"}
 
 
-async def test_deletes_of_values_that_the_filter_excludes_are_spared() -> None:
+async def test_equality_deletes_excluded_by_the_filter_are_pruned() -> None:
     lake = a_lake()
     lake.append(numbers(lake, "data", 1, 9))
     made = [
@@ -158,7 +158,7 @@ async def test_deletes_of_values_that_the_filter_excludes_are_spared() -> None:
     assert await applied(filter=equals(3)) == [_path("few"), _path("other")]
 
 
-async def test_an_incremental_scan_finds_what_was_appended() -> None:
+async def test_incremental_scan_finds_appended_files() -> None:
     lake = a_lake()
     lake.append(lake.data_file("a"))
     lake.append(lake.data_file("b"))
@@ -175,7 +175,7 @@ async def test_an_incremental_scan_finds_what_was_appended() -> None:
     assert await names(lake, start_snapshot_id=102, end_snapshot_id=102) == []
 
 
-async def test_planning_ends_with_the_rows_that_are_wanted() -> None:
+async def test_planning_ends_with_the_required_rows() -> None:
     lake = a_lake()
     for at in range(10):
         lake.append(lake.data_file(f"{at}", record_count=10))
@@ -186,7 +186,7 @@ async def test_planning_ends_with_the_rows_that_are_wanted() -> None:
     assert len(await names(lake, min_rows_requested=10, filter={"type": "gt", "term": "i", "value": 3})) == 10
 
 
-async def test_the_division_does_not_change_what_is_found() -> None:
+async def test_division_into_tasks_does_not_change_the_result() -> None:
     lake = a_lake()
     for start in range(0, 12, 3):
         lake.append(*(lake.data_file(f"{start + at:02}") for at in range(3)))
@@ -197,7 +197,7 @@ async def test_the_division_does_not_change_what_is_found() -> None:
             assert sorted(await names(lake, limits)) == expected
 
 
-async def test_a_long_list_is_told_by_its_size() -> None:
+async def test_manifest_list_length_is_checked() -> None:
     lake = a_lake()
     lake.append(lake.data_file("a"))
     scan = open_scan(lake.table, a_request())
@@ -205,7 +205,7 @@ async def test_a_long_list_is_told_by_its_size() -> None:
     assert await ScanPlanner(lake.files, PlanningLimits(inline_list_bytes=10)).is_long(scan)
 
 
-async def test_a_snapshot_without_a_list_is_not_planned() -> None:
+async def test_snapshot_without_a_manifest_list_is_rejected() -> None:
     lake = a_lake(1)
     lake.snapshot([], manifest_list=None)
     lake.document["snapshots"][0]["manifests"] = ["s3://lake/t/metadata/m.avro"]
@@ -213,7 +213,7 @@ async def test_a_snapshot_without_a_list_is_not_planned() -> None:
         await planned(lake)
 
 
-async def test_files_that_are_gone_are_told() -> None:
+async def test_missing_files_are_reported() -> None:
     lake = a_lake()
     lake.append(*(lake.data_file(name) for name in "ab"))
     for _ in range(3):
@@ -223,7 +223,7 @@ async def test_files_that_are_gone_are_told() -> None:
         await planned(lake)
 
 
-async def test_encrypted_manifests_are_told_from_broken_ones() -> None:
+async def test_encrypted_manifests_are_distinguished_from_corrupt_ones() -> None:
     lake = a_lake(3)
     lake.append(lake.data_file("a"))
     lake.files.contents[lake.lines[0].path] = b"AGS1" + bytes(100)
@@ -234,14 +234,14 @@ async def test_encrypted_manifests_are_told_from_broken_ones() -> None:
         await planned(lake)
 
 
-async def test_a_manifest_of_an_unknown_spec_is_refused() -> None:
+async def test_manifest_of_an_unknown_spec_is_rejected() -> None:
     lake = a_lake()
     lake.snapshot([lake.manifest([an_entry(lake.data_file("a"))], partition_spec_id=9)])
     with pytest.raises(InvalidInput, match="partition spec"):
         await planned(lake)
 
 
-async def test_a_list_that_became_shorter_is_told() -> None:
+async def test_shortened_manifest_list_is_reported() -> None:
     lake = a_lake()
     lake.append(lake.data_file("a"))
     planner, scan = ScanPlanner(lake.files), open_scan(lake.table, a_request())
@@ -253,7 +253,7 @@ async def test_a_list_that_became_shorter_is_told() -> None:
         await planner.collect(scan, work)
 
 
-async def test_partition_values_are_found_by_their_ids() -> None:
+async def test_partition_values_are_matched_by_field_id() -> None:
     lake = a_lake()
     spec = {"spec-id": 2, "fields": [
         {"source-id": 3, "field-id": 1000, "name": "p0", "transform": "identity"},
@@ -268,7 +268,7 @@ async def test_partition_values_are_found_by_their_ids() -> None:
     assert task.partition == ("x", 3)
 
 
-async def test_reads_that_are_not_needed_any_more_are_cancelled() -> None:
+async def test_unneeded_reads_are_cancelled() -> None:
     lake = a_lake()
     for _ in range(4):
         lake.append(lake.data_file())

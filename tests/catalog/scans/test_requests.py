@@ -11,7 +11,7 @@ from lakebed.catalog.scans import parse_request
 from lakebed.core.errors import InvalidInput
 
 
-def test_an_empty_request_is_of_the_current_snapshot_in_full() -> None:
+def test_empty_request_scans_the_current_snapshot() -> None:
     request = parse_request({})
     assert request.snapshot_id is None
     assert request.filter is None
@@ -20,7 +20,7 @@ def test_an_empty_request_is_of_the_current_snapshot_in_full() -> None:
     assert not request.is_incremental
 
 
-def test_every_field_is_read() -> None:
+def test_every_field_is_parsed() -> None:
     request = parse_request(
         {
             "snapshot-id": 5,
@@ -38,13 +38,13 @@ def test_every_field_is_read() -> None:
     assert request.use_snapshot_schema
 
 
-def test_what_is_null_is_not_set() -> None:
+def test_null_fields_are_unset() -> None:
     request = parse_request({"snapshot-id": None, "case-sensitive": None, "start-snapshot-id": 1, "end-snapshot-id": 2})
     assert request.is_incremental
     assert request.case_sensitive
 
 
-def test_what_pyiceberg_sends_is_read() -> None:
+def test_requests_of_pyiceberg_are_parsed() -> None:
     sent = PlanTableScanRequest(filter=parse("a = 1"), select=["a"]).model_dump_json(by_alias=True, exclude_none=True)
     request = parse_request(msgspec.json.decode(sent))
     assert request.filter == {"type": "eq", "term": "a", "value": 1}
@@ -62,6 +62,6 @@ def test_what_pyiceberg_sends_is_read() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_no_request_is_refused(document: Any) -> None:
+def test_invalid_requests_are_rejected(document: Any) -> None:
     with pytest.raises(InvalidInput):
         parse_request(document)

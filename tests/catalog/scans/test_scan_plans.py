@@ -28,7 +28,7 @@ def record(
 
 
 @pytest.mark.parametrize("kind", ["stored", "memory"])
-async def test_plans_are_kept_replaced_and_forgotten(catalog: CatalogHarness, kind: str) -> None:
+async def test_plans_are_stored_replaced_and_removed(catalog: CatalogHarness, kind: str) -> None:
     table_id = (await catalog.create()).entry.id
     store: PlanStore = MetadataPlanStore(catalog.store.meta) if kind == "stored" else MemoryPlanStore()
     first = record("p1", table_id)
@@ -49,7 +49,7 @@ async def test_plans_are_kept_replaced_and_forgotten(catalog: CatalogHarness, ki
     assert await store.get(PlanId("p2")) is not None
 
 
-async def test_who_may_not_read_the_data_gets_no_plan(catalog: CatalogHarness) -> None:
+async def test_planning_requires_permission_to_read_data(catalog: CatalogHarness) -> None:
     await catalog.create()
     scans = ScanPlans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
     with pytest.raises(AccessDenied):
@@ -61,7 +61,7 @@ async def test_who_may_not_read_the_data_gets_no_plan(catalog: CatalogHarness) -
     assert await scans.delete_expired() == 1
 
 
-async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_other_table(
+async def test_overwritten_manifests_never_lead_to_another_table(
     catalog: CatalogHarness,
 ) -> None:
     """A writer may change every file of its table but the current metadata: what a plan reads is the table's own."""
@@ -81,7 +81,7 @@ async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_othe
     assert planned.result.status is PlanStatus.COMPLETED
 
 
-async def test_plan_reads_manifests_where_the_table_was_before_it_moved(catalog: CatalogHarness) -> None:
+async def test_plan_reads_manifests_of_earlier_locations(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     await catalog.commit(name("t"), *await appended(catalog, name("t")))
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/elsewhere"})

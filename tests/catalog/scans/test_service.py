@@ -63,7 +63,7 @@ def tasks_of(result: PlanResult) -> list[str]:
     return tasks
 
 
-async def test_a_small_plan_is_answered_at_once() -> None:
+async def test_small_plan_completes_at_once() -> None:
     desk = Desk()
     result = await desk.plan()
     assert result.status is PlanStatus.COMPLETED
@@ -74,7 +74,7 @@ async def test_a_small_plan_is_answered_at_once() -> None:
     assert document["plan-id"] == result.plan_id
 
 
-async def test_an_empty_table_is_an_empty_plan() -> None:
+async def test_empty_table_has_an_empty_plan() -> None:
     desk = Desk(0)
     result = await desk.plan()
     assert result.document() == {
@@ -84,7 +84,7 @@ async def test_an_empty_table_is_an_empty_plan() -> None:
     assert found((await desk.result(result.plan_id)).scan_tasks) == []
 
 
-async def test_a_large_plan_is_fetched_task_by_task_by_any_process() -> None:
+async def test_large_plan_is_fetched_by_task_from_any_process() -> None:
     desk = Desk(4, ONE_BY_ONE)
     result = await desk.plan()
     assert found(result.scan_tasks) == ["3"]
@@ -94,13 +94,13 @@ async def test_a_large_plan_is_fetched_task_by_task_by_any_process() -> None:
     assert await desk.fetch(tasks_of(result)[0]) == ["2"], "a task can be fetched again"
 
 
-async def test_a_plan_can_be_asked_for_again() -> None:
+async def test_plan_can_be_fetched_again() -> None:
     desk = Desk(4, ONE_BY_ONE)
     result = await desk.plan()
     assert await desk.result(result.plan_id) == result
 
 
-async def test_a_plan_does_not_move_with_the_table() -> None:
+async def test_plan_is_fixed_to_its_snapshot() -> None:
     desk = Desk(2, ONE_BY_ONE)
     result = await desk.plan(filter={"type": "not-null", "term": "l"})
     desk.lake.append(desk.lake.data_file("later"))
@@ -111,13 +111,13 @@ async def test_a_plan_does_not_move_with_the_table() -> None:
     assert await desk.result(result.plan_id) == result
 
 
-async def test_planning_ends_with_the_rows_that_are_wanted() -> None:
+async def test_planning_ends_with_the_required_rows() -> None:
     desk = Desk(4, ONE_BY_ONE)
     assert len(tasks_of(await desk.plan(min_rows_requested=10))) == 0
     assert len(tasks_of(await desk.plan(min_rows_requested=11))) == 3
 
 
-async def test_a_long_plan_is_submitted_and_carried_out_later() -> None:
+async def test_long_plan_is_submitted_and_executed_later() -> None:
     desk = Desk(2, LONG)
     result = await desk.plan()
     assert result.document() == {"status": "submitted", "plan-id": result.plan_id}
@@ -130,14 +130,14 @@ async def test_a_long_plan_is_submitted_and_carried_out_later() -> None:
     assert await desk.result(result.plan_id) == done
 
 
-async def test_a_bad_request_is_refused_before_it_is_submitted() -> None:
+async def test_invalid_request_is_rejected_before_submission() -> None:
     desk = Desk(2, LONG)
     with pytest.raises(InvalidInput):
         await desk.plan(filter={"type": "is-null", "term": "nothing"})
     assert await desk.store.remove_expired(2**62) == 0
 
 
-async def test_an_error_fails_a_plan_that_is_carried_out() -> None:
+async def test_error_fails_a_submitted_plan() -> None:
     desk = Desk(2, LONG)
     result = await desk.plan()
     desk.lake.files.remove(desk.lake.lines[0].path)
@@ -150,7 +150,7 @@ async def test_an_error_fails_a_plan_that_is_carried_out() -> None:
     assert (await desk.result(result.plan_id)).status is PlanStatus.FAILED
 
 
-async def test_an_unexpected_error_fails_it_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unexpected_error_fails_the_plan_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(2, LONG)
     result = await desk.plan()
 
@@ -174,7 +174,7 @@ async def test_a_cancelled_plan_stays_cancelled() -> None:
     assert (await desk.result(result.plan_id)).document() == {"status": "cancelled"}
 
 
-async def test_one_that_is_cancelled_while_it_is_carried_out_too() -> None:
+async def test_plan_cancelled_during_execution_stays_cancelled() -> None:
     desk = Desk(2, LONG)
     result = await desk.plan()
     read = desk.lake.files.read
@@ -191,7 +191,7 @@ async def test_one_that_is_cancelled_while_it_is_carried_out_too() -> None:
     assert (await desk.result(result.plan_id)).status is PlanStatus.CANCELLED
 
 
-async def test_the_tasks_of_a_cancelled_plan_are_gone() -> None:
+async def test_tasks_of_a_cancelled_plan_are_removed() -> None:
     desk = Desk(3, ONE_BY_ONE)
     result = await desk.plan()
     await desk.cancel(result.plan_id)
@@ -199,7 +199,7 @@ async def test_the_tasks_of_a_cancelled_plan_are_gone() -> None:
         await desk.fetch(tasks_of(result)[0])
 
 
-async def test_cancelling_wins_over_completing_at_the_same_moment() -> None:
+async def test_concurrent_cancellation_wins_over_completion() -> None:
     desk = Desk(2, LONG)
     result = await desk.plan()
     replace = desk.store.replace
@@ -229,14 +229,14 @@ Use = Callable[[Desk, PlanResult], Any]
         lambda desk, result: desk.service.cancel("table-2", result.plan_id),
     ],
 )
-async def test_plans_that_are_not_of_the_table_are_unknown(use: Use) -> None:
+async def test_plans_of_other_tables_are_unknown(use: Use) -> None:
     desk = Desk(3, ONE_BY_ONE)
     result = await desk.plan()
     with pytest.raises(NoSuchPlanId):
         await use(desk, result)
 
 
-async def test_so_are_their_tasks() -> None:
+async def test_tasks_of_other_tables_are_unknown() -> None:
     desk = Desk(3, ONE_BY_ONE)
     (task, _) = tasks_of(await desk.plan())
     for table_id, token in (
@@ -250,7 +250,7 @@ async def test_so_are_their_tasks() -> None:
             await desk.service.fetch_tasks(table_id, desk.lake.table, token)
 
 
-async def test_a_task_that_was_not_handed_out_is_unknown() -> None:
+async def test_forged_task_is_unknown() -> None:
     desk = Desk(3, ONE_BY_ONE)
     result = await desk.plan()
     tokens = PageTokens("scan task", tuple[str, int])
@@ -260,7 +260,7 @@ async def test_a_task_that_was_not_handed_out_is_unknown() -> None:
             await desk.fetch(tokens.encode((result.plan_id, unit)))
 
 
-async def test_a_plan_ends_with_its_time() -> None:
+async def test_plan_expires() -> None:
     desk = Desk(3, ONE_BY_ONE)
     result = await desk.plan()
     desk.clock.advance(3599)
@@ -273,7 +273,7 @@ async def test_a_plan_ends_with_its_time() -> None:
     assert await desk.store.remove_expired(desk.clock.now_ms()) == 1
 
 
-async def test_a_plan_ends_with_its_snapshot() -> None:
+async def test_plan_ends_when_its_snapshot_expires() -> None:
     desk = Desk(3, ONE_BY_ONE)
     result = await desk.plan(snapshot_id=101)
     desk.lake.document["snapshots"] = desk.lake.document["snapshots"][2:]
@@ -283,14 +283,14 @@ async def test_a_plan_ends_with_its_snapshot() -> None:
         await desk.fetch(tasks_of(result)[0])
 
 
-async def test_an_incremental_plan_is_fetched_too() -> None:
+async def test_incremental_plan_is_fetched_by_task() -> None:
     desk = Desk(4, ONE_BY_ONE)
     result = await desk.plan(start_snapshot_id=100, end_snapshot_id=102)
     assert found(result.scan_tasks) == ["1"]
     assert [await desk.fetch(task) for task in tasks_of(result)] == [["2"]]
 
 
-async def test_what_is_stored_is_plain() -> None:
+async def test_stored_plan_is_plain_data() -> None:
     desk = Desk(3, ONE_BY_ONE)
     result = await desk.plan(filter={"type": "gt", "term": "i", "value": 3})
     record = await desk.store.get(PlanId(result.plan_id))
@@ -301,7 +301,7 @@ async def test_what_is_stored_is_plain() -> None:
 
 @pytest.mark.slow
 @given(st.text(max_size=60))
-async def test_noise_is_no_task(noise: str) -> None:
+async def test_noise_is_no_plan_task(noise: str) -> None:
     desk = Desk(0)
     with pytest.raises(NoSuchPlanTask):
         await desk.service.fetch_tasks(TABLE, desk.lake.table, noise)

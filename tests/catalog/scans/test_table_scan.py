@@ -28,7 +28,7 @@ def read(table: TableMetadata, **request: Any) -> list[int]:
     return list(opened(table, **request).snapshots)
 
 
-def test_a_scan_is_of_the_current_snapshot_or_of_the_one_it_names() -> None:
+def test_scan_reads_the_current_or_the_named_snapshot() -> None:
     table = a_history("append", "append")
     assert read(table) == [101]
     assert read(table, snapshot_id=100) == [100]
@@ -37,7 +37,7 @@ def test_a_scan_is_of_the_current_snapshot_or_of_the_one_it_names() -> None:
         opened(table, snapshot_id=99)
 
 
-def test_an_incremental_scan_is_of_the_appends_after_its_start_up_to_its_end() -> None:
+def test_incremental_scan_reads_appends_between_its_snapshots() -> None:
     table = a_history("append", "append", "overwrite", "append", "replace", "delete", "append")
     assert read(table, start_snapshot_id=100, end_snapshot_id=106) == [101, 103, 106]
     assert read(table, start_snapshot_id=101, end_snapshot_id=103) == [103]
@@ -46,7 +46,7 @@ def test_an_incremental_scan_is_of_the_appends_after_its_start_up_to_its_end() -
     assert opened(table, start_snapshot_id=100, end_snapshot_id=106).is_incremental
 
 
-def test_the_start_itself_may_have_expired() -> None:
+def test_incremental_scan_can_start_at_an_expired_snapshot() -> None:
     lake = a_lake()
     for _ in range(3):
         lake.snapshot([])
@@ -56,7 +56,7 @@ def test_the_start_itself_may_have_expired() -> None:
         opened(lake.table, start_snapshot_id=99, end_snapshot_id=102)
 
 
-def test_a_start_that_is_no_ancestor_of_the_end_is_refused() -> None:
+def test_start_must_be_an_ancestor_of_the_end() -> None:
     table = a_history("append", "append")
     with pytest.raises(InvalidInput, match="not an ancestor"):
         opened(table, start_snapshot_id=101, end_snapshot_id=100)
@@ -64,7 +64,7 @@ def test_a_start_that_is_no_ancestor_of_the_end_is_refused() -> None:
         opened(table, start_snapshot_id=100, end_snapshot_id=55)
 
 
-def test_a_history_that_goes_round_in_circles_ends() -> None:
+def test_cyclic_history_terminates() -> None:
     lake = a_lake()
     lake.snapshot([])
     lake.snapshot([])
@@ -83,7 +83,7 @@ def evolved() -> TableMetadata:
     return lake.table
 
 
-def test_names_are_those_of_the_table_or_of_the_snapshot_if_asked_to() -> None:
+def test_columns_are_named_by_the_table_or_the_snapshot_schema() -> None:
     table = evolved()
     assert opened(table, filter={"type": "is-null", "term": "j"}).schema.id == 1
     old = opened(table, filter={"type": "is-null", "term": "i"}, use_snapshot_schema=True)
@@ -97,14 +97,14 @@ def test_names_are_those_of_the_table_or_of_the_snapshot_if_asked_to() -> None:
         open_scan(table, a_request(), schema_id=7)
 
 
-def test_a_snapshot_that_does_not_tell_its_schema_is_seen_by_the_current_one() -> None:
+def test_snapshot_without_schema_id_uses_the_current_schema() -> None:
     lake = a_lake()
     lake.snapshot([], schema_id=None)
     assert opened(lake.table, use_snapshot_schema=True).schema.id == 0
     assert opened(a_history(), use_snapshot_schema=True).schema.id == 0
 
 
-def test_statistics_are_of_the_columns_that_are_there() -> None:
+def test_statistics_of_missing_columns_are_ignored() -> None:
     table = a_history("append")
     assert opened(table).stats_columns == frozenset()
     assert opened(table, stats_fields=["i", "s", "nothing", None]).stats_columns == {1, 3}
@@ -112,13 +112,13 @@ def test_statistics_are_of_the_columns_that_are_there() -> None:
     assert opened(table, select=["nothing", "_file", "_partition.p0"]).condition.value is True  # type: ignore[union-attr]
 
 
-def test_the_filter_tells_which_columns_it_looks_at() -> None:
+def test_filter_columns_are_known() -> None:
     both = {"type": "and", "left": {"type": "is-null", "term": "i"}, "right": {"type": "eq", "term": "s", "value": "a"}}
     scan = opened(a_history("append"), filter={"type": "or", "left": both, "right": {"type": "is-null", "term": "d"}})
     assert scan.filtered_columns == {1, 3, 5}
     assert opened(a_history("append"), filter=True).filtered_columns == frozenset()
 
 
-def test_a_spec_that_the_table_does_not_have_is_refused() -> None:
+def test_unknown_spec_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="partition spec"):
         opened(a_history("append")).layout(9)

@@ -46,7 +46,7 @@ async def open_tasks(store: ObjectStore, queue: TaskQueue) -> list[TaskState]:
     return [task.state for task in await queue.of_kinds(store.meta, [JobKind.INGEST])]
 
 
-async def test_files_are_noted_once_with_one_task_for_their_table(
+async def test_files_are_recorded_once_with_one_task_per_table(
     store: ObjectStore, queue: TaskQueue, intake: ArrivalRecorder, arrivals: Arrivals
 ) -> None:
     for event in (3, 1, 3):
@@ -59,7 +59,7 @@ async def test_files_are_noted_once_with_one_task_for_their_table(
     assert [decode_spec(task.payload).table for task in tasks] == ["sales", "other"]
 
 
-async def test_what_was_added_is_forgotten(intake: ArrivalRecorder, arrivals: Arrivals) -> None:
+async def test_added_files_are_removed_from_the_record(intake: ArrivalRecorder, arrivals: Arrivals) -> None:
     for event in (1, 2):
         await intake.arrive(SALES, a_file(event))
     for _ in range(2):
@@ -67,7 +67,7 @@ async def test_what_was_added_is_forgotten(intake: ArrivalRecorder, arrivals: Ar
         assert await arrivals.list(ROOT, SALES, after=0, limit=10) == [a_file(2)]
 
 
-async def test_a_file_that_comes_while_a_job_is_under_way_has_another_one_behind_it(
+async def test_file_arriving_during_a_task_queues_another_task(
     store: ObjectStore, queue: TaskQueue, intake: ArrivalRecorder
 ) -> None:
     await intake.arrive(SALES, a_file(1))
@@ -84,7 +84,7 @@ async def test_a_file_that_comes_while_a_job_is_under_way_has_another_one_behind
     assert (await open_tasks(store, queue)).count(TaskState.READY) >= 1
 
 
-async def test_only_workers_see_and_take_them(arrivals: Arrivals) -> None:
+async def test_arrivals_require_permission_to_run_tasks(arrivals: Arrivals) -> None:
     nobody = user("nobody")
     with pytest.raises(AccessDenied):
         await arrivals.list(nobody, SALES, after=0, limit=1)

@@ -25,7 +25,7 @@ from tests.objects.stores import ROOT
 AS_ROOT = Mutation(ROOT)
 
 
-async def test_created_table_is_there_with_its_file(catalog: CatalogHarness) -> None:
+async def test_created_table_exists_with_its_metadata_file(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     entry = made.entry
     assert entry == await catalog.entry(name())
@@ -47,7 +47,7 @@ async def test_created_table_is_there_with_its_file(catalog: CatalogHarness) -> 
     assert await catalog.claimed() == {entry.id: [f"tables/{entry.id}/"]}
 
 
-async def test_creation_is_the_first_commit_of_the_log(catalog: CatalogHarness) -> None:
+async def test_creation_is_the_first_commit_record(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     [row] = await catalog.store.meta.rows(
         "SELECT entry, generation, operation, previous_at, metadata_at, expected_token, version_token"
@@ -56,7 +56,7 @@ async def test_creation_is_the_first_commit_of_the_log(catalog: CatalogHarness) 
     assert row == (made.entry.id, 1, "create", None, made.entry.metadata_at, None, made.entry.version_token)
 
 
-async def test_location_properties_and_format_are_as_asked_for(catalog: CatalogHarness) -> None:
+async def test_created_table_has_the_requested_location_properties_and_format(catalog: CatalogHarness) -> None:
     made = await catalog.create(
         location="s3a://lake/my/place/", properties={"format-version": "3", "owner": "ann", "write.data.path": ""}
     )
@@ -67,13 +67,13 @@ async def test_location_properties_and_format_are_as_asked_for(catalog: CatalogH
     assert "format-version" not in stored.properties
 
 
-async def test_first_file_goes_where_the_properties_say(catalog: CatalogHarness) -> None:
+async def test_first_metadata_file_follows_write_metadata_path(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t", properties={"write.metadata.path": "s3://lake/meta/t/"})
     assert made.entry.metadata_at.startswith("s3://lake/meta/t/00000-")
     assert await catalog.claimed() == {made.entry.id: ["meta/t/", "t/"]}
 
 
-async def test_table_of_a_nested_namespace(catalog: CatalogHarness) -> None:
+async def test_table_is_created_in_a_nested_namespace(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     made = await catalog.creation.create(AS_ROOT, "lake", ("a", "b"), a_table())
     assert made.identifier == name("t", "a", "b")
@@ -88,7 +88,7 @@ async def test_table_of_a_nested_namespace(catalog: CatalogHarness) -> None:
         ("dropped table", "in use by a dropped"),
     ],
 )
-async def test_name_is_taken_by_tables_and_views_alike(catalog: CatalogHarness, taken: str, told: str) -> None:
+async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str, told: str) -> None:
     if taken == "view":
         await catalog.create_view("t")
     else:
@@ -103,7 +103,7 @@ async def test_name_is_taken_by_tables_and_views_alike(catalog: CatalogHarness, 
             await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
 
 
-async def test_of_several_at_once_one_makes_it_and_no_file_is_left_behind(catalog: CatalogHarness) -> None:
+async def test_one_of_concurrent_creates_succeeds_and_leaves_no_other_file(catalog: CatalogHarness) -> None:
     outcomes = await asyncio.gather(*(catalog.create() for _ in range(6)), return_exceptions=True)
     assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 5
     assert len(await catalog.keys_in()) == 1
@@ -111,7 +111,7 @@ async def test_of_several_at_once_one_makes_it_and_no_file_is_left_behind(catalo
     assert len(await catalog.claimed()) == 1
 
 
-async def test_of_several_in_one_place_at_once_one_moves_in(catalog: CatalogHarness) -> None:
+async def test_one_of_concurrent_creates_at_one_location_succeeds(catalog: CatalogHarness) -> None:
     places = ["s3://lake/a", "s3://lake/a/b", "s3://lake/a/b/c", "s3://lake/a/"]
     outcomes = await asyncio.gather(
         *(catalog.create(f"t{number}", location=place) for number, place in enumerate(places)), return_exceptions=True
@@ -120,7 +120,7 @@ async def test_of_several_in_one_place_at_once_one_moves_in(catalog: CatalogHarn
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_refused_table_leaves_nothing(catalog: CatalogHarness) -> None:
+async def test_rejected_create_leaves_nothing(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
             await catalog.create(namespace="none")
@@ -142,7 +142,7 @@ async def test_refused_table_leaves_nothing(catalog: CatalogHarness) -> None:
 # -- staged ----------------------------------------------------------------------------------------------------------
 
 
-async def test_staged_table_is_promised_and_stores_nothing_else(catalog: CatalogHarness) -> None:
+async def test_staged_create_only_reserves_its_directories(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(
         AS_ROOT, "lake", ("ns",), a_table(location="s3://lake/here/", properties={"owner": "ann"})
     )
@@ -155,7 +155,7 @@ async def test_staged_table_is_promised_and_stores_nothing_else(catalog: Catalog
     assert metadata == promised.metadata
 
 
-async def test_staged_table_is_made_by_its_commit_as_it_was_promised(catalog: CatalogHarness) -> None:
+async def test_staged_table_is_created_by_its_commit(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     made = await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
     assert (made.entry.uuid, made.entry.location, made.entry.generation) == (
@@ -177,7 +177,7 @@ async def test_staged_table_is_made_by_its_commit_as_it_was_promised(catalog: Ca
         (None, {"write.metadata.path": "s3://lake/../t"}),
     ],
 )
-async def test_location_of_a_staged_table_is_checked_before_anybody_gets_keys_to_it(
+async def test_location_of_a_staged_table_is_checked_before_vending(
     light_catalog: CatalogHarness, location: str | None, properties: dict[str, str]
 ) -> None:
     asked = a_table(properties=properties) if location is None else a_table(location=location)
@@ -188,7 +188,7 @@ async def test_location_of_a_staged_table_is_checked_before_anybody_gets_keys_to
 # -- who may ---------------------------------------------------------------------------------------------------------
 
 
-async def test_creating_asks_for_its_right(light_catalog: CatalogHarness) -> None:
+async def test_create_requires_permission(light_catalog: CatalogHarness) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
             await light_catalog.create(caller=NOBODY)
@@ -214,7 +214,7 @@ async def test_creating_asks_for_its_right(light_catalog: CatalogHarness) -> Non
     assert (event.id, event.principal) == (made.entry.id, "alice")
 
 
-async def test_who_may_not_create_does_not_learn_what_is_there(light_catalog: CatalogHarness) -> None:
+async def test_denied_create_does_not_reveal_existing_names(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     for table in ("t", "u"):
         with pytest.raises(AccessDenied):

@@ -40,7 +40,7 @@ async def purges_to_come(catalog: CatalogHarness) -> int:
 # -- at once ---------------------------------------------------------------------------------------------------------
 
 
-async def test_without_a_window_a_drop_is_at_once(catalog: CatalogHarness) -> None:
+async def test_drop_without_undrop_window_is_immediate(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await catalog.commit(name(), set_properties(a="1"))
     before = await catalog.last_event()
@@ -61,7 +61,7 @@ async def test_without_a_window_a_drop_is_at_once(catalog: CatalogHarness) -> No
     assert again.entry.id != made.entry.id
 
 
-async def test_purge_is_a_task_that_commits_with_the_drop(catalog: CatalogHarness) -> None:
+async def test_purge_task_commits_with_the_drop(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t", properties={"write.data.path": "s3://lake/d"})
     await catalog.drop(purge=True)
     [task] = await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND)
@@ -72,7 +72,7 @@ async def test_purge_is_a_task_that_commits_with_the_drop(catalog: CatalogHarnes
     assert event.facts == {"purge": "true", "restorable": "false"}
 
 
-async def test_table_is_not_dropped_as_a_view_nor_a_view_as_a_table(catalog: CatalogHarness) -> None:
+async def test_drop_requires_the_right_entry_kind(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     await catalog.create_view("v")
     async with catalog.unchanged():
@@ -89,7 +89,7 @@ async def test_table_is_not_dropped_as_a_view_nor_a_view_as_a_table(catalog: Cat
     await catalog.drop("v", kind=VIEW)
 
 
-async def test_of_several_drops_at_once_one_succeeds(catalog: CatalogHarness) -> None:
+async def test_one_of_concurrent_drops_succeeds(catalog: CatalogHarness) -> None:
     await catalog.create()
     before = await catalog.last_event()
     outcomes = await asyncio.gather(*(catalog.drop(purge=True) for _ in range(4)), return_exceptions=True)
@@ -101,7 +101,7 @@ async def test_of_several_drops_at_once_one_succeeds(catalog: CatalogHarness) ->
 # -- with a window ---------------------------------------------------------------------------------------------------
 
 
-async def test_dropped_table_waits_under_its_name(catalog: CatalogHarness) -> None:
+async def test_restorable_table_keeps_its_name(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     made = await catalog.create(location="s3://lake/t")
     now_ms = catalog.store.clock.now_ms()
@@ -123,7 +123,7 @@ async def test_dropped_table_waits_under_its_name(catalog: CatalogHarness) -> No
             await catalog.create_view("t")
 
 
-async def test_restored_table_is_as_it_was(catalog: CatalogHarness) -> None:
+async def test_restored_table_is_unchanged(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     await catalog.create(location="s3://lake/t")
     committed = await catalog.commit(name(), set_properties(a="1"))
@@ -149,7 +149,7 @@ async def test_restored_view_is_a_view(catalog: CatalogHarness) -> None:
     assert (await catalog.told())[-1][0] == "ViewRestored"
 
 
-async def test_only_what_was_dropped_is_restored(catalog: CatalogHarness) -> None:
+async def test_only_dropped_entries_are_restored(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(AlreadyExists, match="not dropped"):
@@ -161,7 +161,7 @@ async def test_only_what_was_dropped_is_restored(catalog: CatalogHarness) -> Non
 
 
 @pytest.mark.parametrize("purge", [True, False])
-async def test_dropped_table_is_given_up_when_its_window_is_over(catalog: CatalogHarness, purge: bool) -> None:
+async def test_dropped_table_is_removed_after_its_window(catalog: CatalogHarness, purge: bool) -> None:
     await catalog.keep_dropped(WINDOW)
     made = await catalog.create(location="s3://lake/t")
     await catalog.drop(purge=purge)
@@ -180,7 +180,9 @@ async def test_dropped_table_is_given_up_when_its_window_is_over(catalog: Catalo
     await catalog.create("t", location="s3://lake/t2")
 
 
-async def test_many_are_given_up_in_several_runs(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_dropped_tables_are_removed_in_several_runs(
+    catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dropping_module, "_EXPIRED_A_RUN", 2)
     await catalog.keep_dropped(WINDOW)
     for number in range(5):
@@ -190,7 +192,7 @@ async def test_many_are_given_up_in_several_runs(catalog: CatalogHarness, monkey
     assert [await catalog.dropping.expire_dropped() for _ in range(4)] == [2, 2, 1, 0]
 
 
-async def test_tables_of_several_warehouses_are_given_up_alike(catalog: CatalogHarness) -> None:
+async def test_dropped_tables_of_all_catalogs_are_removed(catalog: CatalogHarness) -> None:
     await catalog.warehouse("pond")
     await catalog.namespaces.create(AS_ROOT, "pond", ["ns"], {})
     await catalog.catalogs.set_properties(ROOT, "pond", updates={UNDROP_WINDOW: "5"}, removals=[])
@@ -208,7 +210,7 @@ async def test_tables_of_several_warehouses_are_given_up_alike(catalog: CatalogH
     assert len(await catalog.keys_in("lake")) == 1
 
 
-async def test_window_is_the_one_at_the_time_of_the_drop(catalog: CatalogHarness) -> None:
+async def test_undrop_window_is_fixed_at_the_drop(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     await catalog.create()
     await catalog.drop()
@@ -221,7 +223,7 @@ async def test_window_is_the_one_at_the_time_of_the_drop(catalog: CatalogHarness
 
 
 @pytest.mark.parametrize(("asked_at_the_drop", "asked_now"), [(True, False), (False, True), (False, False)])
-async def test_dropped_table_can_be_given_up_before_its_time(
+async def test_dropped_table_can_be_purged_early(
     catalog: CatalogHarness, asked_at_the_drop: bool, asked_now: bool
 ) -> None:
     await catalog.keep_dropped(WINDOW)
@@ -237,7 +239,7 @@ async def test_dropped_table_can_be_given_up_before_its_time(
     await catalog.create(location="s3://lake/t")
 
 
-async def test_only_what_was_dropped_is_given_up(catalog: CatalogHarness) -> None:
+async def test_only_dropped_entries_are_purged(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         for table in ("t", "none"):
@@ -245,7 +247,7 @@ async def test_only_what_was_dropped_is_given_up(catalog: CatalogHarness) -> Non
                 await catalog.dropping.purge_now(AS_ROOT, "lake", name(table), files=True)
 
 
-async def test_restore_and_expiry_at_once_agree_on_one_outcome(catalog: CatalogHarness) -> None:
+async def test_concurrent_restore_and_expiry_agree_on_one_outcome(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     for number in range(3):
         table = f"t{number}"
@@ -261,7 +263,7 @@ async def test_restore_and_expiry_at_once_agree_on_one_outcome(catalog: CatalogH
         assert lives is isinstance(given_up, NoSuchTable)
 
 
-async def test_dropped_ones_are_listed_by_id_and_page(catalog: CatalogHarness) -> None:
+async def test_dropped_entries_are_listed_in_pages_by_id(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     made = []
     for number in range(5):
@@ -280,7 +282,7 @@ async def test_dropped_ones_are_listed_by_id_and_page(catalog: CatalogHarness) -
 # -- protection ------------------------------------------------------------------------------------------------------
 
 
-async def test_protected_table_is_not_dropped(catalog: CatalogHarness) -> None:
+async def test_protected_table_cannot_be_dropped(catalog: CatalogHarness) -> None:
     await catalog.create()
     before = await catalog.last_event()
     protected = await catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
@@ -302,7 +304,7 @@ async def test_protected_table_is_not_dropped(catalog: CatalogHarness) -> None:
     ]
 
 
-async def test_drop_and_protection_at_once_agree_on_one_outcome(catalog: CatalogHarness) -> None:
+async def test_concurrent_drop_and_protect_agree_on_one_outcome(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -315,7 +317,7 @@ async def test_drop_and_protection_at_once_agree_on_one_outcome(catalog: Catalog
         await late.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
 
 
-async def test_protection_is_of_what_is_there(catalog: CatalogHarness) -> None:
+async def test_protection_requires_an_existing_entry(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(NoSuchTable):
@@ -327,7 +329,7 @@ async def test_protection_is_of_what_is_there(catalog: CatalogHarness) -> None:
 # -- who may ---------------------------------------------------------------------------------------------------------
 
 
-async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -> None:
+async def test_each_operation_requires_its_action(light_catalog: CatalogHarness) -> None:
     catalog, dropping = light_catalog, light_catalog.dropping
     await catalog.keep_dropped(WINDOW)
     for table in ("t", "gone"):

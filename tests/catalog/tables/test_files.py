@@ -41,7 +41,7 @@ from tests.objects.stores import ROOT
         ("s3://b/" + "k" * 1024, FileAddress("b", "k" * 1024)),
     ],
 )
-def test_location_is_read(text: str, address: FileAddress) -> None:
+def test_location_is_parsed(text: str, address: FileAddress) -> None:
     assert parse_location(text) == address
 
 
@@ -75,14 +75,14 @@ def test_location_is_read(text: str, address: FileAddress) -> None:
         "s3://b/" + "é" * 513,
     ],
 )
-def test_location_is_refused(text: str) -> None:
+def test_invalid_location_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput):
         parse_location(text)
 
 
 @given(st.text(max_size=12).map(lambda key: "s3://b/" + key) | st.text(max_size=12))
 @example("s3://b/\ud800")
-def test_what_is_read_is_written_the_same_and_stays_in_its_directory(text: str) -> None:
+def test_parsed_locations_round_trip(text: str) -> None:
     try:
         address = parse_location(text)
     except InvalidInput:
@@ -93,7 +93,7 @@ def test_what_is_read_is_written_the_same_and_stays_in_its_directory(text: str) 
     assert ".." not in address.directory.split("/")
 
 
-def test_directory_ends_in_one_slash_so_that_it_does_not_hold_its_siblings() -> None:
+def test_directory_ends_in_a_slash() -> None:
     assert parse_location("s3://b/t").directory == parse_location("s3://b/t/").directory == "t/"
     assert not parse_location("s3://b/t10").directory.startswith(parse_location("s3://b/t").directory)
 
@@ -101,7 +101,7 @@ def test_directory_ends_in_one_slash_so_that_it_does_not_hold_its_siblings() -> 
 # -- packed metadata -------------------------------------------------------------------------------------------------
 
 
-def test_packed_metadata_is_told_by_how_it_begins() -> None:
+def test_gzip_metadata_is_detected_by_its_magic_bytes() -> None:
     assert unpack_metadata(b'{"a":1}') == b'{"a":1}'
     assert unpack_metadata(gzip.compress(b'{"a":1}')) == b'{"a":1}'
 
@@ -111,12 +111,12 @@ def test_packed_metadata_is_told_by_how_it_begins() -> None:
     [gzip.compress(b"{}" * 99)[:-4], gzip.compress(b"{}")[:12], b"\x1f\x8bnot gzip", b"\x1f\x8b"],
     ids=["no-trailer", "half", "garbage", "magic-only"],
 )
-def test_damaged_gzip_is_refused(data: bytes) -> None:
+def test_corrupt_gzip_is_rejected(data: bytes) -> None:
     with pytest.raises(InvalidInput):
         unpack_metadata(data)
 
 
-def test_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module, "MAX_METADATA_BYTES", 1000)
     assert len(unpack_metadata(gzip.compress(b"0" * 1000))) == 1000
     with pytest.raises(TooLarge, match="maximum=1000"):
@@ -124,7 +124,7 @@ def test_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_noise_is_plain_or_refused(data: bytes) -> None:
+def test_noise_is_plain_or_rejected(data: bytes) -> None:
     try:
         plain = unpack_metadata(b"\x1f\x8b" + data)
     except InvalidInput:
@@ -143,21 +143,21 @@ async def test_file_is_read_whole(catalog: CatalogHarness, body: bytes) -> None:
         assert await catalog.files.read_for(ROOT, f"{scheme}://lake/a/file", len(body)) == body
 
 
-async def test_file_is_read_with_what_is_known_of_it(catalog: CatalogHarness) -> None:
+async def test_file_is_read_with_its_state(catalog: CatalogHarness) -> None:
     where = "s3://lake/a/file"
     for body in (b"before", b"afterwards"):
         await catalog.store.put("lake", "a/file", body)
         assert await catalog.files.fetch(where) == (body, (await catalog.files.stat([where]))[where])
 
 
-async def test_file_over_the_limit_is_not_read(catalog: CatalogHarness) -> None:
+async def test_file_over_the_limit_is_rejected(catalog: CatalogHarness) -> None:
     await catalog.store.put("lake", "a/file", b"x" * 100)
     for read in (catalog.files.read("s3://lake/a/file", 99), catalog.files.read_for(ROOT, "s3://lake/a/file", 99)):
         with pytest.raises(TooLarge, match="size=100 maximum=99"):
             await read
 
 
-async def test_file_that_is_not_there_is_not_found(catalog: CatalogHarness) -> None:
+async def test_missing_file_is_not_found(catalog: CatalogHarness) -> None:
     with pytest.raises(NotFound):
         await catalog.files.read("s3://lake/none")
     with pytest.raises(NotFound):
@@ -168,7 +168,7 @@ async def test_file_that_is_not_there_is_not_found(catalog: CatalogHarness) -> N
         await catalog.files.read_for(ROOT, "s3://no-such-bucket/none")
 
 
-async def test_file_is_read_on_behalf_of_who_may_read_it(light_catalog: CatalogHarness) -> None:
+async def test_file_is_read_with_the_callers_permissions(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("other")
     await light_catalog.store.put("other", "a/file", b"body")
     allowed = may("s3:GetObject", resource="arn:aws:s3:::other/a/*")
@@ -178,7 +178,7 @@ async def test_file_is_read_on_behalf_of_who_may_read_it(light_catalog: CatalogH
 
 
 @pytest.mark.parametrize("count", [0, 1, STAT_BATCH, STAT_BATCH + 1, 2 * STAT_BATCH])
-async def test_facts_of_many_files(catalog: CatalogHarness, count: int) -> None:
+async def test_states_of_many_files_are_read(catalog: CatalogHarness, count: int) -> None:
     await catalog.store.bucket("other")
     there = {f"s3://lake/f{number}": f"f{number}" for number in range(count)}
     for key in there.values():
@@ -197,7 +197,7 @@ async def test_facts_of_many_files(catalog: CatalogHarness, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [STAT_LARGE_BATCH // 2, STAT_LARGE_BATCH - 1, STAT_LARGE_BATCH, STAT_LARGE_BATCH + 1])
-async def test_each_of_very_many_files_is_looked_for(light_catalog: CatalogHarness, count: int) -> None:
+async def test_states_of_very_many_files_are_read_in_batches(light_catalog: CatalogHarness, count: int) -> None:
     asked = [f"s3://lake/f{number}" for number in range(count)]
     there = {asked[0], asked[count // 2], asked[-1]}
     for location in there:
@@ -207,7 +207,7 @@ async def test_each_of_very_many_files_is_looked_for(light_catalog: CatalogHarne
     assert {location for location, found in facts.items() if found is not None} == there
 
 
-async def test_files_are_confirmed_while_they_are_as_they_were_seen(catalog: CatalogHarness) -> None:
+async def test_files_are_confirmed_if_unchanged(catalog: CatalogHarness) -> None:
     for key in ("a", "b"):
         await catalog.store.put("lake", key, b"first")
     seen = {key: facts for key, facts in (await catalog.files.stat(["s3://lake/a", "s3a://lake/b"])).items() if facts}
@@ -228,7 +228,7 @@ async def test_files_are_confirmed_while_they_are_as_they_were_seen(catalog: Cat
         await confirm()
 
 
-async def test_prepared_file_is_seen_once_it_is_placed(catalog: CatalogHarness) -> None:
+async def test_prepared_file_is_visible_once_placed(catalog: CatalogHarness) -> None:
     store = catalog.store
     address = FileAddress("lake", "tables/a/metadata/1.metadata.json")
     prepared = await catalog.files.prepare(address, b'{"some": "metadata"}')
@@ -260,7 +260,7 @@ async def test_metadata_over_its_limit_is_not_stored(catalog: CatalogHarness, mo
             await catalog.files.prepare(FileAddress("lake", "a"), b"x" * 101)
 
 
-async def test_file_of_a_bucket_that_is_gone_is_not_stored(catalog: CatalogHarness) -> None:
+async def test_file_of_a_deleted_bucket_is_not_stored(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(NoSuchBucket):
             await catalog.files.prepare(FileAddress("gone", "a"), b"x" * 100)

@@ -69,7 +69,7 @@ async def names(catalog: CatalogHarness, kind: EntryKind = GENERIC, caller: Call
     return (await catalog.entries.list(caller, "lake", ["ns"], kind, after="", limit=100)).names
 
 
-async def test_generic_table_is_made_shown_and_told_of(catalog: CatalogHarness) -> None:
+async def test_generic_table_is_created_loaded_and_has_an_event(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     made = await create(catalog, base_location=f"{WHERE}/", doc="sales of others", properties={"a": "1"})
     found = await get(catalog)
@@ -106,7 +106,7 @@ async def test_names_are_shared_with_tables_and_views(catalog: CatalogHarness) -
         await catalog.commit(name("late"), *staged(staging.document), requirements=[ASSERT_CREATE])
 
 
-async def test_no_other_list_or_operation_takes_it_for_its_own(catalog: CatalogHarness) -> None:
+async def test_other_listings_and_operations_ignore_generic_tables(catalog: CatalogHarness) -> None:
     await create(catalog)
     await catalog.create("t")
     assert await names(catalog) == ["g"]
@@ -149,7 +149,7 @@ async def test_no_other_list_or_operation_takes_it_for_its_own(catalog: CatalogH
         ({"with_data": True}, InvalidInput),
     ],
 )
-async def test_refused_generic_table_leaves_nothing(
+async def test_rejected_generic_table_leaves_nothing(
     light_catalog: CatalogHarness, asked: dict[str, Any], error: type[LakebedError]
 ) -> None:
     async with light_catalog.unchanged():
@@ -157,7 +157,7 @@ async def test_refused_generic_table_leaves_nothing(
             await create(light_catalog, **asked)
 
 
-async def test_directories_overlap_with_none_of_another_table(catalog: CatalogHarness) -> None:
+async def test_generic_table_directories_never_overlap(catalog: CatalogHarness) -> None:
     table = (await catalog.create("t", location="s3://lake/shared/t")).entry
     await create(catalog, base_location=WHERE)
     async with catalog.unchanged():
@@ -171,7 +171,7 @@ async def test_directories_overlap_with_none_of_another_table(catalog: CatalogHa
     assert set(await catalog.claimed()) == {table.id, beside.entry.id, (await get(catalog)).entry.id}
 
 
-async def test_drop_frees_name_and_directory(catalog: CatalogHarness) -> None:
+async def test_dropping_frees_name_and_directory(catalog: CatalogHarness) -> None:
     made = await create(catalog, base_location=WHERE)
     before = await catalog.last_event()
     await catalog.drop("g", kind=GENERIC)
@@ -186,7 +186,7 @@ async def test_drop_frees_name_and_directory(catalog: CatalogHarness) -> None:
     await catalog.create("t")
 
 
-async def test_dropped_generic_table_is_restored_as_it_was(catalog: CatalogHarness) -> None:
+async def test_dropped_generic_table_is_restored_unchanged(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     made = await create(catalog, base_location=WHERE, properties={"a": "1"})
     await catalog.drop("g", kind=GENERIC)
@@ -206,7 +206,7 @@ async def test_dropped_generic_table_is_restored_as_it_was(catalog: CatalogHarne
     assert await catalog.claimed() == {}
 
 
-async def test_namespace_and_bucket_stay_while_it_is_there(catalog: CatalogHarness) -> None:
+async def test_namespace_and_bucket_with_a_generic_table_cannot_be_deleted(catalog: CatalogHarness) -> None:
     await create(catalog)
     with pytest.raises(NamespaceNotEmpty):
         await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])
@@ -216,13 +216,13 @@ async def test_namespace_and_bucket_stay_while_it_is_there(catalog: CatalogHarne
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])
 
 
-async def test_answer_is_kept_with_the_change(light_catalog: CatalogHarness) -> None:
+async def test_idempotent_response_commits_with_the_change(light_catalog: CatalogHarness) -> None:
     key = RequestKey("k", "digest")
     made = await create(light_catalog, key=key)
     assert await light_catalog.keys.find(key) == StoredResponse(200, made.entry.id)
 
 
-async def test_rights(light_catalog: CatalogHarness) -> None:
+async def test_operations_require_permission(light_catalog: CatalogHarness) -> None:
     await create(light_catalog, base_location=WHERE)
     for caller in (NOBODY, may("s3tables:ListTableBuckets")):
         async with light_catalog.unchanged():
@@ -261,7 +261,7 @@ async def test_grants_go_by_the_privileges_of_tables(light_catalog: CatalogHarne
     assert await names(light_catalog, caller=holding((ns, P.TABLE_LIST))) == ["g", "other"]
 
 
-async def test_keys_to_files_take_the_rights_to_data(light_catalog: CatalogHarness) -> None:
+async def test_credentials_require_permission_on_data(light_catalog: CatalogHarness) -> None:
     made = await create(light_catalog, base_location=WHERE)
     access = DataAccess(light_catalog.store.meta, light_catalog.authorizer, light_catalog.claims)
     own = entry_key(made.entry.id)
@@ -284,7 +284,7 @@ async def test_keys_to_files_take_the_rights_to_data(light_catalog: CatalogHarne
     await create(light_catalog, "h", base_location="s3://lake/h", with_data=True, caller=both)
 
 
-async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: CatalogHarness) -> None:
+async def test_grants_on_generic_tables_are_listed_and_end_with_the_drop(catalog: CatalogHarness) -> None:
     f = catalog.store.object_context
     by = catalog.administrator()
     catalog_grants, roles = CatalogGrants(f.meta, f.outbox, f.clock), CatalogRoles(f.meta, f.outbox, f.clock)
@@ -301,7 +301,7 @@ async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: CatalogHa
     assert await catalog_grants.list(by, "lake", "reader") == []
 
 
-async def test_files_are_for_who_may_have_its_data(light_catalog: CatalogHarness) -> None:
+async def test_files_require_permission_on_data(light_catalog: CatalogHarness) -> None:
     made = await create(light_catalog, base_location=WHERE)
     store = light_catalog.store
     await store.put("lake", "delta/g/part-0", b"x")
@@ -313,7 +313,7 @@ async def test_files_are_for_who_may_have_its_data(light_catalog: CatalogHarness
     assert await light_catalog.files.read_for(both, "s3://lake/delta/g/part-0") == b"x"
 
 
-async def test_policies_do_not_go_with_it(light_catalog: CatalogHarness) -> None:
+async def test_policies_cannot_be_attached_to_generic_tables(light_catalog: CatalogHarness) -> None:
     await create(light_catalog)
     policing = policing_on(light_catalog)
     await policing.create()
@@ -327,7 +327,7 @@ async def test_policies_do_not_go_with_it(light_catalog: CatalogHarness) -> None
     assert page.tables == []
 
 
-async def test_warehouse_with_generic_tables_is_well(light_catalog: CatalogHarness) -> None:
+async def test_catalog_with_generic_tables_is_healthy(light_catalog: CatalogHarness) -> None:
     await create(light_catalog)
     await light_catalog.create("t")
     f = light_catalog.store.object_context

@@ -31,7 +31,7 @@ async def unnamed(catalog: CatalogHarness) -> str:
     return (await catalog.drop("gone")).metadata_at
 
 
-async def test_table_is_brought_in_with_where_it_came_from(catalog: CatalogHarness) -> None:
+async def test_imported_table_records_its_origin(catalog: CatalogHarness) -> None:
     where = await unnamed(catalog)
     imported = await import_table(catalog, where, token="v7", source="polaris")
     assert imported.is_new
@@ -43,7 +43,7 @@ async def test_table_is_brought_in_with_where_it_came_from(catalog: CatalogHarne
     assert origin.principal == "root"
 
 
-async def test_same_import_again_changes_nothing(light_catalog: CatalogHarness) -> None:
+async def test_repeated_import_changes_nothing(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     first = await import_table(light_catalog, where, token="v7")
     async with light_catalog.unchanged():
@@ -53,7 +53,7 @@ async def test_same_import_again_changes_nothing(light_catalog: CatalogHarness) 
             assert again.committed.entry == first.committed.entry
 
 
-async def test_import_of_something_else_is_refused(light_catalog: CatalogHarness) -> None:
+async def test_import_of_another_table_is_rejected(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     await import_table(light_catalog, where, token="v7")
     async with light_catalog.unchanged():
@@ -84,7 +84,7 @@ async def test_names_of_views_and_dropped_tables_are_taken(light_catalog: Catalo
             await import_table(light_catalog, where, taken)
 
 
-async def test_what_cannot_be_imported_leaves_no_trace(light_catalog: CatalogHarness) -> None:
+async def test_rejected_import_leaves_nothing(light_catalog: CatalogHarness) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput, match="metadata file does not exist"):
             await import_table(light_catalog, "s3://lake/absent.metadata.json", token="v7")
@@ -98,7 +98,7 @@ async def test_what_cannot_be_imported_leaves_no_trace(light_catalog: CatalogHar
             )
 
 
-async def test_table_and_its_origin_come_together(light_catalog: CatalogHarness) -> None:
+async def test_table_and_origin_commit_together(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     eventful = Eventful(light_catalog.store.meta)
     failing = wire_catalog(light_catalog.store, eventful)
@@ -109,7 +109,7 @@ async def test_table_and_its_origin_come_together(light_catalog: CatalogHarness)
     assert (await import_table(light_catalog, where, token="v7")).is_new
 
 
-async def test_import_needs_the_right_to_make_tables_and_to_read_the_file(light_catalog: CatalogHarness) -> None:
+async def test_import_requires_permission_to_create_and_to_read_the_file(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     with pytest.raises(AccessDenied):
         await import_table(light_catalog, where, caller=may("s3:GetObject"))

@@ -10,7 +10,7 @@ from tests.objects.stores import ROOT
 ALL = 2**62
 
 
-async def test_reports_come_back_newest_first(catalog: CatalogHarness) -> None:
+async def test_reports_are_listed_newest_first(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.create("other")
     for number in range(5):
@@ -27,14 +27,14 @@ async def test_reports_come_back_newest_first(catalog: CatalogHarness) -> None:
     assert other.kind == "commit-report"
 
 
-async def test_reports_tell_of_no_change(catalog: CatalogHarness) -> None:
+async def test_reports_emit_no_event(catalog: CatalogHarness) -> None:
     await catalog.create()
     before = await catalog.last_event()
     await catalog.reports.keep(ROOT, "lake", name(), "scan-report", b"{}")
     assert await catalog.last_event() == before
 
 
-async def test_reports_are_of_tables_that_are_there(catalog: CatalogHarness) -> None:
+async def test_reports_require_an_existing_table(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     async with catalog.unchanged():
         for table in ("none", "v"):
@@ -44,14 +44,14 @@ async def test_reports_are_of_tables_that_are_there(catalog: CatalogHarness) -> 
                 await catalog.reports.list(ROOT, "lake", name(table), before=ALL, limit=1)
 
 
-async def test_reports_go_with_their_table(catalog: CatalogHarness) -> None:
+async def test_reports_are_deleted_with_their_table(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.reports.keep(ROOT, "lake", name(), "scan-report", b"{}")
     await catalog.drop()
     assert await catalog.store.meta.rows("SELECT 1 FROM table_reports") == []
 
 
-async def test_old_reports_are_forgotten(catalog: CatalogHarness) -> None:
+async def test_old_reports_are_deleted(catalog: CatalogHarness) -> None:
     await catalog.create()
     for number in range(3):
         await catalog.reports.keep(ROOT, "lake", name(), "scan-report", b'{"n":%d}' % number)
@@ -62,7 +62,7 @@ async def test_old_reports_are_forgotten(catalog: CatalogHarness) -> None:
     assert kept.document == b'{"n":2}'
 
 
-async def test_reporting_asks_for_the_right_to_see_the_table(light_catalog: CatalogHarness) -> None:
+async def test_reporting_requires_permission_to_read_the_table(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     async with light_catalog.unchanged():
         for caller in (NOBODY, may("s3tables:GetTable", condition={"StringEquals": {"s3tables:tableName": "u"}})):

@@ -35,7 +35,7 @@ async def outcome(catalog: CatalogHarness) -> PurgeOutcome:
     return msgspec.json.decode(task.outcome, type=PurgeOutcome)
 
 
-async def test_files_go_from_the_bucket_that_the_catalog_is_in(catalog: CatalogHarness) -> None:
+async def test_files_are_purged_from_the_catalogs_bucket(catalog: CatalogHarness) -> None:
     for warehouse in ("one", "two"):
         await catalog.make(warehouse, f"s3://sea/{warehouse}")
         await catalog.namespaces.create(AS_ROOT, warehouse, ("ns",), {})
@@ -48,7 +48,7 @@ async def test_files_go_from_the_bucket_that_the_catalog_is_in(catalog: CatalogH
     assert await outcome(catalog) == PurgeOutcome(removed=1, kept=0)
 
 
-async def test_task_of_a_time_when_catalogs_were_buckets_is_done(catalog: CatalogHarness) -> None:
+async def test_task_of_an_earlier_release_is_executed(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     await catalog.drop(purge=True)
     [task] = await purge_tasks(catalog)
@@ -63,7 +63,7 @@ async def test_task_of_a_time_when_catalogs_were_buckets_is_done(catalog: Catalo
     assert [key for key in await catalog.keys_in() if made.entry.id in key] == []
 
 
-async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: CatalogHarness) -> None:
+async def test_purge_deletes_exactly_the_tables_directories(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/a/t", properties={"write.data.path": "s3://lake/data/t"})
     await catalog.commit(name(), *await appended(catalog, name()))
     await catalog.create("u", location="s3://lake/a/t10")
@@ -86,7 +86,7 @@ async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: 
     await check_tables(catalog.store)
 
 
-async def test_files_of_deletes_and_their_manifests_go_too(catalog: CatalogHarness) -> None:
+async def test_purge_deletes_delete_files_and_their_manifests(catalog: CatalogHarness) -> None:
     """Others walked manifests of data alone, and left these behind."""
     await catalog.create("t", location="s3://lake/a/t")
     await catalog.commit(name(), *await appended(catalog, name()))
@@ -97,7 +97,7 @@ async def test_files_of_deletes_and_their_manifests_go_too(catalog: CatalogHarne
     assert await catalog.keys_in() == []
 
 
-async def test_many_files_go_page_by_page(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_files_are_purged_in_pages(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "_PAGE_KEYS", 2)
     made = await catalog.create()
     for number in range(5):
@@ -108,7 +108,7 @@ async def test_many_files_go_page_by_page(catalog: CatalogHarness, monkeypatch: 
     assert await outcome(catalog) == PurgeOutcome(removed=6, kept=0)
 
 
-async def test_nobody_moves_in_before_it_is_done(catalog: CatalogHarness) -> None:
+async def test_location_is_reserved_until_the_purge_ends(catalog: CatalogHarness) -> None:
     await catalog.create(location="s3://lake/a/t")
     await catalog.drop(purge=True)
     for location in ("s3://lake/a/t", "s3://lake/a", "s3://lake/a/t/x"):
@@ -121,7 +121,7 @@ async def test_nobody_moves_in_before_it_is_done(catalog: CatalogHarness) -> Non
     assert len(await catalog.keys_in()) == 1
 
 
-async def test_drop_without_a_purge_keeps_the_files_and_frees_their_place(catalog: CatalogHarness) -> None:
+async def test_drop_without_purge_keeps_the_files(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/a/t")
     await catalog.drop()
     assert await catalog.claimed() == {}
@@ -130,7 +130,7 @@ async def test_drop_without_a_purge_keeps_the_files_and_frees_their_place(catalo
     await catalog.create("u", location="s3://lake/a")
 
 
-async def test_view_is_purged_as_a_table_is(catalog: CatalogHarness) -> None:
+async def test_view_is_purged_like_a_table(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     await catalog.drop("v", kind=EntryKind.VIEW, purge=True)
     assert await catalog.purges.run_due() == 1
@@ -138,7 +138,7 @@ async def test_view_is_purged_as_a_table_is(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize("versioning", [Versioning.ENABLED, Versioning.SUSPENDED])
-async def test_versions_and_markers_go_too(catalog: CatalogHarness, versioning: Versioning) -> None:
+async def test_purge_deletes_versions_and_delete_markers(catalog: CatalogHarness, versioning: Versioning) -> None:
     made = await catalog.create(location="s3://lake/t")
     await catalog.store.put("lake", "t/old", b"before there were versions")
     await catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
@@ -198,7 +198,7 @@ async def test_current_metadata_of_another_table_is_kept(catalog: CatalogHarness
 # -- failures --------------------------------------------------------------------------------------------------------
 
 
-async def test_failed_purge_is_tried_again_and_the_place_stays_taken(
+async def test_failed_purge_is_retried_and_the_location_stays_reserved(
     catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await catalog.create(location="s3://lake/t")
@@ -219,7 +219,7 @@ async def test_failed_purge_is_tried_again_and_the_place_stays_taken(
     assert await catalog.claimed() == {}
 
 
-async def test_worker_that_was_given_up_does_not_disturb_the_one_that_took_over(
+async def test_worker_without_its_lease_does_not_disturb_its_successor(
     catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await catalog.create(location="s3://lake/t")
@@ -246,9 +246,7 @@ async def test_worker_that_was_given_up_does_not_disturb_the_one_that_took_over(
     assert list(await catalog.claimed()) == [(await catalog.entry(name("next"))).id]
 
 
-async def test_worker_that_was_given_up_and_fails_is_silent(
-    catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failure_without_the_lease_is_ignored(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     await catalog.create(location="s3://lake/t")
     await catalog.drop(purge=True)
     delete_many = catalog.store.deleter.delete_many
@@ -269,7 +267,7 @@ async def test_worker_that_was_given_up_and_fails_is_silent(
     assert len(await purge_tasks(catalog, TaskState.DONE)) == 1
 
 
-async def test_workers_at_once_do_each_task_once(catalog: CatalogHarness) -> None:
+async def test_concurrent_workers_run_each_task_once(catalog: CatalogHarness) -> None:
     for number in range(4):
         await catalog.create(f"t{number}")
         await catalog.drop(f"t{number}", purge=True)
@@ -283,7 +281,7 @@ async def test_workers_at_once_do_each_task_once(catalog: CatalogHarness) -> Non
     assert len(await purge_tasks(catalog, TaskState.DONE)) == 4
 
 
-async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: CatalogHarness) -> None:
+async def test_purge_of_a_deleted_bucket_completes(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.drop(purge=True)
     for key in await catalog.keys_in():
@@ -294,7 +292,7 @@ async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: CatalogHarness) -
     assert await catalog.claimed() == {}
 
 
-def test_task_comes_back_from_its_payload() -> None:
+def test_task_payload_round_trips() -> None:
     purge = PurgePayload(
         catalog="lake",
         bucket=1,

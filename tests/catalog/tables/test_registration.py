@@ -62,7 +62,7 @@ async def register(
 # -- a name for a file -----------------------------------------------------------------------------------------------
 
 
-async def test_registered_table_has_the_identity_and_the_place_that_its_file_says(catalog: CatalogHarness) -> None:
+async def test_registered_table_has_uuid_and_location_of_its_file(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     where = await stored(catalog, document)
     keys = await catalog.keys_in()
@@ -88,7 +88,7 @@ async def test_registered_table_has_the_identity_and_the_place_that_its_file_say
     assert made.metadata.document == await catalog.files.read(where)
 
 
-async def test_registered_table_goes_on(catalog: CatalogHarness) -> None:
+async def test_registered_table_accepts_commits(catalog: CatalogHarness) -> None:
     where = await stored(catalog, await exported(catalog))
     await register(catalog, where)
     committed = await catalog.commit(name(), *await appended(catalog, name()))
@@ -99,7 +99,7 @@ async def test_registered_table_goes_on(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize("where", ["s3://lake/ext/metadata/v1.gz.metadata.json", "s3://lake/inbox/anything"])
-async def test_packed_metadata_is_unpacked_whatever_its_name(catalog: CatalogHarness, where: str) -> None:
+async def test_gzip_metadata_is_decompressed_regardless_of_its_name(catalog: CatalogHarness, where: str) -> None:
     document = await exported(catalog)
     await register(catalog, await stored(catalog, gzip.compress(msgspec.json.encode(document)), where))
     fresh = wire_catalog(catalog.store)
@@ -110,13 +110,13 @@ async def test_packed_metadata_is_unpacked_whatever_its_name(catalog: CatalogHar
 
 
 @pytest.mark.parametrize("scheme", ["s3a", "s3n"])
-async def test_location_by_another_scheme_is_the_same_file(catalog: CatalogHarness, scheme: str) -> None:
+async def test_location_with_another_scheme_is_the_same_file(catalog: CatalogHarness, scheme: str) -> None:
     where = (await stored(catalog, await exported(catalog))).replace("s3:", f"{scheme}:")
     assert (await register(catalog, where)).entry.metadata_at == where
     assert (await wire_catalog(catalog.store).commit(name(), set_properties(a="1"))).entry.generation == 2
 
 
-async def test_location_that_ends_in_a_slash_is_a_directory_all_the_same(catalog: CatalogHarness) -> None:
+async def test_location_with_a_trailing_slash_is_accepted(catalog: CatalogHarness) -> None:
     where = await stored(catalog, await exported(catalog, location="s3://lake/ext/"))
     made = await register(catalog, where)
     assert await catalog.claimed() == {made.entry.id: ["ext/"]}
@@ -124,7 +124,7 @@ async def test_location_that_ends_in_a_slash_is_a_directory_all_the_same(catalog
     assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00008-")
 
 
-async def test_file_that_was_written_over_while_no_table_had_it_is_read_anew(catalog: CatalogHarness) -> None:
+async def test_overwritten_file_is_read_again(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     where = await stored(catalog, document)
     other_worker = wire_catalog(catalog.store)
@@ -137,7 +137,7 @@ async def test_file_that_was_written_over_while_no_table_had_it_is_read_anew(cat
         await catalog.drop()
 
 
-async def test_file_may_be_in_another_bucket_if_the_caller_may_read_it(catalog: CatalogHarness) -> None:
+async def test_file_in_another_bucket_requires_permission_to_read_it(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     await catalog.store.bucket("other")
     where = await stored(catalog, document, "s3://other/backups/t.metadata.json")
@@ -156,7 +156,7 @@ async def test_file_may_be_in_another_bucket_if_the_caller_may_read_it(catalog: 
     assert committed.entry.metadata_at.startswith("s3://lake/ext/metadata/00000-")
 
 
-async def test_file_in_another_table_s_directory_needs_the_right_to_its_data(light_catalog: CatalogHarness) -> None:
+async def test_file_in_another_tables_directory_requires_permission_on_its_data(light_catalog: CatalogHarness) -> None:
     document = await exported(light_catalog)
     await light_catalog.create("secret", location="s3://lake/secret")
     where = await stored(light_catalog, document, "s3://lake/secret/export.json")
@@ -166,7 +166,7 @@ async def test_file_in_another_table_s_directory_needs_the_right_to_its_data(lig
 
 
 @pytest.mark.parametrize("taken", ["table", "view", "dropped table"])
-async def test_taken_name_is_not_given_twice(catalog: CatalogHarness, taken: str) -> None:
+async def test_existing_name_is_rejected(catalog: CatalogHarness, taken: str) -> None:
     where = await stored(catalog, await exported(catalog))
     if taken == "view":
         await catalog.create_view("t")
@@ -183,7 +183,7 @@ async def test_taken_name_is_not_given_twice(catalog: CatalogHarness, taken: str
                 await register(catalog, where, overwrite=True)
 
 
-async def test_one_table_does_not_get_two_names(catalog: CatalogHarness) -> None:
+async def test_table_cannot_be_registered_under_two_names(catalog: CatalogHarness) -> None:
     where = await stored(catalog, await exported(catalog))
     await register(catalog, where)
     async with catalog.unchanged():
@@ -191,7 +191,7 @@ async def test_one_table_does_not_get_two_names(catalog: CatalogHarness) -> None
             await register(catalog, where, "u")
 
 
-async def test_of_several_at_once_one_gets_the_table(catalog: CatalogHarness) -> None:
+async def test_one_of_concurrent_registrations_succeeds(catalog: CatalogHarness) -> None:
     where = await stored(catalog, await exported(catalog))
     outcomes = await asyncio.gather(
         *(register(catalog, where, table) for table in ("t", "t", "u", "w")), return_exceptions=True
@@ -200,7 +200,7 @@ async def test_of_several_at_once_one_gets_the_table(catalog: CatalogHarness) ->
     assert len(await catalog.claimed()) == 1
 
 
-async def test_bad_files_are_refused(catalog: CatalogHarness) -> None:
+async def test_invalid_files_are_rejected(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     await catalog.store.bucket("other")
     good = await stored(catalog, document)
@@ -235,20 +235,20 @@ BAD_UUIDS = ["", "t", "a\0b", "12345678-1234-1234-1234-123456789abc\n"]
 
 
 @pytest.mark.parametrize("uuid", BAD_UUIDS, ids=repr)
-async def test_identity_that_is_none_is_refused(catalog: CatalogHarness, uuid: str) -> None:
+async def test_invalid_uuid_is_rejected(catalog: CatalogHarness, uuid: str) -> None:
     where = await stored(catalog, await exported(catalog, table_uuid=uuid))
     async with catalog.unchanged():
         with pytest.raises(InvalidInput, match="not a UUID"):
             await register(catalog, where)
 
 
-async def test_file_of_a_bucket_that_is_not_there_is_refused(catalog: CatalogHarness) -> None:
+async def test_file_in_a_missing_bucket_is_rejected(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises((InvalidInput, NoSuchBucket), match="no-such-bucket"):
             await register(catalog, "s3://no-such-bucket/t.metadata.json")
 
 
-async def test_file_over_the_limit_is_not_read(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_file_over_the_limit_is_rejected(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     where = await stored(catalog, await exported(catalog))
     packed = await stored(
         catalog, gzip.compress(b"{" + b" " * 100_000 + b"}"), "s3://lake/ext/metadata/packed.metadata.json"
@@ -259,7 +259,7 @@ async def test_file_over_the_limit_is_not_read(catalog: CatalogHarness, monkeypa
     await register(catalog, where)
 
 
-async def test_snapshots_of_branches_must_be_whole(catalog: CatalogHarness) -> None:
+async def test_snapshots_of_references_must_be_complete(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     for snapshot in document["snapshots"]:
         snapshot["manifest-list"] = "s3://lake/ext/metadata/none.avro"
@@ -272,7 +272,7 @@ async def test_snapshots_of_branches_must_be_whole(catalog: CatalogHarness) -> N
 # -- other metadata for a name ---------------------------------------------------------------------------------------
 
 
-async def test_overwritten_table_keeps_its_id_and_counts_on(catalog: CatalogHarness) -> None:
+async def test_overwritten_table_keeps_its_id_and_generation(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     first = await register(catalog, await stored(catalog, document))
     where = await stored(
@@ -285,7 +285,7 @@ async def test_overwritten_table_keeps_its_id_and_counts_on(catalog: CatalogHarn
     assert (await catalog.metadata(name())).properties["colour"] == "red"
 
 
-async def test_overwriting_with_another_table_moves_the_name_to_its_place(catalog: CatalogHarness) -> None:
+async def test_overwriting_with_another_table_replaces_the_location(catalog: CatalogHarness) -> None:
     mine = await catalog.create(location="s3://lake/mine")
     where = await stored(catalog, await exported(catalog))
     moved = await register(catalog, where, overwrite=True)
@@ -294,7 +294,7 @@ async def test_overwriting_with_another_table_moves_the_name_to_its_place(catalo
     assert await catalog.claimed() == {mine.entry.id: ["ext/", "mine/"]}
 
 
-async def test_overwriting_does_not_move_into_the_place_of_another(catalog: CatalogHarness) -> None:
+async def test_overwriting_cannot_take_another_tables_location(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     document = await exported(catalog)
     await catalog.create("u", location="s3://lake/u")
@@ -308,7 +308,7 @@ async def test_overwriting_does_not_move_into_the_place_of_another(catalog: Cata
             await register(catalog, where, overwrite=True)
 
 
-async def test_same_table_does_not_go_back(catalog: CatalogHarness) -> None:
+async def test_overwriting_with_an_older_version_is_rejected(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     first = await register(catalog, await stored(catalog, document))
     await catalog.commit(name(), *await appended(catalog, name()))
@@ -317,7 +317,7 @@ async def test_same_table_does_not_go_back(catalog: CatalogHarness) -> None:
             await register(catalog, first.entry.metadata_at, overwrite=True)
 
 
-async def test_overwriting_what_is_not_there_registers_it(catalog: CatalogHarness) -> None:
+async def test_overwriting_a_missing_table_registers_it(catalog: CatalogHarness) -> None:
     made = await register(catalog, await stored(catalog, await exported(catalog)), overwrite=True)
     assert made.entry.generation == 1
     assert (await catalog.told())[-1][0] == "TableRegistered"
@@ -336,7 +336,7 @@ async def test_expected_version_must_be_the_current_one(catalog: CatalogHarness)
     assert moved.entry.generation == 2
 
 
-async def test_expected_version_is_followed_by_one_of_the_same_table(catalog: CatalogHarness) -> None:
+async def test_expected_version_requires_the_same_table(catalog: CatalogHarness) -> None:
     mine = await catalog.create(location="s3://lake/mine")
     where = await stored(catalog, await exported(catalog))
     async with catalog.unchanged():
@@ -344,7 +344,7 @@ async def test_expected_version_is_followed_by_one_of_the_same_table(catalog: Ca
             await register(catalog, where, overwrite=True, expected_token=mine.entry.version_token)
 
 
-async def test_version_that_passes_meanwhile_is_a_conflict(catalog: CatalogHarness) -> None:
+async def test_concurrent_commit_to_the_expected_version_is_a_conflict(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     first = await register(catalog, await stored(catalog, document))
     next_one = await stored(catalog, document | {"properties": {"a": "1"}}, "s3://lake/ext/metadata/v8.metadata.json")
@@ -357,9 +357,7 @@ async def test_version_that_passes_meanwhile_is_a_conflict(catalog: CatalogHarne
 
 
 @pytest.mark.parametrize("part", ["v7.metadata.json", "/data/", "-m0.avro", "metadata/snap-"])
-async def test_table_whose_file_is_deleted_after_it_was_checked_is_not_registered(
-    catalog: CatalogHarness, part: str
-) -> None:
+async def test_table_is_not_registered_if_a_validated_file_was_deleted(catalog: CatalogHarness, part: str) -> None:
     where = await stored(catalog, await exported(catalog))
     (key,) = [key for key in await catalog.keys_in() if part in key]
     eventful = Eventful(catalog.store.meta)
@@ -370,7 +368,7 @@ async def test_table_whose_file_is_deleted_after_it_was_checked_is_not_registere
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_metadata_that_is_written_over_after_it_was_read_is_not_registered(catalog: CatalogHarness) -> None:
+async def test_table_is_not_registered_if_its_metadata_was_overwritten(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     where = await stored(catalog, document)
     eventful = Eventful(catalog.store.meta)
@@ -381,7 +379,7 @@ async def test_metadata_that_is_written_over_after_it_was_read_is_not_registered
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_registering_asks_for_its_rights(light_catalog: CatalogHarness) -> None:
+async def test_register_requires_permission(light_catalog: CatalogHarness) -> None:
     where = await stored(light_catalog, await exported(light_catalog))
     reads = "s3:GetObject"
     async with light_catalog.unchanged():
@@ -397,7 +395,7 @@ async def test_registering_asks_for_its_rights(light_catalog: CatalogHarness) ->
                 await register(light_catalog, where, caller=caller, overwrite=True)
 
 
-async def test_key_keeps_the_answer(catalog: CatalogHarness) -> None:
+async def test_idempotency_key_stores_the_response(catalog: CatalogHarness) -> None:
     where = await stored(catalog, await exported(catalog))
     key = RequestKey("k", "digest")
     made = await catalog.registration.register_table(Mutation(ROOT, key), "lake", name(), where)
@@ -414,7 +412,7 @@ async def exported_view(catalog: CatalogHarness, **changes: Any) -> str:
     return await stored(catalog, document | changes)
 
 
-async def test_registered_view_is_there(catalog: CatalogHarness) -> None:
+async def test_registered_view_exists(catalog: CatalogHarness) -> None:
     where = await exported_view(catalog)
     before = await catalog.last_event()
     made = await catalog.registration.register_view(AS_ROOT, "lake", name("v"), where)
@@ -424,14 +422,14 @@ async def test_registered_view_is_there(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize("uuid", BAD_UUIDS, ids=repr)
-async def test_view_s_identity_that_is_none_is_refused(catalog: CatalogHarness, uuid: str) -> None:
+async def test_invalid_view_uuid_is_rejected(catalog: CatalogHarness, uuid: str) -> None:
     where = await exported_view(catalog, **{"view-uuid": uuid})
     async with catalog.unchanged():
         with pytest.raises(InvalidInput, match="not a UUID"):
             await catalog.registration.register_view(AS_ROOT, "lake", name("v"), where)
 
 
-async def test_view_whose_file_is_deleted_after_it_was_read_is_not_registered(catalog: CatalogHarness) -> None:
+async def test_view_is_not_registered_if_its_file_was_deleted(catalog: CatalogHarness) -> None:
     where = await exported_view(catalog)
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -441,7 +439,7 @@ async def test_view_whose_file_is_deleted_after_it_was_read_is_not_registered(ca
     assert (await catalog.entries.find(catalog.store.meta, "lake", name("v"))).entry is None
 
 
-async def test_view_whose_location_ends_in_a_slash_goes_on(catalog: CatalogHarness) -> None:
+async def test_view_with_a_trailing_slash_location_accepts_commits(catalog: CatalogHarness) -> None:
     where = await exported_view(catalog, location="s3://lake/ext/")
     await catalog.registration.register_view(AS_ROOT, "lake", name("v"), where)
     updates = parse_view_updates(msgspec.json.encode([set_properties(a="1")]))
@@ -449,7 +447,7 @@ async def test_view_whose_location_ends_in_a_slash_goes_on(catalog: CatalogHarne
     assert replaced.entry.metadata_at.startswith("s3://lake/ext/metadata/00008-")
 
 
-async def test_bad_views_are_refused(catalog: CatalogHarness) -> None:
+async def test_invalid_views_are_rejected(catalog: CatalogHarness) -> None:
     where = await exported_view(catalog)
     elsewhere = await exported_view(catalog, location="s3://other/v")
     table = (await catalog.create("t")).entry.metadata_at

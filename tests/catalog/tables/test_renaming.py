@@ -30,7 +30,7 @@ async def rename(
 
 
 @pytest.mark.parametrize("target", [name("u"), name("t", "other"), name("u", "other", "deep")], ids=str)
-async def test_name_moves_and_everything_else_stays(catalog: CatalogHarness, target: Identifier) -> None:
+async def test_rename_changes_only_the_name(catalog: CatalogHarness, target: Identifier) -> None:
     await catalog.namespace("other", "deep")
     await catalog.create()
     committed = await catalog.commit(name(), set_properties(a="1"))
@@ -56,7 +56,7 @@ async def test_name_moves_and_everything_else_stays(catalog: CatalogHarness, tar
     await catalog.create()
 
 
-async def test_view_is_renamed_as_a_table_is(catalog: CatalogHarness) -> None:
+async def test_view_is_renamed_like_a_table(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     await rename(catalog, name("v"), name("w"), VIEW)
     assert (await catalog.entry(name("w"))).kind is VIEW
@@ -71,7 +71,7 @@ async def test_view_is_renamed_as_a_table_is(catalog: CatalogHarness) -> None:
         ("dropped table", "in use by a dropped"),
     ],
 )
-async def test_taken_name_is_not_given_twice(catalog: CatalogHarness, taken: str, told: str) -> None:
+async def test_existing_name_is_rejected(catalog: CatalogHarness, taken: str, told: str) -> None:
     await catalog.keep_dropped(60)
     await catalog.create()
     if taken == "view":
@@ -85,13 +85,13 @@ async def test_taken_name_is_not_given_twice(catalog: CatalogHarness, taken: str
             await rename(catalog, name(), name("u"))
 
 
-async def test_table_keeps_its_name_when_it_is_renamed_to_it(catalog: CatalogHarness) -> None:
+async def test_rename_to_the_same_name_changes_nothing(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await rename(catalog, name(), name())
     assert await catalog.entry(name()) == made.entry
 
 
-async def test_what_is_not_there_is_not_renamed(catalog: CatalogHarness) -> None:
+async def test_missing_table_is_not_renamed(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     await catalog.create()
     await catalog.create_view()
@@ -111,7 +111,7 @@ async def test_what_is_not_there_is_not_renamed(catalog: CatalogHarness) -> None
             await catalog.renaming.rename(Mutation(ROOT), "pond", name(), name("u"), TABLE)
 
 
-async def test_of_several_at_once_each_name_goes_to_one(catalog: CatalogHarness) -> None:
+async def test_concurrent_renames_give_each_name_to_one_table(catalog: CatalogHarness) -> None:
     for table in ("a", "b", "c"):
         await catalog.create(table)
     outcomes = await asyncio.gather(
@@ -121,7 +121,7 @@ async def test_of_several_at_once_each_name_goes_to_one(catalog: CatalogHarness)
     assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 2
 
 
-async def test_table_that_was_dropped_meanwhile_is_not_renamed(catalog: CatalogHarness) -> None:
+async def test_concurrently_dropped_table_is_not_renamed(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -131,7 +131,7 @@ async def test_table_that_was_dropped_meanwhile_is_not_renamed(catalog: CatalogH
     assert (await catalog.told())[-1][0] == "TableDropped"
 
 
-async def test_commit_under_the_old_name_while_it_is_renamed_is_not_lost(catalog: CatalogHarness) -> None:
+async def test_concurrent_commit_under_the_old_name_is_not_lost(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -142,14 +142,14 @@ async def test_commit_under_the_old_name_while_it_is_renamed_is_not_lost(catalog
     assert (await catalog.metadata(name("u"))).properties["a"] == "1"
 
 
-async def test_key_keeps_the_answer(catalog: CatalogHarness) -> None:
+async def test_idempotency_key_stores_the_response(catalog: CatalogHarness) -> None:
     await catalog.create()
     key = RequestKey("k", "digest")
     await catalog.renaming.rename(Mutation(ROOT, key), "lake", name(), name("u"), TABLE)
     assert await catalog.keys.find(key) == StoredResponse(204)
 
 
-async def test_renaming_asks_for_the_right_to_the_source_and_to_create_the_target(
+async def test_rename_requires_permission_on_source_and_target(
     light_catalog: CatalogHarness,
 ) -> None:
     await light_catalog.create()

@@ -76,7 +76,7 @@ async def sql_of(catalog: CatalogHarness) -> str | None:
 # -- created ---------------------------------------------------------------------------------------------------------
 
 
-async def test_created_view_is_there_with_its_file(catalog: CatalogHarness) -> None:
+async def test_created_view_exists_with_its_metadata_file(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     made = await catalog.create_view(properties={"owner": "ann"})
     entry = made.entry
@@ -92,13 +92,13 @@ async def test_created_view_is_there_with_its_file(catalog: CatalogHarness) -> N
     assert await catalog.claimed() == {entry.id: [f"views/{entry.id}/"]}
 
 
-async def test_view_goes_where_it_was_asked_to(catalog: CatalogHarness) -> None:
+async def test_created_view_has_the_requested_location(catalog: CatalogHarness) -> None:
     made = await catalog.create_view(location="s3://lake/my/view/")
     assert made.entry.location == "s3://lake/my/view"
     assert made.entry.metadata_at.startswith("s3://lake/my/view/metadata/00000-")
 
 
-async def test_metadata_of_a_view_goes_where_its_property_says(catalog: CatalogHarness) -> None:
+async def test_view_metadata_follows_write_metadata_path(catalog: CatalogHarness) -> None:
     where = {"write.metadata.path": "s3://lake/my/metadata/"}
     made = await catalog.create_view(location="s3://lake/my/view", properties=where)
     assert made.entry.metadata_at.startswith("s3://lake/my/metadata/00000-")
@@ -125,7 +125,7 @@ async def test_metadata_of_a_view_goes_where_its_property_says(catalog: CatalogH
         ("dropped view", "restore or purge it first"),
     ],
 )
-async def test_name_is_taken_by_tables_and_views_alike(catalog: CatalogHarness, taken: str, told: str) -> None:
+async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str, told: str) -> None:
     await catalog.keep_dropped(60)
     if taken == "table":
         await catalog.create("v")
@@ -138,7 +138,7 @@ async def test_name_is_taken_by_tables_and_views_alike(catalog: CatalogHarness, 
             await catalog.create_view()
 
 
-async def test_refused_view_leaves_nothing(catalog: CatalogHarness) -> None:
+async def test_rejected_view_leaves_nothing(catalog: CatalogHarness) -> None:
     await catalog.create(location="s3://lake/t")
     async with catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
@@ -175,7 +175,7 @@ async def test_replaced_view_has_its_new_version(catalog: CatalogHarness) -> Non
     assert log == [(1, "create", made.entry.metadata_at), (2, "replace", replaced.entry.metadata_at)]
 
 
-async def test_view_moves_to_a_free_place_only(catalog: CatalogHarness) -> None:
+async def test_view_location_must_be_free(catalog: CatalogHarness) -> None:
     made = await catalog.create_view(location="s3://lake/v")
     await catalog.create(location="s3://lake/t")
     async with catalog.unchanged():
@@ -189,14 +189,14 @@ async def test_view_moves_to_a_free_place_only(catalog: CatalogHarness) -> None:
     assert "w/" in (await catalog.claimed())[made.entry.id]
 
 
-async def test_replacement_that_changes_nothing_writes_nothing(catalog: CatalogHarness) -> None:
+async def test_replacement_without_changes_writes_nothing(catalog: CatalogHarness) -> None:
     made = await catalog.create_view(properties={"a": "1"})
     async with catalog.unchanged():
         assert (await replace(catalog)).entry == made.entry
         assert (await replace(catalog, set_properties(a="1"))).entry == made.entry
 
 
-async def test_refused_replacement_changes_nothing(catalog: CatalogHarness) -> None:
+async def test_rejected_replacement_changes_nothing(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     await catalog.create("t")
     async with catalog.unchanged():
@@ -213,7 +213,7 @@ async def test_refused_replacement_changes_nothing(catalog: CatalogHarness) -> N
             await catalog.views.replace(AS_ROOT, "pond", name("v"), (), ())
 
 
-async def test_replacement_is_made_again_when_the_view_moved(catalog: CatalogHarness) -> None:
+async def test_replacement_is_retried_after_a_concurrent_commit(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -224,7 +224,7 @@ async def test_replacement_is_made_again_when_the_view_moved(catalog: CatalogHar
     assert len(await catalog.store.stored_blobs()) == 3
 
 
-async def test_replacement_is_given_up_after_some_attempts(catalog: CatalogHarness) -> None:
+async def test_replacement_fails_after_its_attempts(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -243,7 +243,7 @@ async def test_replacement_is_given_up_after_some_attempts(catalog: CatalogHarne
     assert len(await catalog.store.stored_blobs()) == 1 + overtaken
 
 
-async def test_writers_at_once_all_succeed(catalog: CatalogHarness) -> None:
+async def test_concurrent_writers_all_succeed(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     replaced = await asyncio.gather(*(replace(catalog, set_property(f"w{number}", "")) for number in range(8)))
     assert sorted(one.entry.generation for one in replaced) == list(range(2, 10))
@@ -251,7 +251,7 @@ async def test_writers_at_once_all_succeed(catalog: CatalogHarness) -> None:
     assert sorted(metadata.properties) == [f"w{number}" for number in range(8)]
 
 
-async def test_key_keeps_the_answer(catalog: CatalogHarness) -> None:
+async def test_idempotency_key_stores_the_response(catalog: CatalogHarness) -> None:
     made = await catalog.create_view()
     key = RequestKey("k", "digest")
     await replace(catalog, set_properties(a="1"), key=key)
@@ -261,7 +261,7 @@ async def test_key_keeps_the_answer(catalog: CatalogHarness) -> None:
 # -- who may ---------------------------------------------------------------------------------------------------------
 
 
-async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -> None:
+async def test_each_operation_requires_its_action(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view()
     async with light_catalog.unchanged():
         for caller in (NOBODY, may(Action.GET_TABLE, "s3:*")):

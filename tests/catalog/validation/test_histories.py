@@ -68,7 +68,7 @@ class Writer:
 @pytest.mark.slow
 @given(st.data(), st.sampled_from([1, 2, 3]))
 @settings(max_examples=60)
-def test_honest_histories_pass(data: st.DataObject, version: int) -> None:
+def test_valid_histories_pass(data: st.DataObject, version: int) -> None:
     lake = Lake(version)
     writer = Writer(lake)
     for _ in range(data.draw(st.integers(1, 6))):
@@ -95,7 +95,7 @@ def test_honest_histories_pass(data: st.DataObject, version: int) -> None:
 
 @given(st.data(), st.sampled_from([1, 2, 3]))
 @settings(max_examples=40)
-def test_of_two_deletes_of_one_file_the_second_is_a_conflict(data: st.DataObject, version: int) -> None:
+def test_second_delete_of_a_file_is_a_conflict(data: st.DataObject, version: int) -> None:
     """The second was made of the first's parent, and sent again with the first as its own."""
     lake = Lake(version)
     writer = Writer(lake)

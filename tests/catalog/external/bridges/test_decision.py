@@ -85,14 +85,14 @@ def test_equal_metadata_files_need_no_step() -> None:
 
 
 @pytest.mark.parametrize("uuid", [OTHER, None])
-def test_table_with_another_uuid_is_never_followed(uuid: str | None) -> None:
+def test_table_with_another_uuid_is_never_synced(uuid: str | None) -> None:
     assert decide_sync(local(1), synced(1), external(2, 1, uuid=uuid)).step is SyncStep.STAY
     assert decide_sync(None, NEVER, external(2, 1, uuid=uuid), UUID).step is SyncStep.STAY
     assert decide_sync(local(1), synced(1), external(2, 1), OTHER).step is SyncStep.STAY
     assert decide_sync(None, NEVER, external(2, 1), UUID.upper()).step is SyncStep.REGISTER
 
 
-def test_view_of_the_name_stays() -> None:
+def test_view_of_the_same_name_stays() -> None:
     assert decide_sync(local(1, kind=EntryKind.VIEW), NEVER, external(1)).step is SyncStep.STAY
 
 

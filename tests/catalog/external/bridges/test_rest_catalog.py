@@ -140,7 +140,7 @@ async def test_unreachable_catalog_is_unavailable() -> None:
         await catalog_at(gone).current()
 
 
-async def test_large_metadata_is_read_whole() -> None:
+async def test_large_metadata_is_read_completely() -> None:
     padded = {**TABLE, "padding": "x" * (2 * 1024 * 1024)}
     with scripted_server(answering(table=Answer(200, json.dumps(padded).encode()))) as server:
         assert (await catalog_at(server.url).current()).metadata_at == LOCATION

@@ -13,7 +13,7 @@ from tests.catalog.maintenance.job_catalog import JobCatalog
 from tests.objects.stores import ROOT
 
 
-async def test_tables_are_seen_to_that_ask_for_it_and_no_others(job_catalog: JobCatalog) -> None:
+async def test_only_tables_with_background_maintenance_are_run(job_catalog: JobCatalog) -> None:
     tables = [await job_catalog.table(one) for one in ("a", "b", "c", "d")]
     for table in tables:
         await job_catalog.put(table, "data/orphan.parquet")
@@ -30,7 +30,7 @@ async def test_tables_are_seen_to_that_ask_for_it_and_no_others(job_catalog: Job
     assert (await job_catalog.view(tables[3])).timeline == []
 
 
-async def test_the_default_of_a_bucket_is_enough(job_catalog: JobCatalog) -> None:
+async def test_default_of_the_table_bucket_enables_background_maintenance(job_catalog: JobCatalog) -> None:
     table, other = await job_catalog.table("a"), await job_catalog.table("b")
     default = await job_catalog.configure(table, background_enabled=True)
     await job_catalog.maintenance.configs.put(ROOT, "lake", table, None)
@@ -40,7 +40,7 @@ async def test_the_default_of_a_bucket_is_enough(job_catalog: JobCatalog) -> Non
     assert (await job_catalog.job(table)).job.config_source == "TABLE_BUCKET_DEFAULT"
 
 
-async def test_tables_of_external_catalogs_are_left_alone(job_catalog: JobCatalog) -> None:
+async def test_tables_of_external_catalogs_are_skipped(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     await job_catalog.put(table, "data/orphan.parquet")
     job_catalog.age()
@@ -54,7 +54,7 @@ async def test_tables_of_external_catalogs_are_left_alone(job_catalog: JobCatalo
             await job_catalog.schedule(table)
 
 
-async def test_a_table_is_looked_at_again_when_something_can_have_changed(light_job_catalog: JobCatalog) -> None:
+async def test_table_is_run_again_after_a_possible_change(light_job_catalog: JobCatalog) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(table, background_enabled=True, delete_enabled=True)
     run = job_catalog.background.run_due
@@ -79,7 +79,7 @@ async def test_a_table_is_looked_at_again_when_something_can_have_changed(light_
     assert (report.jobs, report.deleted) == (1, 1)
 
 
-async def test_data_of_expired_snapshots_goes_by_itself(light_job_catalog: JobCatalog) -> None:
+async def test_data_of_expired_snapshots_is_removed_in_the_background(light_job_catalog: JobCatalog) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(table, background_enabled=True, delete_enabled=True)
     first = await job_catalog.append(table)
@@ -97,7 +97,7 @@ async def test_data_of_expired_snapshots_goes_by_itself(light_job_catalog: JobCa
     await job_catalog.check_whole(table)
 
 
-async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(
+async def test_failed_job_is_retried_after_its_backoff(
     light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
@@ -124,7 +124,7 @@ async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(
     assert (current.status, current.attempt) == (JobStatus.SUCCESSFUL, 2)
 
 
-async def test_a_table_that_cannot_be_seen_to_does_not_keep_others_waiting(light_job_catalog: JobCatalog) -> None:
+async def test_failing_table_does_not_block_others(light_job_catalog: JobCatalog) -> None:
     job_catalog = light_job_catalog
     for one in ("a", "b"):
         await job_catalog.configure(await job_catalog.table(one), background_enabled=True)
@@ -137,7 +137,7 @@ async def test_a_table_that_cannot_be_seen_to_does_not_keep_others_waiting(light
     assert (report.jobs, report.failed) == (2, 1)
 
 
-async def test_a_table_that_is_dropped_while_it_is_its_turn_is_passed_over(
+async def test_concurrently_dropped_table_is_skipped(
     light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
@@ -154,7 +154,7 @@ async def test_a_table_that_is_dropped_while_it_is_its_turn_is_passed_over(
     assert await job_catalog.store.meta.rows("SELECT * FROM maintenance_states") == []
 
 
-async def test_jobs_of_long_ago_are_forgotten_but_for_the_current_one(light_job_catalog: JobCatalog) -> None:
+async def test_old_jobs_are_deleted_except_the_current_one(light_job_catalog: JobCatalog) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(table, background_enabled=True)
     await job_catalog.work(table)

@@ -31,7 +31,7 @@ def changed(**fields: Any) -> MaintenanceConfig:
         {"retain_recent_metadata_files": 1000},
     ],
 )
-def test_configuration_that_keeps_the_rules_is_taken(fields: dict[str, Any]) -> None:
+def test_valid_configuration_is_accepted(fields: dict[str, Any]) -> None:
     config = changed(**fields)
     assert check_config(config) is config
 
@@ -56,13 +56,13 @@ def test_configuration_that_keeps_the_rules_is_taken(fields: dict[str, Any]) -> 
         ({"quarantine_retention_seconds": -1}, "quarantine-retention-seconds"),
     ],
 )
-def test_configuration_that_breaks_a_rule_names_its_field(fields: dict[str, Any], argument: str) -> None:
+def test_error_names_the_invalid_field(fields: dict[str, Any], argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_config(changed(**fields))
     assert refused.value.argument == argument
 
 
-async def test_a_table_s_own_comes_before_its_bucket_s_and_that_before_the_built_in(job_catalog: JobCatalog) -> None:
+async def test_table_configuration_overrides_bucket_and_built_in_defaults(job_catalog: JobCatalog) -> None:
     configs, table = job_catalog.maintenance.configs, await job_catalog.table()
     assert await configs.get(ROOT, "lake", table) == (DEFAULT_CONFIG, ConfigSource.DEFAULT)
     default, own = changed(background_enabled=True), changed(delete_enabled=True)
@@ -76,7 +76,7 @@ async def test_a_table_s_own_comes_before_its_bucket_s_and_that_before_the_built
     assert await configs.get(ROOT, "lake", table) == (DEFAULT_CONFIG, ConfigSource.DEFAULT)
 
 
-async def test_a_configuration_goes_with_its_table(light_job_catalog: JobCatalog) -> None:
+async def test_configuration_is_deleted_with_its_table(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     await light_job_catalog.configure(table, delete_enabled=True)
     await light_job_catalog.run(table)
@@ -87,7 +87,7 @@ async def test_a_configuration_goes_with_its_table(light_job_catalog: JobCatalog
     assert (await light_job_catalog.view(again)).timeline == []
 
 
-async def test_setting_a_configuration_is_told(light_job_catalog: JobCatalog) -> None:
+async def test_setting_a_configuration_emits_an_event(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     before = await light_job_catalog.catalog.last_event()
     await light_job_catalog.configure(table)
@@ -96,7 +96,7 @@ async def test_setting_a_configuration_is_told(light_job_catalog: JobCatalog) ->
     assert [kind for kind, _ in told] == ["TableMaintenanceConfigured", "TableBucketMaintenanceConfigured"]
 
 
-async def test_rights_are_asked_for_one_by_one(light_job_catalog: JobCatalog) -> None:
+async def test_operations_require_separate_permissions(light_job_catalog: JobCatalog) -> None:
     configs, table = light_job_catalog.maintenance.configs, await light_job_catalog.table()
     reads, writes = may("s3tables:GetTableMaintenanceConfiguration"), may("s3tables:PutTableMaintenanceConfiguration")
     await configs.get(reads, "lake", table)
@@ -115,7 +115,7 @@ async def test_rights_are_asked_for_one_by_one(light_job_catalog: JobCatalog) ->
             await configs.put_default(caller, "lake", None)
 
 
-async def test_what_is_not_there_has_no_configuration(light_job_catalog: JobCatalog) -> None:
+async def test_missing_table_has_no_configuration(light_job_catalog: JobCatalog) -> None:
     configs = light_job_catalog.maintenance.configs
     with pytest.raises(NoSuchTable):
         await configs.get(ROOT, "lake", name("absent"))

@@ -21,7 +21,7 @@ from .job_machine import JobMachine
 
 
 @pytest.mark.slow
-def test_jobs_live_as_the_model_says() -> None:
+def test_job_lifecycle_agrees_with_the_model() -> None:
     run_state_machine_as_test(JobMachine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
 
 
@@ -41,7 +41,7 @@ def retrying(attempts: int, first: int = 5, longest: int = 300) -> MaintenanceCo
     return changed
 
 
-def test_pauses_double_up_to_the_longest_and_end_with_the_last_attempt() -> None:
+def test_backoff_doubles_up_to_its_maximum_and_ends_with_the_last_attempt() -> None:
     config = retrying(6, 5, 60)
     assert [backoff_seconds(config, attempt) for attempt in range(1, 8)] == [5, 10, 20, 40, 60, None, None]
     assert backoff_seconds(retrying(0), 1) is None
@@ -49,12 +49,12 @@ def test_pauses_double_up_to_the_longest_and_end_with_the_last_attempt() -> None
 
 
 @given(st.integers(0, 10), st.integers(1, 86_400), st.integers(1, 12))
-def test_a_pause_is_within_its_bounds(attempts: int, first: int, attempt: int) -> None:
+def test_backoff_is_within_its_bounds(attempts: int, first: int, attempt: int) -> None:
     pause = backoff_seconds(retrying(attempts, first, max(first, 1000)), attempt)
     assert pause is None if attempt >= attempts else pause is not None and first <= pause <= max(first, 1000)
 
 
-def test_an_operator_s_job_is_not_tried_again() -> None:
+def test_operator_job_is_not_retried() -> None:
     job = start(a_job(config=retrying(3)), "w", "l", 1000)
     assert fail(job, "no", 2000).next_retry_ms is None
     by_schedule = start(a_job(config=retrying(3), max_attempts=3), "w", "l", 1000)
@@ -93,7 +93,7 @@ def test_an_operator_s_job_is_not_tried_again() -> None:
         (a_job(JobStatus.SUCCESSFUL, operation=RemovalMode.DRY_RUN), (RecommendedAction.NO_ACTION_REQUIRED,)),
     ],
 )
-def test_what_to_do_next_follows_from_the_job(job: MaintenanceJob, actions: tuple[RecommendedAction, ...]) -> None:
+def test_recommended_actions_follow_from_the_job(job: MaintenanceJob, actions: tuple[RecommendedAction, ...]) -> None:
     assert recommended_for_job(job) == actions
 
 
@@ -109,7 +109,7 @@ def test_what_to_do_next_follows_from_the_job(job: MaintenanceJob, actions: tupl
         (SchedulerStatus.READY, a_job(JobStatus.SUCCESSFUL), RecommendedAction.NO_ACTION_REQUIRED),
     ],
 )
-def test_what_to_do_next_follows_from_how_the_table_stands(
+def test_recommended_actions_follow_from_the_table_state(
     status: SchedulerStatus, job: MaintenanceJob | None, action: RecommendedAction
 ) -> None:
     assert recommended_for_table(status, job) == (action,)

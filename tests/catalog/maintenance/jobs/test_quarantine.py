@@ -47,7 +47,7 @@ async def held_files(job_catalog: JobCatalog, count: int = 3, **config: Any) -> 
     return table, stored.job.id, keys
 
 
-async def test_files_are_moved_aside_and_nothing_is_copied(job_catalog: JobCatalog) -> None:
+async def test_quarantine_moves_files_without_copying(job_catalog: JobCatalog) -> None:
     blobs = None
     table = await job_catalog.table()
     await job_catalog.append(table)
@@ -77,7 +77,7 @@ async def test_files_are_moved_aside_and_nothing_is_copied(job_catalog: JobCatal
     await check_tables(job_catalog.store)
 
 
-async def test_release_brings_them_back_with_a_window_of_their_own(job_catalog: JobCatalog) -> None:
+async def test_release_restores_files_with_a_new_safety_window(job_catalog: JobCatalog) -> None:
     table, job, keys = await held_files(job_catalog)
     reviewed = await job_catalog.quarantine(table, job, QuarantineAction.RELEASE, "they were needed")
     assert reviewed.let_go == (3, 0)
@@ -96,7 +96,7 @@ async def test_release_brings_them_back_with_a_window_of_their_own(job_catalog: 
     await check_tables(job_catalog.store)
 
 
-async def test_a_file_whose_place_was_taken_stays_held(job_catalog: JobCatalog) -> None:
+async def test_file_whose_key_is_taken_stays_in_quarantine(job_catalog: JobCatalog) -> None:
     table, job, keys = await held_files(job_catalog)
     taken = min(keys)
     await job_catalog.store.put("lake", taken, b"new")
@@ -108,7 +108,7 @@ async def test_a_file_whose_place_was_taken_stays_held(job_catalog: JobCatalog) 
     await check_tables(job_catalog.store)
 
 
-async def test_abandon_removes_them_for_good(job_catalog: JobCatalog) -> None:
+async def test_abandon_deletes_files_permanently(job_catalog: JobCatalog) -> None:
     table, job, keys = await held_files(job_catalog)
     reviewed = await job_catalog.quarantine(table, job, QuarantineAction.ABANDON)
     assert reviewed.let_go == (3, 0)
@@ -118,7 +118,7 @@ async def test_abandon_removes_them_for_good(job_catalog: JobCatalog) -> None:
     await check_tables(job_catalog.store)
 
 
-async def test_files_are_removed_when_their_time_is_over(job_catalog: JobCatalog) -> None:
+async def test_files_are_deleted_after_their_retention(job_catalog: JobCatalog) -> None:
     table, job, _ = await held_files(job_catalog)
     job_catalog.age(RETENTION_SECONDS - 1)
     assert (await job_catalog.background.run_due()).purged == 0
@@ -133,7 +133,7 @@ async def test_files_are_removed_when_their_time_is_over(job_catalog: JobCatalog
     await check_tables(job_catalog.store)
 
 
-async def test_held_files_outlive_their_table_and_go_in_time(job_catalog: JobCatalog) -> None:
+async def test_quarantined_files_outlive_their_table_until_retention_ends(job_catalog: JobCatalog) -> None:
     await held_files(job_catalog)
     await job_catalog.catalog.drop(purge=True)
     await job_catalog.catalog.purges.run_due()
@@ -144,7 +144,7 @@ async def test_held_files_outlive_their_table_and_go_in_time(job_catalog: JobCat
     await check_tables(job_catalog.store)
 
 
-async def test_a_directory_that_is_another_table_s_now_gets_nothing_back(job_catalog: JobCatalog) -> None:
+async def test_files_are_not_released_into_another_tables_directory(job_catalog: JobCatalog) -> None:
     table, job, keys = await held_files(job_catalog)
     entry = await job_catalog.catalog.entry(table)
     await job_catalog.store.meta.transact(
@@ -155,7 +155,7 @@ async def test_a_directory_that_is_another_table_s_now_gets_nothing_back(job_cat
     assert not keys & set(await job_catalog.keys())
 
 
-async def test_held_files_are_removed_in_pages(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quarantined_files_are_purged_in_pages(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quarantine, "_A_COMMIT", 2)
     table, job, keys = await held_files(job_catalog, 5)
     assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (5, 0)
@@ -171,7 +171,7 @@ async def test_held_files_are_removed_in_pages(job_catalog: JobCatalog, monkeypa
     assert not keys & set(await job_catalog.keys())
 
 
-async def test_in_a_versioned_bucket_files_are_held_and_come_back(job_catalog: JobCatalog) -> None:
+async def test_quarantine_works_in_a_versioned_bucket(job_catalog: JobCatalog) -> None:
     await job_catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
     table, job, keys = await held_files(job_catalog)
     assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (3, 0)
@@ -186,9 +186,7 @@ async def test_in_a_versioned_bucket_files_are_held_and_come_back(job_catalog: J
     await check_tables(job_catalog.store)
 
 
-async def test_object_lock_keeps_a_held_file_longer(
-    light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_object_lock_postpones_the_purge(light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table, job, _ = await held_files(light_job_catalog)
     monkeypatch.setattr(quarantine, "is_protected", lambda stored, now_ms: True)
     light_job_catalog.age(RETENTION_SECONDS)
@@ -202,7 +200,7 @@ async def test_object_lock_keeps_a_held_file_longer(
 # -- who may, and when ----------------------------------------------------------------------------------------------
 
 
-async def test_nobody_reads_or_writes_in_quarantine(light_job_catalog: JobCatalog) -> None:
+async def test_quarantine_cannot_be_read_or_written(light_job_catalog: JobCatalog) -> None:
     await held_files(light_job_catalog)
     (key, *_) = await light_job_catalog.held()
     everything = may("s3:*", "s3tables:*")
@@ -215,7 +213,7 @@ async def test_nobody_reads_or_writes_in_quarantine(light_job_catalog: JobCatalo
         await light_job_catalog.store.delete("lake", key)
 
 
-async def test_decisions_need_a_job_that_ended_and_holds_something(light_job_catalog: JobCatalog) -> None:
+async def test_decisions_require_an_ended_job_with_quarantined_files(light_job_catalog: JobCatalog) -> None:
     table, job, _ = await held_files(light_job_catalog, background_enabled=True)
     decisions = [action for action in QuarantineAction if action is not QuarantineAction.INSPECT]
     assert len((await light_job_catalog.quarantine(table, job)).held) == 3
@@ -235,7 +233,7 @@ async def test_decisions_need_a_job_that_ended_and_holds_something(light_job_cat
 
 
 @pytest.mark.parametrize("action", [QuarantineAction.RETRY, QuarantineAction.ABANDON, QuarantineAction.RELEASE])
-async def test_a_job_that_failed_half_way_can_be_released_retried_or_abandoned(
+async def test_partly_failed_job_can_be_released_retried_or_abandoned(
     light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch, action: QuarantineAction
 ) -> None:
     job_catalog = light_job_catalog
@@ -272,7 +270,7 @@ async def test_a_job_that_failed_half_way_can_be_released_retried_or_abandoned(
         assert (again.job.status, again.job.attempt) == (JobStatus.SUCCESSFUL, 2)
 
 
-async def test_what_is_held_shows_in_the_scheduler_s_report(light_job_catalog: JobCatalog) -> None:
+async def test_scheduler_view_includes_quarantined_files(light_job_catalog: JobCatalog) -> None:
     table, job, _ = await held_files(light_job_catalog, background_enabled=True)
     view = await light_job_catalog.view(table)
     assert (view.status, view.held) == (SchedulerStatus.QUARANTINED, (3, job))
@@ -281,7 +279,7 @@ async def test_what_is_held_shows_in_the_scheduler_s_report(light_job_catalog: J
     assert (await light_job_catalog.work(table)).job.status is JobStatus.SUCCESSFUL
 
 
-def test_a_key_that_would_be_too_long_is_held_under_another() -> None:
+def test_too_long_key_is_shortened_in_quarantine() -> None:
     key = "k" * (MAX_KEY_BYTES - 2)
     place = quarantine_key(LAKE, "j" * 32, key)
     assert len(place) <= MAX_KEY_BYTES
@@ -290,7 +288,7 @@ def test_a_key_that_would_be_too_long_is_held_under_another() -> None:
     assert quarantine_key(LAKE, "j" * 32, key) != quarantine_key(LAKE, "j" * 32, "l" + key[1:])
 
 
-async def test_catalog_in_a_directory_holds_files_there(job_catalog: JobCatalog) -> None:
+async def test_catalog_in_a_directory_has_quarantine_there(job_catalog: JobCatalog) -> None:
     catalog, maintenance = job_catalog.catalog, job_catalog.maintenance
     await catalog.make("one", "s3://sea/one")
     await catalog.namespaces.create(Mutation(ROOT), "one", ("ns",), {})
@@ -313,7 +311,7 @@ async def test_catalog_in_a_directory_holds_files_there(job_catalog: JobCatalog)
     assert place not in keys
 
 
-def test_files_of_a_catalog_are_held_in_its_own_directory() -> None:
+def test_quarantine_is_in_the_catalogs_reserved_directory() -> None:
     deep = LAKE._replace(base_prefix="d" * (MAX_PREFIX_BYTES - 1) + "/")
     assert quarantine_key(deep, "j", "k") == f"{deep.base_prefix}.lakebed/quarantine/j/k"
     place = quarantine_key(deep, "j" * 32, deep.base_prefix + "k" * 400)

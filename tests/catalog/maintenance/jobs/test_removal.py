@@ -37,7 +37,7 @@ async def with_orphan(job_catalog: JobCatalog, **config: Any) -> tuple[Identifie
     return table, orphan
 
 
-async def test_unreferenced_files_go_and_all_others_stay(job_catalog: JobCatalog) -> None:
+async def test_only_unreferenced_files_are_removed(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     await job_catalog.append(table)
     await job_catalog.append(table)
@@ -61,7 +61,7 @@ async def test_unreferenced_files_go_and_all_others_stay(job_catalog: JobCatalog
     await check_tables(job_catalog.store)
 
 
-async def test_metadata_files_that_left_the_log_go(job_catalog: JobCatalog) -> None:
+async def test_metadata_files_outside_the_log_are_removed(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table(properties={"write.metadata.previous-versions-max": "2"})
     for number in range(6):
         await job_catalog.catalog.commit(table, set_properties(a=str(number)))
@@ -77,7 +77,9 @@ async def test_metadata_files_that_left_the_log_go(job_catalog: JobCatalog) -> N
     await job_catalog.catalog.commit(table, set_properties(b="1"))
 
 
-async def test_data_of_expired_snapshots_goes_after_the_window_and_that_of_tags_never(job_catalog: JobCatalog) -> None:
+async def test_data_of_expired_snapshots_is_removed_after_the_window_and_tagged_data_never(
+    job_catalog: JobCatalog,
+) -> None:
     table = await job_catalog.table()
     first = await job_catalog.append(table)
     await job_catalog.catalog.commit(
@@ -100,7 +102,7 @@ async def test_data_of_expired_snapshots_goes_after_the_window_and_that_of_tags_
     await job_catalog.check_whole(table)
 
 
-async def test_a_dry_run_and_a_removal_that_is_not_allowed_change_nothing(job_catalog: JobCatalog) -> None:
+async def test_dry_run_and_disabled_removal_change_nothing(job_catalog: JobCatalog) -> None:
     table, orphan = await with_orphan(job_catalog)
     await job_catalog.configure(table, delete_enabled=False)
     entry = await job_catalog.catalog.entry(table)
@@ -115,7 +117,7 @@ async def test_a_dry_run_and_a_removal_that_is_not_allowed_change_nothing(job_ca
     assert (await job_catalog.view(table)).current is None
 
 
-async def test_a_removal_of_more_than_a_batch_is_one_line_of_the_log(
+async def test_removal_in_several_batches_is_one_commit_record(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(removal, "_A_COMMIT", 2)
@@ -140,7 +142,7 @@ async def test_a_removal_of_more_than_a_batch_is_one_line_of_the_log(
 # -- commits at the same time ---------------------------------------------------------------------------------------
 
 
-async def test_a_commit_that_names_the_file_between_plan_and_removal_wins(job_catalog: JobCatalog) -> None:
+async def test_commit_that_adds_the_file_after_the_plan_prevents_its_removal(job_catalog: JobCatalog) -> None:
     table, orphan = await with_orphan(job_catalog, background_enabled=True)
     queued = await job_catalog.schedule(table)
     assert queued.job.counts.deletable_objects == 1
@@ -152,7 +154,7 @@ async def test_a_commit_that_names_the_file_between_plan_and_removal_wins(job_ca
     await job_catalog.check_whole(table)
 
 
-async def test_a_commit_between_the_plan_and_the_first_batch_wins(
+async def test_commit_between_plan_and_first_batch_aborts_the_removal(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, orphan = await with_orphan(job_catalog)
@@ -169,7 +171,7 @@ async def test_a_commit_between_the_plan_and_the_first_batch_wins(
     assert (await job_catalog.job(table)).job.status is JobStatus.FAILED
 
 
-async def test_a_commit_that_was_checked_before_the_removal_is_refused_after_it(
+async def test_commit_validated_before_the_removal_is_rejected_after_it(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, orphan = await with_orphan(job_catalog)
@@ -191,7 +193,7 @@ async def test_a_commit_that_was_checked_before_the_removal_is_refused_after_it(
     await job_catalog.check_whole(table)
 
 
-async def test_a_commit_of_other_files_is_only_checked_again(
+async def test_commit_of_other_files_is_validated_again_and_succeeds(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, orphan = await with_orphan(job_catalog)
@@ -210,7 +212,7 @@ async def test_a_commit_of_other_files_is_only_checked_again(
     await job_catalog.check_whole(table)
 
 
-async def test_removals_and_commits_that_revive_files_never_leave_a_hole(job_catalog: JobCatalog) -> None:
+async def test_concurrent_removals_and_commits_never_lose_a_referenced_file(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     await job_catalog.append(table)
     orphans = [await job_catalog.put(table, f"data/o{number}.parquet") for number in range(12)]
@@ -261,7 +263,7 @@ async def between_plan_and_removal(
     return await job_catalog.run(table, delete=True)
 
 
-async def test_a_file_that_was_written_anew_stays(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rewritten_file_is_kept(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table, orphan = await with_orphan(job_catalog)
     stored = await between_plan_and_removal(
         job_catalog, monkeypatch, table, lambda: job_catalog.put(table, "data/orphan.parquet", b"other")
@@ -272,7 +274,7 @@ async def test_a_file_that_was_written_anew_stays(job_catalog: JobCatalog, monke
     assert await job_catalog.store.get("lake", orphan.removeprefix("s3://lake/")) == b"other"
 
 
-async def test_a_file_that_went_by_itself_is_nothing(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_already_deleted_file_is_ignored(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table, orphan = await with_orphan(job_catalog)
     key = orphan.removeprefix("s3://lake/")
     before = await job_catalog.catalog.entry(table)
@@ -283,7 +285,7 @@ async def test_a_file_that_went_by_itself_is_nothing(job_catalog: JobCatalog, mo
     assert (await job_catalog.catalog.entry(table)).version_token == before.version_token
 
 
-async def test_a_metadata_file_that_another_table_was_registered_with_stays(job_catalog: JobCatalog) -> None:
+async def test_metadata_file_of_another_registered_table_is_kept(job_catalog: JobCatalog) -> None:
     """It lies in the directory of a table that does not need it."""
     table = await job_catalog.table(properties={"write.metadata.previous-versions-max": "1"})
     other = await job_catalog.table("other")
@@ -301,7 +303,7 @@ async def test_a_metadata_file_that_another_table_was_registered_with_stays(job_
     assert (await job_catalog.catalog.metadata(name("again"))).location
 
 
-async def test_files_with_odd_names_go_like_others(job_catalog: JobCatalog) -> None:
+async def test_files_with_unusual_names_are_removed(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     home = await job_catalog.home(table)
     odd = {f"{home}data//a.parquet", f"{home}data/../b.parquet", f"{home}data/\u00e9 %2F\\\n.parquet"}
@@ -314,7 +316,7 @@ async def test_files_with_odd_names_go_like_others(job_catalog: JobCatalog) -> N
     assert not odd & set(await job_catalog.keys())
 
 
-async def test_files_of_a_neighbour_are_never_looked_at(job_catalog: JobCatalog) -> None:
+async def test_files_of_other_tables_are_never_removed(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table("t", location="s3://lake/x/t")
     near = await job_catalog.table("t10", location="s3://lake/x/t10")
     await job_catalog.append(near)
@@ -327,7 +329,7 @@ async def test_files_of_a_neighbour_are_never_looked_at(job_catalog: JobCatalog)
     assert await job_catalog.keys() == before
 
 
-async def test_a_table_that_was_dropped_meanwhile_loses_nothing(
+async def test_concurrently_dropped_table_keeps_its_files(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await job_catalog.catalog.keep_dropped(1000)
@@ -337,7 +339,7 @@ async def test_a_table_that_was_dropped_meanwhile_loses_nothing(
     assert orphan.removeprefix("s3://lake/") in await job_catalog.keys()
 
 
-async def test_in_a_versioned_bucket_a_removal_hides(job_catalog: JobCatalog) -> None:
+async def test_removal_adds_delete_markers_in_a_versioned_bucket(job_catalog: JobCatalog) -> None:
     await job_catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
     table, orphan = await with_orphan(job_catalog)
     assert (await job_catalog.run(table, delete=True)).job.counts.deleted_objects == 1
@@ -369,7 +371,7 @@ class Mortal(Eventful):
         return await super().transact(work)
 
 
-async def test_a_worker_that_was_given_up_removes_nothing_more(
+async def test_worker_without_its_lease_removes_nothing(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, orphan = await with_orphan(job_catalog, background_enabled=True)
@@ -400,7 +402,7 @@ async def test_a_worker_that_was_given_up_removes_nothing_more(
 
 
 @pytest.mark.parametrize("quarantine", [False, True])
-async def test_a_worker_that_is_killed_between_steps_leaves_whole_files_and_the_next_one_goes_on(
+async def test_removal_continues_after_a_killed_worker(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch, quarantine: bool
 ) -> None:
     monkeypatch.setattr(removal, "_A_COMMIT", 2)
@@ -433,7 +435,7 @@ async def test_a_worker_that_is_killed_between_steps_leaves_whole_files_and_the_
     await check_tables(job_catalog.store)
 
 
-async def test_an_answer_that_was_lost_fails_the_job_and_the_next_one_goes_on(
+async def test_lost_response_fails_the_job_and_the_next_one_continues(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, orphan = await with_orphan(job_catalog)

@@ -32,7 +32,7 @@ JOB = MaintenanceJob(
 )
 
 
-def test_an_event_tells_what_was_before_and_what_is_after() -> None:
+def test_audit_event_has_the_state_before_and_after() -> None:
     record = record_step(None, JOB, 1, Actor.SCHEDULER, AuditStep.SCHEDULER_QUEUED, "why")
     (first,) = record.audit
     assert (first.before, first.after, first.reason) == (None, JobStatus.QUEUED, "why")
@@ -42,7 +42,7 @@ def test_an_event_tells_what_was_before_and_what_is_after() -> None:
     assert (second.quarantined_before, second.quarantined_after) == (5, 2)
 
 
-def test_of_the_same_step_again_and_again_the_last_is_kept() -> None:
+def test_repeated_steps_keep_the_last_only() -> None:
     record = record_step(None, JOB, 1, Actor.WORKER, AuditStep.WORKER_STARTED)
     for count in (3, 1):
         changed = msgspec.structs.replace(JOB, counts=FileCounts(quarantined_objects=count))
@@ -54,7 +54,7 @@ def test_of_the_same_step_again_and_again_the_last_is_kept() -> None:
     assert len(record.audit) == 4
 
 
-def test_an_audit_keeps_its_beginning_and_its_end() -> None:
+def test_long_audit_keeps_its_first_and_last_events() -> None:
     record = record_step(None, JOB, 0, Actor.SCHEDULER, AuditStep.PLANNED)
     for at_ms in range(1, 300):
         record = record_step(record, JOB, at_ms, Actor.OPERATOR, AuditStep.QUARANTINE_RELEASE)
@@ -74,7 +74,7 @@ def a_plan(**fields: Any) -> RemovalPlan:
     return RemovalPlan("m", 1, "token", 0, 0, graph=GraphReport(), files={}, **{**empty, **fields})
 
 
-def test_lists_are_cut_and_counts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_truncated_and_counts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reports_module, "MAX_LISTED", 2)
     plan = a_plan(objects=reports(ObjectState.DELETABLE, "a", "b", "c"), referenced=reports(ObjectState.RETAINED, "d"))
     found = findings_of(plan)
@@ -83,14 +83,14 @@ def test_lists_are_cut_and_counts_are_not(monkeypatch: pytest.MonkeyPatch) -> No
     assert findings_of(a_plan(objects=plan.objects[:2])).truncated is False
 
 
-def test_what_became_of_files_is_added_to_what_was_planned() -> None:
+def test_outcomes_of_files_are_merged_into_the_plan() -> None:
     found = findings_of(a_plan(objects=reports(ObjectState.DELETABLE, "a", "b")))
     after = with_outcomes(found, {"a": (ObjectState.DELETED, Reason.DELETED_BY_MAINTENANCE)})
     assert [one.state for one in after.objects] == [ObjectState.DELETED, ObjectState.DELETABLE]
     assert after.objects[0].reasons == (Reason.DATA_FILE, Reason.DELETED_BY_MAINTENANCE)
 
 
-def test_of_snapshots_no_more_are_listed_than_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listed_snapshots_are_limited_like_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reports_module, "MAX_LISTED", 2)
     report = ExpirationReport(
         status=ExpirationStatus.CANDIDATES, min_snapshots_to_keep=1, max_snapshot_age_ms=0, candidates=(1, 2, 3)
@@ -100,7 +100,7 @@ def test_of_snapshots_no_more_are_listed_than_of_files(monkeypatch: pytest.Monke
     assert kept.candidates == (1, 2)
 
 
-def test_findings_are_kept_as_they_are() -> None:
+def test_findings_round_trip() -> None:
     found = findings_of(
         a_plan(objects=reports(ObjectState.DELETABLE, "a"), metadata=reports(ObjectState.DELETABLE, "b"))
     )

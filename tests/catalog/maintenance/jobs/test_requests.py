@@ -32,7 +32,7 @@ async def three_snapshots(job_catalog: JobCatalog) -> Identifier:
     return table
 
 
-async def test_a_plan_is_kept_and_leaves_the_current_job_alone(job_catalog: JobCatalog) -> None:
+async def test_plan_is_stored_and_keeps_the_current_job(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     await job_catalog.configure(table, background_enabled=True)
     queued = await job_catalog.schedule(table)
@@ -61,7 +61,7 @@ async def test_a_plan_is_kept_and_leaves_the_current_job_alone(job_catalog: JobC
         ({"compaction": msgspec.structs.replace(SMALL, min_input_files=1)}, "min-input-files"),
     ],
 )
-async def test_a_request_that_contradicts_itself_is_refused(
+async def test_contradictory_request_is_rejected(
     light_job_catalog: JobCatalog, request_fields: dict[str, Any], argument: str
 ) -> None:
     table = await light_job_catalog.table()
@@ -70,7 +70,7 @@ async def test_a_request_that_contradicts_itself_is_refused(
     assert refused.value.argument == argument
 
 
-async def test_a_plan_for_another_state_of_the_table_is_refused(light_job_catalog: JobCatalog) -> None:
+async def test_plan_with_an_outdated_expectation_is_rejected(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     entry = await light_job_catalog.catalog.entry(table)
     there = entry.metadata_at
@@ -81,14 +81,14 @@ async def test_a_plan_for_another_state_of_the_table_is_refused(light_job_catalo
         await light_job_catalog.run(table, dry_run=True, expected_metadata_location=there)
 
 
-async def test_what_is_configured_to_stay_stays_whatever_is_asked(light_job_catalog: JobCatalog) -> None:
+async def test_configured_retention_is_a_lower_bound_for_requests(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     await light_job_catalog.configure(table, retain_recent_metadata_files=3)
     assert (await light_job_catalog.run(table)).job.retain_recent == 3
     assert (await light_job_catalog.run(table, retain_recent_metadata_files=5)).job.retain_recent == 5
 
 
-async def test_a_removal_waits_for_no_queue_and_yields_to_a_worker(light_job_catalog: JobCatalog) -> None:
+async def test_removal_supersedes_a_queued_job_but_not_a_running_one(light_job_catalog: JobCatalog) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(table, background_enabled=True, delete_enabled=True)
     queued = await job_catalog.schedule(table)
@@ -114,7 +114,7 @@ async def test_a_removal_waits_for_no_queue_and_yields_to_a_worker(light_job_cat
     assert started
 
 
-async def test_rights_are_asked_for(light_job_catalog: JobCatalog) -> None:
+async def test_requests_require_permission(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     runs = may("s3tables:RunTableMaintenance")
     assert await light_job_catalog.run(table, caller=runs)
@@ -157,7 +157,7 @@ async def test_snapshots_are_planned_and_then_expired(job_catalog: JobCatalog) -
     await job_catalog.check_whole(table)
 
 
-async def test_an_expiry_that_was_planned_on_another_version_is_refused(
+async def test_expiration_planned_on_another_version_is_rejected(
     light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_catalog, table = light_job_catalog, await three_snapshots(light_job_catalog)
@@ -177,7 +177,7 @@ async def test_an_expiry_that_was_planned_on_another_version_is_refused(
     assert "v" in (await job_catalog.catalog.metadata(table)).refs
 
 
-async def test_an_expiry_that_somebody_must_look_at_is_not_committed(light_job_catalog: JobCatalog) -> None:
+async def test_expiration_that_requires_manual_review_is_not_committed(light_job_catalog: JobCatalog) -> None:
     table = await three_snapshots(light_job_catalog)
     await light_job_catalog.catalog.commit(table, set_property("gc.enabled", "false"))
     stored = await light_job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE)
@@ -187,7 +187,7 @@ async def test_an_expiry_that_somebody_must_look_at_is_not_committed(light_job_c
         await light_job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
 
 
-async def test_expiring_needs_the_right_to_commit(light_job_catalog: JobCatalog) -> None:
+async def test_expiration_requires_permission_to_commit(light_job_catalog: JobCatalog) -> None:
     table = await three_snapshots(light_job_catalog)
     runs = may("s3tables:RunTableMaintenance")
     with pytest.raises(AccessDenied):
@@ -199,7 +199,7 @@ async def test_expiring_needs_the_right_to_commit(light_job_catalog: JobCatalog)
 # -- compaction -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_compaction_is_planned_and_then_queued_for_the_pipeline(job_catalog: JobCatalog) -> None:
+async def test_compaction_is_planned_then_queued(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     await job_catalog.append(table, files=3)
     keys, entry = await job_catalog.keys(), await job_catalog.catalog.entry(table)
@@ -233,7 +233,7 @@ async def test_a_compaction_is_planned_and_then_queued_for_the_pipeline(job_cata
     assert await job_catalog.catalog.entry(table) == entry
 
 
-async def test_delete_files_do_not_keep_a_compaction_from_the_pipeline(light_job_catalog: JobCatalog) -> None:
+async def test_delete_files_do_not_prevent_compaction(light_job_catalog: JobCatalog) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.append(table, files=2)
     gone = await job_catalog.put(table, "data/x-deletes.parquet")
@@ -244,7 +244,7 @@ async def test_delete_files_do_not_keep_a_compaction_from_the_pipeline(light_job
     assert stored.findings.compaction.status is CompactionStatus.QUEUED_FOR_PIPELINE
 
 
-async def test_a_plan_lists_no_files_of_a_table_whose_manifests_were_written_over_its_own(
+async def test_plan_lists_no_files_of_overwritten_manifests_of_another_table(
     job_catalog: JobCatalog,
 ) -> None:
     victim, table = await job_catalog.table("victim"), await job_catalog.table()

@@ -13,7 +13,7 @@ from tests.catalog.maintenance.job_catalog import JobCatalog
 from tests.objects.stores import ROOT
 
 
-async def test_a_job_is_queued_claimed_and_done(job_catalog: JobCatalog) -> None:
+async def test_job_is_queued_claimed_and_completed(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     await job_catalog.append(table)
     orphan = await job_catalog.put(table, "data/orphan.parquet")
@@ -43,7 +43,7 @@ async def test_a_job_is_queued_claimed_and_done(job_catalog: JobCatalog) -> None
     assert (kind, told.operation, told.facts["deleted-objects"]) == ("TableMaintained", "DELETE", "1")
 
 
-async def test_what_was_too_young_when_the_job_was_queued_stays(light_job_catalog: JobCatalog) -> None:
+async def test_files_too_young_when_the_job_was_queued_are_kept(light_job_catalog: JobCatalog) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(
         table, background_enabled=True, delete_enabled=True, worker_lease_timeout_seconds=10_000
@@ -55,7 +55,7 @@ async def test_what_was_too_young_when_the_job_was_queued_stays(light_job_catalo
     assert (await job_catalog.work(table)).job.counts.deleted_objects == 1
 
 
-async def test_a_configuration_that_changed_since_the_plan_makes_it_stale(light_job_catalog: JobCatalog) -> None:
+async def test_changed_configuration_makes_the_plan_stale(light_job_catalog: JobCatalog) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(table, background_enabled=True)
     queued = await job_catalog.schedule(table)
@@ -69,7 +69,7 @@ async def test_a_configuration_that_changed_since_the_plan_makes_it_stale(light_
     assert (await job_catalog.work(table)).job.status is JobStatus.SUCCESSFUL
 
 
-async def test_a_commit_while_a_job_is_planned_has_it_planned_again(
+async def test_commit_during_planning_leads_to_another_plan(
     light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
@@ -94,7 +94,7 @@ async def test_a_commit_while_a_job_is_planned_has_it_planned_again(
         await job_catalog.schedule(table)
 
 
-async def test_attempts_count_on_until_the_last(light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_attempts_count_up_to_the_maximum(light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(
         table,
@@ -119,9 +119,7 @@ async def test_attempts_count_on_until_the_last(light_job_catalog: JobCatalog, m
     assert len({record.job.id for record in (await job_catalog.view(table)).timeline}) == 5
 
 
-async def test_a_heartbeat_keeps_a_job_its_worker_s(
-    light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_heartbeat_extends_the_lease(light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
     await job_catalog.configure(table, background_enabled=True, worker_lease_timeout_seconds=10)
     beat = job_catalog.maintenance.heartbeat
@@ -152,7 +150,7 @@ async def test_a_heartbeat_keeps_a_job_its_worker_s(
         await beat(ROOT, "lake", table, done.job.id, worker_id="w1", lease_id=done.job.lease_id)
 
 
-async def test_a_control_report_does_not_take_the_place_of_a_job_that_runs(
+async def test_control_report_does_not_replace_a_running_job(
     light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_catalog, table = light_job_catalog, await light_job_catalog.table()
@@ -172,14 +170,14 @@ async def test_a_control_report_does_not_take_the_place_of_a_job_that_runs(
     assert (await job_catalog.work(table, "w1")).job.status is JobStatus.SUCCESSFUL
 
 
-async def test_a_timeline_is_the_newest_ten(light_job_catalog: JobCatalog) -> None:
+async def test_timeline_has_the_ten_newest_jobs(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     jobs = [(await light_job_catalog.run(table)).job.id for _ in range(12)]
     timeline = (await light_job_catalog.view(table)).timeline
     assert [record.job.id for record in timeline] == jobs[::-1][:10]
 
 
-async def test_rights_are_asked_for(light_job_catalog: JobCatalog) -> None:
+async def test_scheduling_requires_permission(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     service = light_job_catalog.maintenance
     for asking in (
@@ -193,7 +191,7 @@ async def test_rights_are_asked_for(light_job_catalog: JobCatalog) -> None:
             await asking
 
 
-async def test_there_is_no_job_before_the_first(light_job_catalog: JobCatalog) -> None:
+async def test_table_has_no_job_at_first(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     for name in ("current", "latest", "absent"):
         with pytest.raises(NotFound):

@@ -53,7 +53,7 @@ async def run_until_killed(job_catalog: JobCatalog, table: Identifier, monkeypat
     monkeypatch.undo()
 
 
-async def test_queued_jobs_can_be_claimed_and_ended_ones_hold_nothing(job_catalog: JobCatalog) -> None:
+async def test_queued_jobs_can_be_claimed_and_ended_jobs_hold_no_task(job_catalog: JobCatalog) -> None:
     queued, ended, failed = [await a_table(job_catalog, name) for name in ("queued", "ended", "failed")]
     job = (await job_catalog.schedule(queued)).job
     await job_catalog.work(ended)
@@ -77,9 +77,7 @@ async def test_queued_jobs_can_be_claimed_and_ended_ones_hold_nothing(job_catalo
     assert await job_catalog.catalog.tasks.of_kinds(job_catalog.store.meta, [KIND]) == []
 
 
-async def test_running_jobs_are_held_until_their_lease_ends(
-    job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_running_jobs_keep_their_lease(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = await a_table(job_catalog, "t", delete_enabled=True)
     await run_until_killed(job_catalog, table, monkeypatch)
     await as_an_earlier_release_left_it(job_catalog)
@@ -97,9 +95,7 @@ async def test_running_jobs_are_held_until_their_lease_ends(
     assert (await job_catalog.job(table, job.id)).job.failure_reason == "worker lease expired"
 
 
-async def test_a_task_that_outlives_its_table_is_ended(
-    light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_task_of_a_removed_table_is_ended(light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     job_catalog = light_job_catalog
     table = await a_table(job_catalog, "t")
     await run_until_killed(job_catalog, table, monkeypatch)

@@ -32,5 +32,5 @@ FOLDERS = ("t/metadata/", "elsewhere/")
         ("t/metadata/", None),
     ],
 )
-def test_files_are_told_by_their_names(key: str, kind: ObjectKind | None) -> None:
+def test_file_kinds_follow_from_names(key: str, kind: ObjectKind | None) -> None:
     assert kind_of(key, FOLDERS) is kind

@@ -38,7 +38,7 @@ def decided(plan: RemovalPlan) -> dict[str, ObjectReport]:
 
 
 @given(histories(), retained, windows)
-def test_every_file_is_judged_as_those_who_wrote_it_know(history: History, retain_recent: int, window_ms: int) -> None:
+def test_plan_agrees_with_the_history_of_writes(history: History, retain_recent: int, window_ms: int) -> None:
     plan = survey(history, retain_recent, window_ms)
     watermark_ms = history.now_ms - window_ms
     assert plan.graph.status is GraphStatus.COMPLETE, plan.graph.problems
@@ -82,7 +82,7 @@ def _later(history: History) -> History:
 
 
 @given(histories(), retained, windows, st.integers(0, 100), st.sampled_from(["missing", "garbage", "cut"]))
-def test_no_object_goes_while_a_reference_is_unknown(
+def test_no_data_is_removed_while_a_reference_is_unknown(
     history: History, retain_recent: int, window_ms: int, which: int, damage: str
 ) -> None:
     watermark_ms = history.now_ms - window_ms
@@ -104,7 +104,7 @@ def test_no_object_goes_while_a_reference_is_unknown(
 
 
 @given(histories(), windows)
-def test_a_data_file_that_is_missing_stops_the_cleanup_too(history: History, window_ms: int) -> None:
+def test_missing_data_file_stops_the_removal(history: History, window_ms: int) -> None:
     counting = history.counting(retain_recent=0, watermark_ms=history.now_ms - window_ms)
     data = sorted(location for location in counting if location.endswith(".parquet"))
     if not data:
@@ -116,7 +116,7 @@ def test_a_data_file_that_is_missing_stops_the_cleanup_too(history: History, win
 
 
 @given(histories())
-def test_metadata_files_that_cannot_be_read_stay_and_stop_the_cleanup(history: History) -> None:
+def test_unreadable_metadata_files_are_kept_and_stop_the_removal(history: History) -> None:
     history.put("metadata/00000-x.metadata.json", b"{}")
     history.stray("data")
     history.wait(100_000)
@@ -128,7 +128,7 @@ def test_metadata_files_that_cannot_be_read_stay_and_stop_the_cleanup(history: H
 
 
 @given(histories())
-def test_a_table_that_collects_no_garbage_loses_nothing(history: History) -> None:
+def test_gc_disabled_table_loses_nothing(history: History) -> None:
     history.document["properties"] = {"gc.enabled": "false"}
     history.commit()
     history.stray("data")
@@ -138,7 +138,7 @@ def test_a_table_that_collects_no_garbage_loses_nothing(history: History) -> Non
     assert plan.deletable == []
 
 
-def test_a_metadata_file_that_was_rolled_back_from_keeps_its_files_for_the_window() -> None:
+def test_files_of_a_rolled_back_metadata_file_are_kept_for_the_window() -> None:
     history = History(log_size=2)
     history.append("main", 0)
     history.append("main", 0)
@@ -157,7 +157,7 @@ def test_a_metadata_file_that_was_rolled_back_from_keeps_its_files_for_the_windo
     assert gone & history.refers[max(history.refers)]
 
 
-def test_files_that_expiration_lets_go_can_be_removed_though_the_log_still_names_their_snapshots() -> None:
+def test_files_of_expired_snapshots_are_removable_although_the_log_names_them() -> None:
     history = History(log_size=100)
     history.append("main", 0)
     history.append("main", 0)
@@ -176,7 +176,7 @@ def test_files_that_expiration_lets_go_can_be_removed_though_the_log_still_names
     assert survey(history, len(history.versions), 1000).deletable == []
 
 
-def test_a_table_that_somebody_else_writes_ahead_of_is_left_alone() -> None:
+def test_table_with_another_writer_is_skipped() -> None:
     history = History()
     history.append("main", 0)
     ahead = {**history.document, "last-updated-ms": history.now_ms + 10}
@@ -198,7 +198,7 @@ def test_a_table_that_somebody_else_writes_ahead_of_is_left_alone() -> None:
     assert location in {report.location for report in survey(history, 0, 1000).deletable}
 
 
-def test_more_metadata_files_than_one_plan_decides_on_are_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excess_metadata_files_are_left_to_the_next_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(log_size=1)
     for _ in range(6):
         history.commit()
@@ -214,7 +214,7 @@ def test_more_metadata_files_than_one_plan_decides_on_are_for_the_next(monkeypat
     assert (len(rest.deletable), rest.is_partial) == (2, False)
 
 
-def test_more_metadata_files_than_one_plan_reads_stop_the_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_metadata_files_to_read_stop_the_removal(monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(log_size=1)
     history.stray("data")
     history.wait(10_000)
@@ -228,7 +228,7 @@ def test_more_metadata_files_than_one_plan_reads_stop_the_cleanup(monkeypatch: p
     assert survey(history, 0, 1000).graph.status is GraphStatus.COMPLETE
 
 
-def test_files_outside_the_table_s_directories_count_and_are_looked_for() -> None:
+def test_references_outside_the_table_directories_are_checked() -> None:
     history = History()
     history.append("main", 0)
     # A table that was registered may go on reading files elsewhere.
@@ -245,7 +245,7 @@ def test_files_outside_the_table_s_directories_count_and_are_looked_for() -> Non
     assert survey(history, 0, 1000).graph.reasons == (Reason.MISSING_OBJECT,)
 
 
-def test_a_metadata_file_outside_them_that_was_current_a_moment_ago_keeps_its_files() -> None:
+def test_recent_metadata_file_outside_the_directories_keeps_its_files() -> None:
     history = History(log_size=1)
     history.append("main", 0)
     kept = set(history.refers[max(history.refers)])

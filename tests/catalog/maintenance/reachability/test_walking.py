@@ -12,7 +12,7 @@ from tests.iceberg.manifests.avro_files import an_entry
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-async def test_both_kinds_of_manifests_are_followed(version: int) -> None:
+async def test_data_and_delete_manifests_are_followed(version: int) -> None:
     lake = Lake(version)
     first, second = lake.data_file("a.parquet"), lake.data_file("b.parquet")
     lake.append(first)
@@ -31,7 +31,7 @@ async def test_both_kinds_of_manifests_are_followed(version: int) -> None:
     assert len(reached.manifests) == (2 if version == 1 else 3)
 
 
-async def test_a_file_that_an_entry_deletes_is_not_referred_to() -> None:
+async def test_deleted_entries_are_not_references() -> None:
     lake = Lake()
     first, second = lake.data_file("a.parquet"), lake.data_file("b.parquet")
     lake.append(first, second)
@@ -51,7 +51,7 @@ async def test_each_file_is_read_once_and_data_files_never() -> None:
     assert lake.files.stats == []
 
 
-async def test_other_schemes_name_the_same_files() -> None:
+async def test_locations_with_other_schemes_name_the_same_files() -> None:
     lake = Lake()
     lake.append(lake.data_file("a.parquet"))
     lake.document["snapshots"][0]["manifest-list"] = f"s3a://lake/t/metadata/snap-{lake.current}.avro"
@@ -59,7 +59,7 @@ async def test_other_schemes_name_the_same_files() -> None:
     assert reached.manifest_lists == {f"s3://lake/t/metadata/snap-{lake.current}.avro"}
 
 
-async def test_manifests_that_a_snapshot_names_itself_are_followed() -> None:
+async def test_inline_manifests_are_followed() -> None:
     lake = Lake(1)
     file = lake.data_file("a.parquet")
     line = lake.manifest([an_entry(file, EntryStatus.ADDED)])
@@ -74,7 +74,7 @@ async def test_manifests_that_a_snapshot_names_itself_are_followed() -> None:
     ]
 
 
-async def test_what_clients_encrypt_cannot_be_followed() -> None:
+async def test_encrypted_manifests_cannot_be_followed() -> None:
     lake = Lake(3)
     file = lake.data_file("a.parquet")
     lake.snapshot([lake.manifest([an_entry(file._replace(first_row_id=0))], key_metadata=b"secret")])
@@ -89,7 +89,7 @@ async def test_what_clients_encrypt_cannot_be_followed() -> None:
     assert lake.files.reads == []
 
 
-async def test_more_than_the_limits_is_a_problem_of_its_own() -> None:
+async def test_exceeded_limits_are_reported_as_a_problem() -> None:
     lake = Lake()
     for _ in range(3):
         lake.append(lake.data_file(), lake.data_file())
@@ -110,7 +110,7 @@ async def test_more_than_the_limits_is_a_problem_of_its_own() -> None:
     assert len(lake.files.reads) == 1
 
 
-async def test_a_manifest_list_alone_tells_of_the_manifests() -> None:
+async def test_manifests_are_known_from_the_manifest_list() -> None:
     lake = Lake()
     lake.append(lake.data_file())
     lake.append(lake.data_file())

@@ -35,7 +35,7 @@ def live(data: list[DataFile], deletes: list[DataFile] | None = None) -> LiveFil
     return LiveFiles(data, deletes or [], [])
 
 
-def test_small_files_of_one_partition_make_a_group() -> None:
+def test_small_files_of_one_partition_form_a_group() -> None:
     report = plan_compaction(7, live(files(10, 20, 101, 100)), REQUEST)
     assert report.status is CompactionStatus.REWRITE_CANDIDATES
     (group,) = report.groups
@@ -43,7 +43,7 @@ def test_small_files_of_one_partition_make_a_group() -> None:
     assert (report.candidate_files, report.candidate_bytes, report.group_count, report.snapshot_id) == (3, 130, 1, 7)
 
 
-def test_files_that_differ_in_partition_spec_order_or_format_are_kept_apart() -> None:
+def test_groups_do_not_mix_partitions_specs_orders_or_formats() -> None:
     alike = files(10, 10)
     others = [
         a_file("s3://lake/t/data/p.parquet", file_size_in_bytes=10, partition=("eu",)),
@@ -56,7 +56,7 @@ def test_files_that_differ_in_partition_spec_order_or_format_are_kept_apart() ->
     assert group.input_locations == tuple(file.file_path for file in alike)
 
 
-def test_groups_are_split_where_they_are_too_much_for_one_job_and_dropped_where_too_few() -> None:
+def test_large_groups_are_split_and_small_ones_dropped() -> None:
     request = msgspec.structs.replace(REQUEST, max_rewrite_bytes_per_job=1000, small_file_threshold_bytes=400)
     report = plan_compaction(1, live(files(400, 400, 400, 400, 400)), request)
     assert [group.input_files for group in report.groups] == [2, 2]
@@ -64,7 +64,7 @@ def test_groups_are_split_where_they_are_too_much_for_one_job_and_dropped_where_
     assert plan_compaction(None, live([]), REQUEST).status is CompactionStatus.NO_CANDIDATES
 
 
-def test_delete_files_are_reported_and_do_not_stand_in_the_way() -> None:
+def test_delete_files_are_reported_and_do_not_prevent_compaction() -> None:
     deletes = [
         a_file("s3://lake/t/data/p.parquet", content=1),
         a_file("s3://lake/t/data/e.parquet", content=2, equality_ids=(1,)),
@@ -79,7 +79,7 @@ def test_delete_files_are_reported_and_do_not_stand_in_the_way() -> None:
     assert len(row_level.delete_locations) == 3
 
 
-def test_what_cannot_be_read_is_for_somebody_to_look_at() -> None:
+def test_unreadable_files_require_manual_review() -> None:
     problem = ReachabilityProblem("s3://lake/t/metadata/m.avro", ObjectKind.MANIFEST_FILE, Reason.MISSING_OBJECT)
     report = plan_compaction(1, LiveFiles(files(10, 10), [], [problem]), REQUEST)
     assert report.status is CompactionStatus.MANUAL_REVIEW_REQUIRED
@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_for_somebody_to_look_at() -> None:
         ({"max_rewrite_bytes_per_job": 999}, "max-rewrite-bytes-per-job"),
     ],
 )
-def test_a_request_that_means_nothing_names_its_field(change: dict[str, int], argument: str) -> None:
+def test_error_names_the_invalid_field(change: dict[str, int], argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_compaction(msgspec.structs.replace(REQUEST, **change))
     assert refused.value.argument == argument
@@ -111,7 +111,7 @@ def test_a_request_that_means_nothing_names_its_field(change: dict[str, int], ar
     st.integers(2, 5),
     st.integers(1000, 3000),
 )
-def test_groups_hold_small_files_once_alike_and_within_bounds(
+def test_groups_are_disjoint_uniform_and_bounded(
     drawn: list[tuple[int, tuple[str], int | None]], least: int, most: int
 ) -> None:
     request = msgspec.structs.replace(REQUEST, min_input_files=least, max_rewrite_bytes_per_job=most)

@@ -68,7 +68,7 @@ def reasons(report: ExpirationReport) -> dict[int, tuple[str, ...]]:
     return {one.snapshot_id: one.reasons for one in report.snapshots}
 
 
-def test_a_branch_keeps_its_newest_and_as_many_as_it_should() -> None:
+def test_branch_keeps_its_newest_snapshots() -> None:
     table = a_table(line(100, 200, 300, 400), {}, 4)
     assert plan(table).candidates == (1, 2, 3)
     assert plan(table, least=3).candidates == (1,)
@@ -81,7 +81,7 @@ def test_a_branch_keeps_its_newest_and_as_many_as_it_should() -> None:
     }
 
 
-def test_a_branch_keeps_what_is_young_and_nothing_behind_the_first_that_goes() -> None:
+def test_branch_keeps_young_snapshots_without_gaps() -> None:
     table = a_table(line(NOW - 10, NOW - 50, NOW - 20, NOW - 5), {}, 4)
     report = plan(table, age_ms=30)
     # 1 is young, but behind 2, which goes.
@@ -90,14 +90,14 @@ def test_a_branch_keeps_what_is_young_and_nothing_behind_the_first_that_goes() -
     assert plan(table, age_ms=50).candidates == ()
 
 
-def test_a_tag_keeps_its_snapshot_alone() -> None:
+def test_tag_keeps_its_snapshot_only() -> None:
     table = a_table(line(1, 2, 3, 4), {"v1": {"snapshot-id": 2, "type": "tag"}}, 4)
     report = plan(table)
     assert report.candidates == (1, 3)
     assert reasons(report)[2] == ("PROTECTED_SNAPSHOT_REF",)
 
 
-def test_a_branch_s_own_limits_come_before_the_request_s() -> None:
+def test_branch_limits_override_the_request() -> None:
     refs = {
         "audit": {"snapshot-id": 3, "type": "branch", "min-snapshots-to-keep": 2},
         "slow": {"snapshot-id": 2, "type": "branch", "max-snapshot-age-ms": NOW},
@@ -107,7 +107,7 @@ def test_a_branch_s_own_limits_come_before_the_request_s() -> None:
     assert plan(a_table([(1, None), (2, 1), (3, 1), (4, 3)], {"audit": refs["audit"]}, 4)).candidates == (2,)
 
 
-def test_names_beyond_their_age_are_given_up_and_main_never() -> None:
+def test_references_expire_by_age_and_main_never() -> None:
     refs = {"old": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": 10}}
     report = plan(a_table(line(100, 200), refs, 2))
     assert report.expired_refs == ("old",)
@@ -120,7 +120,7 @@ def test_names_beyond_their_age_are_given_up_and_main_never() -> None:
 
 
 @pytest.mark.parametrize(("limit", "expired"), [(None, ()), (10, ("old",)), (NOW, ())])
-def test_a_limit_for_names_is_for_those_that_have_none(limit: int | None, expired: tuple[str, ...]) -> None:
+def test_max_ref_age_applies_to_references_without_their_own(limit: int | None, expired: tuple[str, ...]) -> None:
     refs = {"kept": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": NOW}, "old": {"snapshot-id": 1, "type": "tag"}}
     request = ExpirationRequest(min_snapshots_to_keep=1, max_snapshot_age_ms=NOW)
     report = plan_expiration(a_table(line(100, 200), refs, 2), request, NOW, max_ref_age_ms=limit)
@@ -130,13 +130,13 @@ def test_a_limit_for_names_is_for_those_that_have_none(limit: int | None, expire
     assert plan_expiration(longer, request, NOW, max_ref_age_ms=limit).expired_refs == ()
 
 
-def test_a_snapshot_that_no_name_leads_to_is_kept_while_it_is_young() -> None:
+def test_unreferenced_snapshot_is_kept_while_young() -> None:
     table = a_table([(1, None), (NOW - 5, 1), (NOW - 50, 1), (NOW, 1)], {}, 4)
     assert plan(table, age_ms=10).candidates == (1, 3)
     assert plan(table, age_ms=0).candidates == (1, 2, 3)
 
 
-def test_properties_of_the_table_are_a_floor() -> None:
+def test_table_properties_are_a_lower_bound() -> None:
     properties = {snapshot_expiry.MIN_SNAPSHOTS: "3", snapshot_expiry.MAX_SNAPSHOT_AGE: "5"}
     table = a_table(line(1, 2, 3, 4), {}, 4, properties)
     report = plan(table)
@@ -145,7 +145,7 @@ def test_properties_of_the_table_are_a_floor() -> None:
     assert plan(table, least=4, age_ms=6).candidates == ()
 
 
-def test_a_table_that_is_older_than_branches_keeps_its_current_snapshot() -> None:
+def test_table_without_references_keeps_its_current_snapshot() -> None:
     document = json.loads(json.dumps(Lake().document))
     del document["next-row-id"]
     document["snapshots"] = [
@@ -170,7 +170,7 @@ def test_a_table_that_is_older_than_branches_keeps_its_current_snapshot() -> Non
         ),
     ],
 )
-def test_what_cannot_be_told_is_for_somebody_to_look_at(
+def test_invalid_properties_require_manual_review(
     properties: dict[str, str], refs: dict[str, Any], reason: str
 ) -> None:
     report = plan(a_table(line(1, 2, 3), refs, 3, properties))
@@ -182,7 +182,7 @@ def test_what_cannot_be_told_is_for_somebody_to_look_at(
 
 
 @pytest.mark.parametrize(("least", "age"), [(0, 0), (-1, 0), (1, -1)])
-def test_a_request_that_means_nothing_is_refused(least: int, age: int) -> None:
+def test_invalid_request_is_rejected(least: int, age: int) -> None:
     with pytest.raises(InvalidInput):
         plan(a_table(line(1), {}, 1), least, age)
 
@@ -219,7 +219,7 @@ def histories(draw: st.DrawFn) -> TableMetadata:
 
 
 @given(histories(), st.integers(1, 4), st.integers(0, 100))
-def test_the_plan_can_be_committed_and_keeps_all_that_it_must(table: TableMetadata, least: int, age_ms: int) -> None:
+def test_plan_can_be_committed_and_keeps_retained_snapshots(table: TableMetadata, least: int, age_ms: int) -> None:
     report = plan(table, least, age_ms)
     assert {one.snapshot_id for one in report.snapshots} == set(table.snapshots)
     updates = expiration_updates(report)

@@ -11,7 +11,7 @@ from lakebed.pipeline.jobs import find_job
 
 
 @pytest.mark.parametrize("job", JobKind)
-def test_what_can_be_ordered_is_what_the_job_takes(job: JobKind) -> None:
+def test_task_options_are_the_options_of_the_job(job: JobKind) -> None:
     assert {option.name for option in find_job(job).options} == set(JOB_OPTIONS[job])
 
 
@@ -25,14 +25,12 @@ def test_what_can_be_ordered_is_what_the_job_takes(job: JobKind) -> None:
         (JobKind.VERIFY, {"rows": 3}, "rows"),
     ],
 )
-def test_options_that_a_job_does_not_take_are_refused_by_name(
-    job: JobKind, given: dict[str, Any], argument: str
-) -> None:
+def test_unknown_options_are_rejected_by_name(job: JobKind, given: dict[str, Any], argument: str) -> None:
     with pytest.raises(InvalidInput, match=argument) as refused:
         check_options(job, given)
     assert refused.value.argument == argument
 
 
-def test_options_are_read_as_the_job_takes_them() -> None:
+def test_options_are_parsed_to_the_types_of_the_job() -> None:
     assert check_options(JobKind.VERIFY, {"rows": "true"}) == {"rows": True}
     assert check_options(JobKind.COMPACT, {"zorder-columns": "a, b"}) == {"zorder-columns": ["a", "b"]}

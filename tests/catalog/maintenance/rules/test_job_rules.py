@@ -44,14 +44,14 @@ def unneeded(job: JobKind, *args: Any, interval_ms: int = 0, options: Any = None
         JobKind.REWRITE_LAYOUT,
     ],
 )
-def test_a_table_that_was_never_written_to_needs_nothing(job: JobKind) -> None:
+def test_table_without_a_snapshot_needs_no_job(job: JobKind) -> None:
     assert "the table has no snapshot" in unneeded(job, a_table()).why
 
 
 # -- compaction ------------------------------------------------------------------------------------------------------
 
 
-def test_a_summary_without_small_files_or_deletes_is_enough() -> None:
+def test_summary_without_small_files_or_deletes_decides() -> None:
     verdict = unneeded(JobKind.COMPACT, a_table(totals(10, 100_000)), options=SMALL)
     assert verdict.why == "0 of 10 data files are under 750 bytes"
 
@@ -65,24 +65,24 @@ def test_a_summary_without_small_files_or_deletes_is_enough() -> None:
         {},
     ],
 )
-def test_a_summary_that_may_mean_work_asks_for_a_closer_look(summary: dict[str, str]) -> None:
+def test_summary_with_possible_work_requires_detail(summary: dict[str, str]) -> None:
     assert evaluate_rule(JobKind.COMPACT, subject(a_table(summary)), SMALL) == NeedsDetail(DetailLevel.FILES)
 
 
-def test_small_files_of_one_partition_are_worth_compacting() -> None:
+def test_small_files_of_one_partition_are_compacted() -> None:
     verdict = wanted(JobKind.COMPACT, a_table({}), options=SMALL, live=live(10, 20, 30, 40, 50, 5000))
     assert verdict.why == "5 of 6 data files are under 750 bytes"
     assert (verdict.files, verdict.size) == (5, 150)
     assert 0 < verdict.urgency <= 1
 
 
-def test_small_files_that_cannot_be_put_together_are_not() -> None:
+def test_small_files_of_different_partitions_are_not_compacted() -> None:
     data = [a_file(f"s3://lake/t/{number}.parquet", file_size_in_bytes=10, partition=(number,)) for number in range(6)]
     verdict = unneeded(JobKind.COMPACT, a_table({}), options=SMALL, live=LiveFiles(data, [], []))
     assert verdict.why == "6 of 6 data files are under 750 bytes, no 5 of them in one partition"
 
 
-def test_the_policy_says_what_is_small_and_how_many_are_many() -> None:
+def test_policy_sets_file_size_and_count_thresholds() -> None:
     found = live(10, 20, 600)
     assert isinstance(evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=found), SMALL), NotDue)
     assert wanted(JobKind.COMPACT, a_table({}), live=found, options={**SMALL, "min-input-files": 3}).files == 3
@@ -90,7 +90,7 @@ def test_the_policy_says_what_is_small_and_how_many_are_many() -> None:
     assert isinstance(evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=found), told), NotDue)
 
 
-def test_deletes_are_applied_where_they_are_a_tenth_of_the_rows() -> None:
+def test_deletes_are_applied_from_a_tenth_of_the_rows() -> None:
     deletes = [a_file("s3://lake/t/d.parquet", content=1, record_count=20)]
     verdict = wanted(JobKind.COMPACT, a_table({}), live=live(5000, 5000, deletes=deletes), options=SMALL)
     assert (verdict.why, verdict.options) == ("deletes are 10% of its rows", {})
@@ -100,7 +100,7 @@ def test_deletes_are_applied_where_they_are_a_tenth_of_the_rows() -> None:
     )
 
 
-def test_many_delete_files_are_merged_or_applied_and_the_policy_says_what_is_many() -> None:
+def test_delete_files_are_merged_or_applied_above_a_threshold() -> None:
     deletes = [a_file(f"s3://lake/t/{number}.parquet", content=1, record_count=0) for number in range(7)]
     options = {**SMALL, "delete-file-threshold": 7}
     verdict = wanted(JobKind.COMPACT, a_table({}), live=live(5000, deletes=deletes), options=options)
@@ -122,7 +122,7 @@ def test_small_files_and_deletes_are_one_task() -> None:
     assert verdict.why == "5 of 5 data files are under 750 bytes; deletes are 20% of its rows"
 
 
-def test_scans_that_open_many_files_make_it_more_urgent_and_are_told() -> None:
+def test_scans_of_many_files_raise_the_urgency() -> None:
     found = live(10, 20, 30, 40, 50)
     calm = wanted(JobKind.COMPACT, a_table({}), options=SMALL, live=found)
     hot = wanted(JobKind.COMPACT, a_table({}), options=SMALL, live=found, signals=EngineSignals(8, 900, 100))
@@ -130,12 +130,12 @@ def test_scans_that_open_many_files_make_it_more_urgent_and_are_told() -> None:
     assert hot.why.endswith("engines reported 8 scans lately, 1000 files each")
 
 
-def test_a_table_whose_files_cannot_be_read_is_left_alone() -> None:
+def test_table_with_unreadable_manifests_is_skipped() -> None:
     verdict = unneeded(JobKind.COMPACT, a_table({}), options=SMALL, live=live(1, 2, 3, 4, 5, problems=[MISSING]))
     assert "MISSING_OBJECT" in verdict.why
 
 
-def test_a_table_with_more_files_than_are_looked_at_is_planned_by_its_summary() -> None:
+def test_table_with_too_many_files_is_planned_by_its_summary() -> None:
     beyond = LiveFiles([], [], [TOO_MANY], tuple(lines(3)))
     verdict = wanted(JobKind.COMPACT, a_table(totals(900_000, 900_000)), options=SMALL, live=beyond)
     assert verdict.why == "about 900000 of 900000 data files are under 750 bytes"
@@ -152,35 +152,35 @@ def many_commits(count: int = 12) -> TableMetadata:
     return a_table(*([{}] * count))
 
 
-def test_few_commits_have_not_made_many_manifests() -> None:
+def test_few_commits_cannot_have_many_manifests() -> None:
     assert "10 commits" in unneeded(JobKind.REWRITE_MANIFESTS, many_commits(10)).why
 
 
-def test_many_commits_ask_for_the_manifest_list() -> None:
+def test_many_commits_require_the_manifest_list() -> None:
     assert evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits()), {}) == NeedsDetail(DetailLevel.LIST)
 
 
-def test_many_small_manifests_are_worth_rewriting() -> None:
+def test_many_small_manifests_are_rewritten() -> None:
     verdict = wanted(JobKind.REWRITE_MANIFESTS, many_commits(), manifests=tuple(lines(11, length=10_240)))
     assert verdict.why == "11 manifests of 10 KiB on average would fit into 1"
     assert (verdict.files, verdict.size) == (11, 11 * 10_240)
 
 
 @pytest.mark.parametrize("manifests", [lines(10, length=10), lines(20, length=8 * MIB)])
-def test_few_or_large_manifests_are_not(manifests: Any) -> None:
+def test_few_or_large_manifests_are_not_rewritten(manifests: Any) -> None:
     assert isinstance(
         evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=tuple(manifests)), {}), NotDue
     )
 
 
-def test_one_manifest_for_each_spec_and_content_stays() -> None:
+def test_one_manifest_per_spec_and_content_remains() -> None:
     manifests = tuple(line for spec in range(11) for line in lines(1, partition_spec_id=spec))
     assert isinstance(
         evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=manifests), {}), NotDue
     )
 
 
-def test_a_policy_may_be_about_one_spec_and_another_size() -> None:
+def test_policy_sets_spec_and_target_size() -> None:
     manifests = (*lines(15, length=1000, partition_spec_id=1), *lines(3, length=1000))
     told = {"spec-id": 1}
     assert wanted(JobKind.REWRITE_MANIFESTS, many_commits(), manifests=manifests, options=told).files == 15
@@ -190,7 +190,7 @@ def test_a_policy_may_be_about_one_spec_and_another_size() -> None:
     )
 
 
-def test_a_list_that_cannot_be_read_is_for_somebody_to_look_at() -> None:
+def test_unreadable_manifest_list_is_reported() -> None:
     verdict = unneeded(JobKind.REWRITE_MANIFESTS, many_commits(), live=LiveFiles([], [], [MISSING]))
     assert "cannot be read" in verdict.why
 
@@ -198,7 +198,7 @@ def test_a_list_that_cannot_be_read_is_for_somebody_to_look_at() -> None:
 # -- snapshots -------------------------------------------------------------------------------------------------------
 
 
-def test_snapshots_that_have_expired_are_counted() -> None:
+def test_expired_snapshots_are_counted() -> None:
     table = a_table({"added-files-size": "70"}, {}, {}, ages_ms=(9 * DAY_MS, 8 * DAY_MS, 1 * DAY_MS))
     verdict = wanted(JobKind.EXPIRE_SNAPSHOTS, table)
     assert verdict.why == "2 of 3 snapshots have expired"
@@ -206,7 +206,7 @@ def test_snapshots_that_have_expired_are_counted() -> None:
     assert wanted(JobKind.EXPIRE_SNAPSHOTS, table, options={"min-snapshots-to-keep": 2}).files == 1
 
 
-def test_young_snapshots_are_looked_at_again_when_the_first_is_old_enough() -> None:
+def test_table_is_planned_again_when_the_next_snapshot_expires() -> None:
     table = a_table({}, {}, ages_ms=(3 * DAY_MS, 0))
     verdict = unneeded(JobKind.EXPIRE_SNAPSHOTS, table)
     assert verdict == NotDue("none of 2 snapshots has expired", NOW_MS + 2 * DAY_MS + 1)
@@ -214,7 +214,7 @@ def test_young_snapshots_are_looked_at_again_when_the_first_is_old_enough() -> N
     assert unneeded(JobKind.EXPIRE_SNAPSHOTS, table, interval_ms=3 * DAY_MS).again_ms == NOW_MS + 3 * DAY_MS
 
 
-def test_branches_and_tags_beyond_their_age_are_told_of() -> None:
+def test_expired_branches_and_tags_are_reported() -> None:
     refs = {
         "main": {"snapshot-id": 101, "type": "branch"},
         "old": {"snapshot-id": 100, "type": "tag"},
@@ -229,7 +229,7 @@ def test_branches_and_tags_beyond_their_age_are_told_of() -> None:
 
 
 @pytest.mark.parametrize("properties", [{"gc.enabled": "false"}, {"history.expire.max-snapshot-age-ms": "long"}])
-def test_snapshots_that_cannot_be_judged_are_left_alone(properties: dict[str, str]) -> None:
+def test_invalid_retention_properties_prevent_expiration(properties: dict[str, str]) -> None:
     table = a_table({}, {}, ages_ms=(9 * DAY_MS, 0), properties=properties)
     assert "cannot be expired" in unneeded(JobKind.EXPIRE_SNAPSHOTS, table).why
 
@@ -249,7 +249,7 @@ limits = st.one_of(st.none(), st.integers(1, 20 * DAY_MS))
         st.sampled_from(["history.expire.max-ref-age-ms", "history.expire.max-snapshot-age-ms"]), ages.map(str)
     ),
 )
-def test_a_shortcut_comes_to_what_the_rules_of_expiry_come_to(
+def test_shortcut_agrees_with_the_expiration_rules(
     drawn: list[int],
     age_ms: int,
     least: int,
@@ -274,7 +274,7 @@ def test_a_shortcut_comes_to_what_the_rules_of_expiry_come_to(
 # -- orphans ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_is_looked_through_at_first_when_its_files_may_be_old_enough() -> None:
+def test_first_orphan_removal_waits_for_old_enough_files() -> None:
     table = a_table(totals(7, 7), ages_ms=(2 * DAY_MS,))
     verdict = wanted(JobKind.REMOVE_ORPHANS, table)
     assert (verdict.why, verdict.files) == ("orphan files were never removed", 8)
@@ -283,14 +283,14 @@ def test_a_table_is_looked_through_at_first_when_its_files_may_be_old_enough() -
     assert waits == NotDue("it has no files older than 20 days yet", NOW_MS + 10 * DAY_MS)
 
 
-def test_and_again_after_its_interval() -> None:
+def test_orphan_removal_repeats_after_its_interval() -> None:
     table, last = a_table({}), {JobKind.REMOVE_ORPHANS: NOW_MS - DAY_MS}
     assert "24 hours ago" in wanted(JobKind.REMOVE_ORPHANS, table, interval_ms=DAY_MS, last_runs=last).why
     waits = unneeded(JobKind.REMOVE_ORPHANS, table, interval_ms=DAY_MS + 5, last_runs=last)
     assert waits.again_ms == NOW_MS + 5
 
 
-def test_commits_that_were_tried_again_bring_it_forward() -> None:
+def test_retried_commits_bring_orphan_removal_forward() -> None:
     signals = EngineSignals(retried_commits=2)
     last = {JobKind.REMOVE_ORPHANS: NOW_MS - 3_600_000}
     verdict = wanted(JobKind.REMOVE_ORPHANS, a_table({}), interval_ms=DAY_MS, last_runs=last, signals=signals)
@@ -301,7 +301,7 @@ def test_commits_that_were_tried_again_bring_it_forward() -> None:
     )
 
 
-def test_a_table_that_does_not_collect_loses_nothing() -> None:
+def test_gc_disabled_prevents_orphan_removal() -> None:
     assert "gc.enabled" in unneeded(JobKind.REMOVE_ORPHANS, a_table({}, properties={"gc.enabled": "False"})).why
 
 
@@ -323,7 +323,7 @@ def test_statistics_are_computed_for_the_current_snapshot() -> None:
     assert isinstance(evaluate_rule(JobKind.COMPUTE_STATISTICS, subject(a_table({}, statistics=[file])), {}), NotDue)
 
 
-def test_files_of_older_specs_are_laid_out_anew() -> None:
+def test_files_of_older_specs_are_rewritten() -> None:
     assert "single partition spec" in unneeded(JobKind.REWRITE_LAYOUT, a_table({})).why
     specs = [
         {"spec-id": 0, "fields": []},

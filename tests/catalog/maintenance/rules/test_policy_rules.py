@@ -51,26 +51,26 @@ def options(kind: str, config: dict[str, Any] | None = None, **rest: Any) -> dic
         (ORPHANS, {"prefix_mismatch_mode": "IGNORE"}, {"prefix-mismatch-mode": "ignore"}),
     ],
 )
-def test_published_keys_and_our_own_mean_the_same(kind: str, config: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_published_and_own_keys_are_equivalent(kind: str, config: dict[str, Any], expected: dict[str, Any]) -> None:
     assert options(kind, config) == expected
     assert reading(kind, config).ignored == ()
 
 
-def test_orphans_have_an_age_and_places_of_their_own() -> None:
+def test_orphan_policies_set_age_and_locations() -> None:
     assert options(ORPHANS, max_orphan_file_age_in_days=5, locations=["s3://lake/a", "s3://lake/b"]) == {
         "older-than-ms": 5 * DAY_MS,
         "locations": ["s3://lake/a", "s3://lake/b"],
     }
 
 
-def test_young_orphans_are_left_alone_unless_the_policy_insists() -> None:
+def test_young_orphans_are_kept_unless_allow_young_is_set() -> None:
     found = reading(ORPHANS, max_orphan_file_age_in_days=0)
     assert found.instructions[0].options["older-than-ms"] == DAY_MS
     assert found.ignored == ("an age of orphans below 24 hours (allow-young is not set)",)
     assert options(ORPHANS, {"older-than-ms": 0, "allow-young": True}) == {"older-than-ms": 0, "allow-young": True}
 
 
-def test_each_type_asks_for_its_job_and_compaction_for_others_where_it_says_so() -> None:
+def test_each_policy_type_requires_its_jobs() -> None:
     jobs = {kind: [one.job for one in reading(kind).instructions] for kind in TYPES}
     assert jobs == {
         COMPACTION: [JobKind.COMPACT],
@@ -87,11 +87,11 @@ def test_each_type_asks_for_its_job_and_compaction_for_others_where_it_says_so()
     assert found.ignored == ()
 
 
-def test_unknown_keys_are_named() -> None:
+def test_unknown_keys_are_reported_as_ignored() -> None:
     assert reading(COMPACTION, {"colour": "red", "shape": 1, "min-input-files": 2}).ignored == ("colour", "shape")
 
 
-def test_parameters_of_the_attachment_come_before_the_config() -> None:
+def test_attachment_parameters_override_the_config() -> None:
     given_there = {"min-input-files": "9", "colour": "red", "target_file_size_bytes": "large"}
     found = reading(COMPACTION, {"min-input-files": 2, "strategy": "sort"}, parameters=given_there)
     assert dict(found.instructions[0].options) == {"min-input-files": 9, "strategy": "sort"}
@@ -101,24 +101,24 @@ def test_parameters_of_the_attachment_come_before_the_config() -> None:
     )
 
 
-def test_a_policy_that_is_off_says_so() -> None:
+def test_disabled_policy_is_reported() -> None:
     assert not reading(COMPACTION, enable=False).enabled
     assert reading(COMPACTION).enabled
 
 
-def test_types_that_users_define_ask_nothing_of_the_server() -> None:
+def test_user_defined_types_require_no_jobs() -> None:
     assert read_policy("user.note", "{}", {}) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"enable": "yes"}'])
-def test_content_that_cannot_be_read_asks_for_nothing_and_says_why(content: str) -> None:
+def test_invalid_content_requires_no_jobs_and_has_a_reason(content: str) -> None:
     found = read_policy(COMPACTION, content, {})
     assert found is not None
     assert (found.enabled, found.instructions) == (False, ())
     assert found.fault
 
 
-def test_intervals_are_the_policys_or_the_jobs_own() -> None:
+def test_intervals_default_to_those_of_the_job() -> None:
     assert reading(COMPACTION).instructions[0].interval_ms == INTERVALS_MS[JobKind.COMPACT]
     for kind in TYPES:
         assert reading(kind, {"interval": "2h"}).instructions[0].interval_ms == 7_200_000
@@ -142,7 +142,7 @@ def test_intervals_are_the_policys_or_the_jobs_own() -> None:
     ),
     st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=2),
 )
-def test_whatever_is_read_the_jobs_take_and_orders_can_carry(
+def test_instructions_have_valid_encodable_options(
     kind: str, config: dict[str, Any], parameters: dict[str, str]
 ) -> None:
     found = read_policy(kind, json.dumps({"enable": True, "config": config}), parameters)

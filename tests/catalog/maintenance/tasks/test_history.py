@@ -25,7 +25,7 @@ async def store(tmp_path: Path) -> AsyncIterator[MetaStore]:
     await store.close()
 
 
-async def test_orders_of_builds_that_could_not_carry_them_out_are_gone(store: MetaStore) -> None:
+async def test_unsupported_tasks_of_earlier_releases_are_removed(store: MetaStore) -> None:
     steps = product_migrations()
     await migrate(store, [step for step in steps if step.version < 10])
     queue = TaskQueue(store, ManualClock(), Random(1))
@@ -35,7 +35,7 @@ async def test_orders_of_builds_that_could_not_carry_them_out_are_gone(store: Me
     assert [task.kind for task in await queue.of_kinds(store, ["compact-table", "purge-table"])] == ["purge-table"]
 
 
-async def test_nothing_is_kept_of_a_table_that_is_gone(maintained: MaintainedCatalog) -> None:
+async def test_removed_table_has_no_history(maintained: MaintainedCatalog) -> None:
     spec = TaskSpec(job=JobKind.COMPACT, entry="gone")
     records, meta = maintained.records, maintained.store.meta
     await meta.transact(lambda tx: records.succeeded(tx, 1, spec, None, DONE, 5))
@@ -46,7 +46,7 @@ async def test_nothing_is_kept_of_a_table_that_is_gone(maintained: MaintainedCat
     assert await records.marks(meta, ["gone"]) == {}
 
 
-async def test_failures_count_up_and_a_success_ends_them(maintained: MaintainedCatalog) -> None:
+async def test_failures_accumulate_until_a_success(maintained: MaintainedCatalog) -> None:
     await maintained.table()
     entry = (await maintained.known()).entry.id
     spec = TaskSpec(job=JobKind.COMPACT, entry=entry, options={"b": 1, "a": "x"})
@@ -66,7 +66,7 @@ async def test_failures_count_up_and_a_success_ends_them(maintained: MaintainedC
     assert await run() == (1, 8, 7, '{"a":"x","b":1}')
 
 
-async def test_what_was_looked_at_is_known_for_any_number_of_tables(light_maintained: MaintainedCatalog) -> None:
+async def test_planning_marks_are_read_for_many_tables(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     records, meta = maintained.records, maintained.store.meta
     ids = []
@@ -83,7 +83,7 @@ async def test_what_was_looked_at_is_known_for_any_number_of_tables(light_mainta
     assert set(await records.marks(meta, ids)) == set(ids[1:])
 
 
-def test_a_report_is_read_as_jobs_write_it() -> None:
+def test_report_is_parsed_as_jobs_write_it() -> None:
     written = b'{"job":"compact-table","dry-run":true,"read":{"files":1,"bytes":2,"rows":3},"seconds":4,"details":{}}'
     report = read_report(written)
     assert (report.dry_run, report.read.bytes, report.seconds, report.wrote.files) == (True, 2, 4.0, 0)

@@ -45,7 +45,7 @@ async def submit(
 # -- asking ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_task_is_submitted_once_for_a_table_and_a_job(maintained: MaintainedCatalog) -> None:
+async def test_task_is_submitted_once_per_table_and_job(maintained: MaintainedCatalog) -> None:
     await maintained.table(files=2)
     first, is_new = await submit(maintained, spec(options={"min-input-files": "2"}, reason="because"))
     assert is_new
@@ -59,7 +59,7 @@ async def test_a_task_is_submitted_once_for_a_table_and_a_job(maintained: Mainta
     assert [kind for kind, _ in await maintained.told()] == ["Planned", "Planned"]
 
 
-async def test_what_a_caller_says_of_itself_and_of_policies_is_not_taken(light_maintained: MaintainedCatalog) -> None:
+async def test_requester_and_policy_in_the_request_are_ignored(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
     asked = spec(requested_by="root", entry="another", reason="x" * 5000)
@@ -70,7 +70,7 @@ async def test_what_a_caller_says_of_itself_and_of_policies_is_not_taken(light_m
     assert len(seen.spec.reason) == 1024
 
 
-async def test_submitting_takes_the_right_to_it_and_to_the_table(light_maintained: MaintainedCatalog) -> None:
+async def test_submitting_requires_permission_on_server_and_table(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     for caller in (NOBODY, may("lakebed:SubmitTask"), may("s3tables:RunTableMaintenance"), may("s3tables:*")):
         with pytest.raises(AccessDenied):
@@ -78,7 +78,7 @@ async def test_submitting_takes_the_right_to_it_and_to_the_table(light_maintaine
     assert (await submit(light_maintained, caller=may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")))[1]
 
 
-async def test_what_cannot_be_done_is_refused(light_maintained: MaintainedCatalog) -> None:
+async def test_invalid_tasks_are_rejected(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     await light_maintained.catalog.create_view()
     for asked, argument in (
@@ -95,7 +95,7 @@ async def test_what_cannot_be_done_is_refused(light_maintained: MaintainedCatalo
     assert await light_maintained.open_tasks() == []
 
 
-async def test_tables_that_are_to_be_are_known_by_name(light_maintained: MaintainedCatalog) -> None:
+async def test_task_of_a_new_table_is_keyed_by_name(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.store.bucket("source")
     for table in ("new", "other"):
         made, is_new = await submit(
@@ -124,7 +124,7 @@ IMPORTS = ("lakebed:SubmitTask", "s3tables:CreateTable")
         ({"source-table": "a.b", "source-uri": "https://other"}, ("lakebed:ConfigureBridge",)),
     ],
 )
-async def test_an_import_takes_the_rights_to_what_is_imported(
+async def test_import_requires_permission_to_read_the_source(
     light_maintained: MaintainedCatalog, options: dict[str, Any], also: tuple[str, ...]
 ) -> None:
     await light_maintained.store.bucket("source")
@@ -138,7 +138,7 @@ async def test_an_import_takes_the_rights_to_what_is_imported(
 
 
 @pytest.mark.parametrize("source", ["", "tables/", "tables/{id}/", "tables/{id}/data/"])
-async def test_importing_files_of_tables_takes_the_right_to_read_those(
+async def test_importing_table_files_requires_permission_to_read_the_tables(
     light_maintained: MaintainedCatalog, source: str
 ) -> None:
     await light_maintained.table("t")
@@ -160,7 +160,7 @@ IN_PLACE = ("s3:Get*", "s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortM
 
 
 @pytest.mark.parametrize("missing", ["s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"])
-async def test_an_import_in_place_takes_every_right_that_the_table_gives_to_the_folder(
+async def test_import_in_place_requires_every_permission_on_the_folder(
     light_maintained: MaintainedCatalog, missing: str
 ) -> None:
     """The worker claims the folder with rights of its own: whoever has the table then has the files."""
@@ -174,7 +174,7 @@ async def test_an_import_in_place_takes_every_right_that_the_table_gives_to_the_
 
 @pytest.mark.parametrize("source", ["s3://source/folder", "s3://source", "s3://lake/folder"])
 @pytest.mark.parametrize("mode", ["copy", "in-place"])
-async def test_an_import_takes_the_right_to_every_file_of_the_folder(
+async def test_import_requires_permission_for_every_file_of_the_folder(
     light_maintained: MaintainedCatalog, source: str, mode: str
 ) -> None:
     await light_maintained.store.bucket("source")
@@ -185,7 +185,7 @@ async def test_an_import_takes_the_right_to_every_file_of_the_folder(
         await submit(light_maintained, asked, user("alice", policy(allowed, denied)))
 
 
-async def test_an_export_of_events_takes_the_right_to_them(light_maintained: MaintainedCatalog) -> None:
+async def test_event_export_requires_permission_to_read_events(light_maintained: MaintainedCatalog) -> None:
     asked = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="lake", options={"batch-limit": 10})
     rights = ("lakebed:SubmitTask", "lakebed:ReadEvents", "s3tables:CreateTable")
     for missing in range(3):
@@ -221,7 +221,7 @@ async def test_tasks_are_listed_in_order_by_state_and_job(maintained: Maintained
     assert [*page, *rest] == list(everything)
 
 
-async def test_looking_takes_a_right_and_other_kinds_of_tasks_are_not_shown(
+async def test_listing_requires_permission_and_omits_other_task_kinds(
     light_maintained: MaintainedCatalog,
 ) -> None:
     await light_maintained.table(files=1)
@@ -241,7 +241,7 @@ async def test_looking_takes_a_right_and_other_kinds_of_tasks_are_not_shown(
 # -- working ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_task_is_claimed_worked_on_and_done(maintained: MaintainedCatalog) -> None:
+async def test_task_is_leased_run_and_completed(maintained: MaintainedCatalog) -> None:
     await maintained.table(files=2)
     task_id, _ = await submit(maintained)
     tasks = maintained.parts.tasks
@@ -269,7 +269,7 @@ async def test_a_task_is_claimed_worked_on_and_done(maintained: MaintainedCatalo
     assert (runs[JobKind.COMPACT].succeeded_ms, runs[JobKind.COMPACT].failures) == (maintained.store.clock.now_ms(), 0)
 
 
-async def test_working_takes_a_right(light_maintained: MaintainedCatalog) -> None:
+async def test_leasing_requires_permission(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     await submit(light_maintained)
     tasks = light_maintained.parts.tasks
@@ -284,14 +284,14 @@ async def test_working_takes_a_right(light_maintained: MaintainedCatalog) -> Non
             await call
 
 
-async def test_only_the_jobs_asked_for_are_claimed(light_maintained: MaintainedCatalog) -> None:
+async def test_only_requested_jobs_are_leased(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     await submit(light_maintained)
     assert await light_maintained.parts.tasks.lease(ROOT, "w", [JobKind.VERIFY], lease_seconds=60) == []
     assert (await light_maintained.lease("w", JobKind.COMPACT, JobKind.COMPACT)).spec.job is JobKind.COMPACT
 
 
-async def test_a_worker_waits_for_work(light_maintained: MaintainedCatalog) -> None:
+async def test_worker_waits_for_due_tasks(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     tasks = light_maintained.parts.tasks
     assert not await tasks.wait_for_work([], 0.01)
@@ -301,7 +301,7 @@ async def test_a_worker_waits_for_work(light_maintained: MaintainedCatalog) -> N
     assert await waiting
 
 
-async def test_a_worker_that_lost_its_task_is_told_and_changes_nothing(maintained: MaintainedCatalog) -> None:
+async def test_worker_without_its_lease_is_fenced(maintained: MaintainedCatalog) -> None:
     await maintained.table()
     task_id, _ = await submit(maintained)
     tasks = maintained.parts.tasks
@@ -321,7 +321,7 @@ async def test_a_worker_that_lost_its_task_is_told_and_changes_nothing(maintaine
     await maintained.complete(found)
 
 
-async def test_an_answer_that_was_lost_is_given_again(light_maintained: MaintainedCatalog) -> None:
+async def test_repeated_completion_succeeds_after_a_lost_response(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table()
     await submit(maintained)
@@ -336,7 +336,7 @@ async def test_an_answer_that_was_lost_is_given_again(light_maintained: Maintain
     assert [kind for kind, _ in await maintained.told()] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
 
 
-async def test_a_task_that_keeps_failing_is_dead_and_can_be_redriven(maintained: MaintainedCatalog) -> None:
+async def test_failing_task_is_dead_after_its_attempts_and_can_be_redriven(maintained: MaintainedCatalog) -> None:
     await maintained.table()
     task_id, _ = await submit(maintained)
     tasks = maintained.parts.tasks
@@ -364,7 +364,7 @@ async def test_a_task_that_keeps_failing_is_dead_and_can_be_redriven(maintained:
     await maintained.complete(await maintained.lease())
 
 
-async def test_a_failure_that_cannot_pass_is_dead_at_once_and_another_takes_its_place(
+async def test_permanent_failure_is_dead_at_once_and_the_job_can_be_submitted_again(
     light_maintained: MaintainedCatalog,
 ) -> None:
     maintained = light_maintained
@@ -380,7 +380,7 @@ async def test_a_failure_that_cannot_pass_is_dead_at_once_and_another_takes_its_
         await maintained.parts.tasks.redrive(ROOT, task_id)
 
 
-async def test_a_task_whose_workers_keep_vanishing_is_dead_and_told_of(maintained: MaintainedCatalog) -> None:
+async def test_task_with_expired_leases_is_dead_with_an_event(maintained: MaintainedCatalog) -> None:
     await maintained.table()
     task_id, _ = await submit(maintained)
     for _ in range(5):
@@ -395,7 +395,7 @@ async def test_a_task_whose_workers_keep_vanishing_is_dead_and_told_of(maintaine
     assert runs[JobKind.COMPACT].failures == 1
 
 
-async def test_a_task_of_a_table_that_is_gone_is_taken_back(maintained: MaintainedCatalog) -> None:
+async def test_task_of_a_dropped_table_is_withdrawn(maintained: MaintainedCatalog) -> None:
     await maintained.table("gone")
     await maintained.table("well")
     for table in ("gone", "well"):
@@ -411,7 +411,7 @@ async def test_a_task_of_a_table_that_is_gone_is_taken_back(maintained: Maintain
     ]
 
 
-async def test_an_order_names_its_table_as_it_is_called_when_it_is_claimed(light_maintained: MaintainedCatalog) -> None:
+async def test_leased_task_has_the_current_table_name(light_maintained: MaintainedCatalog) -> None:
     maintained, table = light_maintained, await light_maintained.table()
     await submit(maintained)
     await maintained.catalog.namespace("other")
@@ -421,7 +421,7 @@ async def test_an_order_names_its_table_as_it_is_called_when_it_is_claimed(light
     assert (seen.spec.namespace, seen.spec.table) == (("other",), "renamed")
 
 
-async def test_a_worker_is_told_what_its_table_is_called_by_now_and_when_it_is_gone(
+async def test_heartbeat_returns_the_current_table_name(
     light_maintained: MaintainedCatalog,
 ) -> None:
     maintained, table = light_maintained, await light_maintained.table()
@@ -442,7 +442,7 @@ async def test_a_worker_is_told_what_its_table_is_called_by_now_and_when_it_is_g
     assert await current_spec() is None
 
 
-async def test_a_new_attempt_begins_without_progress_of_the_last(light_maintained: MaintainedCatalog) -> None:
+async def test_new_attempt_starts_without_progress(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table()
     task_id, _ = await submit(maintained)
@@ -453,7 +453,7 @@ async def test_a_new_attempt_begins_without_progress_of_the_last(light_maintaine
     assert (await maintained.parts.tasks.get(ROOT, task_id)).progress is None
 
 
-async def test_a_dry_run_is_not_remembered_as_a_run(light_maintained: MaintainedCatalog) -> None:
+async def test_dry_run_is_not_recorded_in_the_history(light_maintained: MaintainedCatalog) -> None:
     maintained = light_maintained
     await maintained.table()
     await submit(maintained)
@@ -462,7 +462,7 @@ async def test_a_dry_run_is_not_remembered_as_a_run(light_maintained: Maintained
     assert await maintained.records.speeds(maintained.store.meta) == {}
 
 
-async def test_bad_input_of_workers_is_refused(light_maintained: MaintainedCatalog) -> None:
+async def test_invalid_worker_input_is_rejected(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     task_id, _ = await submit(light_maintained)
     tasks = light_maintained.parts.tasks
@@ -490,7 +490,7 @@ async def test_bad_input_of_workers_is_refused(light_maintained: MaintainedCatal
     await light_maintained.complete(seen)
 
 
-async def test_two_workers_share_the_tasks_and_none_is_run_twice(maintained: MaintainedCatalog) -> None:
+async def test_concurrent_workers_never_run_a_task_twice(maintained: MaintainedCatalog) -> None:
     for number in range(10):
         await maintained.table(f"t{number}")
         await submit(maintained, spec(table=f"t{number}"))
