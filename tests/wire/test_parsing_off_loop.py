@@ -1,6 +1,6 @@
-"""Bodies over 64 KiB are parsed while the event loop goes on.
+"""Bodies over 64 KiB are parsed off the event loop.
 
-The parser is made to wait for the loop: were it on the loop, neither would ever go on, and the wait would fail.
+The tests make the parser wait for the loop. On the loop, this would be a deadlock, and the wait would fail.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ GUARD_SECONDS = 30.0
 BUCKET = "plain"
 
 
-class Turns:
-    """Whether the loop takes a turn while a parser waits for one."""
+class LoopProbe:
+    """Records whether the loop runs while a parser waits for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.taken: list[bool] = []
+        self.ran: list[bool] = []
 
     def wait(self) -> None:
-        """Called where a body is parsed: wait until the loop has taken a turn."""
-        turn = threading.Event()
-        self._loop.call_soon_threadsafe(turn.set)
+        """Called by parsers: wait until the loop has run a callback."""
+        ran = threading.Event()
+        self._loop.call_soon_threadsafe(ran.set)
         on_the_loop = self._loop is asyncio._get_running_loop()
-        self.taken.append(not on_the_loop and turn.wait(GUARD_SECONDS))
+        self.ran.append(not on_the_loop and ran.wait(GUARD_SECONDS))
 
     def watched(self, parse: Callable[..., Any]) -> Callable[..., Any]:
-        """The same parser, which waits before it begins."""
+        """The parser, after a wait for the loop."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             self.wait()
@@ -60,23 +60,23 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 
 @pytest.fixture
-async def turns() -> Turns:
-    return Turns(asyncio.get_running_loop())
+async def probe() -> LoopProbe:
+    return LoopProbe(asyncio.get_running_loop())
 
 
 @pytest.fixture
-def watched_xml(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each document of XML waits for a turn of the loop."""
-    monkeypatch.setattr(expat, "ParserCreate", turns.watched(expat.ParserCreate))
+def watched_xml(probe: LoopProbe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsing of each XML document waits for the loop."""
+    monkeypatch.setattr(expat, "ParserCreate", probe.watched(expat.ParserCreate))
 
 
 def padded(document: bytes) -> bytes:
-    """The same document, longer than what is parsed on the loop."""
+    """The document, longer than those that are parsed on the loop."""
     return document.rstrip(b">") + b" " * INLINE_BYTES + b">"
 
 
 def padded_json(document: object) -> bytes:
-    """The same for JSON."""
+    """A JSON document, longer than those that are parsed on the loop."""
     return json.dumps(document).encode() + b" " * INLINE_BYTES
 
 
@@ -103,13 +103,13 @@ DOCUMENTS = {
 
 @pytest.mark.usefixtures("watched_xml")
 @pytest.mark.parametrize(("request_line", "document"), DOCUMENTS.items(), ids=lambda one: str(one)[:60])
-async def test_the_loop_goes_on_while_xml_is_parsed(
-    lake: Lake, turns: Turns, request_line: tuple[str, str], document: bytes
+async def test_xml_is_parsed_off_the_loop(
+    lake: Lake, probe: LoopProbe, request_line: tuple[str, str], document: bytes
 ) -> None:
     method, path = request_line
-    answer = await lake.send(method, path, padded(document))
-    assert answer.status < 500, answer
-    assert turns.taken == [True]
+    response = await lake.send(method, path, padded(document))
+    assert response.status < 500, response
+    assert probe.ran == [True]
 
 
 TABLES = "/lake/namespaces/ns/tables"
@@ -128,36 +128,36 @@ COMMIT: dict[str, object] = {"requirements": [], "updates": []}
         (f"{TABLES}/t/metrics", {"report-type": "scan-report", "table-name": "t"}, "reports.parse_document"),
     ],
 )
-async def test_the_loop_goes_on_while_json_is_parsed(
-    lake: Lake, turns: Turns, monkeypatch: pytest.MonkeyPatch, path: str, document: object, parser: str
+async def test_json_is_parsed_off_the_loop(
+    lake: Lake, probe: LoopProbe, monkeypatch: pytest.MonkeyPatch, path: str, document: object, parser: str
 ) -> None:
     assert (await lake.table()).status == 200
     module = importlib.import_module(f"lakebed.wire.iceberg.handlers.{parser.split('.')[0]}")
     name = parser.split(".")[1]
-    monkeypatch.setattr(module, name, turns.watched(getattr(module, name)))
+    monkeypatch.setattr(module, name, probe.watched(getattr(module, name)))
     body = json.dumps(document).encode() + b" " * INLINE_BYTES
-    answer = await lake.send("POST", "/iceberg/v1" + path, body)
-    assert answer.status < 500, answer
-    assert turns.taken == [True]
+    response = await lake.send("POST", "/iceberg/v1" + path, body)
+    assert response.status < 500, response
+    assert probe.ran == [True]
 
 
 @pytest.mark.usefixtures("watched_xml")
-async def test_deletions_of_many_bytes_by_who_may_leave_the_loop(lake: Lake, turns: Turns) -> None:
+async def test_large_deletion_lists_are_parsed_off_the_loop(lake: Lake, probe: LoopProbe) -> None:
     keys: Keys = await lake.user("deleter", allow("s3:DeleteObject", resource=f"arn:aws:s3:::{BUCKET}/*"))
     body = b"<Delete>" + b"<a/>" * (2 * 1024 * 1024 - 10) + b"</Delete>"
-    answer = await lake.send("POST", f"/{BUCKET}?delete", body, keys=keys)
-    assert (answer.status, b"MalformedXML" in answer.body) == (400, True)
-    assert turns.taken == [True]
+    response = await lake.send("POST", f"/{BUCKET}?delete", body, keys=keys)
+    assert (response.status, b"MalformedXML" in response.body) == (400, True)
+    assert probe.ran == [True]
 
 
-async def test_a_small_body_is_parsed_where_it_is() -> None:
+async def test_small_body_is_parsed_on_the_loop() -> None:
     assert await parse_body(lambda _: threading.get_ident(), b"x" * INLINE_BYTES) == threading.get_ident()
     assert await parse_body(lambda _: threading.get_ident(), b"x" * (INLINE_BYTES + 1)) != threading.get_ident()
 
 
 @pytest.fixture
 def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each large JSON document that is decoded, whether that is on the event loop."""
+    """For each decoded large JSON document, whether it was decoded on the event loop."""
     found: list[bool] = []
     decode = msgspec.json.decode
 
@@ -170,19 +170,19 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-async def test_no_route_of_a_catalog_decodes_a_large_document_on_the_loop(lake: Lake, on_the_loop: list[bool]) -> None:
+async def test_catalog_routes_decode_large_documents_off_the_loop(lake: Lake, on_the_loop: list[bool]) -> None:
     assert (await lake.table()).status == 200
     read = []
     for method, path in ROUTES:
-        answer = await lake.send(method, path, padded_json({"name": "x"}))
-        assert answer.status < 500, (method, path, answer)
+        response = await lake.send(method, path, padded_json({"name": "x"}))
+        assert response.status < 500, (method, path, response)
         assert True not in on_the_loop, (method, path)
         read += [path] * bool(on_the_loop)
         on_the_loop.clear()
     assert len(read) > 60
 
 
-async def test_no_large_document_for_another_catalog_is_decoded_on_the_loop(
+async def test_large_documents_for_a_federated_catalog_are_decoded_off_the_loop(
     tmp_path: Path, on_the_loop: list[bool]
 ) -> None:
     create: dict[str, object] = {"name": "u", "schema": SCHEMA}
@@ -199,23 +199,23 @@ async def test_no_large_document_for_another_catalog_is_decoded_on_the_loop(
             ("/transactions/commit", {"table-changes": [{"identifier": {"namespace": ["ns"], "name": "t"}, **COMMIT}]}),
         ):
             on_the_loop.clear()
-            answer = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}{path}", padded_json(document))
-            assert answer.status < 500, (path, answer)
+            response = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}{path}", padded_json(document))
+            assert response.status < 500, (path, response)
             assert on_the_loop, path
             assert True not in on_the_loop, path
 
 
 @pytest.mark.usefixtures("watched_xml")
-async def test_a_large_list_to_sign_is_parsed_off_the_loop(lake: Lake, turns: Turns) -> None:
+async def test_large_deletion_list_for_remote_signing_is_parsed_off_the_loop(lake: Lake, probe: LoopProbe) -> None:
     assert (await lake.table()).status == 200
     listed = padded(b"<Delete><Object><Key>absent</Key></Object></Delete>").decode()
-    asked = {
+    document = {
         "region": "us-east-1",
         "method": "POST",
         "uri": f"http://{HOST}/lake?delete",
         "headers": {},
         "body": listed,
     }
-    answer = await lake.send("POST", f"/iceberg/v1{TABLES}/t/sign", json.dumps(asked).encode())
-    assert answer.status < 500, answer
-    assert turns.taken == [True]
+    response = await lake.send("POST", f"/iceberg/v1{TABLES}/t/sign", json.dumps(document).encode())
+    assert response.status < 500, response
+    assert probe.ran == [True]

@@ -22,7 +22,7 @@ from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from tests.events.made import IDS
 
-SECRET = "s3cr3t-that-nobody-may-see"
+SECRET = "s3cr3t-value"
 
 SECRET_HEADERS = [
     ("authorization", f"Bearer {SECRET}"),
@@ -62,8 +62,8 @@ SECRET_PARAMETERS = [
 names = st.text(st.characters(codec="ascii", categories=["Ll", "Nd"], include_characters="-"), min_size=1, max_size=24)
 
 
-def told(request: Request, response: Response | None, *, principal: str = "ann") -> list[bytes]:
-    """What targets are sent of it, in every form."""
+def audit_records(request: Request, response: Response | None, *, principal: str = "ann") -> list[bytes]:
+    """The audit records of a request, in the formats of all targets."""
     request.principal = principal
     record = request_audit.RequestRecord(lambda *_: None, ManualClock())
     record.name("s3", "GetObject", "b", "k")
@@ -82,11 +82,11 @@ def a_request(headers: dict[str, str], query: str = "", path: str = "/b/k") -> R
     st.lists(names | st.sampled_from(["Set-Cookie", "Location", "WWW-Authenticate"]), max_size=4),
     st.sampled_from(["", "ann"]),
 )
-def test_no_secret_is_told(
+def test_secrets_are_not_logged(
     headers: list[tuple[str, str]],
     parameters: list[tuple[str, bool]],
     unknown: list[str],
-    answered: list[str],
+    response_headers: list[str],
     principal: str,
 ) -> None:
     sent = {name: SECRET for name in unknown if name not in LOGGED_REQUEST_HEADERS | {"host", "user-agent"}} | dict(
@@ -97,8 +97,9 @@ def test_no_secret_is_told(
         for name, has_name in parameters
         if name not in LOGGED_PARAMETERS
     ]
-    answer = [(name, SECRET) for name in answered if name.lower() not in LOGGED_RESPONSE_HEADERS]
-    bodies = told(a_request(sent, "&".join(pairs)), Response(200, answer, SECRET.encode()), principal=principal)
+    received = [(name, SECRET) for name in response_headers if name.lower() not in LOGGED_RESPONSE_HEADERS]
+    response = Response(200, received, SECRET.encode())
+    bodies = audit_records(a_request(sent, "&".join(pairs)), response, principal=principal)
     assert bodies
     for body in bodies:
         assert SECRET.encode() not in body
@@ -107,13 +108,13 @@ def test_no_secret_is_told(
 @given(
     st.dictionaries(names | st.sampled_from(sorted(LOGGED_REQUEST_HEADERS)), st.text(max_size=8)), st.text(max_size=40)
 )
-def test_whatever_comes_is_told_as_json(headers: dict[str, str], query: str) -> None:
-    for body in told(a_request(headers, query, "/b/\udcff"), None):
+def test_audit_records_of_any_request_are_json(headers: dict[str, str], query: str) -> None:
+    for body in audit_records(a_request(headers, query, "/b/\udcff"), None):
         assert json.loads(body)
 
 
-def test_lists_have_no_name_of_what_carries_credentials() -> None:
-    told_names = {name.lower() for name in LOGGED_REQUEST_HEADERS | LOGGED_RESPONSE_HEADERS | LOGGED_PARAMETERS}
+def test_logged_names_contain_none_that_carry_credentials() -> None:
+    logged_names = {name.lower() for name in LOGGED_REQUEST_HEADERS | LOGGED_RESPONSE_HEADERS | LOGGED_PARAMETERS}
     for word in (
         "auth",
         "cookie",
@@ -126,19 +127,19 @@ def test_lists_have_no_name_of_what_carries_credentials() -> None:
         "customer-key",
         "mfa",
     ):
-        assert not {name for name in told_names if word in name}, word
+        assert not {name for name in logged_names if word in name}, word
 
 
-def test_what_is_asked_for_is_told() -> None:
+def test_listed_query_parameters_are_logged() -> None:
     assert redacted_query("list-type=2&prefix=a%20b&X-Amz-Signature=abc&token=x") == {
         "list-type": "2",
         "prefix": "a b",
     }
-    assert redacted_query("prefix=%ff") == {}, "what cannot be read is not told"
+    assert redacted_query("prefix=%ff") == {}, "malformed queries are not logged"
     assert redacted_query("prefix=" + "x" * 5000) == {"prefix": "x" * 1024}
 
 
-def test_an_entry_has_the_fields_of_minios() -> None:
+def test_audit_record_has_the_fields_of_minio() -> None:
     headers = {
         "host": "s3.example",
         "user-agent": "aws-cli/2",
@@ -146,7 +147,7 @@ def test_an_entry_has_the_fields_of_minios() -> None:
         "authorization": "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/s3/aws4_request, Signature=ff",
     }
     request = a_request(headers, "versionId=v1&X-Amz-Signature=ff")
-    bodies = told(request, Response(206, [("ETag", '"e"'), ("x-amz-request-id", "R1")], b"ab"))
+    bodies = audit_records(request, Response(206, [("ETag", '"e"'), ("x-amz-request-id", "R1")], b"ab"))
     entry = json.loads(bodies[list(Form).index(Form.AUDIT)])
     assert entry == {
         "version": "1",
@@ -178,7 +179,7 @@ def test_an_entry_has_the_fields_of_minios() -> None:
         "tags": {"protocol": "s3", "method": "GET", "principal": "ann"},
         "accessKey": "AKID",
     }
-    nobody = json.loads(told(a_request(headers), None, principal="")[list(Form).index(Form.AUDIT)])
-    assert "accessKey" not in nobody
-    assert nobody["tags"]["claimedAccessKey"] == "AKID"
-    assert nobody["api"]["statusCode"] == 0, "it was never answered"
+    anonymous = json.loads(audit_records(a_request(headers), None, principal="")[list(Form).index(Form.AUDIT)])
+    assert "accessKey" not in anonymous
+    assert anonymous["tags"]["claimedAccessKey"] == "AKID"
+    assert anonymous["api"]["statusCode"] == 0, "there was no response"

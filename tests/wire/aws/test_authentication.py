@@ -1,4 +1,4 @@
-"""Who sent a request: what botocore signs is believed, and nothing that was changed since."""
+"""Authentication: requests that botocore signs verify, and none that were changed afterwards."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ ROOT = root_of("000000000000")
 
 
 class Keys:
-    """Two credentials: one that lasts, and one that needs its token."""
+    """A long-lived access key, and temporary credentials that require their session token."""
 
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
         if access_key_id == "EXPIRED":
-            raise CredentialsExpired("it is over")
+            raise CredentialsExpired("expired")
         if access_key_id == "REVOKED":
-            raise CredentialsRevoked("it was ended")
+            raise CredentialsRevoked("revoked")
         if access_key_id == ACCESS_KEY and session_token is None:
             return Credential(ACCESS_KEY, Secret(SECRET_KEY), ROOT)
         if access_key_id == "TEMPORARY" and session_token == TOKEN:
@@ -60,7 +60,7 @@ def authenticator(clock: ManualClock) -> SignatureAuthenticator:
 def received(
     method: str, path: str, query: str = "", headers: dict[str, str] | None = None, body: bytes = b""
 ) -> Request:
-    """A request as the HTTP layer hands it over."""
+    """A request as the HTTP server creates it."""
     incoming = RequestBody(len(body))
     if body:
         incoming.push(body)
@@ -80,7 +80,7 @@ def sign(
     signer: type[botocore.auth.SigV4Auth] = botocore.auth.S3SigV4Auth,
     service: str = "s3",
 ) -> Request:
-    """What arrives when botocore has signed a request, in its headers or for so many seconds in its URL."""
+    """A request signed by botocore, in its headers, or as a presigned URL with an expiry in seconds."""
     url = f"http://localhost:9000{path}" + (f"?{query}" if query else "")
     outgoing = AWSRequest(method, url, dict(headers or {}), body)
     chosen = keys or Credentials(ACCESS_KEY, SECRET_KEY)
@@ -94,26 +94,30 @@ def sign(
     return received(method, parts.path, parts.query, sent, body)
 
 
-async def refusal(authenticator: SignatureAuthenticator, request: Request) -> str:
-    """The status and code of the refusal."""
-    with pytest.raises(AwsFault) as refused:
+async def error_of(authenticator: SignatureAuthenticator, request: Request) -> str:
+    """The status and code of the error."""
+    with pytest.raises(AwsFault) as error:
         await authenticator.authenticate(request)
-    return f"{refused.value.status} {refused.value.code}"
+    return f"{error.value.status} {error.value.code}"
 
 
-# -- what botocore signs --------------------------------------------------------------------------------------------
+# -- requests signed by botocore ------------------------------------------------------------------------------------
 
 
-async def test_signed_header_is_believed(authenticator: SignatureAuthenticator) -> None:
+async def test_signed_request_verifies(authenticator: SignatureAuthenticator) -> None:
     request = sign("PUT", "/bucket/key", "", {"x-amz-meta-a": "  1   2 "}, body=b"abc")
-    who = await authenticator.authenticate(request)
-    assert (who.principal, who.is_signed, who.signed_at) == (ROOT, True, int(NOW.timestamp()))
-    assert who.payload.sha256 == hashlib.sha256(b"abc").hexdigest()
+    authenticated = await authenticator.authenticate(request)
+    assert (authenticated.principal, authenticated.is_signed, authenticated.signed_at) == (
+        ROOT,
+        True,
+        int(NOW.timestamp()),
+    )
+    assert authenticated.payload.sha256 == hashlib.sha256(b"abc").hexdigest()
 
 
-async def test_signed_url_is_believed(authenticator: SignatureAuthenticator) -> None:
-    who = await authenticator.authenticate(sign("GET", "/bucket/key", "versionId=1", expires=60))
-    assert who == Authenticated(ROOT, signed_at=int(NOW.timestamp()))
+async def test_presigned_url_verifies(authenticator: SignatureAuthenticator) -> None:
+    authenticated = await authenticator.authenticate(sign("GET", "/bucket/key", "versionId=1", expires=60))
+    assert authenticated == Authenticated(ROOT, signed_at=int(NOW.timestamp()))
 
 
 odd_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12) | st.text(
@@ -122,7 +126,7 @@ odd_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_si
 
 
 def _path(key: str) -> str:
-    # As botocore writes a key into a URL.
+    # As botocore encodes a key in a URL.
     return "/bucket/" + quote(key, safe="/~")
 
 
@@ -141,7 +145,7 @@ names = odd_text.filter(lambda name: not name.lower().startswith("x-amz-"))
     expires=st.none() | st.integers(1, 604800),
     temporary=st.booleans(),
 )
-async def test_any_key_and_any_parameters_verify(
+async def test_requests_with_any_key_and_parameters_verify(
     method: str, key: str, pairs: list[tuple[str, str]], expires: int | None, temporary: bool
 ) -> None:
     keys = Credentials("TEMPORARY", SECRET_KEY, TOKEN) if temporary else None
@@ -151,7 +155,7 @@ async def test_any_key_and_any_parameters_verify(
 
 
 def _meaning(request: Request) -> object:
-    """What a request asks for, however it is spelled: changes that leave it alone may verify."""
+    """The decoded request: changes of its encoding may verify."""
     query = sorted(
         (unquote_plus(name), unquote_plus(value))
         for name, _, value in (pair.partition("=") for pair in request.raw_query.split("&") if pair)
@@ -172,7 +176,7 @@ _CHARACTERS = st.sampled_from("abzAZ019-_.~/%+&=;: ")
     presigned=st.booleans(),
     data=st.data(),
 )
-async def test_no_request_with_one_character_changed_verifies(
+async def test_request_with_one_changed_character_does_not_verify(
     key: str, pairs: list[tuple[str, str]], presigned: bool, data: st.DataObject
 ) -> None:
     headers = {"x-amz-meta-note": "first", "content-type": "text/plain"}
@@ -199,17 +203,17 @@ async def test_no_request_with_one_character_changed_verifies(
 
 @settings(max_examples=60)
 @given(signed=odd_text, sent=odd_text, presigned=st.booleans())
-async def test_signature_for_a_key_is_good_for_no_other(signed: str, sent: str, presigned: bool) -> None:
-    """Nor for what a key becomes when it is decoded or encoded once more."""
+async def test_signature_for_a_key_does_not_verify_for_another_key(signed: str, sent: str, presigned: bool) -> None:
+    """Nor for the key after it is decoded or encoded again."""
     authenticator = SignatureAuthenticator(Keys(), ManualClock(round(NOW.timestamp() * 1000)))
     request = sign("GET", _path(signed), expires=300 if presigned else None)
     for other in {sent, unquote_plus(signed), quote(signed), quote(signed, safe="")} - {signed}:
         forged = received("GET", _path(other), request.raw_query, dict(request.headers))
-        assert await refusal(authenticator, forged) == "403 SignatureDoesNotMatch"
+        assert await error_of(authenticator, forged) == "403 SignatureDoesNotMatch"
 
 
-async def test_generic_signer_of_a_catalog_client_is_believed(authenticator: SignatureAuthenticator) -> None:
-    """Table clients sign with botocore's signer for services in general, which encodes paths twice."""
+async def test_catalog_request_signed_by_the_generic_signer_verifies(authenticator: SignatureAuthenticator) -> None:
+    """Table clients use botocore's generic signer, which encodes paths twice."""
     request = sign(
         "GET",
         "/iceberg/v1/namespaces/a%1Fb",
@@ -220,22 +224,24 @@ async def test_generic_signer_of_a_catalog_client_is_believed(authenticator: Sig
     assert (await authenticator.authenticate(request)).principal == ROOT
 
 
-async def test_token_request_is_verified_by_the_body_it_came_with(authenticator: SignatureAuthenticator) -> None:
+async def test_sts_request_without_payload_hash_is_verified_with_its_body(
+    authenticator: SignatureAuthenticator,
+) -> None:
     body = b"Action=GetCallerIdentity&Version=2011-06-15"
     request = sign("POST", "/", body=body, signer=botocore.auth.SigV4Auth, service="sts")
     assert "x-amz-content-sha256" not in request.headers
-    who = await authenticator.authenticate(request)
-    assert (who.principal, who.body) == (ROOT, body)
+    authenticated = await authenticator.authenticate(request)
+    assert (authenticated.principal, authenticated.body) == (ROOT, body)
     forged = received("POST", "/", "", dict(request.headers), body.replace(b"Get", b"Set"))
-    assert await refusal(authenticator, forged) == "403 SignatureDoesNotMatch"
+    assert await error_of(authenticator, forged) == "403 SignatureDoesNotMatch"
 
 
-# -- who signed -----------------------------------------------------------------------------------------------------
+# -- credentials ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("expires", [None, 60], ids=["header", "url"])
 @pytest.mark.parametrize(
-    ("keys", "answer"),
+    ("keys", "expected"),
     [
         (Credentials("UNKNOWN", SECRET_KEY), "403 InvalidAccessKeyId"),
         (Credentials(ACCESS_KEY, "another secret"), "403 SignatureDoesNotMatch"),
@@ -243,41 +249,41 @@ async def test_token_request_is_verified_by_the_body_it_came_with(authenticator:
         (Credentials("REVOKED", SECRET_KEY, "t"), "403 InvalidAccessKeyId"),
         (Credentials("TEMPORARY", SECRET_KEY, "another"), "400 InvalidToken"),
         (Credentials("TEMPORARY", SECRET_KEY), "403 InvalidAccessKeyId"),
-        (Credentials(ACCESS_KEY, SECRET_KEY, "a token it has not"), "400 InvalidToken"),
+        (Credentials(ACCESS_KEY, SECRET_KEY, "a token of another key"), "400 InvalidToken"),
     ],
-    ids=["unknown", "wrong secret", "expired", "revoked", "wrong token", "no token", "needless token"],
+    ids=["unknown", "wrong secret", "expired", "revoked", "wrong token", "no token", "unexpected token"],
 )
-async def test_key_that_is_not_good_is_told_apart(
-    authenticator: SignatureAuthenticator, keys: Credentials, expires: int | None, answer: str
+async def test_invalid_credentials_get_specific_errors(
+    authenticator: SignatureAuthenticator, keys: Credentials, expires: int | None, expected: str
 ) -> None:
-    assert await refusal(authenticator, sign("GET", "/bucket", keys=keys, expires=expires)) == answer
+    assert await error_of(authenticator, sign("GET", "/bucket", keys=keys, expires=expires)) == expected
 
 
 @pytest.mark.parametrize(("token", "what"), [(None, "access key"), ("t", "token")])
-async def test_expiry_is_told_of_what_the_client_showed(
+async def test_expired_credentials_error_names_token_or_access_key(
     authenticator: SignatureAuthenticator, token: str | None, what: str
 ) -> None:
-    with pytest.raises(AwsFault) as refused:
+    with pytest.raises(AwsFault) as error:
         await authenticator.authenticate(sign("GET", "/bucket", keys=Credentials("EXPIRED", SECRET_KEY, token)))
-    assert (refused.value.code, str(refused.value)) == ("ExpiredToken", f"The provided {what} has expired.")
+    assert (error.value.code, str(error.value)) == ("ExpiredToken", f"The provided {what} has expired.")
 
 
 async def test_token_must_be_signed(authenticator: SignatureAuthenticator) -> None:
     request = sign("GET", "/bucket", keys=Credentials("TEMPORARY", SECRET_KEY))
     added = received("GET", "/bucket", "", {**request.headers, "x-amz-security-token": TOKEN})
-    assert await refusal(authenticator, added) == "403 AccessDenied"
+    assert await error_of(authenticator, added) == "403 AccessDenied"
 
 
-async def test_nobody_is_anonymous(authenticator: SignatureAuthenticator) -> None:
-    who = await authenticator.authenticate(received("GET", "/bucket/key", "versionId=1"))
-    assert (who.principal, who.is_signed, who.payload.sha256) == (ANONYMOUS, False, None)
+async def test_request_without_credentials_is_anonymous(authenticator: SignatureAuthenticator) -> None:
+    authenticated = await authenticator.authenticate(received("GET", "/bucket/key", "versionId=1"))
+    assert (authenticated.principal, authenticated.is_signed, authenticated.payload.sha256) == (ANONYMOUS, False, None)
 
 
-# -- when it was signed ---------------------------------------------------------------------------------------------
+# -- signing time ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("seconds", "answer"),
+    ("seconds", "expected"),
     [
         (MAX_SKEW_SECONDS, None),
         (MAX_SKEW_SECONDS + 1, "403 RequestTimeTooSkewed"),
@@ -285,18 +291,18 @@ async def test_nobody_is_anonymous(authenticator: SignatureAuthenticator) -> Non
         (-MAX_SKEW_SECONDS - 1, "403 RequestTimeTooSkewed"),
     ],
 )
-async def test_clocks_may_differ_by_a_quarter_of_an_hour(seconds: int, answer: str | None) -> None:
+async def test_clock_skew_of_fifteen_minutes_is_allowed(seconds: int, expected: str | None) -> None:
     clock = ManualClock(round((NOW.timestamp() + seconds) * 1000))
     authenticator = SignatureAuthenticator(Keys(), clock)
     request = sign("GET", "/bucket")
-    if answer is None:
+    if expected is None:
         assert (await authenticator.authenticate(request)).principal == ROOT
     else:
-        assert await refusal(authenticator, request) == answer
+        assert await error_of(authenticator, request) == expected
 
 
 @pytest.mark.parametrize(
-    ("expires", "seconds", "answer"),
+    ("expires", "seconds", "expected"),
     [
         (1, 0, None),
         (1, 1, "403 AccessDenied"),
@@ -310,52 +316,52 @@ async def test_clocks_may_differ_by_a_quarter_of_an_hour(seconds: int, answer: s
         (60, -MAX_SKEW_SECONDS - 1, "403 AccessDenied"),
     ],
 )
-async def test_signed_url_lives_as_long_as_it_says(expires: int, seconds: int, answer: str | None) -> None:
+async def test_presigned_url_is_valid_until_its_expiry(expires: int, seconds: int, expected: str | None) -> None:
     authenticator = SignatureAuthenticator(Keys(), ManualClock(round((NOW.timestamp() + seconds) * 1000)))
     request = sign("GET", "/bucket/key", expires=expires)
-    if answer is None:
+    if expected is None:
         assert (await authenticator.authenticate(request)).principal == ROOT
     else:
-        assert await refusal(authenticator, request) == answer
+        assert await error_of(authenticator, request) == expected
 
 
-async def test_date_header_serves_where_the_other_is_absent(authenticator: SignatureAuthenticator) -> None:
-    """Clients that cannot set `x-amz-date` sign `Date`, which says the same."""
+async def test_date_header_replaces_a_missing_x_amz_date(authenticator: SignatureAuthenticator) -> None:
+    """Clients that cannot set `x-amz-date` sign `Date`."""
     request = sign("GET", "/bucket")
     with_date = dict(request.headers)
     with_date["date"] = "Thu, 29 Feb 2024 12:00:00 GMT"
     del with_date["x-amz-date"]
-    # The signature is over x-amz-date, so it does not match; it is dated, though.
+    # The date is accepted; the signature does not match, because it is over x-amz-date.
     with_date["authorization"] = with_date["authorization"].replace(";x-amz-date", "")
-    assert await refusal(authenticator, received("GET", "/bucket", "", with_date)) == "403 SignatureDoesNotMatch"
+    assert await error_of(authenticator, received("GET", "/bucket", "", with_date)) == "403 SignatureDoesNotMatch"
     del with_date["date"]
-    assert await refusal(authenticator, received("GET", "/bucket", "", with_date)) == "403 AccessDenied"
+    assert await error_of(authenticator, received("GET", "/bucket", "", with_date)) == "403 AccessDenied"
 
 
 async def test_scope_of_another_day_is_malformed(authenticator: SignatureAuthenticator) -> None:
     request = sign("GET", "/bucket")
     headers = dict(request.headers)
     headers["authorization"] = headers["authorization"].replace("/20240229/", "/20240228/")
-    assert await refusal(authenticator, received("GET", "/bucket", "", headers)) == "400 AuthorizationHeaderMalformed"
+    assert await error_of(authenticator, received("GET", "/bucket", "", headers)) == "400 AuthorizationHeaderMalformed"
     url = sign("GET", "/bucket", expires=60)
     query = url.raw_query.replace("20240229%2F", "20240228%2F")
     forged = received("GET", "/bucket", query)
-    assert await refusal(authenticator, forged) == "400 AuthorizationQueryParametersError"
+    assert await error_of(authenticator, forged) == "400 AuthorizationQueryParametersError"
 
 
-# -- what was signed ------------------------------------------------------------------------------------------------
+# -- signed headers and parameters ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("expires", [None, 60], ids=["header", "url"])
-async def test_header_of_ours_that_was_added_on_the_way_is_refused(
+async def test_amz_header_added_in_transit_is_rejected(
     authenticator: SignatureAuthenticator, expires: int | None
 ) -> None:
     request = sign("PUT", "/bucket/key", expires=expires)
     added = received("PUT", "/bucket/key", request.raw_query, {**request.headers, "x-amz-acl": "public-read"})
-    assert await refusal(authenticator, added) == "403 AccessDenied"
+    assert await error_of(authenticator, added) == "403 AccessDenied"
 
 
-async def test_header_of_http_may_be_added_on_the_way(authenticator: SignatureAuthenticator) -> None:
+async def test_other_headers_may_be_added_in_transit(authenticator: SignatureAuthenticator) -> None:
     request = sign("GET", "/bucket/key")
     added = received("GET", "/bucket/key", "", {**request.headers, "x-forwarded-for": "10.0.0.1", "via": "1.1 proxy"})
     assert (await authenticator.authenticate(added)).principal == ROOT
@@ -365,35 +371,35 @@ async def test_host_must_be_signed(authenticator: SignatureAuthenticator) -> Non
     request = sign("GET", "/bucket")
     headers = dict(request.headers)
     headers["authorization"] = headers["authorization"].replace("host;", "")
-    assert await refusal(authenticator, received("GET", "/bucket", "", headers)) == "400 AuthorizationHeaderMalformed"
+    assert await error_of(authenticator, received("GET", "/bucket", "", headers)) == "400 AuthorizationHeaderMalformed"
     url = sign("GET", "/bucket", expires=60)
     query = url.raw_query.replace("SignedHeaders=host", "SignedHeaders=date")
     forged = received("GET", "/bucket", query, {"date": "x"})
-    assert await refusal(authenticator, forged) == "400 AuthorizationQueryParametersError"
+    assert await error_of(authenticator, forged) == "400 AuthorizationQueryParametersError"
 
 
 async def test_payload_hash_is_required(authenticator: SignatureAuthenticator) -> None:
     request = sign("GET", "/bucket")
     headers = {name: value for name, value in request.headers.items() if name != "x-amz-content-sha256"}
-    assert await refusal(authenticator, received("GET", "/bucket", "", headers)) == "400 InvalidRequest"
+    assert await error_of(authenticator, received("GET", "/bucket", "", headers)) == "400 InvalidRequest"
 
 
 @pytest.mark.parametrize("missing", ["Credential", "Date", "Expires", "SignedHeaders", "Algorithm", "Signature"])
-async def test_signed_url_needs_all_its_parameters(authenticator: SignatureAuthenticator, missing: str) -> None:
+async def test_presigned_url_requires_all_its_parameters(authenticator: SignatureAuthenticator, missing: str) -> None:
     url = sign("GET", "/bucket", expires=60)
     query = "&".join(pair for pair in url.raw_query.split("&") if not pair.startswith(f"X-Amz-{missing}="))
     assert query != url.raw_query
-    assert await refusal(authenticator, received("GET", "/bucket", query)) == "400 AuthorizationQueryParametersError"
+    assert await error_of(authenticator, received("GET", "/bucket", query)) == "400 AuthorizationQueryParametersError"
 
 
-async def test_two_mechanisms_at_once_are_refused(authenticator: SignatureAuthenticator) -> None:
+async def test_header_and_query_authentication_together_are_rejected(authenticator: SignatureAuthenticator) -> None:
     url, header = sign("GET", "/bucket", expires=60), sign("GET", "/bucket")
     both = received("GET", "/bucket", url.raw_query, dict(header.headers))
-    assert await refusal(authenticator, both) == "400 InvalidArgument"
+    assert await error_of(authenticator, both) == "400 InvalidArgument"
 
 
 @pytest.mark.parametrize(
-    ("authorization", "query", "answer"),
+    ("authorization", "query", "expected"),
     [
         ("AWS AKID:signature", "", "400 InvalidRequest"),
         ("AWS4-ECDSA-P256-SHA256 Credential=x", "", "400 InvalidRequest"),
@@ -402,18 +408,18 @@ async def test_two_mechanisms_at_once_are_refused(authenticator: SignatureAuthen
         ("", "AWSAccessKeyId=A&Signature=s&Expires=1", "400 InvalidRequest"),
     ],
 )
-async def test_other_mechanisms_are_refused(
-    authenticator: SignatureAuthenticator, authorization: str, query: str, answer: str
+async def test_other_authorization_mechanisms_are_rejected(
+    authenticator: SignatureAuthenticator, authorization: str, query: str, expected: str
 ) -> None:
     headers = {"authorization": authorization} if authorization else {}
-    assert await refusal(authenticator, received("GET", "/bucket", query, headers)) == answer
+    assert await error_of(authenticator, received("GET", "/bucket", query, headers)) == expected
 
 
-# -- what is said of the body ---------------------------------------------------------------------------------------
+# -- payload claims -------------------------------------------------------------------------------------------------
 
 
 def _resigned(claim: str, expires: int | None = None) -> Request:
-    """A request signed with something else as its payload hash."""
+    """A request signed with another payload hash."""
 
     class Signer(botocore.auth.S3SigV4Auth):  # type: ignore[misc]  # untyped library
         def payload(self, request: AWSRequest) -> str:
@@ -423,7 +429,9 @@ def _resigned(claim: str, expires: int | None = None) -> Request:
 
 
 @pytest.mark.parametrize("kind", list(StreamingKind))
-async def test_streaming_kinds_are_known(authenticator: SignatureAuthenticator, kind: StreamingKind) -> None:
+async def test_streaming_claims_have_kind_signer_and_seed_signature(
+    authenticator: SignatureAuthenticator, kind: StreamingKind
+) -> None:
     request = _resigned(kind.value)
     claim = (await authenticator.authenticate(request)).payload
     assert claim.streaming is kind
@@ -431,18 +439,18 @@ async def test_streaming_kinds_are_known(authenticator: SignatureAuthenticator, 
     assert claim.seed_signature == request.headers["authorization"].rpartition("Signature=")[2]
 
 
-async def test_unsigned_payload_claims_nothing(authenticator: SignatureAuthenticator) -> None:
+async def test_unsigned_payload_has_no_hash(authenticator: SignatureAuthenticator) -> None:
     claim = (await authenticator.authenticate(_resigned("UNSIGNED-PAYLOAD"))).payload
     assert (claim.sha256, claim.streaming) == (None, None)
 
 
-async def test_payload_hash_in_capitals_or_base64_is_the_same(authenticator: SignatureAuthenticator) -> None:
+async def test_payload_hash_in_upper_case_or_base64_is_normalized(authenticator: SignatureAuthenticator) -> None:
     for text in (EMPTY_SHA256.upper(), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="):
         assert (await authenticator.authenticate(_resigned(text))).payload.sha256 == EMPTY_SHA256
 
 
 @pytest.mark.parametrize(
-    ("claim", "answer"),
+    ("claim", "expected"),
     [
         ("STREAMING-SOMETHING-ELSE", "501 NotImplemented"),
         ("nonsense", "400 InvalidArgument"),
@@ -450,18 +458,18 @@ async def test_payload_hash_in_capitals_or_base64_is_the_same(authenticator: Sig
         ("=" * 44, "400 InvalidArgument"),
     ],
 )
-async def test_claim_of_no_known_form_is_refused(
-    authenticator: SignatureAuthenticator, claim: str, answer: str
+async def test_unknown_payload_claims_are_rejected(
+    authenticator: SignatureAuthenticator, claim: str, expected: str
 ) -> None:
-    assert await refusal(authenticator, _resigned(claim)) == answer
+    assert await error_of(authenticator, _resigned(claim)) == expected
 
 
-async def test_signed_stream_needs_a_signature_to_start_from(authenticator: SignatureAuthenticator) -> None:
+async def test_signed_stream_of_an_anonymous_request_is_rejected(authenticator: SignatureAuthenticator) -> None:
     headers = {"x-amz-content-sha256": StreamingKind.SIGNED.value}
-    assert await refusal(authenticator, received("PUT", "/bucket/key", "", headers)) == "400 InvalidRequest"
+    assert await error_of(authenticator, received("PUT", "/bucket/key", "", headers)) == "400 InvalidRequest"
 
 
-# -- noise ----------------------------------------------------------------------------------------------------------
+# -- random input ---------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=150)
@@ -470,7 +478,7 @@ async def test_signed_stream_needs_a_signature_to_start_from(authenticator: Sign
     date=st.text(max_size=20) | st.just("20240229T120000Z") | st.just("Thu, 29 Feb 2024 12:00:00 GMT"),
     claim=st.text(max_size=70),
 )
-async def test_noise_in_headers_is_refused(authorization: str, date: str, claim: str) -> None:
+async def test_random_headers_are_rejected(authorization: str, date: str, claim: str) -> None:
     authenticator = SignatureAuthenticator(Keys(), ManualClock(round(NOW.timestamp() * 1000)))
     headers = {"authorization": authorization, "date": date, "x-amz-content-sha256": claim}
     with pytest.raises(AwsFault):
@@ -490,7 +498,7 @@ async def test_noise_in_headers_is_refused(authorization: str, date: str, claim:
         }
     )
 )
-async def test_noise_in_parameters_is_refused(values: dict[str, str]) -> None:
+async def test_random_parameters_are_rejected(values: dict[str, str]) -> None:
     authenticator = SignatureAuthenticator(Keys(), ManualClock(round(NOW.timestamp() * 1000)))
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in values.items())
     with pytest.raises((AwsFault, InvalidInput)):
@@ -500,19 +508,19 @@ async def test_noise_in_parameters_is_refused(values: dict[str, str]) -> None:
 # -- forms ----------------------------------------------------------------------------------------------------------
 
 
-async def test_form_is_signed_over_its_policy(authenticator: SignatureAuthenticator) -> None:
+async def test_post_form_is_verified_over_its_policy(authenticator: SignatureAuthenticator) -> None:
     credential = f"{ACCESS_KEY}/20240229/us-east-1/s3/aws4_request"
     document = "eyJleHBpcmF0aW9uIjoiIn0="
     signature = SigningKey(Secret(SECRET_KEY), parse_scope(credential)).sign(document)
     date = "20240229T120000Z"
     assert await authenticator.verify_form(credential, date, signature, document, None) == ROOT
-    for arguments, answer in (
+    for arguments, expected in (
         ((credential, date, signature, document + "x", None), "403 SignatureDoesNotMatch"),
         ((credential, date, "é", document, None), "403 SignatureDoesNotMatch"),
         ((credential.replace(ACCESS_KEY, "UNKNOWN"), date, signature, document, None), "403 InvalidAccessKeyId"),
         (("nonsense", date, signature, document, None), "400 InvalidArgument"),
         ((credential, "today", signature, document, None), "400 InvalidArgument"),
     ):
-        with pytest.raises(AwsFault) as refused:
+        with pytest.raises(AwsFault) as error:
             await authenticator.verify_form(*arguments)
-        assert f"{refused.value.status} {refused.value.code}" == answer
+        assert f"{error.value.status} {error.value.code}" == expected

@@ -1,6 +1,6 @@
-"""Signature Version 4: the examples that AWS publishes, and the rules for each piece.
+"""Signature Version 4: AWS's published examples, and the rules for each part of a canonical request.
 
-The examples are those of "Authenticating Requests" in the S3 API reference: their keys, requests and signatures.
+The examples are the keys, requests and signatures of "Authenticating Requests" in the S3 API reference.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example_that_aws_publishes_verifies(name: str) -> None:
+def test_published_example_verifies(name: str) -> None:
     assert verifies(*EXAMPLES[name])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example_with_anything_changed_does_not_verify(name: str) -> None:
+def test_changed_example_does_not_verify(name: str) -> None:
     method, path, query, headers, payload, signature = EXAMPLES[name]
     for changed in (
         ("DELETE", path, query, headers, payload, signature),
@@ -139,7 +139,7 @@ def test_example_with_anything_changed_does_not_verify(name: str) -> None:
 
 
 @pytest.mark.parametrize("other", [("20130525", "us-east-1", "s3"), ("20130524", "eu-west-1", "s3")])
-def test_key_of_another_day_or_region_does_not_verify(other: tuple[str, str, str]) -> None:
+def test_signing_key_of_another_day_or_region_does_not_verify(other: tuple[str, str, str]) -> None:
     assert not verifies(*EXAMPLES["GetObject"], scope=CredentialScope(SCOPE.access_key, *other))
 
 
@@ -166,27 +166,27 @@ def _sign(path: str, scope: CredentialScope = SCOPE) -> str:
         ("/b/é", "/b/%C3%A9"),
     ],
 )
-def test_path_verifies_as_it_came_and_as_s3_encodes_it(sent: str, signed: str) -> None:
+def test_path_verifies_as_sent_and_as_s3_encodes_it(sent: str, signed: str) -> None:
     assert verifies("GET", sent, "", BASE, EMPTY_SHA256, _sign(signed))
     assert verifies("GET", sent, "", BASE, EMPTY_SHA256, _sign(sent))
 
 
-def test_signature_for_one_key_is_not_good_for_another() -> None:
-    """`a%20b` and `a b` are two keys: encoding a path twice would make the one's signature the other's."""
+def test_signature_for_an_encoded_key_does_not_verify_for_the_decoded_key() -> None:
+    """`a%20b` and `a b` are two keys: with double encoding, a signature for one would verify for the other."""
     signed_for_percent = _sign("/b/a%2520b")
     assert verifies("GET", "/b/a%2520b", "", BASE, EMPTY_SHA256, signed_for_percent)
     assert not verifies("GET", "/b/a%20b", "", BASE, EMPTY_SHA256, signed_for_percent)
 
 
-def test_other_services_sign_paths_encoded_twice() -> None:
-    """As every AWS service but S3 has it; table clients sign the catalog so."""
+def test_paths_of_other_services_verify_encoded_twice() -> None:
+    """All AWS services except S3 encode paths twice; table clients sign catalog requests this way."""
     scope = CredentialScope(SCOPE.access_key, "20130524", "us-east-1", "s3tables")
     signature = _sign("/iceberg/v1/namespaces/a%251Fb", scope)
     assert verifies("GET", "/iceberg/v1/namespaces/a%1Fb", "", BASE, EMPTY_SHA256, signature, scope=scope)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=30))
-def test_every_way_to_write_a_path_names_the_same_key(key: str) -> None:
+def test_all_canonical_paths_decode_to_the_same_key(key: str) -> None:
     sent = "/b/" + quote(key, safe="/~!*'()+=:@,;$&")
     for path in canonical_paths(sent):
         assert unquote_to_bytes(path) == unquote_to_bytes(sent)
@@ -215,11 +215,11 @@ def test_every_way_to_write_a_path_names_the_same_key(key: str) -> None:
         ("A=1&a=2", "A=1&a=2"),
     ],
 )
-def test_query_is_sorted_and_encoded_in_one_way(raw: str, canonical: str) -> None:
+def test_query_is_sorted_and_encoded_canonically(raw: str, canonical: str) -> None:
     assert canonical_query(raw) == canonical
 
 
-def test_signature_is_left_out_of_what_it_signs() -> None:
+def test_signature_parameter_is_excluded_from_the_canonical_query() -> None:
     assert canonical_query("a=1&X-Amz-Signature=abc&b=2", without="X-Amz-Signature") == "a=1&b=2"
 
 
@@ -230,7 +230,7 @@ def test_order_of_parameters_does_not_matter(parameters: list[tuple[str, str]], 
     assert canonical_query("&".join(shuffled)) == canonical_query("&".join(pairs))
 
 
-def encoded_anew(component: str) -> str:
+def reencoded(component: str) -> str:
     return quote(unquote_to_bytes(component.replace("+", " ").encode("utf-8", "surrogateescape")), safe="-_.~")
 
 
@@ -242,13 +242,13 @@ RAW_PAIRS = st.lists(
 
 
 @given(RAW_PAIRS, st.booleans(), st.booleans())
-def test_query_is_what_naming_each_parameter_anew_makes(pairs: list[str], unsigned: bool, long: bool) -> None:
+def test_cached_and_uncached_canonical_queries_agree(pairs: list[str], unsigned: bool, long: bool) -> None:
     if long:
         pairs = [*pairs, "long=" + "x" * MAX_CACHED_CHARS]
     without = "X-Amz-Signature" if unsigned else None
     named = [(name, value) for name, _, value in (pair.partition("=") for pair in pairs if pair) if name != without]
-    expected = sorted((encoded_anew(name), encoded_anew(value)) for name, value in named)
-    for _ in ("made", "remembered"):
+    expected = sorted((reencoded(name), reencoded(value)) for name, value in named)
+    for _ in ("computed", "cached"):
         found = canonical_query("&".join(pairs), without=without)
         assert found == "&".join(f"{name}={value}" for name, value in expected)
 
@@ -262,12 +262,12 @@ def test_header_values_are_trimmed_and_their_spaces_collapsed() -> None:
     assert lines == "host:h\nx-amz-meta-a:a b\nx-amz-meta-b:c d\n"
 
 
-def test_signed_header_that_was_not_sent_is_malformed() -> None:
+def test_missing_signed_header_is_malformed() -> None:
     with pytest.raises(MalformedSignature):
         canonical_headers({"host": "h"}, ("host", "x-amz-date"))
 
 
-def test_headers_that_a_proxy_takes_away_are_put_back() -> None:
+def test_headers_that_proxies_remove_get_default_values() -> None:
     lines = canonical_headers({"host": "h"}, ("content-length", "expect", "host"))
     assert lines == "content-length:0\nexpect:100-continue\nhost:h\n"
 
@@ -276,7 +276,7 @@ HEADER_NAMES = st.sampled_from(["host", "x-amz-date", "x-amz-meta-%s", "expect",
 
 
 @given(st.dictionaries(HEADER_NAMES, st.text("ab :%s\té", max_size=6)), st.lists(HEADER_NAMES, min_size=1, max_size=4))
-def test_lines_of_remembered_names_are_those_of_each_header(headers: dict[str, str], names: list[str]) -> None:
+def test_cached_signed_headers_format_the_same_lines(headers: dict[str, str], names: list[str]) -> None:
     signed = signed_headers(";".join(names))
     assert signed is signed_headers(";".join(names))
     assert (signed.names, signed.text) == (tuple(names), ";".join(names))
@@ -289,7 +289,7 @@ def test_lines_of_remembered_names_are_those_of_each_header(headers: dict[str, s
         assert signed.lines(headers) == expected
 
 
-def test_names_and_scopes_of_any_length_are_read_but_not_all_are_remembered() -> None:
+def test_long_header_names_and_scopes_are_parsed_but_not_cached() -> None:
     names = "host;" + "x" * MAX_CACHED_CHARS
     assert signed_headers(names).names == tuple(names.split(";"))
     assert signed_headers(names) is not signed_headers(names)
@@ -312,7 +312,7 @@ CREDENTIAL = "Credential=AKID/20130524/us-east-1/s3/aws4_request"
         f"AWS4-HMAC-SHA256 SignedHeaders=host;x-amz-date,  {CREDENTIAL} , Signature={SIGNATURE}",
     ],
 )
-def test_authorization_is_read_in_any_order(header: str) -> None:
+def test_authorization_components_are_parsed_in_any_order(header: str) -> None:
     parsed, signature = parse_authorization(header)
     assert signature == SIGNATURE
     assert parsed.scope == CredentialScope("AKID", "20130524", "us-east-1", "s3")
@@ -333,18 +333,18 @@ def test_authorization_is_read_in_any_order(header: str) -> None:
         f"AWS4-HMAC-SHA512 {CREDENTIAL}, SignedHeaders=host, Signature={SIGNATURE}",
     ],
 )
-def test_authorization_that_lacks_something_is_malformed(header: str) -> None:
+def test_incomplete_authorization_is_malformed(header: str) -> None:
     with pytest.raises(MalformedSignature):
         parse_authorization(header)
 
 
 @given(st.text(max_size=80) | st.text("AWS4-HMACSH256 CredentialSgnurh=,;/0", max_size=120))
-def test_noise_is_malformed(noise: str) -> None:
+def test_random_authorization_is_malformed(noise: str) -> None:
     with pytest.raises(MalformedSignature):
         parse_authorization("AWS4-HMAC-SHA256 " + noise)
 
 
-def test_access_key_may_hold_slashes() -> None:
+def test_access_key_may_contain_slashes() -> None:
     assert parse_scope("a/b/20130524/us-east-1/s3/aws4_request").access_key == "a/b"
 
 
@@ -361,7 +361,7 @@ def test_access_key_may_hold_slashes() -> None:
         "",
     ],
 )
-def test_scope_that_cannot_be_is_malformed(text: str) -> None:
+def test_invalid_scope_is_malformed(text: str) -> None:
     with pytest.raises(MalformedSignature):
         parse_scope(text)
 
@@ -370,7 +370,7 @@ def test_scope_that_cannot_be_is_malformed(text: str) -> None:
     ("text", "seconds"),
     [("19700101T000000Z", 0), ("20130524T000000Z", 1369353600), ("20240229T235960Z", 1709251200)],
 )
-def test_date_is_seconds_since_the_epoch(text: str, seconds: int) -> None:
+def test_amz_date_is_parsed_to_seconds_since_the_epoch(text: str, seconds: int) -> None:
     assert parse_amz_date(text) == seconds
 
 
@@ -382,7 +382,7 @@ def test_date_is_seconds_since_the_epoch(text: str, seconds: int) -> None:
 @example("20130524T006000Z")
 @example("20130524 000000Z")
 @example("2013052²T000000Z")
-def test_noise_is_no_date(noise: str) -> None:
+def test_random_text_is_not_a_date(noise: str) -> None:
     try:
         parse_amz_date(noise)
     except MalformedSignature:
@@ -393,7 +393,7 @@ def test_noise_is_no_date(noise: str) -> None:
     assert noise[:4] != "0000"
 
 
-def test_week_is_the_longest_life_of_a_presigned_url() -> None:
+def test_presigned_urls_are_valid_for_at_most_a_week() -> None:
     assert MAX_PRESIGNED_SECONDS == 604800
 
 
@@ -403,7 +403,7 @@ def test_week_is_the_longest_life_of_a_presigned_url() -> None:
 @given(st.text(st.characters(exclude_categories=[]), max_size=200).map(lambda t: t.encode("utf-8", "replace").decode()))
 @example("")
 @example("caf\udce9")
-def test_signature_is_the_hmac_of_the_text(text: str) -> None:
+def test_signature_equals_the_hmac_of_the_text(text: str) -> None:
     key = b"AWS4" + SECRET.reveal().encode()
     for step in (SCOPE.date, SCOPE.region, SCOPE.service, "aws4_request"):
         key = hmac.digest(key, step.encode(), "sha256")
@@ -412,7 +412,7 @@ def test_signature_is_the_hmac_of_the_text(text: str) -> None:
         assert signer.sign(text) == hmac.digest(key, text.encode("utf-8", "surrogateescape"), "sha256").hex()
 
 
-def test_signing_key_is_derived_once_a_scope_and_secret() -> None:
+def test_signing_key_is_derived_once_per_scope_and_secret() -> None:
     keys = SigningKeyCache(limit=2)
     first = keys.get(SCOPE, SECRET)
     assert keys.get(SCOPE, Secret(SECRET.reveal())) is first
@@ -424,12 +424,12 @@ def test_signing_key_is_derived_once_a_scope_and_secret() -> None:
 
 
 @given(st.text(alphabet="abcXYZ-_.~%+ /=é\x00\x7f0123456789ABCDEFabcdef", max_size=30))
-def test_component_becomes_what_decoding_and_encoding_it_gives(component: str) -> None:
+def test_query_component_is_decoded_and_encoded(component: str) -> None:
     again = quote(unquote_to_bytes(component.replace("+", " ").encode()), safe="-_.~")
     assert canonical_query(f"n={component}") == f"n={again}"
 
 
 @given(st.binary(max_size=30))
-def test_component_in_its_normal_form_is_its_own_normal_form(data: bytes) -> None:
+def test_canonical_query_component_is_unchanged(data: bytes) -> None:
     normal = quote(data, safe="-_.~")
     assert canonical_query(f"n={normal}") == f"n={normal}"

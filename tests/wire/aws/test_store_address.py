@@ -16,7 +16,7 @@ def request(host: str = "catalog.example:9000", scheme: str = "http") -> Request
     return Request("POST", "/", "", {"host": host}, RequestBody(0), scheme, "", "R1")
 
 
-def test_client_finds_the_store_where_it_found_the_catalog() -> None:
+def test_s3_endpoint_is_the_host_of_the_catalog_by_default() -> None:
     assert HERE.endpoint_for(request()) == "http://catalog.example:9000"
     assert HERE.endpoint_for(request("[::1]:9000", "https")) == "https://[::1]:9000"
     assert StoreAddress("eu-west-1", "https://s3.example/").endpoint_for(request()) == "https://s3.example"
@@ -34,7 +34,7 @@ def test_client_finds_the_store_where_it_found_the_catalog() -> None:
         (StoreListener("fd00::5", 9000), "127.0.0.1:9001", "http://[fd00::5]:9000"),
     ],
 )
-def test_client_finds_the_store_at_its_own_listener(listener: StoreListener, host: str, endpoint: str) -> None:
+def test_s3_endpoint_is_the_separate_listener(listener: StoreListener, host: str, endpoint: str) -> None:
     address = StoreAddress("eu-west-1", listener=listener)
     assert address.endpoint_for(request(host)) == endpoint
     assert address.parse(f"{endpoint}/b/k", request(host)).target.bucket == "b"
@@ -54,12 +54,12 @@ def test_client_finds_the_store_at_its_own_listener(listener: StoreListener, hos
         ("http://s3.example:80/b/k", "s3.example", "b", "k"),
     ],
 )
-def test_requests_to_this_server_are_taken_apart(uri: str, host: str, bucket: str, key: str) -> None:
+def test_uris_of_this_server_are_parsed(uri: str, host: str, bucket: str, key: str) -> None:
     parsed = HERE.parse(uri, request())
     assert (parsed.host, parsed.target.bucket, parsed.target.key) == (host, bucket, key)
 
 
-def test_store_may_be_reached_by_another_name_than_the_catalog() -> None:
+def test_configured_endpoint_and_catalog_host_are_both_accepted() -> None:
     apart = StoreAddress("eu-west-1", "https://files.example")
     for uri in ("https://files.example/b/k", "https://files.example:443/b/k", "http://catalog.example:9000/b/k"):
         assert apart.parse(uri, request()).target.key == "k"
@@ -84,13 +84,13 @@ def test_store_may_be_reached_by_another_name_than_the_catalog() -> None:
         "",
     ],
 )
-def test_other_uris_are_refused(uri: str) -> None:
+def test_other_uris_are_rejected(uri: str) -> None:
     with pytest.raises(InvalidInput):
         HERE.parse(uri, request())
 
 
 @given(st.text())
-def test_noise_is_refused_or_read(text: str) -> None:
+def test_random_uris_are_parsed_or_rejected(text: str) -> None:
     for uri in (text, f"http://catalog.example:9000/{text}"):
         try:
             HERE.parse(uri, request())

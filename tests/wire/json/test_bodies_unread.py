@@ -1,7 +1,7 @@
-"""Signature, authorization, then body: what a caller without credentials sends is neither read nor parsed.
+"""Authentication and authorization precede the body: bodies of anonymous callers are neither read nor parsed.
 
-Each request announces a body and waits for `100 Continue`, which the server sends when it begins to read. So an answer
-without it shows that nothing of the body was looked at.
+Each request sends `Expect: 100-continue`. The server sends 100 Continue when it starts to read the body, so a final
+response without it shows that the body was not read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tests.fixtures.server import RunningServer
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 BUCKET: Final = "bodies-unread"
-ABSENT: Final = "bodies-unread-absent"
+MISSING: Final = "bodies-unread-absent"
 _READS_THE_FORM_FIRST: Final = "PostObject"
-"""The one operation of S3 whose body says who sends it: 20 KiB of it are read to find out."""
+"""The only operation of S3 whose body authenticates the caller: up to 20 KiB of it are read before."""
 
 _MORE: Final = {"uploadId": "=x&partNumber=1", "select": "&select-type=2"}
-"""What a query needs beside its subresource to get as far as the body."""
+"""Parameters that a subresource requires before the body is read."""
 
 
 def _filled(path: str) -> str:
@@ -43,7 +43,7 @@ def _s3() -> Iterator[tuple[str, str, str]]:
     for (method, subresource), operation in s3_routes._SERVICE.items():
         yield operation.name, method, f"/?{subresource}"
     for table, place in ((s3_routes._BUCKET, ""), (s3_routes._OBJECT, "/key")):
-        for bucket in (BUCKET, ABSENT):
+        for bucket in (BUCKET, MISSING):
             for (method, subresource), operation in table.items():
                 if operation.name != _READS_THE_FORM_FIRST:
                     name = subresource.split(" ")[0]
@@ -75,31 +75,34 @@ def port(lakebed_server: RunningServer) -> int:
     return lakebed_server.port
 
 
-def announced(port: int, method: str, target: str, *, size: int = 8 << 20) -> Answer:
-    """The first answer to a request whose body waits for `100 Continue`."""
+def first_response(port: int, method: str, target: str, *, size: int = 8 << 20) -> Answer:
+    """The first response to a request that waits for 100 Continue before it sends its body."""
     headers = {"host": f"127.0.0.1:{port}", "content-length": str(size), "expect": "100-continue"}
     with Connection(port) as connection:
         return connection.ask(request_bytes(method, target, headers), is_head=method == "HEAD")
 
 
-def test_the_tables_hold_all_routes() -> None:
+def test_tables_contain_all_routes() -> None:
     assert len(S3_ROUTES) > 100
     assert len(CATALOG_ROUTES) > 150
 
 
 @pytest.mark.parametrize(("name", "method", "target"), S3_ROUTES)
 def test_s3_reads_no_body_of_an_anonymous_caller(port: int, name: str, method: str, target: str) -> None:
-    answer = announced(port, method, target)
-    assert answer.status in (403, 404, 405, 501) or (method in ("GET", "HEAD") and answer.status >= 400), (name, answer)
+    response = first_response(port, method, target)
+    assert response.status in (403, 404, 405, 501) or (method in ("GET", "HEAD") and response.status >= 400), (
+        name,
+        response,
+    )
 
 
 @pytest.mark.parametrize(("name", "method", "target"), CATALOG_ROUTES)
 def test_catalogs_read_no_body_of_an_anonymous_caller(port: int, name: str, method: str, target: str) -> None:
-    assert announced(port, method, target).status == 401
+    assert first_response(port, method, target).status == 401
 
 
 @pytest.mark.parametrize("path", sorted(TOKEN_PATHS))
-def test_the_token_endpoint_reads_no_large_body(port: int, path: str) -> None:
+def test_token_endpoint_rejects_a_large_body_without_reading_it(port: int, path: str) -> None:
     headers = {
         "host": f"127.0.0.1:{port}",
         "content-type": "application/x-www-form-urlencoded",
@@ -107,11 +110,11 @@ def test_the_token_endpoint_reads_no_large_body(port: int, path: str) -> None:
         "expect": "100-continue",
     }
     with Connection(port) as connection:
-        answer = connection.ask(request_bytes("POST", path, headers))
-    assert (answer.status, b"body too large" in answer.body) == (400, True)
+        response = connection.ask(request_bytes("POST", path, headers))
+    assert (response.status, b"body too large" in response.body) == (400, True)
 
 
-def test_a_form_for_a_bucket_that_does_not_exist_is_not_read(port: int) -> None:
+def test_form_for_a_missing_bucket_is_not_read(port: int) -> None:
     headers = {
         "host": f"127.0.0.1:{port}",
         "content-type": "multipart/form-data; boundary=b",
@@ -119,8 +122,8 @@ def test_a_form_for_a_bucket_that_does_not_exist_is_not_read(port: int) -> None:
         "expect": "100-continue",
     }
     with Connection(port) as connection:
-        answer = connection.ask(request_bytes("POST", f"/{ABSENT}", headers))
-    assert (answer.status, answer.code) == (404, "NoSuchBucket")
+        response = connection.ask(request_bytes("POST", f"/{MISSING}", headers))
+    assert (response.status, response.code) == (404, "NoSuchBucket")
 
 
 @pytest.mark.parametrize(
@@ -135,8 +138,8 @@ def test_a_form_for_a_bucket_that_does_not_exist_is_not_read(port: int) -> None:
         ("POST", f"/{BUCKET}/key?uploadId=x"),
     ],
 )
-def test_garbage_of_an_anonymous_caller_is_denied_and_not_malformed(port: int, method: str, target: str) -> None:
+def test_malformed_body_of_an_anonymous_caller_gets_access_denied(port: int, method: str, target: str) -> None:
     headers = {"host": f"127.0.0.1:{port}", "content-length": "7"}
     with Connection(port) as connection:
-        answer = connection.ask(request_bytes(method, target, headers, b"<<<\0\xff>>"))
-    assert (answer.status, answer.code) == (403, "AccessDenied")
+        response = connection.ask(request_bytes(method, target, headers, b"<<<\0\xff>>"))
+    assert (response.status, response.code) == (403, "AccessDenied")

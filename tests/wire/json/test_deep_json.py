@@ -1,4 +1,4 @@
-"""No document of JSON is nested so deeply that a route answers it as an error of the server."""
+"""Deeply nested JSON documents are client errors on every route, not server errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DEEP: Final = {
     "objects": nested(100_000, '{"a":', "}"),
     "unclosed": "[" * 100_000,
     "within a field": f'{{"name":"x","properties":{nested(100_000)}}}',
-    "as deep as is read": nested(899, '{"a":', "}"),
+    "at the limit": nested(899, '{"a":', "}"),
 }
 
 
@@ -60,15 +60,15 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
         yield opened
 
 
-def test_the_table_holds_all_routes_with_documents() -> None:
+def test_table_contains_all_routes_with_documents() -> None:
     assert len(ROUTES) > 70
 
 
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
-async def test_each_route_refuses_deep_documents(lake: Lake, text: str) -> None:
+async def test_each_route_rejects_deep_documents(lake: Lake, text: str) -> None:
     for method, path in ROUTES:
-        answer = await lake.send(method, path, text.encode())
-        assert 200 <= answer.status < 500, (method, path, answer)
+        response = await lake.send(method, path, text.encode())
+        assert 200 <= response.status < 500, (method, path, response)
 
 
 @pytest.mark.parametrize("depth", [500, 890, 100_000])
@@ -95,20 +95,20 @@ async def test_each_route_refuses_deep_documents(lake: Lake, text: str) -> None:
         ("/lake/transactions/commit", {"table-changes": [{"identifier": {"namespace": ["ns"], "name": "t"}, "x": 0}]}),
     ],
 )
-async def test_deep_parts_of_documents_are_refused(lake: Lake, path: str, document: object, depth: int) -> None:
+async def test_deeply_nested_fields_are_rejected(lake: Lake, path: str, document: object, depth: int) -> None:
     for opening, closing in (("[", "]"), ('{"type":', "}"), ('{"type":"not","child":', "}")):
         text = re.sub(r"\b0\b", nested(depth, opening, closing), json.dumps(document), count=1)
-        answer = await lake.send("POST", "/iceberg/v1" + path, text.encode())
-        assert 200 <= answer.status < 500, (opening, answer)
+        response = await lake.send("POST", "/iceberg/v1" + path, text.encode())
+        assert 200 <= response.status < 500, (opening, response)
 
 
 @pytest.mark.parametrize("depth", [500, 900, 950, 1000, 100_000])
-async def test_deep_policies_are_refused(lake: Lake, depth: int) -> None:
+async def test_deep_policies_are_rejected(lake: Lake, depth: int) -> None:
     await lake.store.bucket("plain")
     text = nested(depth)
     for document in (text, f'{{"Version":"2012-10-17","Statement":{text}}}'):
-        answer = await lake.send("PUT", "/plain?policy", document.encode())
-        assert (answer.status, b"MalformedPolicy" in answer.body) == (400, True)
+        response = await lake.send("PUT", "/plain?policy", document.encode())
+        assert (response.status, b"MalformedPolicy" in response.body) == (400, True)
     content = {"name": "p", "type": "system.data-compaction", "content": text}
-    answer = await lake.send("POST", "/polaris/v1/lake/namespaces/ns/policies", json.dumps(content).encode())
-    assert answer.status == 400
+    response = await lake.send("POST", "/polaris/v1/lake/namespaces/ns/policies", json.dumps(content).encode())
+    assert response.status == 400

@@ -1,4 +1,4 @@
-"""Operations of every family: asked before, vetoed without a trace, told after with the operation's name."""
+"""Operation hooks of every family: listeners are called before, a veto changes nothing, events name the operation."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ ASSERT_CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
 
 
 @pytest.fixture
-def table_buckets() -> Remembering:
+def listener() -> Remembering:
     return Remembering()
 
 
 @pytest.fixture
-async def lake(tmp_path: Path, table_buckets: Remembering) -> AsyncIterator[Lake]:
+async def lake(tmp_path: Path, listener: Remembering) -> AsyncIterator[Lake]:
     """A lake with a table, a view, a policy, a user and roles."""
-    async with opened_lake(tmp_path, listeners=[table_buckets]) as lake:
+    async with opened_lake(tmp_path, listeners=[listener]) as lake:
         for name in ("t", "u"):
             assert (await lake.table(name)).status == 200
         view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
@@ -46,14 +46,14 @@ async def lake(tmp_path: Path, table_buckets: Remembering) -> AsyncIterator[Lake
             ("POST", f"{MANAGEMENT}/principal-roles", {"principalRole": {"name": "engineer"}}),
             ("POST", f"{MANAGEMENT}/catalogs/lake/catalog-roles", {"catalogRole": {"name": "reader"}}),
         ):
-            answer = await ask(lake, method, path, document)
-            assert answer.status in (200, 201), answer
-        table_buckets.asked.clear()
+            response = await send(lake, method, path, document)
+            assert response.status in (200, 201), response
+        listener.asked.clear()
         yield lake
 
 
-async def ask(lake: Lake, method: str, path: str, document: object = None, **headers: str) -> Answer:
-    """A request as root; paths of the catalog are short."""
+async def send(lake: Lake, method: str, path: str, document: object = None, **headers: str) -> Answer:
+    """Send a request as root; catalog paths may omit their base."""
     if path.startswith(("/lake/", "/buckets")):
         path = "/iceberg/v1" + path
     body = b"" if document is None else json.dumps(document).encode()
@@ -61,7 +61,7 @@ async def ask(lake: Lake, method: str, path: str, document: object = None, **hea
     return await lake.send(method, path, body, sent)
 
 
-HELD = [
+TABLES = [
     "warehouses",
     "namespaces",
     "entries",
@@ -81,8 +81,8 @@ HELD = [
 
 
 async def everything(lake: Lake) -> dict[str, Any]:
-    """All that the metadata store holds of the catalog and of who may what."""
-    return {table: await lake.store.meta.rows(f"SELECT * FROM {table}") for table in HELD}
+    """The rows of the catalog and of its governance in the metadata store."""
+    return {table: await lake.store.meta.rows(f"SELECT * FROM {table}") for table in TABLES}
 
 
 def transaction(*names: str) -> dict[str, Any]:
@@ -244,33 +244,36 @@ UNPREPARED: list[tuple[Operation, str, str, object, str]] = [
     (Operation.REVOKE_GRANT_FROM_CATALOG_ROLE, "POST", f"{ROLES}/reader/grants", GRANT, "lake/reader"),
     (Operation.ATTEMPT_TASK, "POST", "/lakebed/v1/tasks/claim", {"worker": "w", "lease-seconds": 60}, ""),
 ]
-"""Changes that would fail here, for lack of what they are about: they are vetoed before anybody looks for it."""
+"""Changes whose resources do not exist here: they are vetoed before the lookup."""
 
 VETOED = [*CHANGES, *UNPREPARED]
 IDS = [f"{operation}-{path.rpartition('/')[2]}" for operation, _, path, *_ in VETOED]
 
 
-def test_every_change_of_every_family_is_tried() -> None:
-    elsewhere = {
+def test_every_change_of_every_family_is_tested() -> None:
+    tested_elsewhere = {
         one for one in Operation if one.family in (OperationFamily.NOTIFICATION, OperationFamily.GENERIC_TABLE)
     }
     changes = {one for one in Operation if not one.only_reads}
-    assert changes - OPERATIONS_WITHOUT_ROUTE - elsewhere == {operation for operation, *_ in VETOED} - elsewhere
+    assert (
+        changes - OPERATIONS_WITHOUT_ROUTE - tested_elsewhere
+        == {operation for operation, *_ in VETOED} - tested_elsewhere
+    )
 
 
 @pytest.mark.parametrize(("operation", "method", "path", "document", "subject"), VETOED, ids=IDS)
-async def test_a_veto_is_told_with_its_reason_and_changes_nothing(
-    lake: Lake, table_buckets: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
+async def test_veto_is_returned_with_its_reason_and_changes_nothing(
+    lake: Lake, listener: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
 ) -> None:
-    table_buckets.vetoes = {operation.value} if operation.value != "UPDATE_TABLE" else {subject}
+    listener.vetoes = {operation.value} if operation.value != "UPDATE_TABLE" else {subject}
     before = await everything(lake)
-    answer = await ask(lake, method, path, document)
-    assert answer.status == 403, answer
-    assert f"vetoed by guard: {subject or 'it'} is frozen" in answer.body.decode()
+    response = await send(lake, method, path, document)
+    assert response.status == 403, response
+    assert f"vetoed by guard: {subject or 'it'} is frozen" in response.body.decode()
     if path != "/lake":
-        assert answer.error == (403, "ForbiddenException")
+        assert response.error == (403, "ForbiddenException")
     assert await everything(lake) == before
-    assert (operation.value, subject) in table_buckets.seen
+    assert (operation.value, subject) in listener.seen
 
 
 DONE = [change for change in CHANGES if change[0] not in (Operation.DROP_NAMESPACE, Operation.DELETE_CATALOG)]
@@ -280,90 +283,82 @@ DONE = [change for change in CHANGES if change[0] not in (Operation.DROP_NAMESPA
     ("operation", "method", "path", "document", "subject"),
     [change for change in DONE if "staged" not in change[2] and change[2] != "/buckets/lake"],
 )
-async def test_what_nobody_minds_is_told_after_it_with_the_operations_name(
-    lake: Lake, table_buckets: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
+async def test_events_of_a_permitted_change_name_the_operation(
+    lake: Lake, listener: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
 ) -> None:
     last = await lake.store.object_context.outbox.last_seq(lake.store.meta)
-    answer = await ask(lake, method, path, document)
-    assert answer.status < 300, answer
-    assert (operation.value, subject) in table_buckets.seen
-    told = await lake.store.object_context.outbox.read_after(lake.store.meta, last, 100)
-    # The metadata file of a table is an object, and told of as one; it came of the same operation.
-    assert told
+    response = await send(lake, method, path, document)
+    assert response.status < 300, response
+    assert (operation.value, subject) in listener.seen
+    entries = await lake.store.object_context.outbox.read_after(lake.store.meta, last, 100)
+    # The event of the metadata file, an object, names the operation too.
+    assert entries
     expected = "COMMIT_TRANSACTION" if "transactions" in path else operation.value
-    assert {entry.event.operation for entry in told} == {expected}
+    assert {entry.event.operation for entry in entries} == {expected}
 
 
-async def test_a_vetoed_transaction_over_many_tables_changes_none_of_them(
-    lake: Lake, table_buckets: Remembering
-) -> None:
-    table_buckets.vetoes = {"lake/ns/u"}
+async def test_vetoed_multi_table_transaction_changes_no_table(lake: Lake, listener: Remembering) -> None:
+    listener.vetoes = {"lake/ns/u"}
     before = await everything(lake)
-    answer = await ask(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))
-    assert answer.error == (403, "ForbiddenException")
-    assert "lake/ns/u is frozen" in answer.document["error"]["message"]
+    response = await send(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))
+    assert response.error == (403, "ForbiddenException")
+    assert "lake/ns/u is frozen" in response.document["error"]["message"]
     assert await everything(lake) == before
-    assert table_buckets.seen == [
+    assert listener.seen == [
         ("COMMIT_TRANSACTION", "lake"),
         ("UPDATE_TABLE", "lake/ns/t"),
         ("UPDATE_TABLE", "lake/ns/u"),
     ]
-    table_buckets.vetoes.clear()
-    assert (await ask(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))).status == 204
+    listener.vetoes.clear()
+    assert (await send(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))).status == 204
 
 
-async def test_a_table_cannot_be_made_by_a_commit_where_making_tables_is_vetoed(
-    lake: Lake, table_buckets: Remembering
-) -> None:
-    table_buckets.vetoes = {"CREATE_TABLE"}
+async def test_veto_of_table_creation_applies_to_commits_that_create_tables(lake: Lake, listener: Remembering) -> None:
+    listener.vetoes = {"CREATE_TABLE"}
     change = {"identifier": {"namespace": ["ns"], "name": "x"}, **ASSERT_CREATE}
-    answer = await ask(lake, "POST", "/lake/transactions/commit", {"table-changes": [change]})
-    assert answer.error == (403, "ForbiddenException")
+    response = await send(lake, "POST", "/lake/transactions/commit", {"table-changes": [change]})
+    assert response.error == (403, "ForbiddenException")
 
 
-async def test_who_does_not_sign_learns_no_reason(lake: Lake, table_buckets: Remembering) -> None:
-    table_buckets.vetoes = {"DELETE_CATALOG"}
-    answer = await lake.send("DELETE", "/lake", keys=None)
-    assert answer.status == 403
-    assert b"frozen" not in answer.body
+async def test_anonymous_caller_does_not_learn_the_reason_of_a_veto(lake: Lake, listener: Remembering) -> None:
+    listener.vetoes = {"DELETE_CATALOG"}
+    response = await lake.send("DELETE", "/lake", keys=None)
+    assert response.status == 403
+    assert b"frozen" not in response.body
 
 
-async def test_keys_cannot_be_had_by_loading_where_loading_keys_is_vetoed(
-    lake: Lake, table_buckets: Remembering
-) -> None:
-    table_buckets.vetoes = {"LOAD_CREDENTIALS"}
+async def test_veto_of_credential_vending_applies_to_loading_tables(lake: Lake, listener: Remembering) -> None:
+    listener.vetoes = {"LOAD_CREDENTIALS"}
     vended = {"x_iceberg_access_delegation": "vended-credentials"}
-    assert (await ask(lake, "GET", f"{NS}/tables/t", **vended)).status == 403
-    assert (await ask(lake, "GET", f"{NS}/tables/t/credentials")).status == 403
-    assert (await ask(lake, "GET", f"{NS}/tables/t")).status == 200
+    assert (await send(lake, "GET", f"{NS}/tables/t", **vended)).status == 403
+    assert (await send(lake, "GET", f"{NS}/tables/t/credentials")).status == 403
+    assert (await send(lake, "GET", f"{NS}/tables/t")).status == 200
 
 
-async def test_a_renamed_or_restored_thing_is_asked_about_by_all_its_names(
-    lake: Lake, table_buckets: Remembering
-) -> None:
+async def test_intents_of_renaming_and_restoring_have_both_names(lake: Lake, listener: Remembering) -> None:
     document = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "x"}}
-    assert (await ask(lake, "POST", "/lake/tables/rename", document)).status == 204
-    assert table_buckets.asked[-1].facts == {"destination-namespace": "ns", "destination-name": "x"}
-    assert (await ask(lake, "DELETE", f"{NS}/views/v")).status == 204
-    table_buckets.vetoes = {"REGISTER_VIEW"}
-    answer = await ask(lake, "POST", "/lake/dropped/restore", {"namespace": ["ns"], "name": "v"})
-    assert answer.error == (403, "ForbiddenException")
+    assert (await send(lake, "POST", "/lake/tables/rename", document)).status == 204
+    assert listener.asked[-1].facts == {"destination-namespace": "ns", "destination-name": "x"}
+    assert (await send(lake, "DELETE", f"{NS}/views/v")).status == 204
+    listener.vetoes = {"REGISTER_VIEW"}
+    response = await send(lake, "POST", "/lake/dropped/restore", {"namespace": ["ns"], "name": "v"})
+    assert response.error == (403, "ForbiddenException")
 
 
-async def test_a_grant_is_asked_about_with_what_it_gives(lake: Lake, table_buckets: Remembering) -> None:
-    assert (await ask(lake, "PUT", f"{ROLES}/reader/grants", GRANT)).status == 201
-    assert table_buckets.asked[-1].facts == {"privilege": "TABLE_READ_DATA", "target-type": "table", "target": "ns.t"}
+async def test_intent_of_a_grant_has_privilege_and_target(lake: Lake, listener: Remembering) -> None:
+    assert (await send(lake, "PUT", f"{ROLES}/reader/grants", GRANT)).status == 201
+    assert listener.asked[-1].facts == {"privilege": "TABLE_READ_DATA", "target-type": "table", "target": "ns.t"}
 
 
-async def test_documents_that_may_hold_secrets_are_not_shown(lake: Lake, table_buckets: Remembering) -> None:
-    secret = {"clientSecret": "a-secret-of-somebodys-own-choosing-1234"}
-    await ask(lake, "POST", f"{MANAGEMENT}/principals/anna/reset", secret)
-    assert table_buckets.asked[-1].document == b""
-    await ask(lake, "POST", f"{NS}/tables/t", SET_PROPERTIES)
-    assert json.loads(table_buckets.asked[-1].document) == SET_PROPERTIES
+async def test_intents_omit_documents_that_may_contain_secrets(lake: Lake, listener: Remembering) -> None:
+    secret = {"clientSecret": "a-secret-that-the-client-chose-1234"}
+    await send(lake, "POST", f"{MANAGEMENT}/principals/anna/reset", secret)
+    assert listener.asked[-1].document == b""
+    await send(lake, "POST", f"{NS}/tables/t", SET_PROPERTIES)
+    assert json.loads(listener.asked[-1].document) == SET_PROPERTIES
 
 
-async def test_reads_are_asked_about_too(lake: Lake, table_buckets: Remembering) -> None:
+async def test_listeners_can_veto_reads(lake: Lake, listener: Remembering) -> None:
     for operation, path in (
         (Operation.GET_CONFIG, "/iceberg/v1/config?warehouse=lake"),
         (Operation.LIST_NAMESPACES, "/lake/namespaces"),
@@ -386,14 +381,14 @@ async def test_reads_are_asked_about_too(lake: Lake, table_buckets: Remembering)
         (Operation.GET_CATALOG_ROLE, f"{ROLES}/reader"),
         (Operation.LIST_GRANTS_FOR_CATALOG_ROLE, f"{ROLES}/reader/grants"),
     ):
-        table_buckets.vetoes.clear()
-        assert (await ask(lake, "GET", path)).status == 200, path
-        table_buckets.vetoes = {operation.value}
-        answer = await ask(lake, "GET", path)
-        assert answer.error == (403, "ForbiddenException"), path
+        listener.vetoes.clear()
+        assert (await send(lake, "GET", path)).status == 200, path
+        listener.vetoes = {operation.value}
+        response = await send(lake, "GET", path)
+        assert response.error == (403, "ForbiddenException"), path
 
 
-async def test_a_bad_request_is_refused_as_such_before_anybody_is_asked(lake: Lake, table_buckets: Remembering) -> None:
+async def test_invalid_request_fails_before_listeners_are_called(lake: Lake, listener: Remembering) -> None:
     for path, document in (
         (f"{NS}/tables", {"schema": SCHEMA}),
         ("/lake/namespaces", {"namespace": []}),
@@ -402,31 +397,31 @@ async def test_a_bad_request_is_refused_as_such_before_anybody_is_asked(lake: La
         ("/lake/tables/rename", {"source": "t"}),
         (f"{MANAGEMENT}/principals", {"name": "anna"}),
     ):
-        answer = await ask(lake, "POST", path, document)
-        assert answer.status == 400, (path, answer)
-    assert table_buckets.asked == []
+        response = await send(lake, "POST", path, document)
+        assert response.status == 400, (path, response)
+    assert listener.asked == []
 
 
-async def test_an_answer_that_was_given_once_is_given_again_without_asking(
-    lake: Lake, table_buckets: Remembering
+async def test_stored_response_of_an_idempotency_key_is_returned_without_calling_listeners(
+    lake: Lake, listener: Remembering
 ) -> None:
     key = {"idempotency_key": "0198c5a0-0000-7000-8000-000000000001"}
-    first = await ask(lake, "POST", "/lake/namespaces", {"namespace": ["once"]}, **key)
-    table_buckets.vetoes = {"CREATE_NAMESPACE"}
-    again = await ask(lake, "POST", "/lake/namespaces", {"namespace": ["once"]}, **key)
+    first = await send(lake, "POST", "/lake/namespaces", {"namespace": ["once"]}, **key)
+    listener.vetoes = {"CREATE_NAMESPACE"}
+    again = await send(lake, "POST", "/lake/namespaces", {"namespace": ["once"]}, **key)
     assert (first.status, again.status) == (200, 200)
-    assert [seen for seen in table_buckets.seen if seen[0] == "CREATE_NAMESPACE"] == [("CREATE_NAMESPACE", "lake/once")]
+    assert [seen for seen in listener.seen if seen[0] == "CREATE_NAMESPACE"] == [("CREATE_NAMESPACE", "lake/once")]
 
 
-async def test_a_veto_is_not_kept_under_the_key_of_the_request(lake: Lake, table_buckets: Remembering) -> None:
+async def test_veto_is_not_stored_for_the_idempotency_key(lake: Lake, listener: Remembering) -> None:
     key = {"idempotency_key": "0198c5a0-0000-7000-8000-000000000002"}
-    table_buckets.vetoes = {"CREATE_NAMESPACE"}
-    assert (await ask(lake, "POST", "/lake/namespaces", {"namespace": ["later"]}, **key)).status == 403
-    table_buckets.vetoes.clear()
-    assert (await ask(lake, "POST", "/lake/namespaces", {"namespace": ["later"]}, **key)).status == 200
+    listener.vetoes = {"CREATE_NAMESPACE"}
+    assert (await send(lake, "POST", "/lake/namespaces", {"namespace": ["later"]}, **key)).status == 403
+    listener.vetoes.clear()
+    assert (await send(lake, "POST", "/lake/namespaces", {"namespace": ["later"]}, **key)).status == 200
 
 
-async def test_reads_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None:
+async def test_reported_reads_write_events(tmp_path: Path) -> None:
     async with opened_lake(tmp_path, reported_reads=[Operation.LOAD_TABLE]) as lake:
         await lake.table()
         last = await lake.store.object_context.outbox.last_seq(lake.store.meta)
@@ -439,7 +434,7 @@ async def test_reads_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None
         assert msgspec.msgpack.decode(entry.event.payload)["principal"] == "root"
 
 
-async def test_keys_that_come_with_a_table_are_told_of_as_keys(tmp_path: Path) -> None:
+async def test_credentials_vended_with_a_table_write_load_credentials_events(tmp_path: Path) -> None:
     async with opened_lake(tmp_path, reported_reads=[Operation.LOAD_CREDENTIALS]) as lake:
         await lake.table()
         outbox, meta = lake.store.object_context.outbox, lake.store.meta
@@ -448,28 +443,28 @@ async def test_keys_that_come_with_a_table_are_told_of_as_keys(tmp_path: Path) -
         assert await outbox.read_after(meta, last, 10) == []
         assert (await lake.call("GET", f"{NS}/tables/t", access="vended-credentials")).status == 200
         assert (await lake.call("GET", f"{NS}/tables/t/credentials")).status == 200
-        told = await outbox.read_after(meta, last, 10)
-        assert [(entry.event.kind, entry.event.subject) for entry in told] == [
+        entries = await outbox.read_after(meta, last, 10)
+        assert [(entry.event.kind, entry.event.subject) for entry in entries] == [
             ("AFTER_LOAD_CREDENTIALS", "lake/ns/t"),
             ("AFTER_LOAD_CREDENTIALS", "lake/ns/t"),
         ]
 
 
-async def test_a_hook_that_does_not_answer_refuses_until_it_does(tmp_path: Path) -> None:
-    asked: list[HttpRequest] = []
-    answers = [HttpResponse(502, b""), HttpResponse(200, b'{"allow": true}')]
+async def test_operation_is_unavailable_while_its_hook_fails(tmp_path: Path) -> None:
+    requests: list[HttpRequest] = []
+    responses = [HttpResponse(502, b""), HttpResponse(200, b'{"allow": true}')]
 
     async def http(request: HttpRequest) -> HttpResponse:
-        asked.append(request)
-        return answers[len(asked) - 1]
+        requests.append(request)
+        return responses[len(requests) - 1]
 
     policy = HookConfig("https://guard.example", new_secret(), frozenset({Operation.DROP_TABLE}))
-    hook = HttpHook("guard", policy, http, clock=None)  # type: ignore[arg-type]  # set below, once there is one
+    hook = HttpHook("guard", policy, http, clock=None)  # type: ignore[arg-type]  # set below, once the lake exists
     async with opened_lake(tmp_path, listeners=[hook]) as lake:
         hook._clock = lake.clock
         await lake.table()
-        refused = await lake.call("DELETE", f"{NS}/tables/t")
-        assert refused.error == (503, "ServiceUnavailableException")
+        failed = await lake.call("DELETE", f"{NS}/tables/t")
+        assert failed.error == (503, "ServiceUnavailableException")
         assert (await lake.call("HEAD", f"{NS}/tables/t")).status == 204
         assert (await lake.call("DELETE", f"{NS}/tables/t")).status == 204
-        assert len(asked) == 2
+        assert len(requests) == 2

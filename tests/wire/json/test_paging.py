@@ -1,4 +1,4 @@
-"""Pages of every list of the catalog, as clients of Iceberg and of Polaris request them."""
+"""Paging of every list of the catalog, with the parameters of Iceberg and Polaris clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LISTS = {
     "/polaris/v1/lake/applicable-policies": "applicable-policies",
     "/polaris/v1/lake/policy-types": "policy-types",
 }
-"""Every list that has pages, and the field of its names. Each has at least two of them in the lake of `filled`."""
+"""Every paged list, and the field of its entries."""
 
 
 @pytest.fixture
@@ -38,41 +38,47 @@ async def filled(tmp_path: Path) -> AsyncIterator[Lake]:
     """A lake in which every list has at least two entries."""
     async with opened_lake(tmp_path) as lake:
         await lake.store.bucket("second")
-        await done(lake, "PUT", "/iceberg/v1/buckets/second")
+        await expect_success(lake, "PUT", "/iceberg/v1/buckets/second")
         window = {"updates": {"undrop-window-seconds": "3600"}}
-        await done(lake, "POST", "/iceberg/v1/buckets/lake/properties", window)
+        await expect_success(lake, "POST", "/iceberg/v1/buckets/lake/properties", window)
         for name in ("a", "b"):
-            await done(lake, "POST", "/iceberg/v1/lake/namespaces", {"namespace": [name]})
-            await done(lake, "POST", "/iceberg/v1/lake/namespaces", {"namespace": ["ns", name]})
+            await expect_success(lake, "POST", "/iceberg/v1/lake/namespaces", {"namespace": [name]})
+            await expect_success(lake, "POST", "/iceberg/v1/lake/namespaces", {"namespace": ["ns", name]})
             view = {"name": f"view_{name}", "schema": SCHEMA, "view-version": VIEW_VERSION}
-            await done(lake, "POST", "/iceberg/v1/lake/namespaces/ns/views", view)
+            await expect_success(lake, "POST", "/iceberg/v1/lake/namespaces/ns/views", view)
             generic = {"name": f"generic_{name}", "format": "delta"}
-            await done(lake, "POST", f"{OF_POLICIES}/generic-tables", generic)
-            await done(lake, "POST", "/iceberg/v1/lake/namespaces/ns/tables", {"name": name, "schema": SCHEMA})
-            await done(lake, "POST", "/iceberg/v1/lake/namespaces/ns/tables", {"name": f"old_{name}", "schema": SCHEMA})
-            await done(lake, "DELETE", f"/iceberg/v1/lake/namespaces/ns/tables/old_{name}")
+            await expect_success(lake, "POST", f"{OF_POLICIES}/generic-tables", generic)
+            await expect_success(
+                lake, "POST", "/iceberg/v1/lake/namespaces/ns/tables", {"name": name, "schema": SCHEMA}
+            )
+            await expect_success(
+                lake, "POST", "/iceberg/v1/lake/namespaces/ns/tables", {"name": f"old_{name}", "schema": SCHEMA}
+            )
+            await expect_success(lake, "DELETE", f"/iceberg/v1/lake/namespaces/ns/tables/old_{name}")
         kinds = (POLICY["type"], "system.snapshot-expiry")
         for number, kind in enumerate(kinds):
             policy = POLICY | {"name": f"p{number}", "type": kind}
-            await done(lake, "POST", f"{OF_POLICIES}/policies", policy)
-            await done(lake, "PUT", f"{OF_POLICIES}/policies/p{number}/mappings", {"target": {"type": "catalog"}})
+            await expect_success(lake, "POST", f"{OF_POLICIES}/policies", policy)
+            await expect_success(
+                lake, "PUT", f"{OF_POLICIES}/policies/p{number}/mappings", {"target": {"type": "catalog"}}
+            )
         target = {"target": {"type": "namespace", "path": ["ns"]}}
-        await done(lake, "PUT", f"{OF_POLICIES}/policies/p0/mappings", target)
+        await expect_success(lake, "PUT", f"{OF_POLICIES}/policies/p0/mappings", target)
         change = {"content": '{"enable": false}', "current-policy-version": 0}
-        await done(lake, "PUT", f"{OF_POLICIES}/policies/p0", change)
+        await expect_success(lake, "PUT", f"{OF_POLICIES}/policies/p0", change)
         yield lake
 
 
-async def done(lake: Lake, method: str, path: str, document: object = None) -> None:
-    answer = await lake.send(method, path, body_of(document))
-    assert answer.status in (200, 204), answer.body
+async def expect_success(lake: Lake, method: str, path: str, document: object = None) -> None:
+    response = await lake.send(method, path, body_of(document))
+    assert response.status in (200, 204), response.body
 
 
 def body_of(document: object) -> bytes:
     return b"" if document is None else json.dumps(document).encode()
 
 
-def asking(path: str, query: str) -> str:
+def with_query(path: str, query: str) -> str:
     return f"{path}{'&' if '?' in path else '?'}{query}"
 
 
@@ -86,7 +92,7 @@ async def test_page_size_alone_requests_the_first_page(filled: Lake, path: str, 
     token = "page-token" if size == "page-size" else "pageToken"
     seen, query = [], f"{size}=1"
     while query:
-        page = (await filled.send("GET", asking(path, query))).document
+        page = (await filled.send("GET", with_query(path, query))).document
         assert len(page[LISTS[path]]) == 1
         seen += page[LISTS[path]]
         following = page["next-page-token"]
@@ -108,16 +114,16 @@ async def test_page_size_alone_requests_the_first_page(filled: Lake, path: str, 
     ],
     ids=lambda query: query[:24],
 )
-async def test_pages_that_cannot_be_are_refused(filled: Lake, path: str, query: str) -> None:
-    assert (await filled.send("GET", asking(path, query))).error == (400, "BadRequestException")
+async def test_invalid_page_parameters_are_rejected(filled: Lake, path: str, query: str) -> None:
+    assert (await filled.send("GET", with_query(path, query))).error == (400, "BadRequestException")
 
 
-async def test_an_empty_token_without_a_size_requests_the_first_page(filled: Lake) -> None:
+async def test_empty_token_without_a_size_requests_the_first_page(filled: Lake) -> None:
     page = (await filled.send("GET", "/iceberg/v1/lake/namespaces/ns/tables?pageToken=")).document
     assert ([one["name"] for one in page["identifiers"]], page["next-page-token"]) == (["a", "b"], None)
 
 
-async def test_both_spellings_reach_a_federated_catalog(tmp_path: Path) -> None:
+async def test_both_spellings_are_forwarded_to_a_federated_catalog(tmp_path: Path) -> None:
     async with two_lakes(tmp_path) as lakes:
         for name in "abc":
             assert (await lakes.far.table(name)).status == 200

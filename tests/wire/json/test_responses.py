@@ -1,4 +1,4 @@
-"""Answers that several handlers give."""
+"""Responses of several handlers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 class TestIdentifiers:
     @given(st.lists(names, min_size=1, max_size=3), st.lists(names, max_size=10))
-    def test_every_name_is_told_with_its_namespace(self, namespace: list[str], found: list[str]) -> None:
+    def test_every_name_has_its_namespace(self, namespace: list[str], found: list[str]) -> None:
         written = bytes(identifiers(tuple(namespace), found))
         assert json.loads(written) == [{"namespace": namespace, "name": name} for name in found]

@@ -19,17 +19,17 @@ SERVED = {
 }
 
 
-def test_every_route_is_an_operation_or_is_said_to_be_none() -> None:
+def test_every_route_has_an_operation_or_is_declared_without_one() -> None:
     assert SERVED - ROUTE_OPERATIONS.keys() - ROUTES_WITHOUT_OPERATION == set()
     assert ROUTE_OPERATIONS.keys() & ROUTES_WITHOUT_OPERATION == set()
 
 
-def test_every_operation_has_a_route_or_is_said_to_have_none() -> None:
+def test_every_operation_has_a_route_or_is_declared_without_one() -> None:
     assert frozenset(Operation) - frozenset(ROUTE_OPERATIONS.values()) == OPERATIONS_WITHOUT_ROUTE
 
 
-def test_nothing_is_said_of_routes_that_change_something_but_that_they_read() -> None:
-    """A route that changes tables, views, policies, users or roles is an operation that does."""
+def test_routes_that_change_something_have_no_read_operation() -> None:
+    """Routes that change tables, views, policies, users or roles have operations that do."""
     changing = {route.name for route in catalog_routes().routes if route.changes}
     changing |= {route.name for route in polaris_routes().routes if route.changes}
     changing |= {route.name for route in management_mount().routes.routes if route.method != "GET"}

@@ -1,4 +1,4 @@
-"""Routes of our own refuse a body field that they do not know; routes of the Iceberg contract ignore it."""
+"""Extension routes reject unknown body fields; routes of the Iceberg specification ignore them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lakebed.wire.polaris.operations import polaris_routes
 from tests.wire.iceberg.lake import SCHEMA, Lake, opened_lake
 
 FIELD = "no-such-field"
-OF_THE_CONTRACT = {"signS3Request"}
-"""Served at a path of our own with the contract's document."""
+SPECIFIED_DOCUMENTS = {"signS3Request"}
+"""Extension routes with documents of the specification."""
 TOLERANT = {"recoverTable"}
-"""Has no options: clients of other catalogs send fields of theirs, and have the table recovered all the same."""
+"""Has no options, and accepts fields that clients of other catalogs send."""
 
 
-def own_routes() -> Iterator[tuple[str, Route[Any]]]:
+def extension_routes() -> Iterator[tuple[str, Route[Any]]]:
     for base, routes in (
         ("/iceberg", catalog_routes().routes),
         ("", polaris_routes().routes),
@@ -32,7 +32,7 @@ def own_routes() -> Iterator[tuple[str, Route[Any]]]:
             if (
                 not route.is_standard
                 and route.method not in ("GET", "HEAD")
-                and route.name not in OF_THE_CONTRACT | TOLERANT
+                and route.name not in SPECIFIED_DOCUMENTS | TOLERANT
             ):
                 yield base, route
 
@@ -44,23 +44,23 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
         yield opened
 
 
-@pytest.mark.parametrize(("base", "route"), tuple(own_routes()), ids=lambda value: getattr(value, "name", value))
-async def test_unknown_field_is_refused_by_name(lake: Lake, base: str, route: Route[Any]) -> None:
+@pytest.mark.parametrize(("base", "route"), tuple(extension_routes()), ids=lambda value: getattr(value, "name", value))
+async def test_unknown_field_is_rejected_by_name(lake: Lake, base: str, route: Route[Any]) -> None:
     names = {"warehouse": "lake", "namespace": "ns", "table": "t"}
     path = re.sub(r"{([^}]+)}", lambda found: names.get(found[1], "1"), base + route.path)
-    answer = await lake.send(route.method, path, f'{{"{FIELD}": true}}'.encode())
-    assert answer.error[0] == 400, answer.document
-    assert FIELD in answer.document["error"]["message"]
+    response = await lake.send(route.method, path, f'{{"{FIELD}": true}}'.encode())
+    assert response.error[0] == 400, response.document
+    assert FIELD in response.document["error"]["message"]
 
 
-async def test_contract_documents_may_have_further_fields(lake: Lake) -> None:
+async def test_documents_of_the_specification_may_have_unknown_fields(lake: Lake) -> None:
     document = {"name": "u", "schema": SCHEMA, FIELD: True}
     assert (await lake.call("POST", "/lake/namespaces/ns/tables", document)).status == 200
     assert (await lake.call("POST", "/lake/namespaces", {"namespace": ["other"], FIELD: 1})).status == 200
 
 
 @pytest.mark.parametrize("body", ["", "{}", f'{{"{FIELD}": true, "dryRun": false, "dry-run": false}}'])
-async def test_recovery_ignores_fields_that_it_does_not_know(lake: Lake, body: str) -> None:
-    answer = await lake.send("POST", "/iceberg/v1/lake/namespaces/ns/tables/t/catalog/recovery", body.encode())
-    assert answer.status == 200, answer.document
-    assert (answer.document["finalized_count"], answer.document["discarded_count"]) == (0, 0)
+async def test_recovery_ignores_unknown_fields(lake: Lake, body: str) -> None:
+    response = await lake.send("POST", "/iceberg/v1/lake/namespaces/ns/tables/t/catalog/recovery", body.encode())
+    assert response.status == 200, response.document
+    assert (response.document["finalized_count"], response.document["discarded_count"]) == (0, 0)

@@ -1,4 +1,4 @@
-"""Signed callers without a permission are refused before their document is read."""
+"""Authenticated callers without permission are denied before their document is read."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 @pytest.fixture
 async def reader(lake: Lake) -> Keys:
-    """Somebody who may read, and change nothing."""
+    """A user with permission to read only."""
     return await lake.user("reader", allow("s3:Get*", "s3:List*"))
 
 
 @pytest.mark.parametrize(("method", "path"), REQUESTS)
-async def test_a_document_is_not_looked_at_without_the_permission(
+async def test_caller_without_permission_is_denied_before_the_document_is_read(
     lake: Lake, reader: Keys, method: str, path: str
 ) -> None:
-    refused = await lake.send(method, path, GARBAGE, keys=reader)
-    assert (refused.status, b"<Code>AccessDenied</Code>" in refused.body) == (403, True)
+    denied = await lake.send(method, path, GARBAGE, keys=reader)
+    assert (denied.status, b"<Code>AccessDenied</Code>" in denied.body) == (403, True)
     malformed = await lake.send(method, path, GARBAGE)
     assert malformed.status == 400
     assert b"<Code>AccessDenied</Code>" not in malformed.body
 
 
-async def test_a_permission_for_another_key_is_none(lake: Lake) -> None:
+async def test_permission_for_another_key_does_not_apply(lake: Lake) -> None:
     keys = await lake.user("tagger", allow("s3:PutObjectTagging", resource=f"arn:aws:s3:::{BUCKET}/mine/*"))
     assert (await lake.send("PUT", f"/{BUCKET}/key?tagging", GARBAGE, keys=keys)).status == 403
     assert (await lake.send("PUT", f"/{BUCKET}/mine/key?tagging", GARBAGE, keys=keys)).status == 400
 
 
-async def test_tags_that_a_condition_allows_are_set(lake: Lake) -> None:
+async def test_tags_are_set_if_a_condition_on_them_holds(lake: Lake) -> None:
     condition = {"StringEquals": {"s3:RequestObjectTag/team": "blue"}}
     keys = await lake.user("tagger", allow("s3:PutObjectTagging") | {"Condition": condition})
 
@@ -79,8 +79,8 @@ async def test_tags_that_a_condition_allows_are_set(lake: Lake) -> None:
     assert (await lake.send("PUT", f"/{BUCKET}/key?tagging", tagged("red"), keys=keys)).status == 403
 
 
-async def test_deletions_without_a_permission_are_answered_key_by_key(lake: Lake, reader: Keys) -> None:
+async def test_deletion_without_permission_gets_an_error_per_key(lake: Lake, reader: Keys) -> None:
     body = b"<Delete><Object><Key>key</Key></Object></Delete>"
-    answer = await lake.send("POST", f"/{BUCKET}?delete", body, keys=reader)
-    assert (answer.status, b"<Code>AccessDenied</Code>" in answer.body) == (200, True)
+    response = await lake.send("POST", f"/{BUCKET}?delete", body, keys=reader)
+    assert (response.status, b"<Code>AccessDenied</Code>" in response.body) == (200, True)
     assert (await lake.send("POST", "/absent?delete", GARBAGE, keys=reader)).status == 404

@@ -43,7 +43,7 @@ def signer(secret: str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY") -> ChunkSig
 
 
 def encode(kind: StreamingKind, chunks: Sequence[bytes], trailers: Iterable[tuple[str, str]] = ()) -> bytes:
-    """What a client sends for this payload."""
+    """The body that a client sends for this payload."""
     body, previous, sign = b"", SEED, signer()
     for chunk in [*(chunk for chunk in chunks if chunk), b""]:
         body += f"{len(chunk):x}".encode()
@@ -72,7 +72,7 @@ def decode(decoding: AwsChunkedDecoder, body: bytes, cuts: Iterable[int] = ()) -
     for start, end in pairwise(edges):
         buffer = bytearray(body[start:end])
         payload += b"".join(decoding.feed(memoryview(buffer)))
-        buffer[:] = bytes(len(buffer))  # the receive buffer is used again: nothing of it may be kept
+        buffer[:] = bytes(len(buffer))  # the receive buffer is reused: the decoder must not keep views of it
     decoding.finish()
     return payload
 
@@ -84,7 +84,7 @@ cut_lists = st.lists(st.integers(0, 5000), max_size=12)
 
 
 @given(kinds, chunk_lists, cut_lists)
-def test_any_split_of_the_body_gives_the_same_payload(
+def test_body_split_anywhere_decodes_to_the_same_payload(
     kind: StreamingKind, chunks: list[bytes], cuts: list[int]
 ) -> None:
     trailers = [(CRC, "AAAAAA=="), ("x-amz-meta-b", "two words")] if kind.has_trailer else []
@@ -95,7 +95,7 @@ def test_any_split_of_the_body_gives_the_same_payload(
 
 
 @given(kinds, chunk_lists, st.integers(0, 5000), st.binary(max_size=80), st.integers(0, 40), cut_lists)
-def test_noise_is_refused_with_our_errors_only(
+def test_corrupted_body_raises_only_domain_errors(
     kind: StreamingKind, chunks: list[bytes], at: int, noise: bytes, cut: int, cuts: list[int]
 ) -> None:
     body = encode(kind, chunks, [(CRC, "AAAAAA==")])
@@ -113,7 +113,7 @@ def test_noise_is_refused_with_our_errors_only(
 
 
 @given(st.sampled_from([StreamingKind.SIGNED, StreamingKind.SIGNED_TRAILER]), st.data())
-def test_no_changed_bit_of_payload_or_trailer_passes_a_signed_body(kind: StreamingKind, data: st.DataObject) -> None:
+def test_changed_bit_of_payload_or_trailer_fails_the_signature(kind: StreamingKind, data: st.DataObject) -> None:
     chunks = [b"first chunk", b"second"]
     body = bytearray(encode(kind, chunks, [(CRC, "AAAAAA==")]))
     starts = [body.index(chunk) for chunk in chunks] + ([body.index(b"AAAAAA")] if kind.has_trailer else [])
@@ -138,7 +138,7 @@ def test_published_signed_example_decodes() -> None:
     assert decode(decoder(StreamingKind.SIGNED, 66560), body) == b"a" * 66560
 
 
-# The published body ends trailer lines with LF and an empty line; SDKs end them with CRLF; some leave off the end.
+# The published body ends trailer lines with LF and an empty line; SDKs end them with CRLF; some omit the end.
 @pytest.mark.parametrize(
     ("line_end", "end"), [(b"\n\r\n", b"\r\n\r\n"), (b"\r\n", b"\r\n\r\n"), (b"\r\n", b"\r\n"), (b"\n", b"\n")]
 )
@@ -174,13 +174,13 @@ def test_body_written_by_botocore_decodes() -> None:
     assert decoding.trailers == {CRC: b64encode(zlib.crc32(payload).to_bytes(4, "big")).decode()}
 
 
-def test_unsigned_trailer_in_the_manner_of_minio_clients_decodes() -> None:
+def test_unsigned_trailer_of_minio_clients_decodes() -> None:
     decoding = decoder(StreamingKind.UNSIGNED_TRAILER, 5, [CRC])
     assert decode(decoding, b"5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\n\r\n\r\n") == b"hello"
     assert decoding.trailers == {CRC: "NhCmhg=="}
 
 
-def test_payload_pieces_are_views_of_what_was_fed() -> None:
+def test_payload_pieces_are_views_of_the_input() -> None:
     buffer = bytearray(b"5\r\nhello\r\n0\r\n\r\n")
     pieces = decoder(StreamingKind.UNSIGNED_TRAILER, 5).feed(memoryview(buffer))
     buffer[3:8] = b"HELLO"
@@ -204,14 +204,14 @@ def test_fewer_bytes_than_declared_are_incomplete() -> None:
         decode(decoder(StreamingKind.SIGNED, 8), encode(StreamingKind.SIGNED, [b"bytes"]))
 
 
-def test_more_bytes_than_declared_are_refused_before_any_is_handed_on() -> None:
+def test_more_bytes_than_declared_are_rejected_before_any_is_returned() -> None:
     decoding = decoder(StreamingKind.SIGNED, 4)
-    with pytest.raises(MalformedChunk, match="size=5 left=4") as refused:
+    with pytest.raises(MalformedChunk, match="size=5 left=4") as error:
         decoding.feed(memoryview(encode(StreamingKind.SIGNED, [b"bytes"])))
-    assert refused.value.argument == "x-amz-decoded-content-length"
+    assert error.value.argument == "x-amz-decoded-content-length"
 
 
-def test_chunks_cannot_be_reordered_or_left_out() -> None:
+def test_reordered_or_missing_chunks_fail_the_signature() -> None:
     body = encode(StreamingKind.SIGNED, [b"one", b"two", b"six"])
     first, second = body.index(b"3;"), body.index(b"3;", 1)
     third = body.index(b"3;", second + 1)
@@ -224,13 +224,13 @@ def test_chunks_cannot_be_reordered_or_left_out() -> None:
         decode(decoder(StreamingKind.SIGNED, 6), without_last)
 
 
-def test_another_key_does_not_pass() -> None:
+def test_signature_by_another_key_fails() -> None:
     decoding = AwsChunkedDecoder(StreamingKind.SIGNED, 3, signer=signer("another"), seed_signature=SEED)
     with pytest.raises(ChunkSignatureMismatch):
         decode(decoding, encode(StreamingKind.SIGNED, [b"one"]))
 
 
-def test_signed_kinds_need_a_signer() -> None:
+def test_signed_kinds_require_a_signer() -> None:
     with pytest.raises(ValueError, match="signer"):
         AwsChunkedDecoder(StreamingKind.SIGNED, 1)
 
@@ -251,18 +251,18 @@ def test_signed_kinds_need_a_signer() -> None:
         b"5" * 9000,
     ],
 )
-def test_broken_framing_is_a_malformed_chunk(body: bytes) -> None:
+def test_malformed_framing_raises_malformed_chunk(body: bytes) -> None:
     with pytest.raises(MalformedChunk):
         decode(decoder(StreamingKind.UNSIGNED_TRAILER, 5), body)
 
 
-def test_unsigned_chunk_extensions_are_passed_over() -> None:
+def test_unsigned_chunk_extensions_are_ignored() -> None:
     body = b"5;name=value\r\nhello\r\n0;\r\n\r\n"
     assert decode(decoder(StreamingKind.UNSIGNED_TRAILER, 5), body) == b"hello"
 
 
 @pytest.mark.parametrize("kind", [StreamingKind.SIGNED, StreamingKind.SIGNED_TRAILER])
-def test_signed_kinds_refuse_a_chunk_without_signature(kind: StreamingKind) -> None:
+def test_signed_kinds_reject_a_chunk_without_signature(kind: StreamingKind) -> None:
     with pytest.raises(MalformedChunk, match="header"):
         decode(decoder(kind, 5), b"5\r\nhello\r\n0\r\n\r\n")
 
@@ -280,30 +280,30 @@ def test_signed_kinds_refuse_a_chunk_without_signature(kind: StreamingKind) -> N
         (b"x-amz-checksum-crc32:AAAAAA==\r\n\r\n" + b"\r\n" * 5000, [CRC]),
     ],
 )
-def test_broken_or_undeclared_trailer_is_malformed(trailer: bytes, declared: list[str]) -> None:
+def test_malformed_or_undeclared_trailer_is_rejected(trailer: bytes, declared: list[str]) -> None:
     with pytest.raises(MalformedTrailer):
         decode(decoder(StreamingKind.UNSIGNED_TRAILER, 0, declared), b"0\r\n" + trailer)
 
 
-def test_signed_trailer_must_hold_what_was_declared() -> None:
+def test_signed_trailer_must_contain_the_declared_headers() -> None:
     body = encode(StreamingKind.SIGNED_TRAILER, [], [(CRC, "AAAAAA==")])
     with pytest.raises(MalformedTrailer, match="names=x-amz-other"):
         decode(decoder(StreamingKind.SIGNED_TRAILER, 0, [CRC, "x-amz-other"]), body)
 
 
-def test_bytes_after_the_end_are_refused() -> None:
+def test_bytes_after_the_end_are_rejected() -> None:
     with pytest.raises(MalformedChunk, match="after the end"):
         decode(decoder(StreamingKind.SIGNED, 0), encode(StreamingKind.SIGNED, []) + b"more\r\n")
 
 
-def test_empty_object_may_come_without_any_body() -> None:
+def test_empty_object_may_have_no_body() -> None:
     assert decode(decoder(StreamingKind.SIGNED, 0), b"") == b""
     for decoding in (decoder(StreamingKind.SIGNED, 1), decoder(StreamingKind.SIGNED_TRAILER, 0, [CRC])):
         with pytest.raises(Incomplete):
             decoding.finish()
 
 
-def test_decoder_takes_nothing_more_after_a_refusal() -> None:
+def test_decoder_accepts_nothing_after_an_error() -> None:
     decoding = decoder(StreamingKind.SIGNED, 3)
     with pytest.raises(MalformedChunk):
         decoding.feed(memoryview(b"zz\r\n"))
@@ -314,12 +314,12 @@ def test_decoder_takes_nothing_more_after_a_refusal() -> None:
         decoding.finish()
 
 
-def test_public_names_are_all_there() -> None:
+def test_public_names_exist() -> None:
     assert all(hasattr(chunked, name) for name in chunked.__all__)
 
 
 @pytest.mark.parametrize("kind", list(StreamingKind))
-def test_chunk_below_the_least_size_may_only_be_the_last(kind: StreamingKind) -> None:
+def test_only_the_last_chunk_may_be_below_the_minimum_size(kind: StreamingKind) -> None:
     def decode(*sizes: int) -> bytes:
         chunks = [bytes(size) for size in sizes]
         decoder = AwsChunkedDecoder(kind, sum(sizes), signer=signer(), seed_signature=SEED, min_chunk_bytes=8)
@@ -329,6 +329,6 @@ def test_chunk_below_the_least_size_may_only_be_the_last(kind: StreamingKind) ->
 
     assert decode(8, 9, 1) == bytes(18)
     assert decode(1) == bytes(1)
-    with pytest.raises(ChunkTooSmall) as refused:
+    with pytest.raises(ChunkTooSmall) as error:
         decode(8, 7, 8)
-    assert (refused.value.number, refused.value.size) == (2, 7)
+    assert (error.value.number, error.value.size) == (2, 7)

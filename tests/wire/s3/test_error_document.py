@@ -6,7 +6,7 @@ from lakebed.wire.s3.xml import parse_document
 from .documents.client import understood
 
 
-def test_error_reaches_the_client_with_its_details() -> None:
+def test_client_parses_the_error_with_its_details() -> None:
     body = write_error(
         "InvalidArgument", "no <good>", "/b/k&", "R1", {"ArgumentName": "max-keys", "ArgumentValue": "x"}
     )
@@ -20,6 +20,6 @@ def test_error_reaches_the_client_with_its_details() -> None:
     assert parse_document(body, "Error").text_of("RequestId") == "R1"
 
 
-def test_error_can_echo_what_is_not_unicode() -> None:
+def test_invalid_unicode_in_an_error_is_replaced() -> None:
     body = write_error("NoSuchKey", "", "/b/\udcff", "R1")
     assert understood("GetObject", body, 404)["Error"]["Resource"] == "/b/?"

@@ -1,4 +1,4 @@
-"""Every error of the core has an answer on this wire, and the answer says what S3 says."""
+"""Every domain error maps to an S3 error with S3's code and message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakebed.wire.s3.xml import MalformedDocument
 
 
 def _tree(root: type[e.LakebedError] = e.LakebedError) -> Iterator[type[e.LakebedError]]:
-    """Every error of the core, parents before children."""
+    """All errors of `core.errors`, base classes first."""
     yield root
     for child in root.__subclasses__():
         if child.__module__ == e.__name__:
@@ -26,7 +26,7 @@ def _tree(root: type[e.LakebedError] = e.LakebedError) -> Iterator[type[e.Lakebe
 
 MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
     {
-        # The catalog's own, which has its own edge.
+        # Errors of the catalog, which has another protocol.
         e.NoSuchCatalog,
         e.NoSuchNamespace,
         e.NoSuchTable,
@@ -54,29 +54,29 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.ConflictingProperties,
         e.DuplicateRequest,
         e.InvalidViewVersion,
-        # Told with the listener's reason.
+        # The message is the listener's reason.
         e.Vetoed,
-        # Of the token endpoint, which has its own edge, too.
+        # An error of the token endpoint.
         e.InvalidScope,
-        # Of the pipeline, which answers nobody.
+        # An error of the pipeline, which serves no requests.
         e.PipelineUnavailable,
     }
 )
-"""Leaves that mean to clients of S3 what their parents mean. A new one is put here or into the table, knowingly."""
+"""Errors that map like their base class. Each new error must be added either here or to the table."""
 
 
-def test_tree_is_all_of_the_module() -> None:
+def test_tree_contains_all_errors_of_the_module() -> None:
     defined = {value for value in vars(e).values() if isinstance(value, type) and issubclass(value, e.LakebedError)}
     assert set(_tree()) == defined
 
 
 @pytest.mark.parametrize("kind", list(_tree()), ids=lambda kind: kind.__name__)
-def test_every_error_of_the_core_has_a_row_of_its_own(kind: type[e.LakebedError]) -> None:
+def test_every_domain_error_has_a_row_or_maps_by_ancestry(kind: type[e.LakebedError]) -> None:
     assert (kind in S3_ERRORS) != (kind in MAPPED_BY_ANCESTRY)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in _tree() if kind is not e.NoSuchConfiguration])
-def test_every_error_of_the_core_is_rendered(kind: type[e.LakebedError]) -> None:
+def test_every_domain_error_is_rendered(kind: type[e.LakebedError]) -> None:
     rendered = render_error(kind("what happened. key=value"))
     assert 300 <= rendered.status <= 599
     assert rendered.code.isidentifier()
@@ -84,14 +84,14 @@ def test_every_error_of_the_core_is_rendered(kind: type[e.LakebedError]) -> None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in _tree() if kind.retryable], ids=lambda kind: kind.__name__)
-def test_error_that_a_retry_can_help_is_one_that_clients_retry(kind: type[e.LakebedError]) -> None:
-    """SDKs retry 5xx and these codes; a 409 of a conditional write is the caller's to try again."""
+def test_retryable_errors_have_codes_that_clients_retry(kind: type[e.LakebedError]) -> None:
+    """SDKs retry 5xx; the caller retries a 409 of a conditional write."""
     rendered = render_error(kind())
     assert rendered.status in (503, 507) or rendered.code == "ConditionalRequestConflict"
 
 
 @pytest.mark.parametrize("kind", [*_tree(e.InvalidInput), e.NotFound, e.AlreadyExists], ids=lambda kind: kind.__name__)
-def test_error_of_the_callers_making_is_no_5xx(kind: type[e.LakebedError]) -> None:
+def test_client_errors_are_not_5xx(kind: type[e.LakebedError]) -> None:
     assert 400 <= render_error(kind()).status < 500
 
 
@@ -142,31 +142,31 @@ def test_error_of_the_callers_making_is_no_5xx(kind: type[e.LakebedError]) -> No
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_answer_is_the_one_s3_gives(error: e.LakebedError, status: int, code: str) -> None:
+def test_domain_error_maps_to_the_s3_status_and_code(error: e.LakebedError, status: int, code: str) -> None:
     rendered = render_error(error)
     assert (rendered.status, rendered.code) == (status, code)
 
 
 @pytest.mark.parametrize("kind", CONFIGURATION_CODES)
-def test_each_absent_setting_has_a_code_of_its_own(kind: str) -> None:
+def test_each_missing_configuration_has_its_code(kind: str) -> None:
     rendered = render_error(e.NoSuchConfiguration(kind))
     assert (rendered.status, rendered.code) == (404, CONFIGURATION_CODES[kind][0])
 
 
-def test_setting_without_a_code_says_what_it_is() -> None:
+def test_configuration_without_a_code_is_named_in_the_message() -> None:
     rendered = render_error(e.NoSuchConfiguration("something"))
     assert (rendered.status, rendered.code) == (404, "NoSuchConfiguration")
     assert "something" in rendered.message
 
 
-def test_wires_own_errors_are_found_by_their_ancestry() -> None:
+def test_subclass_maps_like_its_base_class() -> None:
     class NewChild(e.NoSuchUpload):
         pass
 
     assert render_error(NewChild()).code == "NoSuchUpload"
 
 
-# -- what comes with an answer --------------------------------------------------------------------------------------
+# -- headers and details --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_wires_own_errors_are_found_by_their_ancestry() -> None:
         (AwsFault(400, "X", "x", [("A", "b")]), {"A": "b"}),
     ],
 )
-def test_headers_tell_what_clients_act_on(error: e.LakebedError, headers: dict[str, str]) -> None:
+def test_errors_have_the_headers_that_clients_use(error: e.LakebedError, headers: dict[str, str]) -> None:
     assert dict(render_error(error).headers) == headers
 
 
@@ -195,28 +195,28 @@ def test_headers_tell_what_clients_act_on(error: e.LakebedError, headers: dict[s
         (AwsFault(400, "X", "x", BucketName="b"), {"BucketName": "b"}),
     ],
 )
-def test_details_name_what_is_wrong(error: e.LakebedError, details: dict[str, str]) -> None:
+def test_errors_have_details(error: e.LakebedError, details: dict[str, str]) -> None:
     assert dict(render_error(error).details) == details
 
 
-def test_who_did_not_sign_is_not_told_why_access_is_denied() -> None:
+def test_anonymous_caller_does_not_learn_why_access_is_denied() -> None:
     denied = e.AccessDenied("explicitly denied by the resource policy. principal=anonymous")
     assert "policy" in render_error(denied).message
     assert "policy" not in render_error(denied, is_anonymous=True).message
 
 
 @pytest.mark.parametrize("kind", [e.LakebedError, e.Corrupted, e.Unavailable, e.StorageFull, e.Throttled])
-def test_faults_of_ours_are_not_explained_to_clients(kind: type[e.LakebedError]) -> None:
+def test_server_errors_reveal_no_details(kind: type[e.LakebedError]) -> None:
     assert "/var/lib/secret" not in render_error(kind("cannot open. path=/var/lib/secret")).message
 
 
-# -- the document ---------------------------------------------------------------------------------------------------
+# -- error document -------------------------------------------------------------------------------------------------
 
 
 @given(
     message=st.text(), resource=st.text(), details=st.dictionaries(st.sampled_from(["A", "B"]), st.text(), max_size=2)
 )
-def test_any_text_makes_a_document_that_parses(message: str, resource: str, details: dict[str, str]) -> None:
+def test_error_document_with_any_text_parses(message: str, resource: str, details: dict[str, str]) -> None:
     response = error_response(
         RenderedError(400, "Code", message, details=details),
         resource=resource,
@@ -230,7 +230,7 @@ def test_any_text_makes_a_document_that_parses(message: str, resource: str, deta
     assert document.findtext("RequestId") == "R1"
 
 
-def test_document_is_read_back_as_it_was_written() -> None:
+def test_error_document_round_trips() -> None:
     rendered = RenderedError(400, "InvalidArgument", "a < b & c", [("X", "y")], {"ArgumentName": '"q"'})
     response = error_response(rendered, resource="/b/<k>", request_id="R1", host_id="H", is_head=False)
     document = ElementTree.fromstring(response.body)
@@ -247,7 +247,7 @@ def test_document_is_read_back_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("status", [304, 404])
-def test_answer_without_a_body_where_http_allows_none(status: int) -> None:
+def test_responses_304_and_to_head_have_no_body(status: int) -> None:
     response = error_response(
         RenderedError(status, "Code", "message", [("ETag", '"a"')]),
         resource="/",

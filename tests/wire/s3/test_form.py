@@ -32,7 +32,7 @@ def whole(*parts: bytes) -> bytes:
 
 
 def body_of(data: bytes, cuts: Iterable[int] = ()) -> RequestBody:
-    """The data as it would be received, in pieces that end at the cuts."""
+    """A received body, in pieces that end at the cuts."""
     body = RequestBody(None, chunked=True)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for index, (start, end) in enumerate(pairwise(edges)):
@@ -56,7 +56,7 @@ async def read(
     return form, b"".join(pieces)
 
 
-async def refusal(data: bytes, content_type: str = CONTENT_TYPE) -> AwsFault:
+async def fault_of(data: bytes, content_type: str = CONTENT_TYPE) -> AwsFault:
     with pytest.raises(AwsFault) as caught:
         await read(data, content_type=content_type)
     return caught.value
@@ -75,23 +75,23 @@ contents = (
     .map(b"".join)
     .filter(lambda data: DELIMITER not in b"\r\n" + data + b"\r\n--")
 )
-"""Files made of what boundaries are made of."""
+"""Files of byte sequences that occur in boundaries."""
 
 
 @pytest.mark.slow
 @given(field_lists, contents | st.binary(max_size=300), st.booleans(), cut_lists)
-async def test_any_split_of_the_body_gives_the_same_form(
+async def test_body_split_anywhere_parses_to_the_same_form(
     fields: list[tuple[str, str]], content: bytes, has_more: bool, cuts: list[int]
 ) -> None:
-    behind = [field("submit", "Upload"), part(FILE, b"another")] if has_more else []
-    data = whole(*(field(name, value) for name, value in fields), part(FILE, content), *behind)
+    after = [field("submit", "Upload"), part(FILE, b"another")] if has_more else []
+    data = whole(*(field(name, value) for name, value in fields), part(FILE, content), *after)
     form, got = await read(data, cuts)
     assert got == content
     assert form.fields == {name.lower(): value for name, value in fields}
 
 
 @given(contents, st.integers(0, 5000), st.binary(max_size=60), st.integers(0, 60), cut_lists)
-async def test_noise_is_refused_with_our_errors_only(
+async def test_corrupted_form_raises_only_aws_faults(
     content: bytes, at: int, noise: bytes, removed: int, cuts: list[int]
 ) -> None:
     data = whole(field("key", "k"), part(FILE, content), field("submit", "x"))
@@ -102,13 +102,13 @@ async def test_noise_is_refused_with_our_errors_only(
 
 
 @given(contents, st.integers(0, 5000))
-async def test_no_shortened_form_is_taken_as_whole(content: bytes, at: int) -> None:
+async def test_truncated_form_is_malformed(content: bytes, at: int) -> None:
     data = whole(field("key", "k"), part(FILE, content)).removesuffix(b"\r\n")
-    fault = await refusal(data[: at % len(data)])
+    fault = await fault_of(data[: at % len(data)])
     assert fault.code == "MalformedPOSTRequest"
 
 
-async def test_a_connection_that_ends_inside_the_file_is_told_apart_from_a_bad_form() -> None:
+async def test_disconnect_within_the_file_raises_incomplete() -> None:
     body = RequestBody(10_000)
     body.push(part(FILE, b"abc").removesuffix(b"\r\n"))
     body.abort()
@@ -119,13 +119,13 @@ async def test_a_connection_that_ends_inside_the_file_is_told_apart_from_a_bad_f
         await form.file.next_chunk()
 
 
-async def test_the_file_is_handed_on_while_the_rest_is_still_to_come() -> None:
+async def test_file_is_returned_while_the_form_is_received() -> None:
     body = RequestBody(None, chunked=True)
     body.push(field("key", "k") + f"--{BOUNDARY}\r\n{FILE}\r\n\r\n".encode() + b"first\r")
     form = await FormReader(CONTENT_TYPE, body).read()
     assert form.file is not None
     assert form.file.length is None
-    assert bytes(await form.file.next_chunk() or b"") == b"first"  # the return could begin a boundary
+    assert bytes(await form.file.next_chunk() or b"") == b"first"  # the carriage return could begin a boundary
     body.push(b"second")
     assert bytes(await form.file.next_chunk() or b"") == b"\rsecond"
     body.push(DELIMITER + b"--")
@@ -140,7 +140,7 @@ async def test_the_file_is_handed_on_while_the_rest_is_still_to_come() -> None:
         {"Key": "grün", "x-amz-meta-a": "", "FILE": "no file name at all"},
     ],
 )
-async def test_a_form_of_a_real_client_is_read(fields: dict[str, str | tuple[str, bytes, str]]) -> None:
+async def test_form_of_a_real_client_is_parsed(fields: dict[str, str | tuple[str, bytes, str]]) -> None:
     data, content_type = encode_multipart_formdata(fields)
     form, got = await read(data, content_type=content_type)
     (file,) = (value for name, value in fields.items() if name.lower() == "file")
@@ -150,7 +150,7 @@ async def test_a_form_of_a_real_client_is_read(fields: dict[str, str | tuple[str
     assert form.fields == {name.lower(): value for name, value in fields.items() if name.lower() != "file"}
 
 
-async def test_a_form_without_a_file_has_its_fields() -> None:
+async def test_form_without_a_file_has_its_fields() -> None:
     form, got = await read(whole(field("key", "k"), field("x-ignore-me", "1")))
     assert got is None
     assert form.fields == {"key": "k", "x-ignore-me": "1"}
@@ -172,7 +172,7 @@ async def test_a_form_without_a_file_has_its_fields() -> None:
         ('filename="../../"', ""),
     ],
 )
-async def test_only_the_last_step_of_a_file_name_is_kept(parameters: str, filename: str) -> None:
+async def test_filename_is_reduced_to_its_base_name(parameters: str, filename: str) -> None:
     form, _ = await read(whole(part(f'Content-Disposition: form-data; name="file"; {parameters}', b"x")))
     assert form.file is not None
     assert form.file.filename == filename
@@ -186,17 +186,17 @@ async def test_only_the_last_step_of_a_file_name_is_kept(parameters: str, filena
         f"multipart/form-data ; boundary={BOUNDARY} ;",
     ],
 )
-async def test_the_boundary_is_found_in_every_way_of_writing_it(content_type: str) -> None:
+async def test_boundary_parameter_is_parsed_in_all_notations(content_type: str) -> None:
     _, got = await read(whole(part(FILE, b"x")), content_type=content_type)
     assert got == b"x"
 
 
-async def test_text_before_the_first_and_after_the_last_boundary_means_nothing() -> None:
+async def test_preamble_and_epilogue_are_ignored() -> None:
     data = b"preamble\r\n" + whole(part(FILE, b"x")) + b"epilogue\r\n" + part(FILE, b"y")
     assert (await read(data))[1] == b"x"
 
 
-async def test_boundaries_may_be_followed_by_blanks() -> None:
+async def test_boundaries_may_be_followed_by_white_space() -> None:
     data = whole(field("key", "k"), part(FILE, b"x")).replace(b"--b--x\r\n", b"--b--x \t\r\n")
     assert (await read(data))[1] == b"x"
 
@@ -227,8 +227,8 @@ async def test_boundaries_may_be_followed_by_blanks() -> None:
         pytest.param(part(FILE, b"x") + f"--{BOUNDARY}more--\r\n".encode(), id="longer last boundary"),
     ],
 )
-async def test_what_is_not_a_form_is_malformed(data: bytes) -> None:
-    fault = await refusal(data)
+async def test_invalid_form_is_malformed(data: bytes) -> None:
+    fault = await fault_of(data)
     assert (fault.status, fault.code) == (400, "MalformedPOSTRequest")
 
 
@@ -236,30 +236,30 @@ async def test_what_is_not_a_form_is_malformed(data: bytes) -> None:
     "content_type",
     ["multipart/form-data", "multipart/form-data; boundary=", f"multipart/form-data; boundary={'b' * 71}"],
 )
-async def test_a_content_type_without_a_boundary_is_malformed(content_type: str) -> None:
-    assert (await refusal(whole(), content_type)).code == "MalformedPOSTRequest"
+async def test_content_type_without_a_boundary_is_malformed(content_type: str) -> None:
+    assert (await fault_of(whole(), content_type)).code == "MalformedPOSTRequest"
 
 
 @pytest.mark.parametrize("content_type", ["", "application/x-www-form-urlencoded", "multipart/mixed; boundary=b--x"])
-async def test_another_kind_of_body_fails_the_precondition(content_type: str) -> None:
-    fault = await refusal(whole(), content_type)
+async def test_other_content_types_fail_the_precondition(content_type: str) -> None:
+    fault = await fault_of(whole(), content_type)
     assert (fault.status, fault.code) == (412, "PreconditionFailed")
 
 
-async def test_a_field_that_comes_twice_is_refused_by_its_name() -> None:
-    fault = await refusal(whole(field("key", "a"), field("KEY", "b"), part(FILE, b"x")))
+async def test_repeated_field_is_rejected_by_name() -> None:
+    fault = await fault_of(whole(field("key", "a"), field("KEY", "b"), part(FILE, b"x")))
     assert (fault.code, fault.details) == ("InvalidArgument", {"ArgumentName": "key"})
 
 
 def form_of_size(size: int) -> bytes:
-    """A form with so many bytes before its file's."""
+    """A form with `size` bytes before the content of its file."""
     head = f"--{BOUNDARY}\r\n{FILE}\r\n\r\n".encode()
     filler = size - len(head) - len(field("a", ""))
     return field("a", "v" * filler) + head + b"content" + DELIMITER + b"--"
 
 
 @given(cut_lists)
-async def test_the_limit_of_the_fields_is_the_same_for_every_split(cuts: Sequence[int]) -> None:
+async def test_limit_of_the_fields_is_independent_of_the_split(cuts: Sequence[int]) -> None:
     _, got = await read(form_of_size(MAX_FORM_BYTES), [cut * 5 for cut in cuts])
     assert got == b"content"
     with pytest.raises(AwsFault) as caught:
@@ -267,7 +267,7 @@ async def test_the_limit_of_the_fields_is_the_same_for_every_split(cuts: Sequenc
     assert caught.value.code == "MaxPostPreDataLengthExceededError"
 
 
-async def test_an_endless_field_is_refused_before_it_is_received() -> None:
+async def test_endless_field_is_rejected_before_it_is_received() -> None:
     body = RequestBody(None, chunked=True)
     body.push(f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="a"\r\n\r\n'.encode() + b"v" * 2 * MAX_FORM_BYTES)
     with pytest.raises(AwsFault) as caught:
@@ -275,8 +275,8 @@ async def test_an_endless_field_is_refused_before_it_is_received() -> None:
     assert caught.value.code == "MaxPostPreDataLengthExceededError"
 
 
-async def test_a_hundred_fields_are_allowed_and_no_more() -> None:
+async def test_more_than_a_hundred_fields_are_rejected() -> None:
     fields = [field(f"f{number}", "") for number in range(MAX_FIELDS + 1)]
     form, _ = await read(whole(*fields[:MAX_FIELDS], part(FILE, b"x")))
     assert len(form.fields) == MAX_FIELDS
-    assert (await refusal(whole(*fields, part(FILE, b"x")))).code == "MaxPostPreDataLengthExceededError"
+    assert (await fault_of(whole(*fields, part(FILE, b"x")))).code == "MaxPostPreDataLengthExceededError"

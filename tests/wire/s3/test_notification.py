@@ -1,4 +1,4 @@
-"""Notification configurations and live listeners, at the edge."""
+"""Bucket notification configurations and ListenBucketNotification over S3."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ from tests.objects.stores import DAY_MS, ROOT, ObjectStore, opened_store, user
 ARN = "arn:lakebed:sqs:us-east-1:1:webhook"
 
 
-class Known:
+class KnownTargets:
     async def exists(self, tx: Reader, target_id: str) -> bool:
         return target_id == "1:webhook"
 
 
-class NobodysKeys:
+class NoCredentials:
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
         raise Unauthenticated("no such key")
 
 
-class TakenFor(SignatureAuthenticator):
-    """Takes everybody for whoever it was told."""
+class FixedAuthenticator(SignatureAuthenticator):
+    """Authenticates all requests as one principal."""
 
-    who: Principal = ROOT.principal
+    principal: Principal = ROOT.principal
 
     async def authenticate(self, request: Request) -> Authenticated:
-        return Authenticated(self.who)
+        return Authenticated(self.principal)
 
 
 @dataclass
-class Edge:
-    """The S3 edge on a store, with one target."""
+class Site:
+    """The S3 application on an object store, with one event target."""
 
     store: ObjectStore
     application: S3Application
-    authenticator: TakenFor
+    authenticator: FixedAuthenticator
     accesses: ReadEvents
-    is_there: bool = True
+    is_connected: bool = True
 
     async def send(
         self,
@@ -67,19 +67,19 @@ class Edge:
         headers: Mapping[str, str] | None = None,
         who: Principal = ROOT.principal,
     ) -> Response:
-        self.authenticator.who = who
+        self.authenticator.principal = who
         received = RequestBody(len(body))
         if body:
             received.push(body)
             received.finish()
         sent = {"host": "localhost:9000", "content-length": str(len(body)), "user-agent": "test/1", **(headers or {})}
         request = Request(
-            method, path, query, sent, received, "http", "127.0.0.1", "R1", may_wait=lambda: self.is_there
+            method, path, query, sent, received, "http", "127.0.0.1", "R1", may_wait=lambda: self.is_connected
         )
         return await self.application(request)
 
     async def put_rules(self, content: str, **headers: str) -> str:
-        """The answer to a configuration: its status, and the error's code."""
+        """Put a configuration: the status of the response, and the code of an error."""
         body = f"<NotificationConfiguration>{content}</NotificationConfiguration>".encode()
         return outcome(await self.send("PUT", "/bucket", "notification", body, headers))
 
@@ -90,24 +90,24 @@ def outcome(response: Response) -> str:
 
 
 @pytest.fixture
-async def edge(tmp_path: Path) -> AsyncIterator[Edge]:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
     clock = ManualClock()
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, clock) as store:
         f = store.object_context
         interests = ListenerRegistry(f.meta, clock, "p")
         accesses = ReadEvents(f.meta, f.outbox, clock, interests)
-        authenticator = TakenFor(NobodysKeys(), clock)
+        authenticator = FixedAuthenticator(NoCredentials(), clock)
         services = S3Services.on(
             replace(f, read_events=accesses),
             authenticator,
             policies=PolicyAuthorizer(clock),
             lifecycle_day_ms=DAY_MS,
             feed=LiveFeed(f.meta, f.outbox, interests),
-            targets=Known(),
+            targets=KnownTargets(),
         )
-        application = S3Application(services, None, clock=clock)  # type: ignore[arg-type]  # no tokens are asked for
+        application = S3Application(services, None, clock=clock)  # type: ignore[arg-type]  # the tests request no tokens
         await store.bucket("bucket")
-        yield Edge(store, application, authenticator, accesses)
+        yield Site(store, application, authenticator, accesses)
 
 
 def queue(events: str = "s3:ObjectCreated:*", *, name: str = "r", arn: str = ARN, prefix: str = "") -> str:
@@ -119,8 +119,8 @@ def queue(events: str = "s3:ObjectCreated:*", *, name: str = "r", arn: str = ARN
     )
 
 
-async def shown(edge: Edge) -> bytes:
-    response = await edge.send("GET", "/bucket", "notification")
+async def configuration(site: Site) -> bytes:
+    response = await site.send("GET", "/bucket", "notification")
     assert response.status == 200
     return response.body
 
@@ -128,12 +128,12 @@ async def shown(edge: Edge) -> bytes:
 # -- configurations ---------------------------------------------------------------------------------------------
 
 
-async def test_a_configuration_is_put_and_shown_and_cleared(edge: Edge) -> None:
-    assert b"QueueConfiguration" not in await shown(edge)
-    assert await edge.put_rules(queue()) == "200"
-    assert f"<Queue>{ARN}</Queue><Event>s3:ObjectCreated:*</Event>".encode() in await shown(edge)
-    assert await edge.put_rules("") == "200"
-    assert b"QueueConfiguration" not in await shown(edge)
+async def test_configuration_is_put_read_and_cleared(site: Site) -> None:
+    assert b"QueueConfiguration" not in await configuration(site)
+    assert await site.put_rules(queue()) == "200"
+    assert f"<Queue>{ARN}</Queue><Event>s3:ObjectCreated:*</Event>".encode() in await configuration(site)
+    assert await site.put_rules("") == "200"
+    assert b"QueueConfiguration" not in await configuration(site)
 
 
 @pytest.mark.parametrize(
@@ -153,37 +153,37 @@ async def test_a_configuration_is_put_and_shown_and_cleared(edge: Edge) -> None:
         ("<TopicConfiguration/>", "400 UnsupportedNotification"),
     ],
 )
-async def test_what_is_refused_leaves_what_was_there(edge: Edge, content: str, expected: str) -> None:
-    assert await edge.put_rules(queue("s3:ObjectTagging:*")) == "200"
-    before = await shown(edge)
-    assert await edge.put_rules(content) == expected
-    assert await shown(edge) == before
+async def test_rejected_configuration_leaves_the_previous_one(site: Site, content: str, expected: str) -> None:
+    assert await site.put_rules(queue("s3:ObjectTagging:*")) == "200"
+    before = await configuration(site)
+    assert await site.put_rules(content) == expected
+    assert await configuration(site) == before
 
 
-async def test_a_target_that_is_to_come_can_be_named_if_that_is_said(edge: Edge) -> None:
+async def test_unknown_target_is_accepted_with_skip_destination_validation(site: Site) -> None:
     later = queue(arn="arn:lakebed:sqs:us-east-1:2:webhook")
     skip = {"x-amz-skip-destination-validation": "true"}
-    assert await edge.put_rules(later, **skip) == "200"
-    assert b":2:webhook" in await shown(edge)
+    assert await site.put_rules(later, **skip) == "200"
+    assert b":2:webhook" in await configuration(site)
 
 
-async def test_a_bucket_that_is_not_there_has_no_configuration(edge: Edge) -> None:
-    assert outcome(await edge.send("GET", "/nowhere", "notification")) == "404 NoSuchBucket"
+async def test_missing_bucket_gets_no_such_bucket(site: Site) -> None:
+    assert outcome(await site.send("GET", "/nowhere", "notification")) == "404 NoSuchBucket"
     body = b"<NotificationConfiguration/>"
-    assert outcome(await edge.send("PUT", "/nowhere", "notification", body)) == "404 NoSuchBucket"
+    assert outcome(await site.send("PUT", "/nowhere", "notification", body)) == "404 NoSuchBucket"
 
 
-async def test_who_may_not_is_told_so_before_the_document_is_read(edge: Edge) -> None:
-    nobody = user("nobody").principal
-    assert outcome(await edge.send("GET", "/bucket", "notification", who=nobody)) == "403 AccessDenied"
-    assert outcome(await edge.send("PUT", "/bucket", "notification", b"<", who=nobody)) == "403 AccessDenied"
+async def test_caller_without_permission_is_denied_before_the_document_is_read(site: Site) -> None:
+    reader = user("reader").principal
+    assert outcome(await site.send("GET", "/bucket", "notification", who=reader)) == "403 AccessDenied"
+    assert outcome(await site.send("PUT", "/bucket", "notification", b"<", who=reader)) == "403 AccessDenied"
 
 
 # -- reads ------------------------------------------------------------------------------------------------------
 
 
-async def test_reads_are_told_of_where_a_rule_asks_for_them(edge: Edge) -> None:
-    assert (await edge.send("PUT", "/bucket/k", body=b"abc")).status == 200
+async def test_reads_write_events_if_a_rule_subscribes_to_them(site: Site) -> None:
+    assert (await site.send("PUT", "/bucket/k", body=b"abc")).status == 200
     reads = [
         ("GET", "/bucket/k", "", {}),
         ("HEAD", "/bucket/k", "", {}),
@@ -192,35 +192,35 @@ async def test_reads_are_told_of_where_a_rule_asks_for_them(edge: Edge) -> None:
         ("DELETE", "/bucket/absent", "", {}),
     ]
 
-    async def told_of_reads() -> list[str]:
-        after = (await edge.store.events())[-1].seq
+    async def events_of_reads() -> list[str]:
+        after = (await site.store.events())[-1].seq
         for method, path, query, headers in reads:
-            assert (await edge.send(method, path, query, headers=headers)).status in (200, 204)
-        # Neither what is not there nor what is refused was read.
-        assert (await edge.send("GET", "/bucket/absent")).status == 404
-        refused = await edge.send("GET", "/bucket/k", headers={"if-match": "other"})
-        assert refused.status == 412
-        await edge.accesses.flush()
-        return sorted(entry.event.kind for entry in await edge.store.events(after))
+            assert (await site.send(method, path, query, headers=headers)).status in (200, 204)
+        # Reads of missing objects and failed reads write no events.
+        assert (await site.send("GET", "/bucket/absent")).status == 404
+        failed = await site.send("GET", "/bucket/k", headers={"if-match": "other"})
+        assert failed.status == 412
+        await site.accesses.flush()
+        return sorted(entry.event.kind for entry in await site.store.events(after))
 
-    assert await told_of_reads() == []
-    assert await edge.put_rules(queue("s3:ObjectAccessed:*,s3:ObjectRemoved:NoOP,s3:ObjectAcl:Put")) == "200"
-    assert await told_of_reads() == [
+    assert await events_of_reads() == []
+    assert await site.put_rules(queue("s3:ObjectAccessed:*,s3:ObjectRemoved:NoOP,s3:ObjectAcl:Put")) == "200"
+    assert await events_of_reads() == [
         "ObjectAccessed:Attributes",
         "ObjectAccessed:Get",
         "ObjectAccessed:Head",
         "ObjectAcl:Put",
         "ObjectRemoved:NoOP",
     ]
-    assert await edge.put_rules(queue("s3:ObjectAccessed:Head")) == "200"
-    assert await told_of_reads() == ["ObjectAccessed:Head"]
+    assert await site.put_rules(queue("s3:ObjectAccessed:Head")) == "200"
+    assert await events_of_reads() == ["ObjectAccessed:Head"]
 
 
 # -- listeners --------------------------------------------------------------------------------------------------
 
 
-class Heard:
-    """The lines of a listener."""
+class Listener:
+    """The lines that a listener receives."""
 
     def __init__(self, stream: AsyncIterator[bytes]) -> None:
         self._stream = stream
@@ -244,44 +244,44 @@ class Heard:
 
 
 @asynccontextmanager
-async def listening(edge: Edge, query: str, path: str = "/bucket") -> AsyncIterator[Heard]:
-    response = await edge.send("GET", path, query)
+async def listening(site: Site, query: str, path: str = "/bucket") -> AsyncIterator[Listener]:
+    response = await site.send("GET", path, query)
     assert response.status == 200, response.body
     headers = dict(response.headers)
     assert (headers["Content-Type"], headers["Cache-Control"]) == ("text/event-stream", "no-cache")
     stream = response.stream
     assert stream is not None
     try:
-        yield Heard(stream)
+        yield Listener(stream)
     finally:
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
 
 
-async def test_a_listener_hears_what_it_asks_for(edge: Edge) -> None:
+async def test_listener_receives_events_that_match_its_filter(site: Site) -> None:
     query = "events=s3%3AObjectCreated%3A%2A&events=s3:ObjectRemoved:*&prefix=in%2F&suffix=.csv"
-    await edge.send("PUT", "/bucket/in/before.csv")
-    async with listening(edge, query) as heard:
-        await edge.store.bucket("other")
+    await site.send("PUT", "/bucket/in/before.csv")
+    async with listening(site, query) as listener:
+        await site.store.bucket("other")
         for path in ("/bucket/out/a.csv", "/bucket/in/a.txt", "/other/in/a.csv", "/bucket/in/a%20b.csv"):
-            assert (await edge.send("PUT", path, body=b"abc")).status == 200
-        await edge.send("DELETE", "/bucket/in/a%20b.csv")
-        made, gone = await heard.record(), await heard.record()
+            assert (await site.send("PUT", path, body=b"abc")).status == 200
+        await site.send("DELETE", "/bucket/in/a%20b.csv")
+        made, removed = await listener.record(), await listener.record()
     assert (made["eventName"], made["s3"]["object"]["key"], made["s3"]["object"]["size"]) == (
         "s3:ObjectCreated:Put",
         "in/a+b.csv",
         3,
     )
-    assert (gone["eventName"], "size" in gone["s3"]["object"]) == ("s3:ObjectRemoved:Delete", False)
+    assert (removed["eventName"], "size" in removed["s3"]["object"]) == ("s3:ObjectRemoved:Delete", False)
     assert made["source"] == {"host": "localhost", "port": "9000", "userAgent": "test/1"}
-    assert made["s3"]["object"]["sequencer"] < gone["s3"]["object"]["sequencer"]
+    assert made["s3"]["object"]["sequencer"] < removed["s3"]["object"]["sequencer"]
 
 
-async def test_a_listener_to_all_hears_all_buckets(edge: Edge) -> None:
-    async with listening(edge, "events=s3:BucketCreated:*&events=s3:ObjectCreated:Put", "/") as heard:
-        await edge.store.bucket("other")
-        await edge.send("PUT", "/other/k")
-        await edge.send("PUT", "/bucket/k")
-        found = [await heard.record() for _ in range(3)]
+async def test_listener_to_all_buckets_receives_their_events(site: Site) -> None:
+    async with listening(site, "events=s3:BucketCreated:*&events=s3:ObjectCreated:Put", "/") as listener:
+        await site.store.bucket("other")
+        await site.send("PUT", "/other/k")
+        await site.send("PUT", "/bucket/k")
+        found = [await listener.record() for _ in range(3)]
     assert [(one["eventName"], one["s3"]["bucket"]["name"]) for one in found] == [
         ("s3:BucketCreated:*", "other"),
         ("s3:ObjectCreated:Put", "other"),
@@ -289,33 +289,33 @@ async def test_a_listener_to_all_hears_all_buckets(edge: Edge) -> None:
     ]
 
 
-async def test_reads_are_told_of_while_somebody_listens_for_them(edge: Edge) -> None:
-    await edge.send("PUT", "/bucket/k", body=b"abc")
-    async with listening(edge, "events=s3:ObjectAccessed:*&ping=1") as heard:
-        assert (await heard.line())["Records"] == [], "a sign of life, and it is heard"
-        await edge.send("GET", "/bucket/k")
-        await edge.accesses.flush()
-        while not (records := (await heard.line())["Records"]):
+async def test_reads_write_events_while_a_listener_subscribes_to_them(site: Site) -> None:
+    await site.send("PUT", "/bucket/k", body=b"abc")
+    async with listening(site, "events=s3:ObjectAccessed:*&ping=1") as listener:
+        assert (await listener.line())["Records"] == [], "a keep-alive, so the subscription is active"
+        await site.send("GET", "/bucket/k")
+        await site.accesses.flush()
+        while not (records := (await listener.line())["Records"]):
             pass
     assert [record["eventName"] for record in records] == ["s3:ObjectAccessed:Get"]
-    await edge.send("GET", "/bucket/k")
-    assert await edge.accesses.flush() == 0
+    await site.send("GET", "/bucket/k")
+    assert await site.accesses.flush() == 0
 
 
 @pytest.mark.slow
-async def test_silence_is_broken_by_spaces_which_are_no_lines(edge: Edge) -> None:
-    async with listening(edge, "events=s3:ObjectCreated:*") as heard:
-        stream = heard._stream
+async def test_spaces_are_sent_as_keep_alives(site: Site) -> None:
+    async with listening(site, "events=s3:ObjectCreated:*") as listener:
+        stream = listener._stream
         assert [await anext(stream), await anext(stream)] == [b" ", b" "]
-        await edge.send("PUT", "/bucket/k")
-        assert (await heard.record())["eventName"] == "s3:ObjectCreated:Put"
+        await site.send("PUT", "/bucket/k")
+        assert (await listener.record())["eventName"] == "s3:ObjectCreated:Put"
 
 
-async def test_a_stream_ends_with_the_server(edge: Edge) -> None:
-    async with listening(edge, "events=s3:ObjectCreated:*") as heard:
-        edge.is_there = False
+async def test_stream_ends_when_the_client_disconnects(site: Site) -> None:
+    async with listening(site, "events=s3:ObjectCreated:*") as listener:
+        site.is_connected = False
         with pytest.raises(StopAsyncIteration):
-            await heard.line()
+            await listener.line()
 
 
 @pytest.mark.parametrize(
@@ -336,22 +336,22 @@ async def test_a_stream_ends_with_the_server(edge: Edge) -> None:
         "events=kms:Key:Created",
     ],
 )
-async def test_what_cannot_be_listened_for_is_refused(edge: Edge, query: str) -> None:
-    assert outcome(await edge.send("GET", "/bucket", query)) == "400 InvalidArgument"
-    assert outcome(await edge.send("GET", "/", query)) == "400 InvalidArgument"
+async def test_invalid_listen_parameters_are_rejected(site: Site, query: str) -> None:
+    assert outcome(await site.send("GET", "/bucket", query)) == "400 InvalidArgument"
+    assert outcome(await site.send("GET", "/", query)) == "400 InvalidArgument"
 
 
-async def test_who_may_not_listen_is_told_so(edge: Edge) -> None:
+async def test_listening_requires_permission(site: Site) -> None:
     query = "events=s3:ObjectCreated:Put"
-    assert outcome(await edge.send("GET", "/nowhere", query)) == "404 NoSuchBucket"
-    for who in (user("nobody").principal, ANONYMOUS):
+    assert outcome(await site.send("GET", "/nowhere", query)) == "404 NoSuchBucket"
+    for who in (user("reader").principal, ANONYMOUS):
         for path in ("/bucket", "/"):
-            assert outcome(await edge.send("GET", path, query, who=who)) == "403 AccessDenied"
+            assert outcome(await site.send("GET", path, query, who=who)) == "403 AccessDenied"
     statement = (
         b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"s3:ListenBucketNotification",'
         b'"Resource":"arn:aws:s3:::bucket"}}'
     )
     listener = user("listener", statement).principal
-    response = await edge.send("GET", "/bucket", query, who=listener)
+    response = await site.send("GET", "/bucket", query, who=listener)
     assert response.status == 200
-    assert outcome(await edge.send("GET", "/", query, who=listener)) == "403 AccessDenied"
+    assert outcome(await site.send("GET", "/", query, who=listener)) == "403 AccessDenied"

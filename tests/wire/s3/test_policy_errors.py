@@ -14,13 +14,13 @@ from lakebed.wire.s3.policy_errors import policy_problem
 LANGUAGE = PolicyAuthorizer(ManualClock())
 BUCKET = "bucket"
 BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
-UNFIT = "Conditions do not apply to combination of actions and resources in statement"
-GOOD = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"{BUCKET_ARN}/*"}
+INAPPLICABLE = "Conditions do not apply to combination of actions and resources in statement"
+VALID = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"{BUCKET_ARN}/*"}
 
 
-def words(**changes: object) -> str | None:
-    statement = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
-    document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD, statement]}).encode()
+def problem_of(**changes: object) -> str | None:
+    statement = {name: value for name, value in {**VALID, **changes}.items() if value is not None}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [VALID, statement]}).encode()
     with pytest.raises(InvalidPolicy):
         LANGUAGE.check_bucket_policy(document, BUCKET)
     return policy_problem(LANGUAGE, document, BUCKET)
@@ -47,22 +47,22 @@ def words(**changes: object) -> str | None:
         ({"Condition": {"StringEquals": {"x:y": "z"}}}, "Policy has an invalid condition key"),
         ({"Condition": {"NumericEquals": {"s3:NotARealKey": "5"}}}, "Policy has an invalid condition key"),
         ({"Condition": {"IpAddress": {"aws:NotARealKey": "10.0.0.0/8"}}}, "Policy has an invalid condition key"),
-        ({"Condition": {"StringEquals": {"s3:prefix": "x"}}}, UNFIT),
-        ({"Condition": {"StringEquals": {"AWS:UserAgent": "x", "s3:x-amz-acl": "private"}}}, UNFIT),
-        # It is said before that the action does not reach the resource.
-        ({"Action": "s3:ListBucketMultipartUploads", "Condition": {"StringEquals": {"s3:prefix": "x"}}}, UNFIT),
+        ({"Condition": {"StringEquals": {"s3:prefix": "x"}}}, INAPPLICABLE),
+        ({"Condition": {"StringEquals": {"AWS:UserAgent": "x", "s3:x-amz-acl": "private"}}}, INAPPLICABLE),
+        # Reported before the mismatch of action and resource.
+        ({"Action": "s3:ListBucketMultipartUploads", "Condition": {"StringEquals": {"s3:prefix": "x"}}}, INAPPLICABLE),
         (
             {"Action": "s3:ListBucket", "Condition": {"StringEquals": {"s3:prefix": "x"}}},
             "Action does not apply to any resource(s) in statement",
         ),
     ],
 )
-def test_element_that_spoils_a_statement_is_the_one_named(changes: dict[str, object], expected: str) -> None:
-    assert words(**changes) == expected
+def test_invalid_element_of_a_statement_is_named(changes: dict[str, object], expected: str) -> None:
+    assert problem_of(**changes) == expected
 
 
 TABLE_BUCKET = f"arn:aws:s3tables:us-east-1:000000000000:bucket/{BUCKET}"
-GOOD_OF_TABLES = {"Principal": "*", "Effect": "Allow", "Action": "s3tables:GetTable", "Resource": f"{TABLE_BUCKET}/*"}
+VALID_OF_TABLES = {"Principal": "*", "Effect": "Allow", "Action": "s3tables:GetTable", "Resource": f"{TABLE_BUCKET}/*"}
 
 
 @pytest.mark.parametrize(
@@ -73,20 +73,20 @@ GOOD_OF_TABLES = {"Principal": "*", "Effect": "Allow", "Action": "s3tables:GetTa
         ({"Resource": TABLE_BUCKET}, "Action does not apply to any resource(s) in statement"),
         ({"Action": "s3:GetObject"}, "Action does not apply to any resource(s) in statement"),
         ({"Condition": {"StringEquals": {"s3tables:colour": "x"}}}, "Policy has an invalid condition key"),
-        ({"Condition": {"StringEquals": {"s3:prefix": "x"}}}, UNFIT),
+        ({"Condition": {"StringEquals": {"s3:prefix": "x"}}}, INAPPLICABLE),
         ({"Principal": None}, "Invalid principal in policy"),
     ],
 )
-def test_element_is_named_in_what_a_policy_says_of_tables(changes: dict[str, object], expected: str) -> None:
-    statement = {name: value for name, value in {**GOOD_OF_TABLES, **changes}.items() if value is not None}
-    document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD, GOOD_OF_TABLES, statement]}).encode()
+def test_invalid_element_of_a_table_statement_is_named(changes: dict[str, object], expected: str) -> None:
+    statement = {name: value for name, value in {**VALID_OF_TABLES, **changes}.items() if value is not None}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [VALID, VALID_OF_TABLES, statement]}).encode()
     with pytest.raises(InvalidPolicy):
         LANGUAGE.check_bucket_policy(document, BUCKET, TABLE_BUCKET)
     assert policy_problem(LANGUAGE, document, BUCKET, TABLE_BUCKET) == expected
 
 
-def test_bucket_without_tables_has_no_words_for_them() -> None:
-    document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD_OF_TABLES]}).encode()
+def test_table_resource_is_invalid_in_a_bucket_without_tables() -> None:
+    document = json.dumps({"Version": "2012-10-17", "Statement": [VALID_OF_TABLES]}).encode()
     assert policy_problem(LANGUAGE, document, BUCKET) == "Policy has invalid resource"
 
 
@@ -105,15 +105,15 @@ def test_bucket_without_tables_has_no_words_for_them() -> None:
         ("", "Policies must be valid JSON and the first byte must be '{'"),
         ("{}", "Missing required field Statement"),
         ('{"Statement":[]}', "Could not parse the policy: Statement is empty!"),
-        (json.dumps({"Version": "2012-10-16", "Statement": GOOD}), "The policy must contain a valid version string"),
+        (json.dumps({"Version": "2012-10-16", "Statement": VALID}), "The policy must contain a valid version string"),
     ],
 )
-def test_documents_that_are_none_are_told_apart(document: str, expected: str) -> None:
+def test_invalid_documents_get_specific_messages(document: str, expected: str) -> None:
     assert policy_problem(LANGUAGE, document.encode(), BUCKET) == expected
 
 
-def test_what_s3_has_no_words_for_is_left_to_the_error() -> None:
-    assert words(Other=1) is None
+def test_problem_without_an_s3_message_is_none() -> None:
+    assert problem_of(Other=1) is None
 
 
 json_values = st.recursive(
@@ -123,8 +123,8 @@ json_values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from([*GOOD, "Condition", "NotAction", "NotPrincipal", "Sid"]), json_values))
-def test_noise_in_a_statement_gets_words_or_none(changes: dict[str, object]) -> None:
-    document = json.dumps({"Statement": [{**GOOD, **changes}]}).encode()
+@given(st.dictionaries(st.sampled_from([*VALID, "Condition", "NotAction", "NotPrincipal", "Sid"]), json_values))
+def test_random_statement_gets_a_message_or_none(changes: dict[str, object]) -> None:
+    document = json.dumps({"Statement": [{**VALID, **changes}]}).encode()
     why = policy_problem(LANGUAGE, document, BUCKET)
     assert why is None or why

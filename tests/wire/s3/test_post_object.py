@@ -1,4 +1,4 @@
-"""Forms as boto3 signs them and browsers send them, posted to a running server."""
+"""PostObject with forms as boto3 signs them and browsers send them, on a running server."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Page:
         conditions: Sequence[object] = (),
         expires: int = 60,
     ) -> dict[str, str]:
-        """All fields of a form whose policy allows these, and what the further conditions say."""
+        """The fields of a form whose policy has conditions on these fields, and further conditions."""
         signed: dict[str, str] = self.s3.generate_presigned_post(
             self.bucket,
             key,
@@ -111,99 +111,99 @@ def page(s3: Any, bucket: str, http: urllib3.PoolManager) -> Page:
     return Page(s3, bucket, http)
 
 
-def error_of(answer: urllib3.BaseHTTPResponse) -> tuple[int, str]:
-    return answer.status, ElementTree.fromstring(answer.data).findtext("Code", "")
+def error_of(response: urllib3.BaseHTTPResponse) -> tuple[int, str]:
+    return response.status, ElementTree.fromstring(response.data).findtext("Code", "")
 
 
-def message_of(answer: urllib3.BaseHTTPResponse) -> str:
-    return ElementTree.fromstring(answer.data).findtext("Message", "")
+def message_of(response: urllib3.BaseHTTPResponse) -> str:
+    return ElementTree.fromstring(response.data).findtext("Message", "")
 
 
-def test_a_signed_form_stores_its_file_and_answers_nothing(page: Page, bucket: str) -> None:
-    answer = page.send(
+def test_signed_form_stores_its_file_and_gets_204(page: Page, bucket: str) -> None:
+    response = page.send(
         page.sign("folder/k ü", {"Content-Type": "text/plain; charset=utf-8", "x-amz-meta-color": "grün"})
     )
-    assert (answer.status, answer.data) == (204, b"")
-    assert answer.headers["ETag"] == f'"{hashlib.md5(CONTENT).hexdigest()}"'
-    assert answer.headers["Location"] == f"{page.s3.meta.endpoint_url}/{bucket}/folder/k%20%C3%BC"
+    assert (response.status, response.data) == (204, b"")
+    assert response.headers["ETag"] == f'"{hashlib.md5(CONTENT).hexdigest()}"'
+    assert response.headers["Location"] == f"{page.s3.meta.endpoint_url}/{bucket}/folder/k%20%C3%BC"
     found = page.s3.head_object(Bucket=bucket, Key="folder/k ü")
     assert page.stored("folder/k ü") == CONTENT
     assert found["ContentType"] == "text/plain; charset=utf-8"
     assert found["ResponseMetadata"]["HTTPHeaders"]["x-amz-meta-color"].encode("latin-1").decode() == "grün"
 
 
-def test_without_a_field_for_it_the_type_is_the_default(page: Page, bucket: str) -> None:
+def test_content_type_defaults_without_its_field(page: Page, bucket: str) -> None:
     assert page.send(page.sign()).status == 204
     assert page.s3.head_object(Bucket=bucket, Key="k")["ContentType"] == "binary/octet-stream"
 
 
-def test_a_large_file_arrives_whole(page: Page) -> None:
+def test_large_file_arrives_whole(page: Page) -> None:
     content = b"\r\n--\r\n-\r" * 300_000 + b"\r\n"
     assert page.send(page.sign(), content).status == 204
     assert page.stored() == content
 
 
-def test_an_empty_file_is_an_object(page: Page) -> None:
+def test_empty_file_is_an_object(page: Page) -> None:
     assert page.send(page.sign(), b"").status == 204
     assert page.stored() == b""
 
 
-def test_the_name_of_the_file_goes_into_the_key(page: Page) -> None:
+def test_filename_is_inserted_into_the_key(page: Page) -> None:
     assert page.send(page.sign("in/${filename}"), filename="C:\\temp\\photo.png").status == 204
     assert page.stored("in/photo.png") == CONTENT
 
 
-def test_status_201_tells_where_the_object_is(page: Page, bucket: str) -> None:
-    answer = page.send(page.sign("a&b", {"success_action_status": "201"}))
-    assert answer.status == 201
-    document = ElementTree.fromstring(answer.data)
+def test_status_201_returns_the_location(page: Page, bucket: str) -> None:
+    response = page.send(page.sign("a&b", {"success_action_status": "201"}))
+    assert response.status == 201
+    document = ElementTree.fromstring(response.data)
     assert document.tag == "PostResponse"
     assert {item.tag: item.text for item in document} == {
-        "Location": answer.headers["Location"],
+        "Location": response.headers["Location"],
         "Bucket": bucket,
         "Key": "a&b",
-        "ETag": answer.headers["ETag"],
+        "ETag": response.headers["ETag"],
     }
 
 
-@pytest.mark.parametrize(("asked", "status"), [("200", 200), ("204", 204), ("404", 204), ("", 204)])
-def test_other_statuses_come_without_a_body(page: Page, asked: str, status: int) -> None:
-    answer = page.send(page.sign("k", {"success_action_status": asked}))
-    assert (answer.status, answer.data) == (status, b"")
+@pytest.mark.parametrize(("requested", "status"), [("200", 200), ("204", 204), ("404", 204), ("", 204)])
+def test_other_statuses_have_no_body(page: Page, requested: str, status: int) -> None:
+    response = page.send(page.sign("k", {"success_action_status": requested}))
+    assert (response.status, response.data) == (status, b"")
 
 
 @pytest.mark.parametrize("field", ["success_action_redirect", "redirect"])
-def test_the_browser_is_sent_on_with_what_was_stored(page: Page, bucket: str, field: str) -> None:
-    answer = page.send(page.sign("a/b c", {field: "https://app.example/done?x=1#top"}))
+def test_success_action_redirect_has_bucket_key_and_etag(page: Page, bucket: str, field: str) -> None:
+    response = page.send(page.sign("a/b c", {field: "https://app.example/done?x=1#top"}))
     etag = hashlib.md5(CONTENT).hexdigest()
-    assert answer.status == 303
-    assert answer.headers["Location"] == (
+    assert response.status == 303
+    assert response.headers["Location"] == (
         f"https://app.example/done?x=1&bucket={bucket}&key=a%2Fb%20c&etag=%22{etag}%22#top"
     )
 
 
 @pytest.mark.parametrize("url", ["", "done.html", "javascript:alert(1)", "https://a b/", "http://[", "ftp://host/"])
-def test_a_redirect_to_nowhere_is_as_if_not_asked_for(page: Page, url: str) -> None:
+def test_invalid_redirect_is_ignored(page: Page, url: str) -> None:
     assert page.send(page.sign("k", {"success_action_redirect": url})).status == 204
 
 
-def test_tags_encryption_and_headers_are_kept(page: Page, bucket: str) -> None:
+def test_tags_encryption_and_headers_are_stored(page: Page, bucket: str) -> None:
     fields = {
         "tagging": "<Tagging><TagSet><Tag><Key>a b</Key><Value>1+2=3</Value></Tag></TagSet></Tagging>",
         "x-amz-server-side-encryption": "AES256",
         "acl": "private",
         "Content-Disposition": "inline",
     }
-    answer = page.send(page.sign("k", fields))
-    assert answer.status == 204
-    assert answer.headers["x-amz-server-side-encryption"] == "AES256"
+    response = page.send(page.sign("k", fields))
+    assert response.status == 204
+    assert response.headers["x-amz-server-side-encryption"] == "AES256"
     found = page.s3.head_object(Bucket=bucket, Key="k")
     assert (found["ServerSideEncryption"], found["ContentDisposition"]) == ("AES256", "inline")
     assert page.s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == [{"Key": "a b", "Value": "1+2=3"}]
     assert page.stored() == CONTENT
 
 
-def test_a_checksum_that_matches_is_kept(page: Page, bucket: str) -> None:
+def test_matching_checksum_is_stored(page: Page, bucket: str) -> None:
     sha256 = base64.b64encode(hashlib.sha256(CONTENT).digest()).decode()
     md5 = base64.b64encode(hashlib.md5(CONTENT).digest()).decode()
     assert page.send(page.sign("k", {"x-amz-checksum-sha256": sha256, "Content-MD5": md5})).status == 204
@@ -212,19 +212,19 @@ def test_a_checksum_that_matches_is_kept(page: Page, bucket: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["x-amz-checksum-sha256", "content-md5"])
-def test_a_file_that_is_not_the_promised_one_is_not_stored(page: Page, field: str) -> None:
+def test_file_with_a_wrong_digest_is_not_stored(page: Page, field: str) -> None:
     digest = hashlib.sha256(b"another").digest() if "sha" in field else hashlib.md5(b"another").digest()
-    answer = page.send(page.sign("k", {field: base64.b64encode(digest).decode()}))
-    assert error_of(answer) == (400, "BadDigest")
+    response = page.send(page.sign("k", {field: base64.b64encode(digest).decode()}))
+    assert error_of(response) == (400, "BadDigest")
     assert page.is_empty()
 
 
-def test_an_acl_is_refused(page: Page) -> None:
+def test_acl_is_rejected(page: Page) -> None:
     assert error_of(page.send(page.sign("k", {"acl": "public-read"}))) == (400, "AccessControlListNotSupported")
     assert page.is_empty()
 
 
-def test_a_wrong_signature_is_refused(page: Page) -> None:
+def test_wrong_signature_is_rejected(page: Page) -> None:
     fields = page.sign()
     signature = fields["x-amz-signature"]
     forged = {**fields, "x-amz-signature": ("1" if signature[0] == "0" else "0") + signature[1:]}
@@ -235,25 +235,25 @@ def test_a_wrong_signature_is_refused(page: Page) -> None:
     assert page.is_empty()
 
 
-def test_an_unknown_key_is_refused(page: Page, lakebed_server: RunningServer) -> None:
-    with connected(lakebed_server, Keys("AKIAUNKNOWNUNKNOWN00", "secret")) as stranger:
-        fields = Page(stranger, page.bucket, page.http).sign()
+def test_unknown_access_key_is_rejected(page: Page, lakebed_server: RunningServer) -> None:
+    with connected(lakebed_server, Keys("AKIAUNKNOWNUNKNOWN00", "secret")) as unknown:
+        fields = Page(unknown, page.bucket, page.http).sign()
     assert error_of(page.send(fields)) == (403, "InvalidAccessKeyId")
 
 
-def test_an_expired_policy_is_refused(page: Page) -> None:
-    answer = page.send(page.sign(expires=-10))
-    assert error_of(answer) == (403, "AccessDenied")
-    assert message_of(answer) == "Invalid according to Policy: Policy expired."
+def test_expired_policy_is_rejected(page: Page) -> None:
+    response = page.send(page.sign(expires=-10))
+    assert error_of(response) == (403, "AccessDenied")
+    assert message_of(response) == "Invalid according to Policy: Policy expired."
 
 
-def test_a_form_for_another_bucket_is_refused(page: Page, s3: Any) -> None:
+def test_form_for_another_bucket_is_rejected(page: Page, s3: Any) -> None:
     fields = page.sign()
     other = f"post-{uuid.uuid4().hex[:20]}"
     s3.create_bucket(Bucket=other)
-    answer = Page(s3, other, page.http).send({**fields, "bucket": page.bucket})
-    assert error_of(answer) == (403, "AccessDenied")
-    assert message_of(answer).startswith("Invalid according to Policy: Policy Condition failed: ")
+    response = Page(s3, other, page.http).send({**fields, "bucket": page.bucket})
+    assert error_of(response) == (403, "AccessDenied")
+    assert message_of(response).startswith("Invalid according to Policy: Policy Condition failed: ")
 
 
 @pytest.mark.parametrize(
@@ -265,15 +265,15 @@ def test_a_form_for_another_bucket_is_refused(page: Page, s3: Any) -> None:
         ({"success_action_redirect": "https://elsewhere.example/"}, "Extra input fields: success_action_redirect"),
     ],
 )
-def test_a_form_that_leaves_its_policy_is_refused(page: Page, change: dict[str, str], reason: str) -> None:
-    answer = page.send(page.sign("k", {"Content-Type": "text/plain"}) | change)
-    assert error_of(answer) == (403, "AccessDenied")
-    assert message_of(answer).startswith(f"Invalid according to Policy: {reason}")
+def test_form_that_violates_its_policy_is_rejected(page: Page, change: dict[str, str], reason: str) -> None:
+    response = page.send(page.sign("k", {"Content-Type": "text/plain"}) | change)
+    assert error_of(response) == (403, "AccessDenied")
+    assert message_of(response).startswith(f"Invalid according to Policy: {reason}")
     assert page.is_empty()
 
 
 @pytest.mark.parametrize("size", [10, 11, 2 * 1024 * 1024])
-def test_a_file_within_its_range_is_stored(page: Page, size: int) -> None:
+def test_file_within_the_size_range_is_stored(page: Page, size: int) -> None:
     fields = page.sign(conditions=[["content-length-range", 10, 2 * 1024 * 1024]])
     assert page.send(fields, bytes(size)).status == 204
     assert page.stored() == bytes(size)
@@ -282,13 +282,13 @@ def test_a_file_within_its_range_is_stored(page: Page, size: int) -> None:
 @pytest.mark.parametrize(
     ("size", "code"), [(0, "EntityTooSmall"), (9, "EntityTooSmall"), (2 * 1024 * 1024 + 1, "EntityTooLarge")]
 )
-def test_a_file_out_of_its_range_is_not_stored(page: Page, size: int, code: str) -> None:
+def test_file_outside_the_size_range_is_not_stored(page: Page, size: int, code: str) -> None:
     fields = page.sign(conditions=[["content-length-range", 10, 2 * 1024 * 1024]])
     assert error_of(page.send(fields, bytes(size))) == (400, code)
     assert page.is_empty()
 
 
-def test_temporary_keys_sign_forms_with_their_token(page: Page, lakebed_server: RunningServer) -> None:
+def test_form_signed_with_temporary_credentials_requires_their_token(page: Page, lakebed_server: RunningServer) -> None:
     with connected(lakebed_server, root_keys(lakebed_server), service="sts") as sts:
         found = sts.assume_role(RoleArn="arn:aws:iam::000000000000:role/any", RoleSessionName="form")["Credentials"]
     keys = Keys(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
@@ -299,7 +299,7 @@ def test_temporary_keys_sign_forms_with_their_token(page: Page, lakebed_server: 
     assert page.send(without).status == 403
 
 
-def test_anybody_may_post_where_the_bucket_lets_anybody(page: Page, bucket: str) -> None:
+def test_anonymous_form_requires_a_public_policy(page: Page, bucket: str) -> None:
     assert error_of(page.send({"key": "k"})) == (403, "AccessDenied")
     assert page.is_empty()
     statement = {"Effect": "Allow", "Principal": "*", "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
@@ -308,7 +308,7 @@ def test_anybody_may_post_where_the_bucket_lets_anybody(page: Page, bucket: str)
     assert page.stored() == CONTENT
 
 
-def test_headers_around_a_form_satisfy_no_condition_on_the_object(page: Page, bucket: str) -> None:
+def test_request_headers_of_a_form_satisfy_no_condition_on_the_object(page: Page, bucket: str) -> None:
     statement = {
         "Effect": "Allow",
         "Principal": "*",
@@ -317,48 +317,48 @@ def test_headers_around_a_form_satisfy_no_condition_on_the_object(page: Page, bu
         "Condition": {"StringEquals": {"s3:x-amz-server-side-encryption": "AES256"}},
     }
     page.s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
-    answer = page.send({"key": "k"}, x_amz_server_side_encryption="AES256")
-    assert error_of(answer) == (403, "AccessDenied")
+    response = page.send({"key": "k"}, x_amz_server_side_encryption="AES256")
+    assert error_of(response) == (403, "AccessDenied")
     assert page.send({"key": "k", "x-amz-server-side-encryption": "AES256"}).status == 204
 
 
 @pytest.mark.parametrize("missing", ["policy", "x-amz-signature", "x-amz-credential", "x-amz-date", "x-amz-algorithm"])
-def test_a_half_signed_form_is_refused_by_what_it_lacks(page: Page, missing: str) -> None:
-    answer = page.send({name: value for name, value in page.sign().items() if name != missing})
-    assert error_of(answer) == (400, "InvalidArgument")
-    assert ElementTree.fromstring(answer.data).findtext("ArgumentName") == missing
+def test_partially_signed_form_is_rejected_with_the_missing_field(page: Page, missing: str) -> None:
+    response = page.send({name: value for name, value in page.sign().items() if name != missing})
+    assert error_of(response) == (400, "InvalidArgument")
+    assert ElementTree.fromstring(response.data).findtext("ArgumentName") == missing
 
 
-def test_a_form_needs_a_key_and_a_file(page: Page) -> None:
+def test_form_requires_a_key_and_a_file(page: Page) -> None:
     fields = page.sign()
-    for answer, argument in [
+    for response, argument in [
         (page.send({name: value for name, value in fields.items() if name != "key"}), "key"),
         (page.send(fields, None), "file"),
     ]:
-        assert error_of(answer) == (400, "InvalidArgument")
-        assert ElementTree.fromstring(answer.data).findtext("ArgumentName") == argument
+        assert error_of(response) == (400, "InvalidArgument")
+        assert ElementTree.fromstring(response.data).findtext("ArgumentName") == argument
 
 
-def test_forms_of_signature_version_2_are_refused(page: Page) -> None:
-    answer = page.send({"key": "k", "AWSAccessKeyId": "k", "policy": "e30=", "signature": "AAAA"})
-    assert error_of(answer) == (400, "InvalidRequest")
+def test_forms_with_signature_version_2_are_rejected(page: Page) -> None:
+    response = page.send({"key": "k", "AWSAccessKeyId": "k", "policy": "e30=", "signature": "AAAA"})
+    assert error_of(response) == (400, "InvalidRequest")
 
 
-def test_a_request_signed_around_its_form_is_refused(page: Page, lakebed_server: RunningServer) -> None:
+def test_form_in_a_signed_request_is_rejected(page: Page, lakebed_server: RunningServer) -> None:
     url = f"{page.s3.meta.endpoint_url}/{page.bucket}"
     signed = AWSRequest("POST", url, headers={"content-type": "multipart/form-data; boundary=b"}, data=b"")
     S3SigV4Auth(Credentials(lakebed_server.access_key, lakebed_server.secret_key), "s3", "us-east-1").add_auth(signed)
-    answer = page.http.request("POST", url, body=b"", headers=dict(signed.headers))
-    assert error_of(answer) == (400, "InvalidRequest")
+    response = page.http.request("POST", url, body=b"", headers=dict(signed.headers))
+    assert error_of(response) == (400, "InvalidRequest")
 
 
-def test_a_field_that_would_break_a_header_is_refused(page: Page) -> None:
-    answer = page.send(page.sign("k", {"x-amz-meta-a": "1\r\nset-cookie: a=b"}))
-    assert error_of(answer) == (400, "InvalidArgument")
+def test_field_with_a_line_break_is_rejected(page: Page) -> None:
+    response = page.send(page.sign("k", {"x-amz-meta-a": "1\r\nset-cookie: a=b"}))
+    assert error_of(response) == (400, "InvalidArgument")
     assert page.is_empty()
 
 
-def test_a_form_cut_short_stores_nothing(page: Page) -> None:
+def test_truncated_form_stores_nothing(page: Page) -> None:
     body, content_type = encode_multipart_formdata([*page.sign().items(), ("file", ("a.txt", CONTENT))])
     assert error_of(page.post(body.rstrip()[:-2], content_type)) == (400, "MalformedPOSTRequest")
     assert error_of(page.post(b"", content_type)) == (400, "MalformedPOSTRequest")
@@ -366,18 +366,20 @@ def test_a_form_cut_short_stores_nothing(page: Page) -> None:
     assert page.is_empty()
 
 
-def test_a_missing_bucket_is_told(page: Page, s3: Any) -> None:
-    absent = Page(s3, f"post-{uuid.uuid4().hex[:20]}", page.http)
-    assert error_of(absent.send(absent.sign())) == (404, "NoSuchBucket")
+def test_missing_bucket_gets_no_such_bucket(page: Page, s3: Any) -> None:
+    missing = Page(s3, f"post-{uuid.uuid4().hex[:20]}", page.http)
+    assert error_of(missing.send(missing.sign())) == (404, "NoSuchBucket")
     with refused("404", 404):
-        s3.head_bucket(Bucket=absent.bucket)
+        s3.head_bucket(Bucket=missing.bucket)
 
 
-async def test_the_event_says_that_it_was_posted(page: Page, bucket: str, lakebed_server: RunningServer) -> None:
-    assert page.send(page.sign("told")).status == 204
+async def test_event_of_a_post_is_object_created_post(page: Page, bucket: str, lakebed_server: RunningServer) -> None:
+    assert page.send(page.sign("posted")).status == 204
     meta = await SqliteStore.open(lakebed_server.data / "meta.db")
     try:
         entries = await Outbox(meta).read_after(meta, 0, 1_000_000)
     finally:
         await meta.close()
-    assert [entry.event.kind for entry in entries if entry.event.subject == f"{bucket}/told"] == ["ObjectCreated:Post"]
+    assert [entry.event.kind for entry in entries if entry.event.subject == f"{bucket}/posted"] == [
+        "ObjectCreated:Post"
+    ]

@@ -34,24 +34,24 @@ def parse(conditions: object, expiration: object = EXPIRES) -> PostPolicy:
     return parse_post_policy(encoded(json.dumps({"expiration": expiration, "conditions": conditions})))
 
 
-def refusal(policy: PostPolicy, fields: dict[str, str], now_ms: int = 0) -> str:
+def denial_of(policy: PostPolicy, fields: dict[str, str], now_ms: int = 0) -> str:
     with pytest.raises(AwsFault) as caught:
         policy.check(fields, now_ms)
     assert (caught.value.status, caught.value.code) == (403, "AccessDenied")
     return str(caught.value).removeprefix("Invalid according to Policy: ")
 
 
-def test_a_form_that_keeps_to_its_policy_passes_until_it_ends() -> None:
+def test_form_that_satisfies_its_policy_passes_until_the_expiration() -> None:
     policy = parse(CONDITIONS)
     assert policy.expires_ms == EXPIRES_MS
     policy.check(FIELDS, EXPIRES_MS)
-    assert refusal(policy, FIELDS, EXPIRES_MS + 1) == "Policy expired."
+    assert denial_of(policy, FIELDS, EXPIRES_MS + 1) == "Policy expired."
 
 
-def test_names_and_operators_have_no_case_and_values_have() -> None:
+def test_names_and_operators_are_case_insensitive_but_values_are_not() -> None:
     policy = parse([{"bUcKeT": "b"}, ["StArTs-WiTh", "$KeY", "user/"], ["EQ", "$CONTENT-type", "image/png"]])
     policy.check(FIELDS, 0)
-    assert refusal(policy, {**FIELDS, "key": "User/a.txt"}) == (
+    assert denial_of(policy, {**FIELDS, "key": "User/a.txt"}) == (
         'Policy Condition failed: ["starts-with","$key","user/"]'
     )
 
@@ -68,48 +68,48 @@ def test_names_and_operators_have_no_case_and_values_have() -> None:
         (["eq", "$x-amz-meta-a", ""], None),
     ],
 )
-def test_a_field_that_differs_or_lacks_fails_its_condition(condition: object, value: str | None) -> None:
+def test_different_or_missing_field_fails_its_condition(condition: object, value: str | None) -> None:
     policy = parse([*CONDITIONS, condition])
     fields = FIELDS if value is None else {**FIELDS, "x-amz-meta-a": value}
-    assert refusal(policy, fields).startswith("Policy Condition failed: [")
+    assert denial_of(policy, fields).startswith("Policy Condition failed: [")
 
 
-def test_a_name_without_its_dollar_sign_names_no_field() -> None:
-    assert refusal(parse([*CONDITIONS, ["eq", "key", "user/a.txt"]]), FIELDS) == (
+def test_name_without_a_dollar_sign_matches_no_field() -> None:
+    assert denial_of(parse([*CONDITIONS, ["eq", "key", "user/a.txt"]]), FIELDS) == (
         'Policy Condition failed: ["eq","key","user/a.txt"]'
     )
 
 
-def test_all_conditions_on_a_field_count() -> None:
+def test_all_conditions_on_a_field_apply() -> None:
     policy = parse([*CONDITIONS, ["starts-with", "$key", "user/a"], ["starts-with", "$key", ""]])
     policy.check(FIELDS, 0)
-    assert refusal(policy, {**FIELDS, "key": "user/b"}).startswith("Policy Condition failed")
+    assert denial_of(policy, {**FIELDS, "key": "user/b"}).startswith("Policy Condition failed")
 
 
-def test_each_of_several_content_types_must_begin_as_asked() -> None:
+def test_each_of_several_content_types_must_have_the_prefix() -> None:
     policy = parse([{"bucket": "b"}, ["starts-with", "$key", ""], ["starts-with", "$Content-Type", "image/"]])
     policy.check({**FIELDS, "content-type": "image/png,image/gif"}, 0)
-    assert refusal(policy, {**FIELDS, "content-type": "image/png,text/html"}).startswith("Policy Condition failed")
+    assert denial_of(policy, {**FIELDS, "content-type": "image/png,text/html"}).startswith("Policy Condition failed")
 
 
-def test_a_comma_means_nothing_in_other_fields() -> None:
+def test_comma_has_no_meaning_in_other_fields() -> None:
     parse(CONDITIONS).check({**FIELDS, "key": "user/a,b"}, 0)
 
 
 @pytest.mark.parametrize("name", ["x-amz-meta-b", "acl", "tagging", "success_action_redirect", "x-amz-date", "submit"])
-def test_a_field_that_no_condition_names_is_refused(name: str) -> None:
-    assert refusal(parse(CONDITIONS), {**FIELDS, name: ""}) == f"Extra input fields: {name}"
+def test_field_without_a_condition_is_rejected(name: str) -> None:
+    assert denial_of(parse(CONDITIONS), {**FIELDS, name: ""}) == f"Extra input fields: {name}"
 
 
-def test_a_policy_that_names_no_bucket_is_good_for_none() -> None:
-    assert refusal(parse(CONDITIONS[1:]), FIELDS) == "Extra input fields: bucket"
+def test_policy_without_a_bucket_condition_is_rejected() -> None:
+    assert denial_of(parse(CONDITIONS[1:]), FIELDS) == "Extra input fields: bucket"
 
 
-def test_the_signature_the_policy_and_ignored_fields_need_no_condition() -> None:
+def test_signature_policy_and_ignored_fields_need_no_condition() -> None:
     parse(CONDITIONS).check({**FIELDS, "policy": "…", "x-amz-signature": "…", "x-ignore-button": "Go"}, 0)
 
 
-def test_a_policy_of_a_real_client_is_kept_by_its_form() -> None:
+def test_policy_of_a_real_client_is_satisfied_by_its_form() -> None:
     session = botocore.session.get_session()
     session.set_config_variable("config_file", os.devnull)
     client = session.create_client(
@@ -132,10 +132,10 @@ def test_a_policy_of_a_real_client_is_kept_by_its_form() -> None:
     fields = {**{name.lower(): value for name, value in post["fields"].items()}, "bucket": "b", "key": "user/a.txt"}
     policy.check(fields, 0)
     assert policy.size == SizeRange(1, 9)
-    assert refusal(policy, {**fields, "x-amz-date": "20200101T000000Z"}).startswith("Policy Condition failed")
+    assert denial_of(policy, {**fields, "x-amz-date": "20200101T000000Z"}).startswith("Policy Condition failed")
 
 
-def test_size_ranges_are_checked_on_the_way_and_at_the_end() -> None:
+def test_size_ranges_are_checked_while_and_after_receiving() -> None:
     allowed = parse([["content-length-range", 2, 4], ["content-length-range", "1", "3"]]).size
     assert allowed == SizeRange(2, 3)
     allowed.check_so_far(0)
@@ -153,7 +153,7 @@ def test_size_ranges_are_checked_on_the_way_and_at_the_end() -> None:
         assert caught.value.details["ProposedSize"] == str(size)
 
 
-def test_without_a_range_any_size_is_allowed() -> None:
+def test_any_size_is_allowed_without_a_range() -> None:
     policy = parse(CONDITIONS)
     assert policy.size == ANY_SIZE
     policy.size.check_whole(0)
@@ -164,20 +164,20 @@ def test_without_a_range_any_size_is_allowed() -> None:
     ("text", "value"),
     [(r"\$foo", "$foo"), (r"\\$foo", r"\$foo"), (r"a\vb", "a\x0bb"), (r"\\v", r"\v"), (r"\u00fc\n", "ü\n")],
 )
-def test_escapes_of_policies_are_those_of_json_and_two_more(text: str, value: str) -> None:
+def test_policies_allow_two_escapes_beyond_json(text: str, value: str) -> None:
     policy = parse_post_policy(encoded(f'{{"expiration":"{EXPIRES}","conditions":[["eq","$key","{text}"]]}}'))
     assert policy.conditions == (FieldCondition(ConditionOperator.EQUAL, "key", value),)
 
 
 @given(st.text(max_size=60))
-def test_any_value_means_itself(value: str) -> None:
+def test_any_value_matches_itself(value: str) -> None:
     condition = parse([["eq", "$key", value]]).conditions[0]
     assert condition.value == value
     assert condition.is_met_by(value)
     assert json.loads(condition.text) == ["eq", "$key", value]
 
 
-def test_line_breaks_in_the_base64_mean_nothing() -> None:
+def test_line_breaks_in_base64_are_ignored() -> None:
     text = base64.encodebytes(json.dumps({"expiration": EXPIRES, "conditions": CONDITIONS}).encode()).decode()
     assert "\n" in text
     parse_post_policy(text).check(FIELDS, 0)
@@ -187,7 +187,7 @@ def test_line_breaks_in_the_base64_mean_nothing() -> None:
     ("expiration", "expires_ms"),
     [("2030-01-02T03:04:05Z", 1_893_553_445_000), ("2030-01-02T05:04:05.678901+02:00", EXPIRES_MS + 1)],
 )
-def test_other_ways_to_write_the_time(expiration: str, expires_ms: int) -> None:
+def test_other_time_formats_are_accepted(expiration: str, expires_ms: int) -> None:
     assert parse([], expiration).expires_ms == expires_ms
 
 
@@ -204,7 +204,7 @@ def test_other_ways_to_write_the_time(expiration: str, expires_ms: int) -> None:
         "Wed, 02 Jan 2030 03:04:05 GMT",
     ],
 )
-def test_a_policy_without_a_readable_end_is_invalid(expiration: object) -> None:
+def test_policy_without_a_valid_expiration_is_invalid(expiration: object) -> None:
     with pytest.raises(AwsFault) as caught:
         parse([], expiration)
     assert (caught.value.status, caught.value.code) == (400, "InvalidPolicyDocument")
@@ -234,7 +234,7 @@ def test_a_policy_without_a_readable_end_is_invalid(expiration: object) -> None:
         [["content-length-range", "a", 1]],
     ],
 )
-def test_conditions_that_mean_nothing_are_invalid(conditions: object) -> None:
+def test_malformed_conditions_are_invalid(conditions: object) -> None:
     with pytest.raises(AwsFault) as caught:
         parse(conditions)
     assert (caught.value.status, caught.value.code) == (400, "InvalidPolicyDocument")
@@ -255,14 +255,14 @@ def test_conditions_that_mean_nothing_are_invalid(conditions: object) -> None:
         f'{{"expiration":"{EXPIRES}","conditions":[],"more":1}}',
     ],
 )
-def test_elements_have_their_case_and_no_others_beside_them(text: str) -> None:
+def test_element_names_are_case_sensitive_and_no_others_are_allowed(text: str) -> None:
     with pytest.raises(AwsFault) as caught:
         parse_post_policy(encoded(text))
     assert caught.value.code == "InvalidPolicyDocument"
 
 
 @given(st.text(max_size=40) | st.binary(max_size=60).map(lambda data: base64.b64encode(data).decode()))
-def test_noise_is_an_invalid_policy(text: str) -> None:
+def test_random_text_is_an_invalid_policy(text: str) -> None:
     with pytest.raises(AwsFault) as caught:
         parse_post_policy(text)
     assert caught.value.code == "InvalidPolicyDocument"

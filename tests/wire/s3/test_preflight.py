@@ -44,11 +44,11 @@ RULES = CorsConfiguration(
     )
 )
 VARY = ("Vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
-ANYBODY = [("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"), VARY]
+ANY_ORIGIN = [("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"), VARY]
 
 
 class NoCredentials:
-    """Knows nobody: a browser asks before it signs."""
+    """Knows no access keys: browsers send preflight requests unsigned."""
 
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
         raise Unauthenticated(f"no such key. key={access_key_id}")
@@ -56,7 +56,7 @@ class NoCredentials:
 
 @pytest.fixture
 async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
-    """The real services, with a bucket that has rules and one that has none."""
+    """The real services, with one bucket with CORS rules and one without."""
     clock = ManualClock()
     meta = await open_migrated_file(tmp_path / "meta.db")
     storage = MemoryStorage(clock)
@@ -88,21 +88,21 @@ def request(method: str = "OPTIONS", /, **headers: str) -> Request:
     return Request(method, "/open/key", "", named, RequestBody(0), "http", "127.0.0.1", "id")
 
 
-async def refusal(services: S3Services, asked: Request, bucket: str = "open") -> AwsFault:
+async def fault_of(services: S3Services, preflight: Request, bucket: str = "open") -> AwsFault:
     with pytest.raises(AwsFault) as caught:
-        await preflight_response(services, asked, bucket)
+        await preflight_response(services, preflight, bucket)
     return caught.value
 
 
-async def test_a_question_that_a_rule_allows_is_answered_with_that_rule(services: S3Services) -> None:
-    asked = request(
+async def test_allowed_preflight_gets_the_headers_of_its_rule(services: S3Services) -> None:
+    preflight = request(
         origin="https://app.example",
         access_control_request_method="PUT",
         access_control_request_headers="X-Amz-Date, x-amz-meta-a",
     )
-    answer = await preflight_response(services, asked, "open")
-    assert answer.status == 200
-    assert answer.headers == [
+    response = await preflight_response(services, preflight, "open")
+    assert response.status == 200
+    assert response.headers == [
         ("Access-Control-Allow-Origin", "https://app.example"),
         ("Access-Control-Allow-Methods", "PUT, DELETE"),
         ("Access-Control-Allow-Headers", "X-Amz-Date, x-amz-meta-a"),
@@ -113,13 +113,13 @@ async def test_a_question_that_a_rule_allows_is_answered_with_that_rule(services
     ]
 
 
-async def test_a_rule_for_everybody_names_nobody(services: S3Services) -> None:
-    asked = request(origin="https://any.example", access_control_request_method="GET")
-    assert (await preflight_response(services, asked, "open")).headers == ANYBODY
+async def test_rule_for_all_origins_allows_any_origin(services: S3Services) -> None:
+    preflight = request(origin="https://any.example", access_control_request_method="GET")
+    assert (await preflight_response(services, preflight, "open")).headers == ANY_ORIGIN
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "preflight",
     [
         request(),
         request(access_control_request_method="GET"),
@@ -127,14 +127,14 @@ async def test_a_rule_for_everybody_names_nobody(services: S3Services) -> None:
         request(origin="", access_control_request_method="GET"),
     ],
 )
-async def test_a_question_without_origin_or_method_is_bad(services: S3Services, asked: Request) -> None:
-    fault = await refusal(services, asked)
+async def test_preflight_without_origin_or_method_is_a_bad_request(services: S3Services, preflight: Request) -> None:
+    fault = await fault_of(services, preflight)
     assert (fault.status, fault.code) == (400, "BadRequest")
     assert str(fault).startswith("Insufficient information.")
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("preflight", "message"),
     [
         (
             request(origin="https://app.example", access_control_request_method="PATCH"),
@@ -150,13 +150,15 @@ async def test_a_question_without_origin_or_method_is_bad(services: S3Services, 
         ),
     ],
 )
-async def test_a_question_that_makes_no_sense_is_bad(services: S3Services, asked: Request, message: str) -> None:
-    fault = await refusal(services, asked)
+async def test_preflight_with_an_invalid_method_or_header_is_a_bad_request(
+    services: S3Services, preflight: Request, message: str
+) -> None:
+    fault = await fault_of(services, preflight)
     assert (fault.status, fault.code, str(fault)) == (400, "BadRequest", message)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "preflight",
     [
         request(origin="https://other.example", access_control_request_method="PUT"),
         request(origin="https://app.example", access_control_request_method="POST"),
@@ -165,54 +167,56 @@ async def test_a_question_that_makes_no_sense_is_bad(services: S3Services, asked
         ),
     ],
 )
-async def test_a_question_that_no_rule_allows_is_forbidden(services: S3Services, asked: Request) -> None:
-    fault = await refusal(services, asked)
+async def test_preflight_that_no_rule_allows_is_forbidden(services: S3Services, preflight: Request) -> None:
+    fault = await fault_of(services, preflight)
     assert (fault.status, fault.code) == (403, "AccessForbidden")
     assert str(fault).startswith("CORSResponse: ")
 
 
-async def test_absent_buckets_and_those_without_rules_cannot_be_told_apart(services: S3Services) -> None:
-    asked = request(origin="https://app.example", access_control_request_method="GET")
-    closed, absent = await refusal(services, asked, "closed"), await refusal(services, asked, "absent")
+async def test_missing_buckets_and_buckets_without_rules_get_the_same_error(services: S3Services) -> None:
+    preflight = request(origin="https://app.example", access_control_request_method="GET")
+    closed, missing = await fault_of(services, preflight, "closed"), await fault_of(services, preflight, "missing")
     assert (closed.status, closed.code) == (403, "AccessForbidden")
     assert (closed.status, closed.code, str(closed), closed.details) == (
-        absent.status,
-        absent.code,
-        str(absent),
-        absent.details,
+        missing.status,
+        missing.code,
+        str(missing),
+        missing.details,
     )
 
 
-async def test_a_request_that_a_rule_allows_gets_its_headers(services: S3Services) -> None:
-    assert await cors_headers(services, request("GET", origin="https://any.example"), "open") == ANYBODY
+async def test_allowed_request_gets_cors_headers(services: S3Services) -> None:
+    assert await cors_headers(services, request("GET", origin="https://any.example"), "open") == ANY_ORIGIN
     headers = dict(await cors_headers(services, request("DELETE", origin="https://app.example"), "open"))
     assert headers["Access-Control-Allow-Origin"] == "https://app.example"
     assert headers["Access-Control-Expose-Headers"] == "ETag"
     assert "Access-Control-Allow-Headers" not in headers
 
 
-async def test_a_request_is_judged_by_the_method_it_names(services: S3Services) -> None:
-    asked = request("PUT", origin="https://any.example", access_control_request_method="GET")
-    assert await cors_headers(services, asked, "open") == ANYBODY
-    asked = request("GET", origin="https://any.example", access_control_request_method="PUT")
-    assert await cors_headers(services, asked, "open") == []
+async def test_access_control_request_method_overrides_the_method(services: S3Services) -> None:
+    preflight = request("PUT", origin="https://any.example", access_control_request_method="GET")
+    assert await cors_headers(services, preflight, "open") == ANY_ORIGIN
+    preflight = request("GET", origin="https://any.example", access_control_request_method="PUT")
+    assert await cors_headers(services, preflight, "open") == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "bucket"),
+    ("preflight", "bucket"),
     [
         (request("GET"), "open"),
         (request("PUT", origin="https://other.example"), "open"),
         (request("GET", origin="https://app.example"), "closed"),
-        (request("GET", origin="https://app.example"), "absent"),
+        (request("GET", origin="https://app.example"), "missing"),
     ],
 )
-async def test_a_request_that_no_rule_allows_gets_none(services: S3Services, asked: Request, bucket: str) -> None:
-    assert await cors_headers(services, asked, bucket) == []
+async def test_request_that_no_rule_allows_gets_no_cors_headers(
+    services: S3Services, preflight: Request, bucket: str
+) -> None:
+    assert await cors_headers(services, preflight, bucket) == []
 
 
 @pytest.mark.integration
-def test_a_browser_asks_and_then_posts_across_origins(lakebed_server: RunningServer) -> None:
+def test_browser_sends_a_preflight_and_then_posts_across_origins(lakebed_server: RunningServer) -> None:
     bucket = f"cors-{uuid.uuid4().hex[:20]}"
     rule = {"AllowedOrigins": ["https://*.example"], "AllowedMethods": ["POST"], "AllowedHeaders": ["*"]}
     with connected(lakebed_server) as s3, urllib3.PoolManager(retries=False) as browser:
@@ -220,13 +224,13 @@ def test_a_browser_asks_and_then_posts_across_origins(lakebed_server: RunningSer
         s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
         form = s3.generate_presigned_post(bucket, "k")
         origin = {"origin": "https://app.example"}
-        question = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "x-a"}
-        asked = browser.request("OPTIONS", form["url"], headers=question)
-        assert (asked.status, asked.data) == (200, b"")
-        assert asked.headers["Access-Control-Allow-Headers"] == "x-a"
+        requested = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "x-a"}
+        preflight = browser.request("OPTIONS", form["url"], headers=requested)
+        assert (preflight.status, preflight.data) == (200, b"")
+        assert preflight.headers["Access-Control-Allow-Headers"] == "x-a"
         fields = {**form["fields"], "file": ("a.txt", b"x")}
         posted = browser.request("POST", form["url"], fields=fields, headers=origin)
         assert posted.status == 204
         assert posted.headers["Access-Control-Allow-Origin"] == "https://app.example"
-        question["access-control-request-method"] = "PUT"
-        assert browser.request("OPTIONS", form["url"], headers=question).status == 403
+        requested["access-control-request-method"] = "PUT"
+        assert browser.request("OPTIONS", form["url"], headers=requested).status == 403

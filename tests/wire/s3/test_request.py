@@ -1,4 +1,4 @@
-"""What a request names, and its typed parameters."""
+"""Bucket and key of a request, and its typed parameters."""
 
 from __future__ import annotations
 
@@ -59,38 +59,38 @@ def _request(query: str = "", headers: dict[str, str] | None = None) -> S3Reques
         ("/bucket/key", "evil-s3.local", "bucket", "key"),
     ],
 )
-def test_bucket_and_key_are_found_by_path_or_host(path: str, host: str, bucket: str, key: str) -> None:
+def test_bucket_and_key_are_parsed_from_path_or_host(path: str, host: str, bucket: str, key: str) -> None:
     target = parse_target(path, host, DOMAINS)
     assert (target.bucket, target.key) == (bucket, key)
 
 
-def test_host_means_nothing_without_a_domain_of_ours() -> None:
+def test_host_is_ignored_without_configured_domains() -> None:
     target = parse_target("/bucket/key", "other.s3.local", ())
     assert (target.bucket, target.key) == ("bucket", "key")
 
 
-def test_path_that_goes_on_where_the_bucket_should_be_is_refused() -> None:
-    with pytest.raises(AwsFault) as refused:
+def test_path_with_an_empty_bucket_is_rejected() -> None:
+    with pytest.raises(AwsFault) as error:
         parse_target("//key", "localhost", ())
-    assert refused.value.code == "InvalidBucketName"
+    assert error.value.code == "InvalidBucketName"
 
 
 @pytest.mark.parametrize("path", ["/bucket/%ff", "/bucket/%C3", "/%ff/key", "/bucket/%00", "/bucket/%zz", "/bucket/%"])
-def test_path_that_is_no_text_is_refused(path: str) -> None:
-    with pytest.raises(AwsFault) as refused:
+def test_path_with_invalid_encoding_is_rejected(path: str) -> None:
+    with pytest.raises(AwsFault) as error:
         parse_target(path, "localhost", ())
-    assert (refused.value.status, refused.value.code) == (400, "InvalidURI")
+    assert (error.value.status, error.value.code) == (400, "InvalidURI")
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
-def test_any_key_comes_back_from_its_url(key: str) -> None:
+def test_any_key_round_trips_through_its_url(key: str) -> None:
     for safe in ("", "/~", "/!*'()+=:@,;$&"):
         assert parse_target("/bucket/" + quote(key, safe=safe), "localhost", ()).key == key
         assert parse_target("/" + quote(key, safe=safe), "bucket.s3.local", DOMAINS).key == key
 
 
 @given(st.binary(max_size=12))
-def test_path_is_decoded_or_refused(raw: bytes) -> None:
+def test_random_path_is_decoded_or_rejected(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     with contextlib.suppress(AwsFault):
         assert "\0" not in decode_path(text).encode().decode()
@@ -103,21 +103,21 @@ def test_path_is_decoded_or_refused(raw: bytes) -> None:
     ("query", "value"),
     [("", 7), ("n=", 7), ("n=0", 0), ("n=5", 5), ("n=10", 10), ("n=11", 10), ("n=2147483647", 10), ("n=0005", 5)],
 )
-def test_number_is_cut_to_the_most(query: str, value: int) -> None:
+def test_integer_is_reduced_to_the_maximum(query: str, value: int) -> None:
     assert _request(query).integer("n", 7, maximum=10) == value
 
 
 @pytest.mark.parametrize(
     "text", ["-1", "--5", "2147483648", "9" * 5000, "x", "1.5", "%C2%B2", "%D9%A3", "1_0", "+1", "%201", "0x1"]
 )
-def test_number_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+def test_invalid_integer_is_rejected(text: str) -> None:
+    with pytest.raises(InvalidInput) as error:
         _request(f"n={text}").integer("n", 7, maximum=10)
-    assert refused.value.argument == "n"
+    assert error.value.argument == "n"
 
 
 @given(st.text())
-def test_any_text_is_a_number_or_refused(text: str) -> None:
+def test_random_text_is_an_integer_or_rejected(text: str) -> None:
     request = _request(f"n={quote(text, safe='', errors='replace')}")
     try:
         value = request.integer("n", 7, maximum=10)
@@ -126,24 +126,24 @@ def test_any_text_is_a_number_or_refused(text: str) -> None:
     assert 0 <= value <= 10
 
 
-def test_empty_parameter_counts_as_absent() -> None:
+def test_empty_parameter_is_none() -> None:
     request = _request("a=&b=1&b=2&c")
     assert [request.parameter(name) for name in ("a", "b", "c", "d")] == [None, "1", None, None]
 
 
 @pytest.mark.parametrize(("query", "version"), [("", None), ("versionId=null", "null"), ("versionId=0aF", "0aF")])
-def test_version_is_read(query: str, version: str | None) -> None:
+def test_version_id_is_parsed(query: str, version: str | None) -> None:
     assert _request(query).version == version
 
 
 @pytest.mark.parametrize("query", ["versionId", "versionId=", "versionId=a%20b", "versionId=%C3%A9", "versionId=a/b"])
-def test_version_that_cannot_be_is_refused(query: str) -> None:
-    with pytest.raises(AwsFault) as refused:
+def test_invalid_version_id_is_rejected(query: str) -> None:
+    with pytest.raises(AwsFault) as error:
         _ = _request(query).version
-    assert refused.value.code == "InvalidArgument"
+    assert error.value.code == "InvalidArgument"
 
 
-def test_empty_version_of_a_lock_request_is_the_current_one() -> None:
+def test_empty_version_id_of_a_lock_request_is_the_current_version() -> None:
     assert _request("versionId=").annotated_version is None
     assert _request("versionId=a").annotated_version == "a"
 
@@ -157,7 +157,7 @@ def test_empty_version_of_a_lock_request_is_the_current_one() -> None:
         ("", None),
     ],
 )
-def test_time_that_cannot_be_read_is_as_if_absent(text: str, time_ms: int | None) -> None:
+def test_malformed_time_header_is_ignored(text: str, time_ms: int | None) -> None:
     request = _request(headers={"if-modified-since": text})
     assert request.time_header("if-modified-since") == time_ms
     assert request.time_header("if-unmodified-since") is None

@@ -1,4 +1,4 @@
-"""Which operation a request reaches: each of S3's own model, ours, and those that are left out."""
+"""Routing of requests to operations: those of S3's model, extensions, and unsupported ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of a request routing looks at."""
+    """The parts of a request that determine its route."""
 
     method: str
     bucket: str = ""
@@ -50,11 +50,11 @@ class Shape:
     def request(self) -> S3Request:
         raw_query = "&".join(f"{name}={value}" if value else name for name, value in self.query.items())
         http = Request(self.method, "/", raw_query, dict(self.headers), RequestBody(0), "http", "", "R1")
-        who = self.principal
-        return S3Request(http, S3Target(self.bucket, self.key), Authenticated(who), Caller(who))
+        principal = self.principal
+        return S3Request(http, S3Target(self.bucket, self.key), Authenticated(principal), Caller(principal))
 
 
-def answer(shape: Shape) -> str:
+def outcome(shape: Shape) -> str:
     """The operation's name, or the status and code of the fault."""
     try:
         return find_operation(shape.request()).name
@@ -72,10 +72,10 @@ RENAMED = {
     "PutBucketLifecycle": "PutBucketLifecycleConfiguration",
     "GetBucketNotification": "GetBucketNotificationConfiguration",
     "PutBucketNotification": "PutBucketNotificationConfiguration",
-    # Told apart by the endpoint alone, and we have no directory buckets.
+    # Only the endpoint distinguishes them, and directory buckets are not supported.
     "ListDirectoryBuckets": "ListBuckets",
 }
-LEFT_OUT = {
+UNSUPPORTED = {
     "CreateBucketMetadataConfiguration",
     "CreateBucketMetadataTableConfiguration",
     "CreateSession",
@@ -118,16 +118,16 @@ LEFT_OUT = {
     "UpdateBucketMetadataJournalTableConfiguration",
     "UpdateObjectEncryption",
 }
-OTHERWISE = {
+OTHER_ERRORS = {
     "GetBucketReplication": "404 ReplicationConfigurationNotFoundError",
     "GetBucketWebsite": "404 NoSuchWebsiteConfiguration",
-    # Of object lambda, on a host of its own.
+    # Object Lambda, on a separate host.
     "WriteGetObjectResponse": "405 MethodNotAllowed",
 }
 
 
 def _modelled(name: str) -> Shape:
-    """The least request of an operation, as the model has it."""
+    """The minimal request of an operation in the model."""
     operation = _MODEL.operation_model(name)
     path, _, fixed = operation.http["requestUri"].partition("?")
     query = {pair.partition("=")[0]: pair.partition("=")[2] for pair in fixed.split("&") if pair}
@@ -149,13 +149,13 @@ def _modelled(name: str) -> Shape:
 
 
 @pytest.mark.parametrize("name", _MODEL.operation_names)
-def test_every_operation_of_the_model_is_served_or_clearly_left_out(name: str) -> None:
-    """One that is taken for another does harm: what S3 added last year would delete or overwrite the object."""
-    expected = "501 NotImplemented" if name in LEFT_OUT else OTHERWISE.get(name, RENAMED.get(name, name))
-    assert answer(_modelled(name)) == expected
+def test_every_operation_of_the_model_is_served_or_not_implemented(name: str) -> None:
+    """Routing a new S3 operation to another one could delete or overwrite the object."""
+    expected = "501 NotImplemented" if name in UNSUPPORTED else OTHER_ERRORS.get(name, RENAMED.get(name, name))
+    assert outcome(_modelled(name)) == expected
 
 
-# -- ours -----------------------------------------------------------------------------------------------------------
+# -- served operations ----------------------------------------------------------------------------------------------
 
 
 def _tables() -> Iterator[tuple[Shape, str]]:
@@ -172,11 +172,11 @@ def _tables() -> Iterator[tuple[Shape, str]]:
 
 
 @pytest.mark.parametrize(("shape", "name"), list(_tables()), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_named_operation_is_reachable(shape: Shape, name: str) -> None:
-    assert answer(shape) == name
+def test_every_operation_is_reachable(shape: Shape, name: str) -> None:
+    assert outcome(shape) == name
 
 
-def test_no_two_operations_share_a_name_but_for_acls() -> None:
+def test_operation_names_are_unique() -> None:
     names = [name for _, name in _tables()]
     assert sorted(names) == sorted(set(names))
 
@@ -196,8 +196,8 @@ def test_no_two_operations_share_a_name_but_for_acls() -> None:
         (Shape("PUT", "bucket", "key", {"tagging": ""}, {"x-amz-copy-source": "b/k"}), "PutObjectTagging"),
     ],
 )
-def test_parameters_beside_the_subresource_do_not_lead_astray(shape: Shape, name: str) -> None:
-    assert answer(shape) == name
+def test_other_parameters_do_not_change_the_route(shape: Shape, name: str) -> None:
+    assert outcome(shape) == name
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_parameters_beside_the_subresource_do_not_lead_astray(shape: Shape, name
         Shape("PUT", "bucket", "key", {"uploadId": "u"}),
     ],
 )
-def test_method_that_a_resource_does_not_have_is_refused(shape: Shape) -> None:
-    assert answer(shape) == "405 MethodNotAllowed"
+def test_unsupported_method_of_a_resource_is_rejected(shape: Shape) -> None:
+    assert outcome(shape) == "405 MethodNotAllowed"
 
 
 _SUBRESOURCES = sorted(routes._BUCKET_SUBRESOURCES | routes._OBJECT_SUBRESOURCES | {"prefix", "partNumber"})
@@ -229,12 +229,12 @@ _SUBRESOURCES = sorted(routes._BUCKET_SUBRESOURCES | routes._OBJECT_SUBRESOURCES
     query=st.dictionaries(st.sampled_from(_SUBRESOURCES) | st.text("abc", min_size=1), st.just(""), max_size=3),
     copies=st.booleans(),
 )
-def test_any_request_finds_an_operation_or_a_fault(
+def test_any_request_gets_an_operation_or_a_fault(
     method: str, bucket: str, key: str, query: dict[str, str], copies: bool
 ) -> None:
     shape = Shape(method, bucket, key if bucket else "", query, {"x-amz-copy-source": "b/k"} if copies else {})
     known = {name for _, name in _tables()}
-    assert answer(shape) in known | {
+    assert outcome(shape) in known | {
         "400 InvalidArgument",
         "400 InvalidRequest",
         "404 NoSuchWebsiteConfiguration",
@@ -244,9 +244,9 @@ def test_any_request_finds_an_operation_or_a_fault(
     }
 
 
-# -- what is left out -----------------------------------------------------------------------------------------------
+# -- unsupported operations -----------------------------------------------------------------------------------------
 
-_LEFT_OUT = [
+_UNSUPPORTED = [
     *(
         (scope, name, item)
         for scope, table in (("bucket", UNSUPPORTED_BUCKET), ("key", UNSUPPORTED_OBJECT))
@@ -256,41 +256,41 @@ _LEFT_OUT = [
 
 
 @pytest.mark.parametrize(
-    ("scope", "name", "item"), _LEFT_OUT, ids=lambda value: value if isinstance(value, str) else ""
+    ("scope", "name", "item"), _UNSUPPORTED, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_subresource_that_is_left_out_answers_as_the_inventory_says(
+def test_unsupported_subresource_gets_the_error_of_the_inventory(
     scope: str, name: str, item: UnsupportedS3Operation
 ) -> None:
-    said = next(row[1] for row in inventory() if row[0] == item.feature)
+    listed = next(row[1] for row in inventory() if row[0] == item.feature)
     table = routes._BUCKET if scope == "bucket" else routes._OBJECT
     for method in METHODS:
         shape = Shape(method, "bucket", "key" if scope == "key" else "", {name: ""})
         if (method, name) in table:
-            # Reading is served where clients look before they do anything; so is asking for what is the case anyway.
-            assert said == "200 with nothing set on read, 501 NotImplemented on write"
+            # Clients read these settings first; writing the default succeeds.
+            assert listed == "200 with nothing set on read, 501 NotImplemented on write"
         elif method == "GET" and item.absent is not None:
-            assert answer(shape) == f"404 {CONFIGURATION_CODES[item.absent][0]}"
-            assert said == f"{answer(shape)} on read, 501 NotImplemented on write"
+            assert outcome(shape) == f"404 {CONFIGURATION_CODES[item.absent][0]}"
+            assert listed == f"{outcome(shape)} on read, 501 NotImplemented on write"
         else:
-            assert answer(shape) == "501 NotImplemented"
-            assert said.endswith((answer(shape), f"{answer(shape)} on write"))
+            assert outcome(shape) == "501 NotImplemented"
+            assert listed.endswith((outcome(shape), f"{outcome(shape)} on write"))
 
 
-def test_who_did_not_sign_is_not_told_what_is_left_out() -> None:
-    assert answer(Shape("GET", "bucket", "", {"inventory": ""}, principal=ANONYMOUS)) == "403 AccessDenied"
+def test_anonymous_caller_does_not_learn_what_is_unsupported() -> None:
+    assert outcome(Shape("GET", "bucket", "", {"inventory": ""}, principal=ANONYMOUS)) == "403 AccessDenied"
 
 
 def test_inventory_names_every_feature_once() -> None:
     features = [row[0] for row in inventory()]
     assert sorted(features) == sorted(set(features))
-    assert all(feature and said for feature, said, _ in inventory())
+    assert all(feature and listed for feature, listed, _ in inventory())
 
 
-# -- what is left out of operations that are served -----------------------------------------------------------------
+# -- unsupported features of served operations ----------------------------------------------------------------------
 
 
-class _EverybodyIsRoot(SignatureAuthenticator):
-    """Checks what is signed with something we have not; takes everybody else for root."""
+class _RootAuthenticator(SignatureAuthenticator):
+    """Verifies requests with an Authorization header; authenticates others as root."""
 
     async def authenticate(self, request: Request) -> Authenticated:
         if "authorization" in request.headers:
@@ -352,27 +352,27 @@ _CASES: dict[str, list[tuple[str, str, str, dict[str, str], bytes]]] = {
 
 
 def test_every_other_entry_of_the_inventory_has_a_case() -> None:
-    subresources = {item.feature for _, _, item in _LEFT_OUT}
+    subresources = {item.feature for _, _, item in _UNSUPPORTED}
     assert {row[0] for row in inventory()} - subresources == set(_CASES)
 
 
 @pytest.mark.parametrize("feature", sorted(_CASES))
-async def test_feature_that_is_left_out_answers_as_the_inventory_says(feature: str, tmp_path: Path) -> None:
-    said = next(row[1] for row in inventory() if row[0] == feature)
+async def test_unsupported_feature_gets_the_error_of_the_inventory(feature: str, tmp_path: Path) -> None:
+    listed = next(row[1] for row in inventory() if row[0] == feature)
     clock = ManualClock()
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, clock) as store:
         await store.bucket("bucket")
-        await store.put("bucket", "k", b"there")
+        await store.put("bucket", "k", b"unchanged")
         await store.bucket("tables")
         await CatalogService(store.object_context, CatalogAuthorizer(store.object_context)).enable(ROOT, "tables")
-        source: CredentialResolver = _NobodysKeys()
+        source: CredentialResolver = _NoCredentials()
         services = S3Services.on(
             store.object_context,
-            _EverybodyIsRoot(source, clock),
+            _RootAuthenticator(source, clock),
             policies=PolicyAuthorizer(clock),
             lifecycle_day_ms=DAY_MS,
         )
-        application = S3Application(services, None, clock=clock)  # type: ignore[arg-type]  # no tokens are asked for
+        application = S3Application(services, None, clock=clock)  # type: ignore[arg-type]  # the tests request no tokens
         for method, path, query, headers, body in _CASES[feature]:
             received = RequestBody(len(body))
             if body:
@@ -383,10 +383,10 @@ async def test_feature_that_is_left_out_answers_as_the_inventory_says(feature: s
             response = await application(request)
             code = re.search(rb"<Code>(\w+)</Code>", response.body)
             assert code is not None, response.body
-            assert f"{response.status} {code[1].decode()}" == said
-        assert await store.get("bucket", "k") == b"there"
+            assert f"{response.status} {code[1].decode()}" == listed
+        assert await store.get("bucket", "k") == b"unchanged"
 
 
-class _NobodysKeys:
+class _NoCredentials:
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
         raise Unauthenticated(f"no such key. key={access_key_id}")

@@ -1,4 +1,4 @@
-"""Which policies decide about temporary keys, and what they see of the request."""
+"""Policies on STS actions, and the condition keys that they can use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROLE = "arn:aws:iam::000000000000:role/ann"
 
 @pytest.fixture
 async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
-    """A server that is spoken to over plain HTTP, from 127.0.0.1."""
+    """A server that receives plain HTTP from 127.0.0.1."""
     async with opened_lake(tmp_path) as opened:
         yield opened
 
@@ -26,14 +26,14 @@ def deny(action: str, **condition: dict[str, object]) -> dict[str, object]:
     return {"Effect": "Deny", "Action": action, "Resource": "*", "Condition": condition}
 
 
-async def ask(lake: Lake, keys: Keys, action: str = "AssumeRole", **form: str) -> Answer:
+async def call(lake: Lake, keys: Keys, action: str = "AssumeRole", **form: str) -> Answer:
     fields = {"Action": action, "Version": "2011-06-15", **form}
     if action == "AssumeRole":
         fields = {"RoleArn": ROLE, "RoleSessionName": "shift", **fields}
     return await lake.send("POST", "/", urlencode(fields).encode(), {"user-agent": "engine/1"}, keys=keys)
 
 
-REFUSING = [
+MATCHING = [
     {"Bool": {"aws:SecureTransport": "false"}},
     {"NotIpAddress": {"aws:SourceIp": "10.0.0.0/8"}},
     {"IpAddress": {"aws:SourceIp": "127.0.0.0/8"}},
@@ -41,7 +41,7 @@ REFUSING = [
     {"StringEquals": {"aws:RequestedRegion": "us-east-1"}},
     {"DateGreaterThan": {"aws:CurrentTime": "2000-01-01T00:00:00Z"}},
 ]
-PASSING = [
+NOT_MATCHING = [
     {"Bool": {"aws:SecureTransport": "true"}},
     {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}},
     {"StringLike": {"aws:UserAgent": "browser/*"}},
@@ -50,28 +50,28 @@ PASSING = [
 
 
 @pytest.mark.parametrize("action", ["AssumeRole", "GetSessionToken"])
-@pytest.mark.parametrize("condition", REFUSING, ids=str)
-async def test_denial_sees_where_and_how_the_request_came(
+@pytest.mark.parametrize("condition", MATCHING, ids=str)
+async def test_denial_with_a_matching_condition_denies_the_request(
     lake: Lake, action: str, condition: dict[str, dict[str, object]]
 ) -> None:
     keys = await lake.user("ann", deny(f"sts:{action}", **condition))
-    refused = await ask(lake, keys, action)
-    assert refused.status == 403
-    assert b"<Code>AccessDenied</Code>" in refused.body
+    rejected = await call(lake, keys, action)
+    assert rejected.status == 403
+    assert b"<Code>AccessDenied</Code>" in rejected.body
 
 
 @pytest.mark.parametrize("action", ["AssumeRole", "GetSessionToken"])
-@pytest.mark.parametrize("condition", PASSING, ids=str)
-async def test_denial_of_other_requests_keeps_nobody_out(
+@pytest.mark.parametrize("condition", NOT_MATCHING, ids=str)
+async def test_denial_with_another_condition_does_not_apply(
     lake: Lake, action: str, condition: dict[str, dict[str, object]]
 ) -> None:
     keys = await lake.user("ann", deny(f"sts:{action}", **condition))
-    given = await ask(lake, keys, action)
-    assert given.status == 200
-    assert b"<SessionToken>" in given.body
+    issued = await call(lake, keys, action)
+    assert issued.status == 200
+    assert b"<SessionToken>" in issued.body
 
 
-async def test_tags_and_the_session_s_name_are_seen_too(lake: Lake) -> None:
+async def test_conditions_can_use_session_tags_and_name(lake: Lake) -> None:
     tagging = {
         **allow("sts:TagSession"),
         "Condition": {
@@ -81,22 +81,22 @@ async def test_tags_and_the_session_s_name_are_seen_too(lake: Lake) -> None:
     }
     keys = await lake.user("ann", tagging)
     team = {"Tags.member.1.Key": "team", "Tags.member.1.Value": "blue"}
-    assert (await ask(lake, keys, **team)).status == 200
-    assert (await ask(lake, keys, **(team | {"Tags.member.1.Value": "red"}))).status == 403
-    assert (await ask(lake, keys, **team, **{"Tags.member.2.Key": "rank", "Tags.member.2.Value": "1"})).status == 403
-    assert (await ask(lake, keys, RoleSessionName="other", **team)).status == 403
+    assert (await call(lake, keys, **team)).status == 200
+    assert (await call(lake, keys, **(team | {"Tags.member.1.Value": "red"}))).status == 403
+    assert (await call(lake, keys, **team, **{"Tags.member.2.Key": "rank", "Tags.member.2.Value": "1"})).status == 403
+    assert (await call(lake, keys, RoleSessionName="other", **team)).status == 403
 
 
-async def test_session_policy_with_an_unknown_action_is_refused_with_the_nearest_name(lake: Lake) -> None:
+async def test_session_policy_with_an_unknown_action_is_rejected_with_a_suggestion(lake: Lake) -> None:
     keys = await lake.user("ann", allow("s3:*"))
     policy = json.dumps({"Version": "2012-10-17", "Statement": [deny("s3:DeletObject") | {"Condition": {}}]})
-    refused = await ask(lake, keys, Policy=policy)
-    assert refused.status == 400
-    assert b"<Code>MalformedPolicyDocument</Code>" in refused.body
-    assert b'did you mean "s3:DeleteObject"?' in refused.body
+    rejected = await call(lake, keys, Policy=policy)
+    assert rejected.status == 400
+    assert b"<Code>MalformedPolicyDocument</Code>" in rejected.body
+    assert b'did you mean "s3:DeleteObject"?' in rejected.body
 
 
-async def test_a_request_has_a_limited_number_of_parameters(lake: Lake) -> None:
+async def test_number_of_form_parameters_is_limited(lake: Lake) -> None:
     keys = await lake.user("ann")
-    refused = await lake.send("POST", "/", b"a=b&" * 1000, keys=keys)
-    assert (refused.status, b"<Code>ValidationError</Code>" in refused.body) == (400, True)
+    rejected = await lake.send("POST", "/", b"a=b&" * 1000, keys=keys)
+    assert (rejected.status, b"<Code>ValidationError</Code>" in rejected.body) == (400, True)

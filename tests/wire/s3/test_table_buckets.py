@@ -1,4 +1,4 @@
-"""What S3 clients may set on a table bucket, and what it does there."""
+"""Bucket policies, lifecycle rules and deletion of table buckets over S3."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def load(lake: Lake, keys: Keys, table: str = "t") -> int:
     return (await lake.call("GET", f"/lake/namespaces/ns/tables/{table}", keys=keys)).status
 
 
-async def test_policy_of_a_table_bucket_opens_its_tables(lake: Lake) -> None:
+async def test_policy_of_a_table_bucket_allows_access_to_its_tables(lake: Lake) -> None:
     ann = await lake.user("ann")
     assert await load(lake, ann) == 403
     grant = {
@@ -48,11 +48,11 @@ async def test_policy_of_a_table_bucket_opens_its_tables(lake: Lake) -> None:
     assert (await lake.table("u")).status == 200
     assert await load(lake, ann, "u") == 403
     assert (await lake.call("DELETE", "/lake/namespaces/ns/tables/t", keys=ann)).status == 403
-    shown = await lake.send("GET", "/lake?policy")
-    assert json.loads(shown.body)["Statement"] == [grant]
+    policy = await lake.send("GET", "/lake?policy")
+    assert json.loads(policy.body)["Statement"] == [grant]
 
 
-async def test_policy_of_a_table_bucket_closes_its_tables(lake: Lake) -> None:
+async def test_policy_of_a_table_bucket_denies_access_to_its_tables(lake: Lake) -> None:
     ann = await lake.user("ann", allow("s3tables:*"))
     assert await load(lake, ann) == 200
     denial = {"Effect": "Deny", "Principal": "*", "Action": "s3tables:Get*", "Resource": f"{ARN}/table/*"}
@@ -60,7 +60,7 @@ async def test_policy_of_a_table_bucket_closes_its_tables(lake: Lake) -> None:
     assert await load(lake, ann) == 403
 
 
-async def test_policy_speaks_of_tables_on_table_buckets_only(lake: Lake) -> None:
+async def test_only_policies_of_table_buckets_may_name_tables(lake: Lake) -> None:
     await lake.store.bucket("plain")
     grant = {
         "Effect": "Allow",
@@ -68,12 +68,12 @@ async def test_policy_speaks_of_tables_on_table_buckets_only(lake: Lake) -> None
         "Action": "s3tables:GetTable",
         "Resource": f"{ARN.replace('lake', 'plain')}/*",
     }
-    refused = await put_policy(lake, grant, bucket="plain")
-    assert (refused.status, b"<Code>MalformedPolicy</Code>" in refused.body) == (400, True)
-    refused = await put_policy(lake, grant)
-    assert (refused.status, b"Policy has invalid resource" in refused.body) == (400, True)
-    refused = await put_policy(lake, {**grant, "Action": "s3tables:PutTablePolicy", "Resource": f"{ARN}/*"})
-    assert (refused.status, b"Policy has invalid action" in refused.body) == (400, True)
+    rejected = await put_policy(lake, grant, bucket="plain")
+    assert (rejected.status, b"<Code>MalformedPolicy</Code>" in rejected.body) == (400, True)
+    rejected = await put_policy(lake, grant)
+    assert (rejected.status, b"Policy has invalid resource" in rejected.body) == (400, True)
+    rejected = await put_policy(lake, {**grant, "Action": "s3tables:PutTablePolicy", "Resource": f"{ARN}/*"})
+    assert (rejected.status, b"Policy has invalid action" in rejected.body) == (400, True)
     assert (await lake.send("GET", "/lake?policy")).status == 404
 
 
@@ -95,38 +95,40 @@ async def put_lifecycle(lake: Lake, *actions: str, bucket: str = "lake", status:
 
 @pytest.mark.parametrize("actions", [(EXPIRE,), (PAST,), (ABORT, EXPIRE), (ABORT + PAST,)])
 @pytest.mark.parametrize("status", ["Enabled", "Disabled"])
-async def test_rules_that_expire_objects_are_refused_on_a_table_bucket(
+async def test_lifecycle_rules_that_expire_objects_are_rejected_on_a_table_bucket(
     lake: Lake, actions: tuple[str, ...], status: str
 ) -> None:
-    refused = await put_lifecycle(lake, *actions, status=status)
-    assert refused.status == 405
-    assert b"<Code>MethodNotAllowed</Code>" in refused.body
-    assert b"table bucket" in refused.body
+    rejected = await put_lifecycle(lake, *actions, status=status)
+    assert rejected.status == 405
+    assert b"<Code>MethodNotAllowed</Code>" in rejected.body
+    assert b"table bucket" in rejected.body
     assert (await lake.send("GET", "/lake?lifecycle")).status == 404
     await lake.store.bucket("plain")
     assert (await put_lifecycle(lake, *actions, bucket="plain", status=status)).status == 200
 
 
-async def test_rules_that_abort_uploads_are_taken_on_a_table_bucket(lake: Lake) -> None:
+async def test_lifecycle_rules_that_abort_uploads_are_accepted_on_a_table_bucket(lake: Lake) -> None:
     assert (await put_lifecycle(lake, ABORT)).status == 200
     assert b"AbortIncompleteMultipartUpload" in (await lake.send("GET", "/lake?lifecycle")).body
 
 
-async def test_who_may_not_set_rules_is_told_so_whatever_they_are(lake: Lake) -> None:
+async def test_caller_without_permission_is_denied_before_rules_are_checked(lake: Lake) -> None:
     ann = await lake.user("ann", allow("s3:Get*"))
     body = f"<LifecycleConfiguration><Rule><Status>Enabled</Status>{EXPIRE}</Rule></LifecycleConfiguration>".encode()
     assert (await lake.send("PUT", "/lake?lifecycle", body, keys=ann)).status == 403
 
 
-def test_what_is_refused_is_on_the_printed_list() -> None:
-    (answer,) = [answer for feature, answer, _ in inventory() if feature == "Lifecycle expiration in table buckets"]
-    assert answer == "405 MethodNotAllowed"
+def test_rejected_expiration_is_in_the_inventory() -> None:
+    (response,) = [
+        response for feature, response, _ in inventory() if feature == "Lifecycle expiration in table buckets"
+    ]
+    assert response == "405 MethodNotAllowed"
 
 
 # -- removal ---------------------------------------------------------------------------------------------------------
 
 
-async def test_bucket_is_not_deleted_while_a_table_is_of_it(lake: Lake) -> None:
+async def test_bucket_with_a_table_cannot_be_deleted(lake: Lake) -> None:
     document = json.dumps((await lake.call("GET", "/lake/namespaces/ns/tables/t")).document["metadata"]).encode()
     assert (await lake.call("DELETE", "/lake/namespaces/ns/tables/t")).status == 204
     await lake.store.bucket("other")
@@ -137,9 +139,9 @@ async def test_bucket_is_not_deleted_while_a_table_is_of_it(lake: Lake) -> None:
         "SELECT o.key FROM objects o JOIN buckets b ON b.id = o.bucket AND b.name = 'lake'"
     ):
         assert (await lake.send("DELETE", f"/lake/{row[0]}")).status == 204
-    refused = await lake.send("DELETE", "/lake")
-    assert refused.status == 409
-    assert b"<Code>BucketNotEmpty</Code>" in refused.body
-    assert b"drop or purge them first" in refused.body
+    rejected = await lake.send("DELETE", "/lake")
+    assert rejected.status == 409
+    assert b"<Code>BucketNotEmpty</Code>" in rejected.body
+    assert b"drop or purge them first" in rejected.body
     assert (await lake.call("DELETE", "/lake/namespaces/ns/tables/t")).status == 204
     assert (await lake.send("DELETE", "/lake")).status == 204

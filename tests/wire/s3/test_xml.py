@@ -19,32 +19,32 @@ times = st.integers(0, 253_402_300_799_999)
 
 
 @given(texts)
-def test_escaped_text_reads_back_as_it_was(text: str) -> None:
+def test_escaped_text_round_trips(text: str) -> None:
     written = document("Root", f"<Key>{escape(text)}</Key>")
     assert parse_document(written, "Root").text_of("Key") == text
     assert ElementTree.fromstring(written)[0].text == (text or None)
 
 
-def test_characters_that_xml_lacks_become_numeric_references() -> None:
+def test_characters_outside_xml_become_numeric_references() -> None:
     assert escape("a\x00b\x1f\r\ufffe") == "a&#x0;b&#x1F;&#xD;&#xFFFE;"
     assert escape("tab\tand\nline") == "tab\tand\nline"
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_url_encoded_text_decodes_to_itself_and_needs_no_escaping(text: str) -> None:
+def test_url_encoded_text_round_trips_and_needs_no_escaping(text: str) -> None:
     encoded = url_encode(text)
     assert unquote(encoded) == text
     assert escape(encoded) == encoded
     assert encoded.isascii()
 
 
-def test_url_encoding_keeps_slashes_and_nothing_else_reserved() -> None:
+def test_url_encoding_keeps_slashes_only() -> None:
     assert url_encode("a b+c/d=e&f%é") == "a%20b%2Bc/d%3De%26f%25%C3%A9"
     assert url_encode("dt=2026-01-01/part_1.~x") == "dt%3D2026-01-01/part_1.~x"
 
 
 @given(st.binary(max_size=300) | st.text(max_size=200).map(str.encode))
-def test_noise_is_refused_as_malformed(noise: bytes) -> None:
+def test_random_documents_are_malformed(noise: bytes) -> None:
     for body in (noise, b"<Root><A>" + noise + b"</A></Root>"):
         try:
             assert parse_document(body, "Root").name == "Root"
@@ -52,7 +52,7 @@ def test_noise_is_refused_as_malformed(noise: bytes) -> None:
             continue
 
 
-def test_namespaces_and_prefixes_do_not_matter() -> None:
+def test_namespaces_and_prefixes_are_ignored() -> None:
     plain = b"<Root><Key>k</Key></Root>"
     spaced = b'<Root xmlns="http://s3.amazonaws.com/doc/2006-03-01/">\n  <Key>k</Key>\n</Root>'
     prefixed = b'<?xml version="1.0"?><s3:Root xmlns:s3="urn:x"><s3:Key>k</s3:Key></s3:Root>'
@@ -78,12 +78,12 @@ def test_namespaces_and_prefixes_do_not_matter() -> None:
         b"<Root>" + b" " * xml.MAX_DOCUMENT_BYTES + b"</Root>",
     ],
 )
-def test_unsafe_or_broken_documents_are_malformed(body: bytes) -> None:
+def test_unsafe_or_invalid_documents_are_malformed(body: bytes) -> None:
     with pytest.raises(MalformedDocument):
         parse_document(body, "Root")
 
 
-def test_thirty_two_levels_are_read() -> None:
+def test_documents_of_32_levels_are_parsed() -> None:
     assert parse_document(b"<Root>" * 32 + b"</Root>" * 32, "Root").name == "Root"
 
 
@@ -95,11 +95,11 @@ def root(content: str) -> XmlElement:
     return parse_document(f"<Root>{content}</Root>".encode(), "Root")
 
 
-def test_values_are_read_by_their_kind() -> None:
+def test_values_are_parsed_by_type() -> None:
     read = root(
-        "<T> as it stands </T><I> -12 </I><B>True</B><C>Red</C><D>2026-01-02T03:04:05.006Z</D><L>1</L><L>2</L><E/>"
+        "<T> with spaces </T><I> -12 </I><B>True</B><C>Red</C><D>2026-01-02T03:04:05.006Z</D><L>1</L><L>2</L><E/>"
     )
-    assert read.text_of("T") == " as it stands "
+    assert read.text_of("T") == " with spaces "
     assert read.int_of("I") == read.optional_int("I") == -12
     assert read.optional_bool("B") is True
     assert read.choice_of("C", Colour) is Colour.RED
@@ -131,12 +131,12 @@ def test_missing_repeated_unknown_and_wrong_values_are_malformed() -> None:
 
 
 @given(times)
-def test_times_read_back_as_they_were(milliseconds: int) -> None:
+def test_times_round_trip(milliseconds: int) -> None:
     assert parse_time(iso_time(milliseconds)) == milliseconds
     assert parse_time(http_time(milliseconds)) == milliseconds // 1000 * 1000
 
 
-def test_times_have_the_forms_of_s3_and_http() -> None:
+def test_times_are_formatted_as_in_s3_and_http() -> None:
     assert iso_time(1767323045006) == "2026-01-02T03:04:05.006Z"
     assert http_time(1767323045006) == "Fri, 02 Jan 2026 03:04:05 GMT"
 
@@ -151,7 +151,7 @@ def test_times_have_the_forms_of_s3_and_http() -> None:
         ("Wed, 27 Sep 2017 00:00:00 GMT", 1506470400000),
     ],
 )
-def test_other_forms_of_a_time_are_read(text: str, milliseconds: int) -> None:
+def test_other_time_formats_are_parsed(text: str, milliseconds: int) -> None:
     assert parse_time(text) == milliseconds
 
 
@@ -167,7 +167,7 @@ def test_other_forms_of_a_time_are_read(text: str, milliseconds: int) -> None:
         "0001-01-01T00:00:00+01:00",
     ],
 )
-def test_text_that_is_no_time_is_malformed(text: str) -> None:
+def test_invalid_time_is_malformed(text: str) -> None:
     with pytest.raises(MalformedDocument, match="not a time"):
         parse_time(text)
 
@@ -175,16 +175,16 @@ def test_text_that_is_no_time_is_malformed(text: str) -> None:
 @given(
     st.text(max_size=40) | st.text("0123456789", min_size=10, max_size=10).map(lambda d: f"{d[:4]}-{d[4:6]}-{d[6:8]}")
 )
-def test_any_text_is_a_time_or_malformed(text: str) -> None:
+def test_random_text_is_a_time_or_malformed(text: str) -> None:
     with contextlib.suppress(MalformedDocument):
         assert iso_time(parse_time(text)).endswith("Z")
 
 
-def test_public_names_are_all_there() -> None:
+def test_public_names_exist() -> None:
     assert all(hasattr(xml, name) for name in xml.__all__)
 
 
-def test_parsing_stops_at_the_first_element_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_stops_at_the_first_element_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     class Counted(XmlElement):
@@ -211,17 +211,17 @@ def test_parsing_stops_at_the_first_element_too_many(monkeypatch: pytest.MonkeyP
     ],
     ids=["attributes", "attribute", "comment", "name"],
 )
-def test_markup_of_megabytes_is_refused_before_it_is_read_whole(markup: bytes) -> None:
+def test_oversized_markup_is_rejected_before_it_is_parsed_completely(markup: bytes) -> None:
     with pytest.raises(MalformedDocument, match="tag that is too long"):
         parse_document(b"<Delete>" + markup + b"</Delete>", "Delete")
 
 
 @pytest.mark.parametrize("text", ["x" * 5_000_000, "\n" * 1_000_000, "&amp;" * 1_000_000], ids=["x", "lines", "amp"])
-def test_long_text_is_read_whole(text: str) -> None:
+def test_long_text_is_parsed_completely(text: str) -> None:
     root = parse_document(f"<Delete><Key>{text}</Key></Delete>".encode(), "Delete")
     assert root.text_of("Key") == text.replace("&amp;", "&")
 
 
-def test_text_between_elements_is_that_of_the_outer_one() -> None:
+def test_text_between_elements_belongs_to_the_parent() -> None:
     root = parse_document(b"<Delete>a<Key>b</Key>c</Delete>", "Delete")
     assert (root.text, root.text_of("Key")) == ("ac", "b")
