@@ -65,9 +65,9 @@ class Site:
         query: str = "",
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
-        who: Principal = ROOT.principal,
+        principal: Principal = ROOT.principal,
     ) -> Response:
-        self.authenticator.principal = who
+        self.authenticator.principal = principal
         received = RequestBody(len(body))
         if body:
             received.push(body)
@@ -175,8 +175,8 @@ async def test_missing_bucket_gets_no_such_bucket(site: Site) -> None:
 
 async def test_caller_without_permission_is_denied_before_the_document_is_read(site: Site) -> None:
     reader = user("reader").principal
-    assert outcome(await site.send("GET", "/bucket", "notification", who=reader)) == "403 AccessDenied"
-    assert outcome(await site.send("PUT", "/bucket", "notification", b"<", who=reader)) == "403 AccessDenied"
+    assert outcome(await site.send("GET", "/bucket", "notification", principal=reader)) == "403 AccessDenied"
+    assert outcome(await site.send("PUT", "/bucket", "notification", b"<", principal=reader)) == "403 AccessDenied"
 
 
 # -- reads ------------------------------------------------------------------------------------------------------
@@ -344,14 +344,14 @@ async def test_invalid_listen_parameters_are_rejected(site: Site, query: str) ->
 async def test_listening_requires_permission(site: Site) -> None:
     query = "events=s3:ObjectCreated:Put"
     assert outcome(await site.send("GET", "/nowhere", query)) == "404 NoSuchBucket"
-    for who in (user("reader").principal, ANONYMOUS):
+    for principal in (user("reader").principal, ANONYMOUS):
         for path in ("/bucket", "/"):
-            assert outcome(await site.send("GET", path, query, who=who)) == "403 AccessDenied"
+            assert outcome(await site.send("GET", path, query, principal=principal)) == "403 AccessDenied"
     statement = (
         b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"s3:ListenBucketNotification",'
         b'"Resource":"arn:aws:s3:::bucket"}}'
     )
     listener = user("listener", statement).principal
-    response = await site.send("GET", "/bucket", query, who=listener)
+    response = await site.send("GET", "/bucket", query, principal=listener)
     assert response.status == 200
-    assert outcome(await site.send("GET", "/", query, who=listener)) == "403 AccessDenied"
+    assert outcome(await site.send("GET", "/", query, principal=listener)) == "403 AccessDenied"

@@ -246,7 +246,7 @@ def test_any_request_gets_an_operation_or_a_fault(
 
 # -- unsupported operations -----------------------------------------------------------------------------------------
 
-_UNSUPPORTED = [
+_UNSUPPORTED_SUBRESOURCES = [
     *(
         (scope, name, item)
         for scope, table in (("bucket", UNSUPPORTED_BUCKET), ("key", UNSUPPORTED_OBJECT))
@@ -256,7 +256,7 @@ _UNSUPPORTED = [
 
 
 @pytest.mark.parametrize(
-    ("scope", "name", "item"), _UNSUPPORTED, ids=lambda value: value if isinstance(value, str) else ""
+    ("scope", "name", "item"), _UNSUPPORTED_SUBRESOURCES, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_unsupported_subresource_gets_the_error_of_the_inventory(
     scope: str, name: str, item: UnsupportedS3Operation
@@ -352,7 +352,7 @@ _CASES: dict[str, list[tuple[str, str, str, dict[str, str], bytes]]] = {
 
 
 def test_every_other_entry_of_the_inventory_has_a_case() -> None:
-    subresources = {item.feature for _, _, item in _UNSUPPORTED}
+    subresources = {item.feature for _, _, item in _UNSUPPORTED_SUBRESOURCES}
     assert {row[0] for row in inventory()} - subresources == set(_CASES)
 
 

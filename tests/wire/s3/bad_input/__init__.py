@@ -1,1 +1,1 @@
-"""Bad input over a real socket: the right S3 error each, no traceback in the log, nothing stored."""
+"""Invalid input over a real socket: each gets the right S3 error, logs no failure, and stores nothing."""

@@ -25,27 +25,27 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                 signer.request("PUT", f"/{BUCKET}/{KEPT}", None, b"kept bytes"),
                 signer.request("PUT", f"/{VERSIONED}/{KEPT}", None, b"kept bytes"),
             ):
-                answer = connection.ask(request)
-                assert answer.status == 200, answer
-            begun = connection.ask(signer.request("POST", f"/{BUCKET}/upload?uploads"))
-        upload = ElementTree.fromstring(begun.body).findtext("{http://s3.amazonaws.com/doc/2006-03-01/}UploadId")
+                response = connection.ask(request)
+                assert response.status == 200, response
+            created = connection.ask(signer.request("POST", f"/{BUCKET}/upload?uploads"))
+        upload = ElementTree.fromstring(created.body).findtext("{http://s3.amazonaws.com/doc/2006-03-01/}UploadId")
         assert upload is not None
         yield Site(server, signer, upload)
 
 
 @pytest.fixture(autouse=True)
 def quiet(site: Site) -> Iterator[None]:
-    """Nothing that a client sends makes the server log a failure."""
+    """Checks that the server logs no failure."""
     begin = site.server.log.stat().st_size
     yield
     for line in site.server.log.read_bytes()[begin:].decode().splitlines():
-        told = json.loads(line)
-        assert told["level"] == "info", told.get("error", line)
+        entry = json.loads(line)
+        assert entry["level"] == "info", entry.get("error", line)
 
 
 @pytest.fixture
 def unchanged(site: Site) -> Iterator[None]:
-    """Nothing is stored or removed by the test."""
+    """Checks that the test stores and removes nothing."""
     before = site.stored()
     yield
     assert site.stored() == before

@@ -1,4 +1,4 @@
-"""A server that is asked badly, and what its answer must look like."""
+"""A server for invalid requests, and checks of its responses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.fixtures.server import RunningServer
 BUCKET: Final = "bad-input"
 VERSIONED: Final = "bad-input-versioned"
 KEPT: Final = "kept"
-BODY: Final = b"what is sent with a bad request"
+BODY: Final = b"body of an invalid request 1234"
 HEX: Final = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A server with two buckets, one object and one upload: none of which a bad request may change."""
+    """A server with two buckets, an object and an upload, none of which an invalid request may change."""
 
     server: RunningServer
     signer: Signer
@@ -32,7 +32,7 @@ class Site:
     def connect(self) -> Connection:
         return Connection(self.server.port)
 
-    def ask(self, request: bytes, *, is_head: bool = False) -> Answer:
+    def send(self, request: bytes, *, is_head: bool = False) -> Answer:
         with self.connect() as connection:
             return connection.ask(request, is_head=is_head)
 
@@ -45,12 +45,12 @@ class Site:
         return self.signed("PUT", f"/{BUCKET}/{key}", extra, body, **how)
 
     def raw(self, method: str, target: str, *lines: str, body: bytes = b"") -> bytes:
-        """A request with no headers but the host's and these lines."""
+        """A request with a Host header and these header lines."""
         head = "\r\n".join([f"{method} {target} HTTP/1.1", f"host: {self.signer.host}", *lines])
         return head.encode("utf-8", "surrogateescape") + b"\r\n\r\n" + body
 
     def stored(self) -> tuple[str, ...]:
-        """All that the server keeps, as text: buckets, versions, uploads and their parts, settings."""
+        """The state of the server as text: buckets, versions, uploads and their parts, settings."""
         seen = []
         for target in (
             "/",
@@ -61,27 +61,27 @@ class Site:
             f"/{BUCKET}/{KEPT}?tagging",
             f"/{VERSIONED}?versioning",
         ):
-            answer = self.ask(self.signed("GET", target))
-            assert answer.status == 200, answer
-            seen.append(answer.body.decode())
+            response = self.send(self.signed("GET", target))
+            assert response.status == 200, response
+            seen.append(response.body.decode())
         for setting in ("lifecycle", "cors", "tagging", "encryption", "policy", "publicAccessBlock", "object-lock"):
-            answer = self.ask(self.signed("GET", f"/{BUCKET}?{setting}"))
-            seen.append(answer.body.decode() if answer.status == 200 else answer.code)
+            response = self.send(self.signed("GET", f"/{BUCKET}?{setting}"))
+            seen.append(response.body.decode() if response.status == 200 else response.code)
         return tuple(seen)
 
 
-def assert_refused(answer: Answer, status: int, code: str) -> None:
-    """An error document of that code, which names the request as the headers do."""
-    assert (answer.status, answer.code) == (status, code), answer
-    assert answer.headers["content-type"] == "application/xml"
-    assert answer.request_id
-    assert answer.document_request_id == answer.request_id
-    ElementTree.fromstring(answer.body)
+def assert_error(response: Answer, status: int, code: str) -> None:
+    """Check an error document, and that it has the request id of the headers."""
+    assert (response.status, response.code) == (status, code), response
+    assert response.headers["content-type"] == "application/xml"
+    assert response.request_id
+    assert response.document_request_id == response.request_id
+    ElementTree.fromstring(response.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A request and the error it earns."""
+    """A request and its expected error."""
 
     name: str
     status: int
@@ -94,5 +94,5 @@ def cases(*rows: tuple[str, int, str, Callable[[Site], bytes]]) -> pytest.MarkDe
 
 
 def sha256(body: bytes) -> str:
-    """The digest as S3's headers have it."""
+    """The digest in base64, as in S3's headers."""
     return base64.b64encode(hashlib.sha256(body).digest()).decode()

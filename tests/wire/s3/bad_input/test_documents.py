@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.raw_http import request_bytes
 
-from .site import BUCKET, HEX, KEPT, VERSIONED, Site, assert_refused
+from .site import BUCKET, HEX, KEPT, VERSIONED, Site, assert_error
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -52,40 +52,40 @@ MALFORMED: Final[Mapping[str, Callable[[str], bytes]]] = {
 
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_malformed_document_is_refused_and_changes_nothing(site: Site, document: str) -> None:
+def test_malformed_document_is_rejected_and_changes_nothing(site: Site, document: str) -> None:
     method, target = DOCUMENTS[document]
     target = target.replace("UPLOAD", site.upload)
     with site.connect() as connection:
         for make in MALFORMED.values():
             body = make(document.partition("-")[0])
-            answer = connection.ask(site.signed(method, target, None, body))
-            assert_refused(answer, 400, "MalformedXML")
+            response = connection.ask(site.signed(method, target, None, body))
+            assert_error(response, 400, "MalformedXML")
 
 
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize(
     "policy", [b"{", b"[]", b'"text"', b'{"Version": "2012-10-17"}', b"\xff", b"null", b"[" * 9999]
 )
-def test_malformed_policy_is_refused(site: Site, policy: bytes) -> None:
-    assert_refused(site.ask(site.signed("PUT", f"/{BUCKET}?policy", None, policy)), 400, "MalformedPolicy")
+def test_malformed_policy_is_rejected(site: Site, policy: bytes) -> None:
+    assert_error(site.send(site.signed("PUT", f"/{BUCKET}?policy", None, policy)), 400, "MalformedPolicy")
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_document_over_the_limit_is_refused_before_it_is_read(site: Site) -> None:
+def test_document_over_the_limit_is_rejected_before_it_is_read(site: Site) -> None:
     headers = site.signer.headers("POST", f"/{BUCKET}?delete", {"content-length": str(64 << 20)}, payload_hash=HEX)
-    assert_refused(site.ask(request_bytes("POST", f"/{BUCKET}?delete", headers)), 400, "EntityTooLarge")
+    assert_error(site.send(request_bytes("POST", f"/{BUCKET}?delete", headers)), 400, "EntityTooLarge")
 
 
 @pytest.mark.parametrize("kind", ["LINES", "DOCUMENT"])
 @pytest.mark.parametrize("deep", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000])
-def test_select_of_deeply_nested_json_is_refused_as_json(site: Site, kind: str, deep: str) -> None:
+def test_select_of_deeply_nested_json_gets_json_parsing_error(site: Site, kind: str, deep: str) -> None:
     body = f'{{"name":"x","deep":{deep}}}'.encode()
-    assert site.ask(site.put(None, body, key="deep")).status == 200
+    assert site.send(site.put(None, body, key="deep")).status == 200
     document = (
         "<SelectObjectContentRequest><Expression>SELECT s.deep FROM S3Object s</Expression>"
         f"<ExpressionType>SQL</ExpressionType><InputSerialization><JSON><Type>{kind}</Type></JSON></InputSerialization>"
         "<OutputSerialization><JSON/></OutputSerialization></SelectObjectContentRequest>"
     ).encode()
-    answer = site.ask(site.signed("POST", f"/{BUCKET}/deep?select&select-type=2", None, document))
-    assert_refused(answer, 400, "JSONParsingError")
-    assert site.ask(site.signed("DELETE", f"/{BUCKET}/deep")).status == 204
+    response = site.send(site.signed("POST", f"/{BUCKET}/deep?select&select-type=2", None, document))
+    assert_error(response, 400, "JSONParsingError")
+    assert site.send(site.signed("DELETE", f"/{BUCKET}/deep")).status == 204

@@ -1,4 +1,4 @@
-"""Request heads, lengths and chunks that are not what they say."""
+"""Malformed request heads, lengths and chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.fixtures.raw_http import UNSIGNED, request_bytes
 
-from .site import BODY, BUCKET, KEPT, Case, Site, assert_refused, cases, sha256
+from .site import BODY, BUCKET, KEPT, Case, Site, assert_error, cases, sha256
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -95,11 +95,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
     ("chunks twice", 400, "BadRequest", lambda s: s.raw("PUT", "/a", *(["transfer-encoding: chunked"] * 2))),
     ("unknown coding", 501, "NotImplemented", lambda s: s.raw("PUT", "/a/b", "transfer-encoding: gzip, chunked")),
 )
-def test_head_that_cannot_be_read_is_refused_and_the_connection_ends(site: Site, case: Case) -> None:
+def test_malformed_head_is_rejected_and_the_connection_closes(site: Site, case: Case) -> None:
     with site.connect() as connection:
-        answer = connection.ask(case.make(site))
-        assert_refused(answer, case.status, case.code)
-        assert answer.headers["connection"] == "close"
+        response = connection.ask(case.make(site))
+        assert_error(response, case.status, case.code)
+        assert response.headers["connection"] == "close"
         assert connection.is_ended()
 
 
@@ -121,12 +121,12 @@ def _chunked(site: Site, *, body: bytes = b"5\r\nhello\r\n0\r\n\r\n", **extra: s
     ("too long for one put", 400, "EntityTooLarge", lambda s: s.put({"content-length": str(6 << 30)}, b"")),
     ("body over what was signed", 400, "XAmzContentSHA256Mismatch", lambda s: s.put({"content-length": "5"})),
 )
-def test_wrong_length_is_refused(site: Site, case: Case) -> None:
-    assert_refused(site.ask(case.make(site)), case.status, case.code)
+def test_wrong_length_is_rejected(site: Site, case: Case) -> None:
+    assert_error(site.send(case.make(site)), case.status, case.code)
 
 
 def _chunks(body: bytes) -> Callable[[Site], bytes]:
-    """A deletion, which may come in chunks, in these."""
+    """A DeleteObjects request with this chunked body."""
 
     def make(site: Site) -> bytes:
         headers = site.signer.headers("POST", f"/{BUCKET}?delete", payload_hash=UNSIGNED)
@@ -146,19 +146,19 @@ def _chunks(body: bytes) -> Callable[[Site], bytes]:
     ("endless trailer", 400, "IncompleteBody", _chunks(b"0\r\n" + b"x-a: b\r\n" * 50_000)),
     ("other bytes than their digest", 400, "BadDigest", _chunks(b"5\r\nhello\r\n0\r\n\r\n")),
 )
-def test_broken_chunks_are_refused(site: Site, case: Case) -> None:
-    assert_refused(site.ask(case.make(site)), case.status, case.code)
+def test_malformed_chunks_are_rejected(site: Site, case: Case) -> None:
+    assert_error(site.send(case.make(site)), case.status, case.code)
 
 
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("size", [10, 100_000, 3_000_000])
-def test_sender_that_stops_inside_its_body_stores_nothing(site: Site, size: int) -> None:
+def test_truncated_body_stores_nothing(site: Site, size: int) -> None:
     body = b"x" * size
     request = site.put(None, body)
     with site.connect() as connection:
         connection.send(request[: -size // 2])
         connection.finish_sending()
-        assert_refused(connection.receive(), 400, "IncompleteBody")
+        assert_error(connection.receive(), 400, "IncompleteBody")
     with site.connect() as connection:
         connection.send(request[: -size // 2])
 
@@ -167,13 +167,13 @@ def test_bytes_after_a_body_are_the_next_request(site: Site) -> None:
     with site.connect() as connection:
         connection.send(site.put(key="followed") + b"more than was declared\r\n\r\n")
         assert connection.receive().status == 200
-        assert_refused(connection.receive(), 400, "BadRequest")
+        assert_error(connection.receive(), 400, "BadRequest")
         assert connection.is_ended()
-    assert site.ask(site.signed("GET", f"/{BUCKET}/followed")).body == BODY
-    assert site.ask(site.signed("DELETE", f"/{BUCKET}/followed")).status == 204
+    assert site.send(site.signed("GET", f"/{BUCKET}/followed")).body == BODY
+    assert site.send(site.signed("DELETE", f"/{BUCKET}/followed")).status == 204
 
 
-def test_request_behind_a_chunked_body_is_a_request_of_its_own(site: Site) -> None:
+def test_request_after_a_chunked_body_is_served_separately(site: Site) -> None:
     body = b"<Delete><Object><Key>absent</Key></Object></Delete>"
     headers = site.signer.headers("POST", f"/{BUCKET}?delete", {"x-amz-checksum-sha256": sha256(body)}, body)
     del headers["content-length"]
@@ -186,7 +186,7 @@ def test_request_behind_a_chunked_body_is_a_request_of_its_own(site: Site) -> No
 
 
 @pytest.mark.parametrize("blank", [b"\r\n", b"\r\n\r\n", b"\r\n" * 9])
-def test_blank_lines_before_a_request_are_passed_over(site: Site, blank: bytes) -> None:
+def test_empty_lines_before_a_request_are_ignored(site: Site, blank: bytes) -> None:
     request = site.signed("GET", f"/{BUCKET}/{KEPT}")
     with site.connect() as connection:
         connection.send(blank)
@@ -195,23 +195,23 @@ def test_blank_lines_before_a_request_are_passed_over(site: Site, blank: bytes) 
         assert connection.receive().body == b"kept bytes"
 
 
-def test_a_client_of_1_0_needs_no_host(site: Site) -> None:
+def test_http_1_0_does_not_require_a_host_header(site: Site) -> None:
     with site.connect() as connection:
-        assert_refused(connection.ask(b"GET / HTTP/1.0\r\n\r\n"), 403, "AccessDenied")
+        assert_error(connection.ask(b"GET / HTTP/1.0\r\n\r\n"), 403, "AccessDenied")
         assert connection.is_ended()
 
 
-def test_absolute_target_is_served_under_its_own_host(site: Site) -> None:
-    """A proxy sends the target as the client wrote it; what `Host` says beside it does not count."""
+def test_host_of_an_absolute_target_overrides_the_header(site: Site) -> None:
+    """Proxies forward the target unchanged; the Host header is ignored."""
     path = f"/{BUCKET}/{KEPT}"
     headers = site.signer.headers("GET", path)
     target = f"http://{site.signer.host}{path}"
     for host in (site.signer.host, "other.example"):
-        assert site.ask(request_bytes("GET", target, headers | {"host": host})).body == b"kept bytes"
-    assert_refused(site.ask(request_bytes("GET", f"http://other.example{path}", headers)), 403, "SignatureDoesNotMatch")
+        assert site.send(request_bytes("GET", target, headers | {"host": host})).body == b"kept bytes"
+    assert_error(site.send(request_bytes("GET", f"http://other.example{path}", headers)), 403, "SignatureDoesNotMatch")
 
 
-def test_offer_to_upgrade_is_passed_over(site: Site) -> None:
+def test_upgrade_is_ignored(site: Site) -> None:
     offer = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "AAMAAABkAAQAAP__"}
     headers = site.signer.headers("PUT", f"/{BUCKET}/{KEPT}", None, b"kept bytes") | offer
     with site.connect() as connection:

@@ -1,4 +1,4 @@
-"""Names of buckets and keys that cannot be, and those that only look as if they could not."""
+"""Invalid names of buckets and keys, and unusual names that are valid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from .site import BODY, BUCKET, KEPT, Case, Site, assert_refused, cases
+from .site import BODY, BUCKET, KEPT, Case, Site, assert_error, cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -51,12 +51,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
     ("parameter that is not utf-8", 400, "InvalidArgument", lambda s: s.signed("GET", f"/{BUCKET}?%FF=1")),
     ("upload that is not utf-8", 400, "InvalidArgument", lambda s: s.signed("DELETE", f"/{BUCKET}/a?uploadId=%FF")),
 )
-def test_name_that_cannot_be_is_refused(site: Site, case: Case) -> None:
-    assert_refused(site.ask(case.make(site)), case.status, case.code)
+def test_invalid_name_is_rejected(site: Site, case: Case) -> None:
+    assert_error(site.send(case.make(site)), case.status, case.code)
 
 
-def test_a_bucket_name_that_s3_refuses_is_refused_in_its_words_with_the_reason_beside(site: Site) -> None:
-    body = site.ask(site.signed("PUT", "/UPPER")).body
+def test_invalid_bucket_name_gets_the_message_of_s3_and_a_reason(site: Site) -> None:
+    body = site.send(site.signed("PUT", "/UPPER")).body
     assert b"<Message>The specified bucket is not valid.</Message>" in body
     assert b"<Reason>a bucket name is 3 to 63 lower-case letters, digits, dots and hyphens" in body
 
@@ -89,8 +89,8 @@ ODD_NAMES: Final = (
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=lambda name: ascii(name)[1:30].replace("\\", "_"))
-def test_path_tricks_are_only_names(site: Site, name: str) -> None:
-    """A key is what its path decodes to, whatever it looks like: it is stored, listed and removed under that name."""
+def test_keys_that_look_like_paths_are_only_names(site: Site, name: str) -> None:
+    """A key is its decoded path: it is stored, listed and deleted under that name."""
     raw = quote(name.replace("?", "%3F"), safe="/%+.~")
     key = unquote(raw)
     with site.connect() as connection:

@@ -1,4 +1,4 @@
-"""Signatures in headers and URLs that are wrong, altered, expired or malformed."""
+"""Wrong, altered, expired and malformed signatures in headers and presigned URLs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from tests.fixtures.raw_http import request_bytes
 
-from .site import BODY, BUCKET, HEX, KEPT, Case, Site, assert_refused, cases
+from .site import BODY, BUCKET, HEX, KEPT, Case, Site, assert_error, cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 def _altered(alter: Callable[[dict[str, str]], object]) -> Callable[[Site], bytes]:
-    """A good request whose headers were changed after they were signed."""
+    """A signed request whose headers were changed afterwards."""
 
     def make(site: Site) -> bytes:
         headers = site.signer.headers("PUT", f"/{BUCKET}/new", {"x-amz-meta-a": "b"}, BODY)
@@ -31,7 +31,7 @@ def _authorization(change: Callable[[str], str]) -> Callable[[Site], bytes]:
 
 
 def _redirected(method: str, target: str) -> Callable[[Site], bytes]:
-    """A good signature on another request."""
+    """A valid signature of another request."""
 
     def make(site: Site) -> bytes:
         headers = site.signer.headers("PUT", f"/{BUCKET}/new?tagging", None, BODY)
@@ -41,7 +41,7 @@ def _redirected(method: str, target: str) -> Callable[[Site], bytes]:
 
 
 def _by(**claims: object) -> Callable[[Site], bytes]:
-    """A request signed by somebody else, or at another time."""
+    """A request with another signer or signing time."""
     return lambda site: replace(site.signer, **claims).request("PUT", f"/{BUCKET}/new", None, BODY)  # type: ignore[arg-type]  # names and types of the fields are in the table
 
 
@@ -131,8 +131,8 @@ def _by(**claims: object) -> Callable[[Site], bytes]:
     ("both header and query", 400, "InvalidArgument", lambda s: _both_mechanisms(s)),
     ("unknown token", 400, "InvalidToken", lambda s: s.put({"x-amz-security-token": "nonsense"})),
 )
-def test_request_that_is_not_rightly_signed_is_refused(site: Site, case: Case) -> None:
-    assert_refused(site.ask(case.make(site)), case.status, case.code)
+def test_request_with_an_invalid_signature_is_rejected(site: Site, case: Case) -> None:
+    assert_error(site.send(case.make(site)), case.status, case.code)
 
 
 def _both_mechanisms(site: Site) -> bytes:
@@ -185,27 +185,27 @@ def _presigned(seconds: int | str, change: Callable[[str], str] = str, **fields:
         lambda s: s.raw("PUT", f"/{BUCKET}/new?AWSAccessKeyId=a&Expires=1&Signature=b"),
     ),
 )
-def test_url_that_is_not_rightly_signed_is_refused(site: Site, case: Case) -> None:
-    assert_refused(site.ask(case.make(site)), case.status, case.code)
+def test_presigned_url_with_an_invalid_signature_is_rejected(site: Site, case: Case) -> None:
+    assert_error(site.send(case.make(site)), case.status, case.code)
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_url_for_reading_does_not_write(site: Site) -> None:
+def test_presigned_url_for_get_is_rejected_for_other_methods(site: Site) -> None:
     target = site.signer.presign("GET", f"/{BUCKET}/{KEPT}", 60)
     host = {"host": site.signer.host}
-    assert site.ask(request_bytes("GET", target, host)).body == b"kept bytes"
+    assert site.send(request_bytes("GET", target, host)).body == b"kept bytes"
     for method in ("PUT", "DELETE", "POST"):
-        answer = site.ask(request_bytes(method, target, host | {"content-length": "0"}))
-        assert_refused(answer, 403, "SignatureDoesNotMatch")
+        response = site.send(request_bytes(method, target, host | {"content-length": "0"}))
+        assert_error(response, 403, "SignatureDoesNotMatch")
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_url_that_was_good_is_refused_when_replayed_past_its_time(site: Site) -> None:
+def test_presigned_url_is_rejected_after_its_expiry(site: Site) -> None:
     target = site.signer.shifted(timedelta(seconds=-58)).presign("GET", f"/{BUCKET}/{KEPT}", 60)
     request = request_bytes("GET", target, {"host": site.signer.host})
     with site.connect() as connection:
         assert connection.ask(request).body == b"kept bytes"
-        while (answer := connection.ask(request)).status == 200:
-            assert answer.body == b"kept bytes"
-    assert_refused(answer, 403, "AccessDenied")
-    assert b"Request has expired" in answer.body
+        while (response := connection.ask(request)).status == 200:
+            assert response.body == b"kept bytes"
+    assert_error(response, 403, "AccessDenied")
+    assert b"Request has expired" in response.body

@@ -1,4 +1,4 @@
-"""What botocore sends and understands: the judge of our documents."""
+"""Serializes requests and parses responses with botocore, as the reference for S3's documents."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def sent(operation: str, **parameters: Any) -> bytes:  # Any: botocore's paramet
 
 
 def understood(operation: str, body: bytes, status: int = 200) -> dict[str, Any]:  # Any: as above
-    """What the client makes of our answer, without its own wrapping."""
-    answer: dict[str, Any] = create_parser("rest-xml").parse(  # Any: as above
+    """The client's parsed response, without its metadata."""
+    response: dict[str, Any] = create_parser("rest-xml").parse(  # Any: as above
         {"status_code": status, "headers": {}, "body": body}, _model().operation_model(operation).output_shape
     )
-    answer.pop("ResponseMetadata", None)
-    return answer
+    response.pop("ResponseMetadata", None)
+    return response
 
 
-_model()  # a quarter of a second, that no test should seem to take
+_model()  # takes a quarter of a second, which should not count for a test

@@ -24,7 +24,7 @@ from lakebed.wire.s3.xml import MalformedDocument
 from .client import sent, understood
 
 
-def test_access_control_policy_gives_the_owner_full_control() -> None:
+def test_access_control_policy_grants_the_owner_full_control() -> None:
     body = write_access_control_policy(OwnerElement("an-id", "A & B"))
     for operation in ("GetBucketAcl", "GetObjectAcl"):
         assert understood(operation, body) == {
@@ -38,7 +38,7 @@ def test_access_control_policy_gives_the_owner_full_control() -> None:
         }
 
 
-def test_public_access_block_travels_both_ways() -> None:
+def test_public_access_block_round_trips() -> None:
     config = {
         "BlockPublicAcls": True,
         "IgnorePublicAcls": False,
@@ -47,25 +47,25 @@ def test_public_access_block_travels_both_ways() -> None:
     }
     block = read_public_access_block(sent("PutPublicAccessBlock", Bucket="b", PublicAccessBlockConfiguration=config))
     assert block == PublicAccessBlock(block_public_acls=True, block_public_policy=True)
-    answer = understood("GetPublicAccessBlock", write_public_access_block(block))
-    assert answer == {"PublicAccessBlockConfiguration": config}
+    response = understood("GetPublicAccessBlock", write_public_access_block(block))
+    assert response == {"PublicAccessBlockConfiguration": config}
 
 
-def test_switches_left_out_are_off() -> None:
+def test_missing_settings_of_public_access_block_are_off() -> None:
     assert read_public_access_block(b"<PublicAccessBlockConfiguration/>") == PublicAccessBlock()
 
 
 @pytest.mark.parametrize("is_public", [True, False])
-def test_policy_status_reaches_the_client(is_public: bool) -> None:
-    answer = understood("GetBucketPolicyStatus", write_policy_status(is_public))
-    assert answer == {"PolicyStatus": {"IsPublic": is_public}}
+def test_client_parses_policy_status(is_public: bool) -> None:
+    response = understood("GetBucketPolicyStatus", write_policy_status(is_public))
+    assert response == {"PolicyStatus": {"IsPublic": is_public}}
 
 
 def ownership_body(ownership: str) -> bytes:
     return sent("PutBucketOwnershipControls", Bucket="b", OwnershipControls={"Rules": [{"ObjectOwnership": ownership}]})
 
 
-def test_only_the_bucket_owner_owns_objects() -> None:
+def test_only_bucket_owner_enforced_is_supported() -> None:
     enforced = read_ownership(ownership_body("BucketOwnerEnforced"))
     assert enforced is ObjectOwnership.BUCKET_OWNER_ENFORCED
     assert understood("GetBucketOwnershipControls", write_ownership(enforced)) == {
@@ -78,7 +78,7 @@ def test_only_the_bucket_owner_owns_objects() -> None:
         read_ownership(ownership_body("Nobody"))
 
 
-def test_only_the_bucket_owner_pays() -> None:
+def test_only_bucket_owner_payer_is_supported() -> None:
     def body(payer: str) -> bytes:
         return sent("PutBucketRequestPayment", Bucket="b", RequestPaymentConfiguration={"Payer": payer})
 
@@ -90,11 +90,11 @@ def test_only_the_bucket_owner_pays() -> None:
         read_request_payment(body("Nobody"))
 
 
-def test_acceleration_is_never_on() -> None:
+def test_acceleration_is_never_set() -> None:
     assert understood("GetBucketAccelerateConfiguration", write_no_accelerate()) == {}
 
 
-def test_access_logs_can_only_be_off() -> None:
+def test_server_access_logging_can_only_be_disabled() -> None:
     read_logging(sent("PutBucketLogging", Bucket="b", BucketLoggingStatus={}))
     target = {"TargetBucket": "logs", "TargetPrefix": ""}
     with pytest.raises(NotSupported, match="logging"):

@@ -20,7 +20,7 @@ from lakebed.wire.s3.xml import MalformedDocument, parse_document
 from .client import sent, understood
 
 
-def test_creation_with_and_without_a_body() -> None:
+def test_bucket_creation_is_parsed_with_and_without_a_body() -> None:
     assert read_bucket_creation(b"") == BucketCreation()
     body = sent(
         "CreateBucket",
@@ -41,7 +41,7 @@ def test_directory_buckets_are_not_supported() -> None:
         read_bucket_creation(body)
 
 
-def test_creation_against_the_rules_is_refused() -> None:
+def test_invalid_bucket_creation_is_rejected() -> None:
     with pytest.raises(MalformedDocument):
         read_bucket_creation(b"<CreateBucketConfiguration><Region>r</Region></CreateBucketConfiguration>")
     tag = {"Key": "a", "Value": "1"}
@@ -49,24 +49,24 @@ def test_creation_against_the_rules_is_refused() -> None:
         read_bucket_creation(sent("CreateBucket", Bucket="b", CreateBucketConfiguration={"Tags": [tag, tag]}))
 
 
-def test_location_is_empty_for_the_first_region() -> None:
+def test_location_is_empty_for_us_east_1() -> None:
     assert parse_document(write_location("us-east-1"), "LocationConstraint").text == ""
     assert parse_document(write_location("eu-west-1"), "LocationConstraint").text == "eu-west-1"
 
 
 @pytest.mark.parametrize("versioning", [Versioning.ENABLED, Versioning.SUSPENDED])
-def test_versioning_travels_both_ways(versioning: Versioning) -> None:
+def test_versioning_round_trips(versioning: Versioning) -> None:
     config = {"Status": versioning.value}
     body = sent("PutBucketVersioning", Bucket="b", VersioningConfiguration=config)
     assert read_versioning(body) is versioning
     assert understood("GetBucketVersioning", write_versioning(versioning)) == config
 
 
-def test_unversioned_bucket_answers_nothing() -> None:
+def test_versioning_of_an_unversioned_bucket_is_empty() -> None:
     assert understood("GetBucketVersioning", write_versioning(Versioning.UNVERSIONED)) == {}
 
 
-def test_mfa_delete_is_refused_unless_off() -> None:
+def test_mfa_delete_is_rejected_unless_disabled() -> None:
     def body(mfa: str) -> bytes:
         return sent("PutBucketVersioning", Bucket="b", VersioningConfiguration={"Status": "Enabled", "MFADelete": mfa})
 
@@ -78,7 +78,7 @@ def test_mfa_delete_is_refused_unless_off() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "<Status/>", "<Status>enabled</Status>", "<Status>Enabled</Status><Other/>"])
-def test_versioning_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_versioning_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read_versioning(f"<VersioningConfiguration>{content}</VersioningConfiguration>".encode())
 
@@ -90,16 +90,16 @@ def encryption_body(*rules: dict[str, object]) -> bytes:
 AES: dict[str, object] = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
 
 
-def test_encryption_travels_both_ways() -> None:
+def test_encryption_round_trips() -> None:
     rule: dict[str, object] = AES | {"BucketKeyEnabled": True}
     encryption = read_encryption(encryption_body(rule))
     assert encryption == BucketEncryption(bucket_key_enabled=True)
-    answer = understood("GetBucketEncryption", write_encryption(encryption))
-    assert answer == {"ServerSideEncryptionConfiguration": {"Rules": [rule]}}
+    response = understood("GetBucketEncryption", write_encryption(encryption))
+    assert response == {"ServerSideEncryptionConfiguration": {"Rules": [rule]}}
     assert read_encryption(encryption_body(AES)) == read_encryption(encryption_body({})) == BucketEncryption()
 
 
-def test_keys_of_a_key_service_and_blocked_kinds_are_not_supported() -> None:
+def test_kms_keys_and_blocked_encryption_types_are_not_supported() -> None:
     with pytest.raises(NotSupported, match="aws:kms"):
         read_encryption(encryption_body({"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}))
     blocked: dict[str, object] = {"BlockedEncryptionTypes": {"EncryptionType": ["SSE-C"]}}
@@ -109,7 +109,7 @@ def test_keys_of_a_key_service_and_blocked_kinds_are_not_supported() -> None:
     assert read_encryption(encryption_body(AES | unblocked)) == BucketEncryption()
 
 
-def test_encryption_against_the_rules_is_refused() -> None:
+def test_invalid_encryption_is_rejected() -> None:
     for body in (
         encryption_body(),
         encryption_body(AES, AES),

@@ -22,7 +22,7 @@ RULES = [
 ]
 
 
-def test_rules_travel_both_ways() -> None:
+def test_cors_rules_round_trip() -> None:
     config = read_cors(sent("PutBucketCors", Bucket="b", CORSConfiguration={"CORSRules": RULES}))
     assert config == CorsConfiguration(
         (
@@ -43,12 +43,12 @@ def test_rules_travel_both_ways() -> None:
         "<CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod><Other/></CORSRule>",
     ],
 )
-def test_cors_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_cors_configuration_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read_cors(f"<CORSConfiguration>{content}</CORSConfiguration>".encode())
 
 
-def test_method_that_is_not_one_is_invalid_but_well_formed() -> None:
+def test_unsupported_method_is_an_invalid_argument() -> None:
     rule = {"AllowedMethods": ["PATCH"], "AllowedOrigins": ["*"]}
     with pytest.raises(InvalidInput, match="method is PATCH") as refused:
         read_cors(sent("PutBucketCors", Bucket="b", CORSConfiguration={"CORSRules": [rule]}))

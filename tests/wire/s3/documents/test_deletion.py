@@ -17,7 +17,7 @@ from lakebed.wire.s3.xml import MalformedDocument
 from .client import sent, understood
 
 
-def test_deletion_that_the_client_sends_is_read() -> None:
+def test_deletion_of_the_client_is_parsed() -> None:
     body = sent(
         "DeleteObjects",
         Bucket="b",
@@ -46,7 +46,7 @@ def test_deletion_that_the_client_sends_is_read() -> None:
     )
 
 
-def test_deletion_is_loud_unless_asked() -> None:
+def test_deletion_is_not_quiet_by_default() -> None:
     body = b"<Delete><Object><Key>k</Key><VersionId></VersionId></Object></Delete>"
     assert read_deletion(body) == DeletionDocument((ObjectToDelete("k"),))
 
@@ -67,7 +67,7 @@ def test_deletion_is_loud_unless_asked() -> None:
         "<Object><Key>k</Key></Object>" * 1001,
     ],
 )
-def test_deletion_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_deletion_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read_deletion(f"<Delete>{content}</Delete>".encode())
 
@@ -76,7 +76,7 @@ def test_a_thousand_keys_are_accepted() -> None:
     assert len(read_deletion(b"<Delete>" + b"<Object><Key>k</Key></Object>" * 1000 + b"</Delete>").objects) == 1000
 
 
-def test_results_reach_the_client() -> None:
+def test_client_parses_deletion_results() -> None:
     body = write_deletion(
         [
             DeletedRow("a&b"),

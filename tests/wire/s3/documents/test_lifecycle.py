@@ -61,12 +61,12 @@ RULES: list[dict[str, Any]] = [  # Any: botocore's parameters
 ]
 
 
-def test_rules_come_back_to_the_client_as_it_sent_them() -> None:
-    answer = understood("GetBucketLifecycleConfiguration", write_lifecycle(read(RULES)))
-    assert answer["Rules"] == RULES
+def test_lifecycle_rules_round_trip() -> None:
+    response = understood("GetBucketLifecycleConfiguration", write_lifecycle(read(RULES)))
+    assert response["Rules"] == RULES
 
 
-def test_rules_are_read_as_they_mean() -> None:
+def test_lifecycle_rules_are_parsed() -> None:
     by_id = {rule.id: rule for rule in read(RULES).rules}
     assert by_id["legacy"] == LifecycleRule(
         "legacy", True, LifecycleFilter("p/"), Expiration(days=31), has_legacy_prefix=True
@@ -106,7 +106,7 @@ def test_rules_without_an_id_get_one() -> None:
         "<Rule><Status>Enabled</Status><Prefix/><Expiration><Days>1</Days></Expiration><Colour/></Rule>",
     ],
 )
-def test_lifecycle_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_lifecycle_configuration_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read_lifecycle(f"<LifecycleConfiguration>{content}</LifecycleConfiguration>".encode(), lambda: "id")
 
@@ -120,7 +120,7 @@ def test_lifecycle_against_the_schema_is_malformed(content: str) -> None:
         ({"NoncurrentVersionExpiration": {"NoncurrentDays": 0}}, "NoncurrentDays"),
     ],
 )
-def test_values_that_cannot_be_name_their_argument(change: dict[str, object], argument: str) -> None:
+def test_invalid_values_name_their_argument(change: dict[str, object], argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read([{"ID": "r", "Prefix": "", "Status": "Enabled", "Expiration": {"Days": 1}} | change])
     assert not isinstance(refused.value, MalformedDocument)
@@ -162,7 +162,7 @@ rules = st.builds(
 
 @settings(max_examples=50)
 @given(st.lists(rules, min_size=1, max_size=4, unique_by=lambda rule: rule.id))
-def test_written_configuration_reads_back_as_it_was(made: list[LifecycleRule]) -> None:
+def test_any_lifecycle_configuration_round_trips(made: list[LifecycleRule]) -> None:
     config = LifecycleConfiguration(tuple(made))
     assert read_lifecycle(write_lifecycle(config), no_id) == config
 

@@ -43,18 +43,18 @@ def listing(**changes: object) -> ListingHeader:
 
 @settings(max_examples=50)
 @given(keys, keys, st.booleans())
-def test_every_key_and_prefix_reaches_the_client(names: list[str], prefixes: list[str], is_url_encoded: bool) -> None:
+def test_client_parses_every_key_and_prefix(names: list[str], prefixes: list[str], is_url_encoded: bool) -> None:
     rows = [ObjectRow(key, size, "e", TIME_MS) for size, key in enumerate(names)]
     page = listing(common_prefixes=prefixes, is_url_encoded=is_url_encoded)
     for body in (write_object_list(page, rows), write_object_list_v2(page, rows)):
-        answer = understood("ListObjectsV2", body)
+        response = understood("ListObjectsV2", body)
         read = unquote if is_url_encoded else str
-        assert [read(row["Key"]) for row in answer.get("Contents", [])] == names
-        assert [row["Size"] for row in answer.get("Contents", [])] == list(range(len(names)))
-        assert [read(row["Prefix"]) for row in answer.get("CommonPrefixes", [])] == prefixes
+        assert [read(row["Key"]) for row in response.get("Contents", [])] == names
+        assert [row["Size"] for row in response.get("Contents", [])] == list(range(len(names)))
+        assert [read(row["Prefix"]) for row in response.get("CommonPrefixes", [])] == prefixes
 
 
-def test_object_list_says_what_the_first_version_has() -> None:
+def test_object_list_has_the_elements_of_list_objects() -> None:
     page = listing(prefix="p/", delimiter="/", is_truncated=True, common_prefixes=["p/a/"], owner=OWNER, max_keys=2)
     rows = [ObjectRow("p/k", 5, "abc", TIME_MS, "STANDARD", "CRC32", "COMPOSITE")]
     assert understood("ListObjects", write_object_list(page, rows, marker="p/", next_marker="p/k")) == {
@@ -81,7 +81,7 @@ def test_object_list_says_what_the_first_version_has() -> None:
     }
 
 
-def test_object_list_v2_says_what_the_second_version_has() -> None:
+def test_object_list_has_the_elements_of_list_objects_v2() -> None:
     page = listing(prefix="a b", is_url_encoded=True, common_prefixes=["a b/"])
     body = write_object_list_v2(page, [], continuation_token="<in>", next_continuation_token="out", start_after="a b+")
     assert understood("ListObjectsV2", body) == {
@@ -98,7 +98,7 @@ def test_object_list_v2_says_what_the_second_version_has() -> None:
     }
 
 
-def test_each_row_shows_its_own_kind_of_checksum_and_class() -> None:
+def test_each_row_has_its_checksum_kind_and_storage_class() -> None:
     rows = [
         ObjectRow("a", 1, "e", TIME_MS, "STANDARD", "CRC32", "FULL_OBJECT"),
         ObjectRow("b", 1, "e", TIME_MS, "STANDARD"),
@@ -113,7 +113,7 @@ def test_each_row_shows_its_own_kind_of_checksum_and_class() -> None:
     assert all("Owner" not in row for row in contents)
 
 
-def test_plain_tuples_do_as_rows() -> None:
+def test_plain_tuples_are_accepted_as_rows() -> None:
     row = ("k", 1, "e", TIME_MS, "STANDARD", None, None)
     assert write_object_list(listing(), [row]) == write_object_list(listing(), [ObjectRow("k", 1, "e", TIME_MS)])
 
@@ -171,7 +171,7 @@ def test_version_list_keeps_markers_among_versions_in_order() -> None:
     }
 
 
-def test_bucket_list_shows_regions_prefix_and_token() -> None:
+def test_bucket_list_has_regions_prefix_and_token() -> None:
     rows = [BucketRow("one", TIME_MS, "eu-west-1"), BucketRow("two", TIME_MS)]
     assert understood("ListBuckets", write_bucket_list(OWNER, rows, prefix="p", continuation_token="t")) == {
         "Owner": {"ID": "an-id", "DisplayName": "A & B"},
@@ -185,7 +185,7 @@ def test_bucket_list_shows_regions_prefix_and_token() -> None:
     assert understood("ListBuckets", write_bucket_list(OWNER, []))["Buckets"] == []
 
 
-def test_documents_carry_the_namespace_of_s3() -> None:
+def test_documents_have_the_namespace_of_s3() -> None:
     assert write_bucket_list(OWNER, []).startswith(
         b'<?xml version="1.0" encoding="UTF-8"?>\n'
         b'<ListAllMyBucketsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Owner>'

@@ -41,7 +41,7 @@ parts = st.builds(
 
 @settings(max_examples=50)
 @given(st.lists(parts, min_size=1, max_size=5), st.sampled_from(['"{}"', "{}"]))
-def test_completion_that_the_client_sends_is_read(given_parts: list[CompletedPart], quoting: str) -> None:
+def test_completion_of_the_client_is_parsed(given_parts: list[CompletedPart], quoting: str) -> None:
     listed = []
     for part in given_parts:
         item: dict[str, object] = {"PartNumber": part.number, "ETag": quoting.format(part.etag)}
@@ -71,7 +71,7 @@ def completion(parts: str) -> bytes:
         "<Other/>",
     ],
 )
-def test_completion_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_completion_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read_completion(completion(content))
 
@@ -89,7 +89,7 @@ def test_part_number_out_of_range_names_its_argument(number: int) -> None:
     assert refused.value.argument == "PartNumber"
 
 
-def test_checksums_of_parts_that_cannot_be_used_are_refused() -> None:
+def test_invalid_or_multiple_checksums_of_a_part_are_rejected() -> None:
     start = "<Part><PartNumber>1</PartNumber><ETag>e</ETag>"
     with pytest.raises(InvalidInput, match="Base64") as bad:
         read_completion(completion(f"{start}<ChecksumSHA256>bad</ChecksumSHA256></Part>"))
@@ -100,12 +100,12 @@ def test_checksums_of_parts_that_cannot_be_used_are_refused() -> None:
     assert several.value.value == "CRC32:AAAAAA==;XXHASH64:AAAAAAAAAAA=;"
 
 
-def test_initiation_reaches_the_client() -> None:
+def test_client_parses_initiation() -> None:
     body = write_initiation("b", "k&<", "u")
     assert understood("CreateMultipartUpload", body) == {"Bucket": "b", "Key": "k&<", "UploadId": "u"}
 
 
-def test_completion_answer_has_etag_and_checksum() -> None:
+def test_completion_result_has_etag_and_checksum() -> None:
     composite = Checksum(ChecksumAlgorithm.CRC32, b"\x01\x02\x03\x04", ChecksumType.COMPOSITE, 3)
     body = write_completion("http://h/b/k%20", "b", "k ", "abc-3", composite)
     assert understood("CompleteMultipartUpload", body) == {
@@ -118,14 +118,14 @@ def test_completion_answer_has_etag_and_checksum() -> None:
     }
 
 
-def test_part_copy_reaches_the_client() -> None:
+def test_client_parses_part_copy() -> None:
     body = write_part_copy("abc", TIME_MS, CRC)
     assert understood("UploadPartCopy", body) == {
         "CopyPartResult": {"ETag": '"abc"', "LastModified": TIME, "ChecksumCRC32": "AQIDBA=="}
     }
 
 
-def test_part_list_reaches_the_client() -> None:
+def test_client_parses_part_list() -> None:
     body = write_part_list(
         "b",
         "k",
@@ -158,12 +158,12 @@ def test_part_list_reaches_the_client() -> None:
     }
 
 
-def test_empty_part_list_goes_on_from_its_own_marker() -> None:
+def test_empty_part_list_repeats_its_marker() -> None:
     body = write_part_list("b", "k", "u", [], part_number_marker=7, max_parts=2, is_truncated=False, owner=OWNER)
     assert understood("ListParts", body)["NextPartNumberMarker"] == 7
 
 
-def test_upload_list_reaches_the_client() -> None:
+def test_client_parses_upload_list() -> None:
     page = UploadListing(
         bucket="b",
         prefix="a b",

@@ -1,4 +1,4 @@
-"""Whatever a client sends, a reader makes a value of it or refuses it with an error of ours."""
+"""Readers parse any document or reject it with a domain error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ LEAF = re.compile(r"<(\w+)>([^<]*)</\1>")
 
 
 @pytest.mark.parametrize("root", READERS)
-def test_good_document_is_read(root: str) -> None:
+def test_valid_document_is_parsed(root: str) -> None:
     read, content = READERS[root]
     read(f"<{root}>{content}</{root}>".encode())
 
@@ -104,7 +104,7 @@ def test_good_document_is_read(root: str) -> None:
 @pytest.mark.parametrize("root", READERS)
 @settings(max_examples=25)
 @given(at=st.integers(0, 20), word=WORDS, times=st.integers(0, 2))
-def test_document_with_a_wrong_element_is_read_or_refused(root: str, at: int, word: str, times: int) -> None:
+def test_document_with_a_changed_element_is_parsed_or_rejected(root: str, at: int, word: str, times: int) -> None:
     read, content = READERS[root]
     leaves = list(LEAF.finditer(content))
     if leaves:
@@ -115,7 +115,7 @@ def test_document_with_a_wrong_element_is_read_or_refused(root: str, at: int, wo
 
 
 @pytest.mark.parametrize("root", READERS)
-def test_document_with_an_unknown_element_anywhere_is_refused(root: str) -> None:
+def test_document_with_an_unknown_element_is_rejected(root: str) -> None:
     read, content = READERS[root]
     body = f"<{root}>{content}</{root}>"
     for opening in re.finditer(r"<\w+>(?=<)", body):
@@ -123,16 +123,16 @@ def test_document_with_an_unknown_element_anywhere_is_refused(root: str) -> None
             read(f"{body[: opening.end()]}<Unheard-Of/>{body[opening.end() :]}".encode())
 
 
-def test_every_reader_is_tried_here() -> None:
-    tried = {getattr(read, "func", read) for read, _ in READERS.values()} | {tagging.read_bucket_tagging}
+def test_every_reader_is_tested() -> None:
+    tested = {getattr(read, "func", read) for read, _ in READERS.values()} | {tagging.read_bucket_tagging}
     for module in pkgutil.iter_modules(documents.__path__, documents.__name__ + "."):
         loaded = importlib.import_module(module.name)
         for name in getattr(loaded, "__all__", ()):
             if name.startswith("read_") and name != "read_tag":
-                assert getattr(loaded, name) in tried
+                assert getattr(loaded, name) in tested
 
 
-def test_public_names_are_all_there() -> None:
+def test_public_names_exist() -> None:
     for module in pkgutil.iter_modules(documents.__path__, documents.__name__ + "."):
         loaded = importlib.import_module(module.name)
         assert all(hasattr(loaded, name) for name in getattr(loaded, "__all__", ()))

@@ -56,15 +56,15 @@ def filtered(*rules: tuple[str, str], wrapped: bool = False) -> NotificationRule
     return rule(f"<Filter><S3Key>{inner}</S3Key></Filter>")
 
 
-def test_rules_travel_both_ways() -> None:
+def test_notification_rules_round_trip() -> None:
     body = sent(
         "PutBucketNotificationConfiguration",
         Bucket="b",
         NotificationConfiguration={"QueueConfigurations": QUEUES},
     )
     assert read_notification(body, lambda: "new") == RULES
-    shown = understood("GetBucketNotificationConfiguration", write_notification(RULES))
-    queues = shown["QueueConfigurations"]
+    parsed = understood("GetBucketNotificationConfiguration", write_notification(RULES))
+    queues = parsed["QueueConfigurations"]
     for queue in queues:
         for one in queue.get("Filter", {}).get("Key", {}).get("FilterRules", []):
             one["Name"] = one["Name"].lower()
@@ -76,20 +76,20 @@ def test_no_rules_are_an_empty_document() -> None:
     assert understood("GetBucketNotificationConfiguration", write_notification(NO_RULES)) == {}
 
 
-def test_a_rule_without_an_id_gets_one() -> None:
+def test_rule_without_an_id_gets_one() -> None:
     assert rule("").id == "new"
     assert rule("<Id></Id>").id == "new"
     assert rule("<Id>mine</Id>").id == "mine"
 
 
-def test_filters_are_taken_in_any_order_and_case() -> None:
+def test_filters_are_parsed_in_any_order_and_case() -> None:
     assert (filtered(("Suffix", ".a"), ("PREFIX", "b")).prefix, filtered(("suffix", "")).suffix) == ("b", "")
     assert filtered(("prefix", "b"), wrapped=True).prefix == "b"
     assert rule("<Filter/>").prefix is None
     assert rule("<Filter><S3Key/></Filter>").prefix is None
 
 
-def test_old_names_come_back_as_the_new_ones() -> None:
+def test_legacy_event_names_are_normalized() -> None:
     found = rule("", event="<Event>s3:ObjectCreated:PutTagging</Event>")
     assert b"<Event>s3:ObjectTagging:Put</Event>" in write_notification(NotificationConfiguration((found,)))
 
@@ -106,45 +106,45 @@ def test_old_names_come_back_as_the_new_ones() -> None:
         "</QueueConfiguration>",
     ],
 )
-def test_what_is_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_notification_configuration_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read(content)
 
 
-def test_a_body_that_is_no_such_document_is_malformed() -> None:
+def test_other_documents_are_malformed() -> None:
     for body in (b"", b"{}", b"<Other/>", b"<NotificationConfiguration>"):
         with pytest.raises(MalformedDocument):
             read_notification(body, lambda: "new")
 
 
 @pytest.mark.parametrize(
-    ("rules", "words"),
+    ("rules", "message"),
     [
         ([("infix", "a")], "prefix or suffix"),
         ([("prefix", "a"), ("Prefix", "b")], "more than one prefix"),
         ([("suffix", "a"), ("suffix", "b")], "more than one suffix"),
     ],
 )
-def test_filters_that_make_no_sense_are_refused(rules: list[tuple[str, str]], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words) as refused:
+def test_invalid_filters_are_rejected(rules: list[tuple[str, str]], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
         filtered(*rules)
     assert not isinstance(refused.value, MalformedDocument)
 
 
 @pytest.mark.parametrize("part", ["<Name>prefix</Name>", "<Value>a</Value>", ""])
-def test_half_a_filter_is_refused(part: str) -> None:
+def test_filter_rule_without_name_or_value_is_rejected(part: str) -> None:
     with pytest.raises(InvalidInput, match="Name and a Value") as refused:
         rule(f"<Filter><S3Key><FilterRule>{part}</FilterRule></S3Key></Filter>")
     assert not isinstance(refused.value, MalformedDocument)
 
 
-def test_an_event_that_is_not_known_is_refused_and_not_dropped() -> None:
+def test_unknown_event_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="not supported for notifications"):
         rule("", event="<Event>s3:ObjectCreated:Put</Event><Event>s3:ObjectCreated:Teleport</Event>")
 
 
 @pytest.mark.parametrize("kind", ["TopicConfiguration", "CloudFunctionConfiguration", "EventBridgeConfiguration"])
-def test_destinations_that_only_amazon_has_are_refused(kind: str) -> None:
+def test_destinations_of_aws_services_are_rejected(kind: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read(f"<{kind}/>")
     assert refused.value.argument == "notification-destination"
@@ -169,6 +169,6 @@ TEXTS = st.text(
         max_size=4,
     )
 )
-def test_what_is_written_is_read_again(rules: list[NotificationRule]) -> None:
+def test_any_notification_configuration_round_trips(rules: list[NotificationRule]) -> None:
     configuration = NotificationConfiguration(tuple(rules))
     assert read_notification(write_notification(configuration), lambda: "new") == configuration

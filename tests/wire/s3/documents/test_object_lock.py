@@ -52,10 +52,10 @@ def lock_body(config: dict[str, Any]) -> bytes:  # Any: botocore's parameters
         ),
     ],
 )
-def test_configuration_travels_both_ways(config: dict[str, object], value: ObjectLockConfiguration) -> None:
+def test_object_lock_configuration_round_trips(config: dict[str, object], value: ObjectLockConfiguration) -> None:
     assert read_object_lock(lock_body(config)) == value
-    answer = understood("GetObjectLockConfiguration", write_object_lock(value))
-    assert answer == {"ObjectLockConfiguration": config}
+    response = understood("GetObjectLockConfiguration", write_object_lock(value))
+    assert response == {"ObjectLockConfiguration": config}
 
 
 @pytest.mark.parametrize(
@@ -71,27 +71,27 @@ def test_configuration_travels_both_ways(config: dict[str, object], value: Objec
         {},
     ],
 )
-def test_configuration_against_the_schema_is_malformed(config: dict[str, object]) -> None:
+def test_invalid_object_lock_configuration_is_malformed(config: dict[str, object]) -> None:
     with pytest.raises(MalformedDocument):
         read_object_lock(lock_body(config))
 
 
 @pytest.mark.parametrize("period", [{"Days": 0}, {"Years": -1}, {"Days": 36_501}, {"Years": 101}])
-def test_period_that_cannot_be_is_an_invalid_retention(period: dict[str, int]) -> None:
+def test_invalid_period_is_an_invalid_retention(period: dict[str, int]) -> None:
     with pytest.raises(InvalidRetention):
         read_object_lock(lock_body(lock(Mode="GOVERNANCE", **period)))
 
 
-def test_retention_travels_both_ways() -> None:
+def test_retention_round_trips() -> None:
     until = datetime(2030, 1, 1, tzinfo=UTC)
     body = sent("PutObjectRetention", Bucket="b", Key="k", Retention={"Mode": "GOVERNANCE", "RetainUntilDate": until})
     retention = Retention(RetentionMode.GOVERNANCE, Y2030)
     assert read_retention(body) == retention
-    answer = understood("GetObjectRetention", write_retention(retention))
-    assert answer == {"Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": until}}
+    response = understood("GetObjectRetention", write_retention(retention))
+    assert response == {"Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": until}}
 
 
-def test_empty_retention_asks_to_take_it_off() -> None:
+def test_empty_retention_is_none() -> None:
     assert read_retention(sent("PutObjectRetention", Bucket="b", Key="k", Retention={})) is None
 
 
@@ -104,13 +104,13 @@ def test_empty_retention_asks_to_take_it_off() -> None:
         "<Mode>GOVERNANCE</Mode><RetainUntilDate>tomorrow</RetainUntilDate>",
     ],
 )
-def test_retention_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_retention_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read_retention(f"<Retention>{content}</Retention>".encode())
 
 
 @pytest.mark.parametrize("hold", list(LegalHold))
-def test_legal_hold_travels_both_ways(hold: LegalHold) -> None:
+def test_legal_hold_round_trips(hold: LegalHold) -> None:
     body = sent("PutObjectLegalHold", Bucket="b", Key="k", LegalHold={"Status": hold.value})
     assert read_legal_hold(body) is hold
     assert understood("GetObjectLegalHold", write_legal_hold(hold)) == {"LegalHold": {"Status": hold.value}}
@@ -121,7 +121,7 @@ def test_unknown_legal_hold_is_malformed() -> None:
         read_legal_hold(b"<LegalHold><Status>abc</Status></LegalHold>")
 
 
-def test_headers_ask_for_the_same() -> None:
+def test_lock_headers_are_parsed() -> None:
     assert retention_from_headers(None, None) is None
     assert retention_from_headers("COMPLIANCE", "2030-01-01T00:00:00Z") == Retention(RetentionMode.COMPLIANCE, Y2030)
     assert legal_hold_from_header(None) is None
@@ -137,14 +137,14 @@ def test_headers_ask_for_the_same() -> None:
         ("GOVERNANCE", "later", "x-amz-object-lock-retain-until-date"),
     ],
 )
-def test_headers_that_cannot_be_name_themselves(mode: str | None, until: str | None, argument: str) -> None:
+def test_invalid_lock_headers_name_their_argument(mode: str | None, until: str | None, argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         retention_from_headers(mode, until)
     assert refused.value.argument == argument
     assert not isinstance(refused.value, MalformedDocument)
 
 
-def test_unknown_hold_header_names_itself() -> None:
+def test_unknown_legal_hold_header_names_its_argument() -> None:
     with pytest.raises(InvalidInput) as refused:
         legal_hold_from_header("on")
     assert refused.value.argument == "x-amz-object-lock-legal-hold"

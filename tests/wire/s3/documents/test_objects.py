@@ -19,7 +19,7 @@ CRC = Checksum(ChecksumAlgorithm.CRC32C, b"\x01\x02\x03\x04")
 SHA = Checksum(ChecksumAlgorithm.SHA1, bytes(20), ChecksumType.COMPOSITE, 2)
 
 
-def test_copy_reaches_the_client() -> None:
+def test_client_parses_copy_result() -> None:
     assert understood("CopyObject", write_copy("abc", 1767323045006, CRC)) == {
         "CopyObjectResult": {
             "ETag": '"abc"',
@@ -58,7 +58,7 @@ def test_attributes_have_a_bare_etag_and_a_page_of_parts() -> None:
     }
 
 
-def test_attributes_not_asked_for_are_left_out() -> None:
+def test_attributes_that_are_not_requested_are_omitted() -> None:
     assert understood("GetObjectAttributes", write_attributes(ObjectAttributesPart(size=0))) == {"ObjectSize": 0}
     page = understood(
         "GetObjectAttributes", write_attributes(ObjectAttributesPart(parts=AttributeParts(3, 3, 9, False)))
@@ -74,6 +74,6 @@ def test_attributes_not_asked_for_are_left_out() -> None:
     }
 
 
-def test_post_answer_names_the_new_object() -> None:
+def test_post_response_names_the_new_object() -> None:
     root = parse_document(write_post("http://h/b/k", "b", "k<", "abc"), "PostResponse")
     assert root.texts() == {"Location": "http://h/b/k", "Bucket": "b", "Key": "k<", "ETag": '"abc"'}

@@ -12,7 +12,7 @@ from .client import sent, understood
 TAGS = TagSet((Tag("one", "1 = 1"), Tag("zwei", ""), Tag("tres/α", "+-._:/@")))
 
 
-def test_tags_travel_both_ways_in_their_order() -> None:
+def test_tags_round_trip_in_order() -> None:
     listed = [{"Key": tag.key, "Value": tag.value} for tag in TAGS]
     body = sent("PutObjectTagging", Bucket="b", Key="k", Tagging={"TagSet": listed})
     assert read_object_tagging(body) == read_bucket_tagging(body) == TAGS
@@ -20,7 +20,7 @@ def test_tags_travel_both_ways_in_their_order() -> None:
     assert understood("GetBucketTagging", write_tagging(TagSet())) == {"TagSet": []}
 
 
-def test_objects_have_ten_tags_and_buckets_fifty() -> None:
+def test_objects_have_at_most_ten_tags_and_buckets_fifty() -> None:
     def body(count: int) -> bytes:
         listed = [{"Key": str(number), "Value": ""} for number in range(count)]
         return sent("PutBucketTagging", Bucket="b", Tagging={"TagSet": listed})
@@ -44,6 +44,6 @@ def test_objects_have_ten_tags_and_buckets_fifty() -> None:
         "<Tag><Key>k</Key><Value/></Tag>",
     ],
 )
-def test_tagging_against_the_schema_is_malformed(content: str) -> None:
+def test_invalid_tagging_is_malformed(content: str) -> None:
     with pytest.raises(MalformedDocument):
         read_object_tagging(f"<Tagging>{content}</Tagging>".encode())

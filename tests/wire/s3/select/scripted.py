@@ -1,4 +1,4 @@
-"""Selects that answer as a test tells them, on objects that are really there and to callers who really may."""
+"""Scripted queries, on objects and permissions of a real object store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakebed.objects.reading import FoundObject, ObjectReader
 from lakebed.select.model import QueryStats, SelectRequest
 
 Step = bytes | Exception | asyncio.Event
-"""Records, what goes wrong, or something to wait for."""
+"""Records, an error, or an event to wait for."""
 
 
 class ScriptedQuery:
-    """A query that does one step after the other, as far as it is read."""
+    """A query that executes a script as its results are read."""
 
     def __init__(self, found: FoundObject | None, steps: Sequence[Step], *, knows_its_end: bool = False) -> None:
         self._found = found
@@ -56,23 +56,23 @@ class ScriptedQuery:
 
 
 class ScriptedSelects:
-    """Opens queries of one script."""
+    """A query runner whose queries execute the same script."""
 
-    def __init__(self, reader: ObjectReader, lister: Lister, *steps: Step, refusal: Exception | None = None) -> None:
+    def __init__(self, reader: ObjectReader, lister: Lister, *steps: Step, error: Exception | None = None) -> None:
         self._reader = reader
         self._lister = lister
         self._steps = steps
-        self._refusal = refusal
-        self.asked: list[SelectRequest] = []
+        self._error = error
+        self.requests: list[SelectRequest] = []
         self.opened: list[ScriptedQuery] = []
 
     async def open(
         self, caller: Caller, bucket: str, key: str, request: SelectRequest, *, version: str | None = None
     ) -> ScriptedQuery:
         found = await self._reader.get(caller, bucket, key, version=version)
-        self.asked.append(request)
-        if self._refusal is not None:
-            raise self._refusal
+        self.requests.append(request)
+        if self._error is not None:
+            raise self._error
         self.opened.append(ScriptedQuery(found, self._steps))
         return self.opened[-1]
 
@@ -80,6 +80,6 @@ class ScriptedSelects:
         listed = await self._lister.objects(caller, bucket, prefix=prefix, delimiter="", after="", limit=1000)
         for entry in listed.entries:
             await self._reader.get(caller, bucket, entry.key)
-        self.asked.append(request)
+        self.requests.append(request)
         self.opened.append(ScriptedQuery(None, self._steps))
         return self.opened[-1]

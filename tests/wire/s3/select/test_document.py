@@ -1,4 +1,4 @@
-"""The document that asks for a select: every option, every refusal, and the order of them."""
+"""The SelectObjectContent request document: options, errors, and the order of validation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def document(*parts: str, root: str = "SelectObjectContentRequest", xmlns: str =
     return f"<{root}{xmlns}>{''.join(parts)}</{root}>".encode()
 
 
-def asked(*, source: str = "<CSV/>", target: str = "<JSON/>", more: str = "") -> SelectRequest:
+def parsed(*, source: str = "<CSV/>", target: str = "<JSON/>", more: str = "") -> SelectRequest:
     return read_select(
         document(
             EXPRESSION,
@@ -64,13 +64,13 @@ def code_of(*parts: str) -> str:
     return caught.value.code
 
 
-def test_the_least_document_has_every_default() -> None:
+def test_minimal_document_has_all_defaults() -> None:
     assert read_select(document(EXPRESSION, TYPE, INPUT, OUTPUT)) == SelectRequest(SQL, CsvInput(), JsonOutput())
 
 
 @pytest.mark.parametrize("root", ["SelectObjectContentRequest", "SelectRequest"])
 @pytest.mark.parametrize("xmlns", ["", ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'])
-def test_both_roots_are_read_with_or_without_a_namespace(root: str, xmlns: str) -> None:
+def test_both_root_elements_are_parsed_with_or_without_a_namespace(root: str, xmlns: str) -> None:
     assert read_select(document(EXPRESSION, TYPE, INPUT, OUTPUT, root=root, xmlns=xmlns)).expression == SQL
 
 
@@ -105,15 +105,15 @@ def test_both_roots_are_read_with_or_without_a_namespace(root: str, xmlns: str) 
         ("<Avro/>", AvroInput()),
     ],
 )
-def test_every_option_of_the_input_is_read(source: str, expected: Input) -> None:
-    assert asked(source=source).input == expected
+def test_input_options_are_parsed(source: str, expected: Input) -> None:
+    assert parsed(source=source).input == expected
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_every_compression_is_read_in_any_case_and_place(compression: Compression) -> None:
+def test_compression_is_parsed_in_any_case_and_place(compression: Compression) -> None:
     tag = f"<CompressionType>{compression.lower()}</CompressionType>"
-    assert asked(source=f"{tag}<CSV/>").compression is compression
-    assert asked(source=f"<CSV/>{tag}").compression is compression
+    assert parsed(source=f"{tag}<CSV/>").compression is compression
+    assert parsed(source=f"<CSV/>{tag}").compression is compression
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_every_compression_is_read_in_any_case_and_place(compression: Compressio
         ("<Arrow/>", ArrowOutput()),
     ],
 )
-def test_every_option_of_the_output_is_read(target: str, expected: Output) -> None:
-    assert asked(target=target).output == expected
+def test_output_options_are_parsed(target: str, expected: Output) -> None:
+    assert parsed(target=target).output == expected
 
 
 @pytest.mark.parametrize(
@@ -146,40 +146,40 @@ def test_every_option_of_the_output_is_read(target: str, expected: Output) -> No
         ("", ScanRange(None, None)),
     ],
 )
-def test_bounds_of_a_scan_range_are_read_for_the_service_to_judge(bounds: str, expected: ScanRange) -> None:
-    assert asked(more=f"<ScanRange>{bounds}</ScanRange>").scan_range == expected
+def test_scan_range_is_parsed_without_validation(bounds: str, expected: ScanRange) -> None:
+    assert parsed(more=f"<ScanRange>{bounds}</ScanRange>").scan_range == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("true", True), ("False", False), (" true ", True)])
-def test_progress_is_asked_for(text: str, expected: bool) -> None:
-    assert asked(more=f"<RequestProgress><Enabled>{text}</Enabled></RequestProgress>").progress is expected
+def test_progress_can_be_requested(text: str, expected: bool) -> None:
+    assert parsed(more=f"<RequestProgress><Enabled>{text}</Enabled></RequestProgress>").progress is expected
 
 
-def test_progress_without_a_word_is_not_asked_for() -> None:
-    assert asked(more="<RequestProgress/>").progress is False
-    assert asked().progress is False
+def test_progress_is_off_by_default() -> None:
+    assert parsed(more="<RequestProgress/>").progress is False
+    assert parsed().progress is False
 
 
-def test_the_expression_is_read_with_its_white_space_whatever_its_line_ends() -> None:
+def test_expression_keeps_its_white_space_and_line_ends() -> None:
     body = document("<Expression>SELECT *\r\n\tFROM S3Object </Expression>", TYPE, INPUT, OUTPUT)
     assert read_select(body).expression == "SELECT *\r\n\tFROM S3Object "
 
 
-def test_a_document_of_lines_with_carriage_returns_is_read() -> None:
+def test_document_with_cr_lf_line_ends_is_parsed() -> None:
     lines = ('<?xml version="1.0"?>', "<SelectRequest>", EXPRESSION, TYPE, INPUT, OUTPUT, "</SelectRequest>", "")
     assert read_select("\r\n".join(lines).encode()) == SelectRequest(SQL, CsvInput(), JsonOutput())
 
 
-def test_quoted_text_is_taken_as_it_stands() -> None:
+def test_cdata_is_parsed_literally() -> None:
     body = document("<Expression><![CDATA[SELECT 1 WHERE 2 > 1\r\n]]></Expression>", TYPE, INPUT, OUTPUT)
     assert read_select(body).expression.rstrip() == "SELECT 1 WHERE 2 > 1"
 
 
-# -- refusals --------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", [b"", b"  \n"])
-def test_nothing_is_an_empty_body(body: bytes) -> None:
+def test_empty_body_gets_empty_request_body(body: bytes) -> None:
     with pytest.raises(SelectError) as caught:
         read_select(body)
     assert caught.value.code == SelectCode.EMPTY_REQUEST_BODY
@@ -201,7 +201,7 @@ def test_nothing_is_an_empty_body(body: bytes) -> None:
         b"<!DOCTYPE x>" + document(EXPRESSION, TYPE, INPUT, OUTPUT),
     ],
 )
-def test_what_is_no_such_document_is_malformed(body: bytes) -> None:
+def test_invalid_document_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedDocument):
         read_select(body)
 
@@ -228,7 +228,7 @@ def test_what_is_no_such_document_is_malformed(body: bytes) -> None:
         ),
     ],
 )
-def test_what_is_missing_or_too_much_has_its_code(parts: tuple[str, ...], code: SelectCode) -> None:
+def test_missing_and_conflicting_elements_get_specific_codes(parts: tuple[str, ...], code: SelectCode) -> None:
     assert code_of(*parts) == code
 
 
@@ -245,11 +245,11 @@ def test_what_is_missing_or_too_much_has_its_code(parts: tuple[str, ...], code: 
         ),
     ],
 )
-def test_values_of_the_input_that_are_none_have_their_codes(source: str, code: SelectCode) -> None:
+def test_invalid_input_values_get_specific_codes(source: str, code: SelectCode) -> None:
     assert code_of(EXPRESSION, TYPE, f"<InputSerialization>{source}</InputSerialization>", OUTPUT) == code
 
 
-def test_other_values_that_are_none_have_their_codes() -> None:
+def test_other_invalid_values_get_specific_codes() -> None:
     quoted = OUTPUT.replace("<JSON/>", "<CSV><QuoteFields>NEVER</QuoteFields></CSV>")
     assert code_of(EXPRESSION, TYPE, INPUT, quoted) == SelectCode.INVALID_QUOTE_FIELDS
     progress = "<RequestProgress><Enabled>maybe</Enabled></RequestProgress>"
@@ -259,29 +259,29 @@ def test_other_values_that_are_none_have_their_codes() -> None:
         assert code_of(EXPRESSION, TYPE, INPUT, OUTPUT, bounds) == SelectCode.INVALID_SCAN_RANGE
 
 
-def test_an_expression_is_as_long_as_may_be_in_bytes() -> None:
+def test_expression_length_is_limited_in_bytes() -> None:
     longest = f"<Expression>{'é' * (128 * 1024)}</Expression>"
     assert len(read_select(document(longest, TYPE, INPUT, OUTPUT)).expression) == 128 * 1024
     too_long = longest.replace("</Expression>", "x</Expression>")
     assert code_of(too_long, TYPE, INPUT, OUTPUT) == SelectCode.EXPRESSION_TOO_LONG
 
 
-def test_of_several_mistakes_the_first_in_order_is_told() -> None:
-    """The expression's length, its type, the input, the scan range, the output."""
-    mistakes = [
+def test_first_error_in_validation_order_is_returned() -> None:
+    """The order: length of the expression, its type, input, scan range, output."""
+    errors = [
         (f"<Expression>{'x' * 262_145}</Expression>", EXPRESSION, SelectCode.EXPRESSION_TOO_LONG),
         (TYPE.replace("SQL", "XPATH"), TYPE, SelectCode.INVALID_EXPRESSION_TYPE),
         ("<InputSerialization/>", INPUT, SelectCode.MISSING_REQUIRED_PARAMETER),
         ("<ScanRange><Start>x</Start></ScanRange>", "", SelectCode.INVALID_SCAN_RANGE),
         (OUTPUT.replace("<JSON/>", "<CSV/><JSON/>"), OUTPUT, SelectCode.OBJECT_SERIALIZATION_CONFLICT),
     ]
-    for mended, (_, _, code) in enumerate(mistakes):
-        parts = [right if number < mended else wrong for number, (wrong, right, _) in enumerate(mistakes)]
-        # As written last to first: the order of the document has no say in it.
+    for fixed, (_, _, code) in enumerate(errors):
+        parts = [right if number < fixed else wrong for number, (wrong, right, _) in enumerate(errors)]
+        # In reverse: the order of the document does not matter.
         assert code_of(*reversed(parts)) == code
 
 
-# -- what SDKs write ---------------------------------------------------------------------------------------------------
+# -- requests of SDKs --------------------------------------------------------------------------------------------------
 
 text = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), max_size=20)
 values = st.one_of(text, st.sampled_from(["\n", "\r\n", "\r", "\t", " ", '"', "'", "\\", "<", "&", ">", "]]>", ""]))
@@ -289,10 +289,10 @@ _MODEL = botocore.session.Session().get_service_model("s3").operation_model("Sel
 
 
 @given(expression=text, comments=values, quote=values, field=values, record=values, out=values)
-def test_what_boto_writes_is_read_to_the_last_character(
+def test_documents_of_botocore_are_parsed_exactly(
     expression: str, comments: str, quote: str, field: str, record: str, out: str
 ) -> None:
-    parameters: dict[str, Any] = {  # Any: as SDKs have it
+    parameters: dict[str, Any] = {  # Any: botocore has no types
         "Bucket": "b",
         "Key": "k",
         "Expression": expression,
@@ -318,7 +318,7 @@ def test_what_boto_writes_is_read_to_the_last_character(
 
 
 @given(st.text(max_size=200).map(escape), st.binary(max_size=60))
-def test_noise_is_refused_and_never_crashes(words: str, noise: bytes) -> None:
+def test_random_documents_raise_only_select_errors(words: str, noise: bytes) -> None:
     whole = document(f"<Expression>{words}</Expression>", TYPE, INPUT, OUTPUT)
     for body in (noise, whole + noise, whole[: len(noise)] + noise):
         try:

@@ -1,4 +1,4 @@
-"""What docs/select.md says is what is there."""
+"""docs/select.md matches the implementation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from lakebed.wire.s3.select.messages import MAX_MESSAGE_BYTES
 ROOT = Path(__file__).parents[4]
 TEXT = (ROOT / "docs" / "select.md").read_text()
 NEVER_RAISED = {SelectCode.METHOD_NOT_ALLOWED, SelectCode.UNAUTHORIZED_ACCESS}
-"""Only in the table of statuses."""
+"""Codes that appear only in the table of statuses."""
 
 
-def test_every_code_that_a_select_can_end_with_is_named_and_no_other() -> None:
+def test_documented_error_codes_are_those_of_the_implementation() -> None:
     raised = set()
     for folder in ("select", "wire/s3"):
         for file in (ROOT / "src" / "lakebed" / folder).rglob("*.py"):
             raised |= {SelectCode[name] for name in re.findall(r"SelectCode\.([A-Z0-9_]+)", file.read_text())}
-    told = set(re.findall(r"`([A-Z][A-Za-z0-9]+)`", TEXT)) & set(SelectCode)
-    assert told == (raised | {SelectCode.MALFORMED_XML}) - NEVER_RAISED
+    documented = set(re.findall(r"`([A-Z][A-Za-z0-9]+)`", TEXT)) & set(SelectCode)
+    assert documented == (raised | {SelectCode.MALFORMED_XML}) - NEVER_RAISED
 
 
-def test_every_setting_is_there_with_its_default() -> None:
+def test_documented_settings_and_defaults_match() -> None:
     rows = dict(re.findall(r"^\| `(select\.[a-z]+)` \| `([^`]*)` \|", TEXT, re.MULTILINE))
     assert rows.keys() == {path for path in known_settings() if path.startswith("select.")}
     for path, default in rows.items():
@@ -32,5 +32,5 @@ def test_every_setting_is_there_with_its_default() -> None:
         assert known_settings()[path].show(value).strip('"') == default
 
 
-def test_the_longest_message_is_as_long_as_is_said() -> None:
+def test_documented_message_limit_matches() -> None:
     assert f"{MAX_MESSAGE_BYTES:,} bytes" in TEXT

@@ -1,4 +1,4 @@
-"""Clients that go away: over real sockets, whenever they do, no query is left."""
+"""Disconnected clients, over real sockets: their queries are closed."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 MIB = 1024 * 1024
 SOON = 0.005
-"""A interval that is short, so that hanging up is noticed soon."""
+"""A short keep-alive interval, so that disconnects are detected soon."""
 
 
 class Queries:
-    """An application that answers each request with a query of the same script."""
+    """An application whose queries execute the same script."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self.opened: list[ScriptedQuery] = []
         self.outcomes: list[str] = []
         self.before = asyncio.Event()
-        """Answers begin when it is set."""
+        """Responses start when it is set."""
         self.before.set()
 
     async def __call__(self, request: Request) -> Response:
-        query = ScriptedQuery(cast(FoundObject, None), self._steps)  # its object is of no matter here
+        query = ScriptedQuery(cast(FoundObject, None), self._steps)  # the object is not used
         self.opened.append(query)
-        answer = SelectResponse(query, SystemClock(), progress=False, ended=self._ended, interval=SOON)
+        response = SelectResponse(query, SystemClock(), progress=False, ended=self._ended, interval=SOON)
         await self.before.wait()
-        return Response(200, stream=answer)
+        return Response(200, stream=response)
 
     def _ended(self, outcome: str, counts: QueryStats) -> None:
         self.outcomes.append(outcome)
@@ -54,7 +54,7 @@ def leave(client: Client, *, reset: bool) -> None:
 
 
 @pytest.mark.parametrize("reset", [True, False])
-async def test_a_client_that_leaves_a_quiet_query_ends_it(reset: bool) -> None:
+async def test_disconnect_during_a_query_without_records_closes_it(reset: bool) -> None:
     queries = Queries([b"first\n", asyncio.Event()])
     async with serving(queries) as server:
         client = await server.connect()
@@ -66,7 +66,7 @@ async def test_a_client_that_leaves_a_quiet_query_ends_it(reset: bool) -> None:
 
 
 @pytest.mark.parametrize("reset", [True, False])
-async def test_a_client_that_leaves_in_the_middle_of_much_ends_it(reset: bool) -> None:
+async def test_disconnect_during_a_large_result_closes_the_query(reset: bool) -> None:
     queries = Queries([bytes(MIB)] * 200)
     async with serving(queries) as server:
         client = await server.connect(receive_buffer=16 * 1024)
@@ -79,7 +79,7 @@ async def test_a_client_that_leaves_in_the_middle_of_much_ends_it(reset: bool) -
 
 
 @pytest.mark.parametrize("reset", [True, False])
-async def test_a_client_that_leaves_before_its_answer_begins_ends_it(reset: bool) -> None:
+async def test_disconnect_before_the_response_closes_the_query(reset: bool) -> None:
     queries = Queries([asyncio.Event()])
     queries.before.clear()
     async with serving(queries) as server:
@@ -92,7 +92,7 @@ async def test_a_client_that_leaves_before_its_answer_begins_ends_it(reset: bool
     assert queries.outcomes == ["cancelled"]
 
 
-async def test_a_client_that_does_not_read_stops_its_query() -> None:
+async def test_client_that_does_not_read_pauses_its_query() -> None:
     queries = Queries([bytes(MIB)] * 64)
     async with serving(queries) as server:
         client = await server.connect(receive_buffer=16 * 1024)
@@ -109,7 +109,7 @@ async def test_a_client_that_does_not_read_stops_its_query() -> None:
         await queries.all_closed()
 
 
-async def test_the_connection_goes_on_after_a_whole_answer() -> None:
+async def test_connection_stays_open_after_a_complete_response() -> None:
     queries = Queries([b"1\n"])
     async with serving(queries) as server, await server.connect() as client:
         first = await client.exchange(request_of("POST", "/"))

@@ -1,4 +1,4 @@
-"""The messages that answer a select, as a decoder that is not ours reads them."""
+"""Event stream messages, decoded by botocore."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from lakebed.wire.s3.select import messages
 
 
 def decoded(data: bytes) -> list[EventStreamMessage]:
-    """The messages, as botocore reads them: it checks both checksums."""
+    """The messages, decoded by botocore, which verifies both checksums."""
     buffer = EventStreamBuffer()
     buffer.add_data(data)
     return list(buffer)
 
 
 @pytest.mark.parametrize(("message", "event"), [(messages.CONTINUATION, "Cont"), (messages.END, "End")])
-def test_messages_without_content_say_what_they_are(message: bytes, event: str) -> None:
+def test_messages_without_content_have_their_event_type(message: bytes, event: str) -> None:
     (found,) = decoded(message)
     assert found.headers == {":message-type": "event", ":event-type": event}
     assert found.payload == b""
 
 
 @given(st.integers(0, 3 * messages.MAX_RECORDS_BYTES + 2))
-def test_records_of_any_size_are_whole_and_no_message_is_too_long(size: int) -> None:
+def test_records_of_any_size_are_split_into_messages_within_the_limit(size: int) -> None:
     piece = bytes(size)
     sent = list(messages.records(piece))
 
@@ -41,7 +41,7 @@ def test_records_of_any_size_are_whole_and_no_message_is_too_long(size: int) -> 
 
 
 @pytest.mark.parametrize("name", ["Progress", "Stats"])
-def test_counts_are_all_there(name: str) -> None:
+def test_progress_and_stats_have_all_counts(name: str) -> None:
     (found,) = decoded(getattr(messages, name.lower())(QueryStats(1, 2, 3)))
 
     assert found.headers == {":message-type": "event", ":event-type": name, ":content-type": "text/xml"}
@@ -55,16 +55,16 @@ def test_counts_are_all_there(name: str) -> None:
 
 
 @given(st.text(max_size=3000))
-def test_an_error_tells_its_code_and_as_much_of_its_words_as_a_header_holds(words: str) -> None:
-    (found,) = decoded(messages.error("CastFailed", words))
+def test_error_message_has_its_code_and_a_truncated_text(text: str) -> None:
+    (found,) = decoded(messages.error("CastFailed", text))
 
     assert found.headers[":message-type"] == "error"
     assert found.headers[":error-code"] == "CastFailed"
-    assert words.startswith(found.headers[":error-message"])
+    assert text.startswith(found.headers[":error-message"])
     assert len(found.headers[":error-message"].encode()) <= 4096
-    assert found.headers[":error-message"] == words or len(words.encode()) > 4096
+    assert found.headers[":error-message"] == text or len(text.encode()) > 4096
 
 
-def test_what_is_no_text_in_an_error_still_arrives() -> None:
+def test_invalid_unicode_in_an_error_is_replaced() -> None:
     (found,) = decoded(messages.error("InternalError", "lone \ud800"))
     assert found.headers[":error-message"] == "lone ?"

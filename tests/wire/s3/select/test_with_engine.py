@@ -1,4 +1,4 @@
-"""The edge on the real engine, in one process: what is asked is answered, and nothing is left of it."""
+"""SelectObjectContent with the real query engine, in one process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PEOPLE = b"name,age\nAnn,31\nBob,29\nCid,42\n"
 
 
 class Site:
-    """A server, and its selects."""
+    """A server and its query engine."""
 
     def __init__(self, lake: Lake, store: ObjectStore, selects: SelectService) -> None:
         self.lake = lake
         self.store = store
         self.selects = selects
 
-    async def ask(self, sql: str, source: str = "<CSV/>", target: str = "<CSV/>") -> Answer:
+    async def select(self, sql: str, source: str = "<CSV/>", target: str = "<CSV/>") -> Answer:
         body = (
             f"<SelectRequest><Expression>{sql}</Expression><ExpressionType>SQL</ExpressionType>"
             f"<InputSerialization>{source}</InputSerialization><OutputSerialization>{target}</OutputSerialization>"
@@ -46,10 +46,10 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         assert selects.running == 0
 
 
-def parts(answer: Answer) -> tuple[bytes, list[str]]:
+def parts(response: Answer) -> tuple[bytes, list[str]]:
     """The records, and the names of the messages."""
     buffer = EventStreamBuffer()
-    buffer.add_data(answer.body)
+    buffer.add_data(response.body)
     records, names = b"", []
     for message in buffer:
         names.append(message.headers.get(":event-type") or message.headers[":error-code"])
@@ -58,17 +58,17 @@ def parts(answer: Answer) -> tuple[bytes, list[str]]:
     return records, names
 
 
-def refusal(answer: Answer) -> tuple[int, bytes]:
-    return answer.status, answer.body.partition(b"<Code>")[2].partition(b"</Code>")[0]
+def error_of(response: Answer) -> tuple[int, bytes]:
+    return response.status, response.body.partition(b"<Code>")[2].partition(b"</Code>")[0]
 
 
-async def test_records_progress_stats_and_end(site: Site) -> None:
+async def test_response_has_records_progress_stats_and_end(site: Site) -> None:
     sql = "SELECT s.name FROM S3Object s WHERE CAST(s.age AS INT) &gt; 30"
-    answer = await site.ask(sql, "<CSV><FileHeaderInfo>USE</FileHeaderInfo></CSV>")
-    assert answer.status == 200
-    assert parts(answer) == (b"Ann\nCid\n", ["Records", "Progress", "Stats", "End"])
+    response = await site.select(sql, "<CSV><FileHeaderInfo>USE</FileHeaderInfo></CSV>")
+    assert response.status == 200
+    assert parts(response) == (b"Ann\nCid\n", ["Records", "Progress", "Stats", "End"])
     counts = f"<BytesScanned>{len(PEOPLE)}</BytesScanned><BytesProcessed>{len(PEOPLE)}</BytesProcessed>"
-    assert answer.body.count(f"{counts}<BytesReturned>8</BytesReturned>".encode()) == 2
+    assert response.body.count(f"{counts}<BytesReturned>8</BytesReturned>".encode()) == 2
 
 
 @pytest.mark.parametrize(
@@ -84,35 +84,35 @@ async def test_records_progress_stats_and_end(site: Site) -> None:
         ("", "<CSV/>", b"ParseExpectedKeyword"),
     ],
 )
-async def test_what_cannot_be_answered_has_a_status_and_a_code(sql: str, source: str, code: bytes, site: Site) -> None:
-    assert refusal(await site.ask(sql, source)) == (400, code)
+async def test_invalid_query_gets_a_status_and_a_code(sql: str, source: str, code: bytes, site: Site) -> None:
+    assert error_of(await site.select(sql, source)) == (400, code)
 
 
-async def test_a_failure_under_way_follows_the_records(site: Site) -> None:
+async def test_failure_during_the_query_follows_the_records(site: Site) -> None:
     body = b"".join(b"%d\n" % number for number in range(300_000))
     await site.store.put("data", "people.csv", body + b"oops\n")
-    records, names = parts(await site.ask("SELECT CAST(s._1 AS INT) FROM S3Object s"))
+    records, names = parts(await site.select("SELECT CAST(s._1 AS INT) FROM S3Object s"))
     assert body.startswith(records)
     assert records
     assert names[-1] == "CastFailed"
 
 
-async def test_an_answer_that_is_closed_early_frees_its_query(site: Site) -> None:
+async def test_closing_a_response_early_closes_its_query(site: Site) -> None:
     body = b"".join(b"%d,%s\n" % (number, b"z" * 100) for number in range(100_000))
     await site.store.put("data", "people.csv", body)
-    asked = SelectRequest("SELECT * FROM S3Object", CsvInput(), CsvOutput())
+    query = SelectRequest("SELECT * FROM S3Object", CsvInput(), CsvOutput())
     for messages in (0, 1, 5):
-        running = await site.selects.open(ROOT, "data", "people.csv", asked)
+        running = await site.selects.open(ROOT, "data", "people.csv", query)
         outcomes: list[str] = []
 
-        def ended(outcome: str, _: QueryStats, told: list[str] = outcomes) -> None:
-            told.append(outcome)
+        def ended(outcome: str, _: QueryStats, reported: list[str] = outcomes) -> None:
+            reported.append(outcome)
 
-        answer = SelectResponse(running, site.store.clock, progress=False, ended=ended)
-        await answer.begin()
+        response = SelectResponse(running, site.store.clock, progress=False, ended=ended)
+        await response.begin()
         for _ in range(messages):
-            await anext(answer)
+            await anext(response)
         assert site.selects.running == 1
-        await answer.aclose()
+        await response.aclose()
         assert site.selects.running == 0
         assert outcomes == ["cancelled"]
