@@ -1,4 +1,4 @@
-"""Short ways to write policies and callers in tests."""
+"""Builders of policies and callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A metadata store that cannot be written to for a while."""
+"""A metadata store whose writes fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Failing:
-    """A store that cannot be written to until it is told that it can."""
+    """Fails writes while `is_down`."""
 
     def __init__(self, inner: MetaStore) -> None:
         self._inner = inner

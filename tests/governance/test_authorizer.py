@@ -65,7 +65,7 @@ def is_allowed(
     return True
 
 
-def test_is_an_authorizer_and_knows_the_language() -> None:
+def test_policy_authorizer_implements_authorizer_and_policy_language() -> None:
     authorizer: Authorizer = PolicyAuthorizer(ManualClock())
     language: PolicyLanguage = PolicyAuthorizer(ManualClock())
     assert callable(authorizer.authorize)
@@ -116,13 +116,13 @@ def test_is_an_authorizer_and_knows_the_language() -> None:
         (root_of(OTHER), TO_OTHER, True),
         (root_of(OTHER), PUBLIC, True),
         (root_of(OTHER), TO_OWNER, False),
-        # Nobody in particular.
+        # Anonymous callers.
         (ANONYMOUS, None, False),
         (ANONYMOUS, PUBLIC, True),
         (ANONYMOUS, TO_OWNER, False),
         (ANONYMOUS, DENY_BOB, True),
         (ANONYMOUS, DENY_ALL, False),
-        # Sessions: each session policy must allow besides.
+        # Sessions: each session policy must allow too.
         (root_with(), None, True),
         (root_with(READ), None, True),
         (root_with(WRITE), None, False),
@@ -141,12 +141,14 @@ def test_is_an_authorizer_and_knows_the_language() -> None:
         (user("bob", OTHER, READ, session=session(READ)), TO_OTHER, True),
     ],
 )
-def test_decision(caller: Principal, bucket_policy: bytes | None, expected: bool) -> None:
+def test_decision_follows_identity_resource_and_session_policies(
+    caller: Principal, bucket_policy: bytes | None, expected: bool
+) -> None:
     assert is_allowed(caller, bucket_policy) is expected
 
 
 @pytest.mark.parametrize("named", [ETL, f"arn:aws:iam::{OWNER}:role/etl", f"arn:aws:iam::{OWNER}:user/bob", OWNER, "*"])
-def test_no_role_claimed_by_a_session_escapes_a_denial(named: str) -> None:
+def test_session_role_does_not_escape_a_deny(named: str) -> None:
     caller = user("bob", OWNER, ALL, session=session(arn=ETL))
     denial = policy(statement(effect="Deny", principal={"AWS": named}))
     assert is_allowed(caller)
@@ -154,14 +156,14 @@ def test_no_role_claimed_by_a_session_escapes_a_denial(named: str) -> None:
 
 
 @pytest.mark.parametrize("named", [ETL, f"arn:aws:iam::{OWNER}:role/etl"])
-def test_no_role_claimed_by_a_session_gives_a_right(named: str) -> None:
+def test_session_role_gives_no_permission(named: str) -> None:
     assert not is_allowed(user(session=session(arn=ETL)), policy(statement(principal={"AWS": named})))
     by_condition = policy(statement(principal="*", condition={"ArnLike": {"aws:PrincipalArn": named}}))
     assert not is_allowed(user(session=session(arn=ETL)), by_condition)
 
 
 @pytest.mark.parametrize("action", ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"])
-def test_root_of_the_owner_is_never_locked_out_of_the_policy(action: str) -> None:
+def test_bucket_policy_cannot_lock_the_owners_root_out_of_itself(action: str) -> None:
     bucket = "arn:aws:s3:::bucket"
     assert is_allowed(ROOT, DENY_ALL, action, bucket)
     assert is_allowed(root_with(), DENY_ALL, action, bucket)
@@ -182,7 +184,7 @@ def test_root_of_the_owner_is_never_locked_out_of_the_policy(action: str) -> Non
         (user("bob", OTHER, READ), policy(statement(principal="*"), statement(principal={"AWS": OTHER})), False),
     ],
 )
-def test_restricted_public_policy_counts_within_the_account_only(
+def test_restricted_public_policy_applies_only_within_the_account(
     caller: Principal, bucket_policy: bytes, expected: bool
 ) -> None:
     assert is_allowed(caller, bucket_policy, restricted=True) is expected
@@ -198,7 +200,7 @@ def test_condition_decides() -> None:
     assert not is_allowed(ROOT, tls_only, context={"aws:SecureTransport": "false"})
 
 
-def test_prefix_policy_of_vended_keys_opens_the_table_and_not_its_neighbour() -> None:
+def test_prefix_policy_of_vended_credentials_excludes_sibling_prefixes() -> None:
     scoped = policy(
         statement(action=["s3:GetObject", "s3:PutObject"], resource="arn:aws:s3:::bucket/t1/*"),
         statement(
@@ -217,13 +219,13 @@ def test_prefix_policy_of_vended_keys_opens_the_table_and_not_its_neighbour() ->
     assert not is_allowed(caller, None, "s3:ListBucket", bucket)
 
 
-def test_home_folder_by_user_name() -> None:
+def test_username_variable_limits_users_to_their_prefix() -> None:
     home = policy(statement(action="s3:*", resource="arn:aws:s3:::bucket/${aws:username}/*"))
     assert is_allowed(user("bob", OWNER, home), resource="arn:aws:s3:::bucket/bob/x")
     assert not is_allowed(user("eve", OWNER, home), resource="arn:aws:s3:::bucket/bob/x")
 
 
-def test_sessions_begun_before_an_hour_can_be_revoked() -> None:
+def test_token_issue_time_condition_revokes_older_sessions() -> None:
     revoked = policy(
         statement(
             effect="Deny",
@@ -237,7 +239,7 @@ def test_sessions_begun_before_an_hour_can_be_revoked() -> None:
 
 
 @pytest.mark.parametrize("action", ["sts:GetCallerIdentity", "sts:GetSessionToken", "sts:AssumeRole"])
-def test_what_gives_nothing_new_is_allowed_unless_denied(action: str) -> None:
+def test_own_identity_actions_are_allowed_unless_denied(action: str) -> None:
     role = f"arn:aws:iam::{OWNER}:role/etl"
     deny = policy(statement(effect="Deny", action="sts:*", resource="*"))
     assert is_allowed(user(), None, action, role)
@@ -270,12 +272,12 @@ def test_refusal_names_principal_action_and_resource() -> None:
         (user("bob", OWNER, ALL, session=session(b"damaged")), None),
     ],
 )
-def test_damaged_policy_stops_the_request(caller: Principal, bucket_policy: bytes | None) -> None:
+def test_damaged_policy_fails_the_request(caller: Principal, bucket_policy: bytes | None) -> None:
     with pytest.raises(Corrupted, match="does not parse"):
         is_allowed(caller, bucket_policy)
 
 
-def test_root_of_the_owner_may_replace_a_damaged_policy() -> None:
+def test_owners_root_can_replace_a_damaged_policy() -> None:
     assert is_allowed(ROOT, b"damaged", "s3:PutBucketPolicy", "arn:aws:s3:::bucket")
     with pytest.raises(Corrupted):
         is_allowed(user("bob", OWNER, ALL), b"damaged", "s3:PutBucketPolicy", "arn:aws:s3:::bucket")

@@ -1,4 +1,4 @@
-"""What could be allowed, asked before a request is known whole: never less than what is allowed once it is."""
+"""`could_allow` decides before a request is fully known. It never refuses what `decide` would allow."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def could(caller: Principal, bucket_policy: bytes | None = None, resource: str =
     return AUTHORIZER.could_allow(AccessRequest(caller, action, resource), rules)
 
 
-def test_an_anonymous_caller_needs_a_public_grant_of_the_action() -> None:
+def test_anonymous_caller_needs_a_public_grant_of_the_action() -> None:
     assert not could(ANONYMOUS)
     assert not could(ANONYMOUS, policy(statement(principal="*", action="s3:GetObject")))
     assert not could(ANONYMOUS, policy(statement(principal={"AWS": OWNER}, action=DELETE)))
     assert could(ANONYMOUS, policy(statement(principal="*", action="s3:Delete*")))
 
 
-def test_what_is_not_known_yet_may_fit() -> None:
+def test_unknown_values_may_match() -> None:
     grant = statement(principal="*", action=DELETE, condition={"StringEquals": {"s3:x": "y"}})
     assert could(ANONYMOUS, policy(grant))
     assert could(ANONYMOUS, policy(statement(principal="*", action=DELETE, resource="arn:aws:s3:::bucket/a/*")))
@@ -40,14 +40,14 @@ def test_what_is_not_known_yet_may_fit() -> None:
     assert could(user("bob", OWNER, policy(variable)), resource=KEY)
 
 
-def test_a_known_resource_must_fit() -> None:
+def test_known_resource_must_match() -> None:
     caller = user("bob", OWNER, policy(statement(action=DELETE, resource="arn:aws:s3:::bucket/a/*")))
     assert could(caller)
     assert could(caller, resource="arn:aws:s3:::bucket/a/b")
     assert not could(caller, resource=KEY)
 
 
-def test_only_a_denial_of_everything_counts() -> None:
+def test_only_an_unconditional_deny_refuses() -> None:
     allowed = statement(action="*", resource="*")
     for denial, expected in (
         (statement(effect="Deny", action=DELETE, resource="*"), False),
@@ -60,7 +60,7 @@ def test_only_a_denial_of_everything_counts() -> None:
         assert could(user("bob", OWNER, policy(allowed, denial))) is expected
 
 
-def test_a_session_policy_must_be_able_to_allow_besides() -> None:
+def test_session_policy_must_possibly_allow_too() -> None:
     root = Principal("root", OWNER, f"arn:aws:iam::{OWNER}:root", is_root=True, session=session(policy(statement())))
     assert not could(root)
     assert could(root, action="s3:GetObject")
@@ -102,8 +102,8 @@ def documents(*, with_principal: bool) -> st.SearchStrategy[bytes]:
     st.sampled_from([{}, {"s3:prefix": "key"}]),
     st.booleans(),
 )
-def test_what_is_allowed_could_be_allowed(
-    who: str,
+def test_every_allowed_request_could_be_allowed(
+    caller: str,
     identity: list[bytes],
     bucket_policy: bytes | None,
     limit: bytes | None,
@@ -120,13 +120,13 @@ def test_what_is_allowed_could_be_allowed(
     }
     rules = ResourceRules(OWNER, bucket_policy)
     try:
-        AUTHORIZER.decide(AccessRequest(callers[who], action, KEY, context), rules)
+        AUTHORIZER.decide(AccessRequest(callers[caller], action, KEY, context), rules)
     except AccessDenied:
         return
-    assert AUTHORIZER.could_allow(AccessRequest(callers[who], action, KEY if knows_key else ""), rules)
+    assert AUTHORIZER.could_allow(AccessRequest(callers[caller], action, KEY if knows_key else ""), rules)
 
 
 @pytest.mark.parametrize("resource", ["", KEY])
-def test_refused_is_what_nothing_allows(resource: str) -> None:
+def test_requests_that_no_policy_allows_are_refused(resource: str) -> None:
     assert not could(user("bob", OWNER), resource=resource)
     assert not could(user("eve", OTHER, policy(statement(action="*", resource="*"))), resource=resource)

@@ -1,4 +1,4 @@
-"""Keys that the catalog hands out for a table's files: what they may do that the caller may not, and no more."""
+"""Vended credentials: what they permit beyond the caller's own policies, and their limits."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def deny(resource: str = "*", **more: object) -> bytes:
     return policy(statement(effect="Deny", action="s3:GetObject", resource=resource, **more))
 
 
-# -- what the authorizer makes of them ------------------------------------------------------------------------------
+# -- authorization ------------------------------------------------------------------------------------------------
 
 
-def test_no_identity_policy_has_to_allow_what_the_catalogs_policy_allows() -> None:
+def test_vended_credentials_need_no_identity_policy() -> None:
     vended = session(IN_T, delegated_for="t1")
     assert allowed(user(session=vended))
     assert not allowed(user(session=session(IN_T)))
@@ -53,7 +53,7 @@ def test_no_identity_policy_has_to_allow_what_the_catalogs_policy_allows() -> No
     assert not allowed(user(session=vended), action="s3:DeleteObject")
 
 
-def test_denials_still_refuse_wherever_they_stand() -> None:
+def test_deny_in_any_policy_refuses_vended_credentials() -> None:
     vended = session(IN_T, delegated_for="t1")
     assert not allowed(user("bob", OWNER, deny(), session=vended))
     assert not allowed(user(session=session(IN_T, deny(), delegated_for="t1")))
@@ -63,35 +63,35 @@ def test_denials_still_refuse_wherever_they_stand() -> None:
     assert not allowed(user("root", OWNER, session=vended), bucket_policy=bucket_policy)
 
 
-def test_policies_of_the_session_that_asked_need_not_allow() -> None:
-    """They speak of the catalog, and it is the catalog that was asked."""
+def test_policies_of_the_outer_session_need_not_allow() -> None:
+    """Those policies govern the catalog request, which the catalog authorized."""
     assert allowed(user(session=session(IN_T, delegated_for="t1", outer_policies=(CATALOG_ONLY,))))
 
 
-def test_bucket_of_somebody_else_is_not_opened() -> None:
-    """A bucket that was deleted and made anew by another account has the name that is in the policy."""
+def test_vended_credentials_give_no_access_to_another_accounts_bucket() -> None:
+    """A bucket that another account recreated has the name in the session policy."""
     vended = session(IN_T, delegated_for="t1")
     assert not allowed(user(session=vended), owner=OTHER)
-    everybody = policy(statement(principal="*", resource="arn:aws:s3:::bucket/*"))
-    assert not allowed(user(session=vended), owner=OTHER, bucket_policy=everybody)
+    everyone = policy(statement(principal="*", resource="arn:aws:s3:::bucket/*"))
+    assert not allowed(user(session=vended), owner=OTHER, bucket_policy=everyone)
 
 
-def test_delegation_without_a_policy_gives_nothing() -> None:
+def test_delegation_without_a_policy_permits_nothing() -> None:
     assert not allowed(user(session=session(delegated_for="t1")))
 
 
-# -- making them ----------------------------------------------------------------------------------------------------
+# -- issuing ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 async def bob(principals: Principals, access_keys: AccessKeys) -> Principal:
-    """A user without any policy, who calls with a key."""
+    """A user without policies, with an access key."""
     await principals.create_user("bob")
     await access_keys.create("bob", access_key_id="bobs-key")
     return (await access_keys.lookup("bobs-key")).principal
 
 
-async def test_token_carries_the_delegation(bob: Principal, sessions: Sessions, clock: ManualClock) -> None:
+async def test_session_token_contains_the_delegation(bob: Principal, sessions: Sessions, clock: ManualClock) -> None:
     key = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=60)
     caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
     assert caller == key.principal
@@ -102,8 +102,8 @@ async def test_token_carries_the_delegation(bob: Principal, sessions: Sessions, 
         await sessions.credential(key.session_token.reveal(), key.access_key_id)
 
 
-async def test_uses_are_traced_by_the_key_that_was_handed_out(bob: Principal, sessions: Sessions) -> None:
-    """By that of the catalog too where somebody has had it make other keys; by none where no catalog was asked."""
+async def test_derived_sessions_keep_the_id_of_the_vended_key(bob: Principal, sessions: Sessions) -> None:
+    """Sessions made from vended credentials keep their delegation; other sessions have none."""
     vended = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=3600)
     assert vended.session.delegation == vended.access_key_id
     made = sessions.issue(vended.principal, duration_seconds=900)
@@ -116,20 +116,18 @@ async def test_uses_are_traced_by_the_key_that_was_handed_out(bob: Principal, se
     assert sessions.issue(bob).session.delegation == ""
 
 
-async def test_delegation_ends_with_the_key_that_asked(
-    bob: Principal, sessions: Sessions, access_keys: AccessKeys
-) -> None:
+async def test_delegation_ends_with_its_parent_key(bob: Principal, sessions: Sessions, access_keys: AccessKeys) -> None:
     key = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=60)
     await access_keys.set_enabled("bobs-key", enabled=False)
     with pytest.raises(CredentialsRevoked):
         await sessions.credential(key.session_token.reveal(), key.access_key_id)
 
 
-def test_sts_makes_no_delegation(root: Credential, sessions: Sessions) -> None:
+def test_sts_sessions_are_not_delegated(root: Credential, sessions: Sessions) -> None:
     assert sessions.issue(root.principal, policy=IN_T).session.delegated_for == ""
 
 
-async def test_delegation_of_a_session_keeps_its_end_its_name_its_tags_and_its_denials(
+async def test_delegation_of_a_session_keeps_its_expiry_name_tags_and_denies(
     bob: Principal, sessions: Sessions, clock: ManualClock
 ) -> None:
     outer = sessions.issue(
@@ -149,7 +147,7 @@ async def test_delegation_of_a_session_keeps_its_end_its_name_its_tags_and_its_d
 
 
 @pytest.mark.parametrize("by_provider", [False, True])
-async def test_keys_are_for_the_roles_of_who_asked_for_them(
+async def test_vended_credentials_keep_the_activated_roles(
     bob: Principal, sessions: Sessions, by_provider: bool
 ) -> None:
     roles = ActivatedRoles(frozenset({"a", "b"}), by_provider)
@@ -164,13 +162,13 @@ async def test_keys_are_for_the_roles_of_who_asked_for_them(
     ).principal.calling_roles is None
 
 
-async def test_delegated_keys_make_no_delegation(bob: Principal, sessions: Sessions) -> None:
+async def test_vended_credentials_cannot_obtain_vended_credentials(bob: Principal, sessions: Sessions) -> None:
     key = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=60)
     with pytest.raises(AccessDenied, match="cannot be used to obtain vended credentials"):
         sessions.delegate(key.principal, table="t2", policy=EVERYTHING, duration_seconds=60)
 
 
-async def test_session_of_delegated_keys_has_their_limits_and_their_end(bob: Principal, sessions: Sessions) -> None:
+async def test_session_of_vended_credentials_keeps_their_limits_and_expiry(bob: Principal, sessions: Sessions) -> None:
     key = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=60)
     for inner in (
         sessions.issue(key.principal, role_arn=ROLE, session_name="wider", policy=EVERYTHING),
@@ -206,8 +204,8 @@ def test_no_chain_of_sessions_widens_a_delegation(
         callers.append(sessions.issue(callers[-1], role_arn=ROLE, session_name="next", policy=document).principal)
     for action in ("s3:GetObject", "s3:PutObject", "s3:DeleteBucket"):
         for resource in ("arn:aws:s3:::bucket/t/f", "arn:aws:s3:::bucket/u/f", "arn:aws:s3:::other/f"):
-            answers = [allowed(caller, action, resource) for caller in callers]
-            assert answers == sorted(answers, reverse=True)
+            decisions = [allowed(caller, action, resource) for caller in callers]
+            assert decisions == sorted(decisions, reverse=True)
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 3601])
@@ -216,7 +214,7 @@ def test_delegation_lasts_a_minute_to_an_hour(root: Credential, sessions: Sessio
         sessions.delegate(root.principal, table="t1", policy=IN_T, duration_seconds=seconds)
 
 
-def test_delegation_names_a_table_and_has_a_policy(root: Credential, sessions: Sessions) -> None:
+def test_delegation_requires_a_table_and_a_policy(root: Credential, sessions: Sessions) -> None:
     with pytest.raises(InvalidInput, match="name a table"):
         sessions.delegate(root.principal, table="", policy=IN_T, duration_seconds=60)
     with pytest.raises(InvalidPolicy):

@@ -1,4 +1,4 @@
-"""What the outbox tells of users, keys and policies."""
+"""Events of users, access keys and user policies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRITE = policy(statement(action="s3:PutObject"))
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
-    """A store of each kind in turn: the statements that tell what changed are not the same to both."""
+    """SQLite and PostgreSQL: their statements that detect changes differ."""
     address = f"sqlite:{tmp_path / 'meta.db'}"
     if request.param == "postgres":
         address = request.getfixturevalue("postgres_dsn")
@@ -41,15 +41,15 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-async def told(outbox: Outbox, store: MetaStore) -> list[OutboxEntry]:
+async def events_of(outbox: Outbox, store: MetaStore) -> list[OutboxEntry]:
     return await outbox.read_after(store, 0, 1000)
 
 
 async def kinds_and_subjects(outbox: Outbox, store: MetaStore) -> list[tuple[str, str]]:
-    return [(entry.event.kind, entry.event.subject) for entry in await told(outbox, store)]
+    return [(entry.event.kind, entry.event.subject) for entry in await events_of(outbox, store)]
 
 
-async def test_each_change_is_told_once_and_in_order(
+async def test_each_change_emits_one_event_in_order(
     store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
 ) -> None:
     await principals.create_user("bob", canned=["readonly"])
@@ -83,14 +83,14 @@ async def test_each_change_is_told_once_and_in_order(
     ]
 
 
-async def test_user_takes_its_keys_and_policies_along_and_each_is_told(
+async def test_deleting_a_user_emits_events_for_its_keys_and_policies(
     store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
 ) -> None:
     await principals.create_user("bob", canned=["readonly"])
     await principals.put_policy("bob", "own", READ)
     await access_keys.create("bob", access_key_id="key-1")
     await access_keys.create("bob", access_key_id="key-2")
-    before = len(await told(outbox, store))
+    before = len(await events_of(outbox, store))
     await principals.delete_user("bob")
     assert (await kinds_and_subjects(outbox, store))[before:] == [
         ("AccessKeyDeleted", "bob/key-1"),
@@ -101,28 +101,28 @@ async def test_user_takes_its_keys_and_policies_along_and_each_is_told(
     ]
 
 
-async def test_what_changes_nothing_tells_nothing(
+async def test_calls_without_a_change_emit_nothing(
     store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
 ) -> None:
     await principals.create_user("bob", canned=["readonly"])
     await principals.put_policy("bob", "own", READ)
     await access_keys.create("bob", access_key_id="bobs-key")
-    before = await told(outbox, store)
+    before = await events_of(outbox, store)
     await principals.attach_canned("bob", "readonly")
     await principals.put_policy("bob", "own", READ)
     await principals.set_user_enabled("bob", enabled=True)
     await access_keys.set_enabled("bobs-key", enabled=True)
-    assert await told(outbox, store) == before
+    assert await events_of(outbox, store) == before
 
 
-async def test_what_was_refused_tells_nothing(
+async def test_refused_calls_emit_nothing(
     store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
 ) -> None:
     await principals.create_user("bob")
     await access_keys.create("bob", access_key_id="bobs-key")
     for number in range(MAX_POLICIES):
         await principals.put_policy("bob", f"p{number}", READ)
-    before = await told(outbox, store)
+    before = await events_of(outbox, store)
     for refused in (
         principals.create_user("bob", canned=["readonly"]),
         access_keys.create("bob", access_key_id="bobs-key"),
@@ -134,10 +134,10 @@ async def test_what_was_refused_tells_nothing(
     ):
         with pytest.raises((AlreadyExists, NoSuchPrincipal, InvalidInput)):
             await refused
-    assert await told(outbox, store) == before
+    assert await events_of(outbox, store) == before
 
 
-async def test_event_says_what_by_whom_and_when(
+async def test_event_contains_subject_caller_and_time(
     store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys, clock: ManualClock
 ) -> None:
     user = await principals.create_user("bob")
@@ -146,7 +146,7 @@ async def test_event_says_what_by_whom_and_when(
     clock.advance(5)
     await principals.attach_canned("bob", "readonly")
     await principals.put_policy("bob", "own", READ)
-    entries = await told(outbox, store)
+    entries = await events_of(outbox, store)
     start = clock.now_ms() - 10_000
     assert [entry.event.occurred_ms - start for entry in entries] == [0, 5_000, 10_000, 10_000]
     assert [decode_event(entry.event.payload) for entry in entries] == [
@@ -157,39 +157,39 @@ async def test_event_says_what_by_whom_and_when(
     ]
 
 
-async def test_no_event_holds_a_secret_or_a_document(
+async def test_events_contain_no_secret_and_no_document(
     store: MetaStore, outbox: Outbox, principals: Principals, access_keys: AccessKeys
 ) -> None:
     await principals.create_user("bob")
-    made = await access_keys.create("bob")
-    rotated = await access_keys.rotate(made.key.id)
+    created = await access_keys.create("bob")
+    rotated = await access_keys.rotate(created.key.id)
     await principals.put_policy("bob", "own", READ)
     await principals.delete_user("bob")
-    entries = await told(outbox, store)
+    entries = await events_of(outbox, store)
     assert len(entries) == 7
     for entry in entries:
-        for hidden in (made.secret.reveal().encode(), rotated.secret.reveal().encode(), READ):
+        for hidden in (created.secret.reveal().encode(), rotated.secret.reveal().encode(), READ):
             assert hidden not in entry.event.payload
 
 
-async def test_reader_is_woken_by_a_change(outbox: Outbox, principals: Principals) -> None:
+async def test_change_wakes_the_outbox_reader(outbox: Outbox, principals: Principals) -> None:
     waiting = asyncio.create_task(outbox.wait_for_event(0, 60))
     await principals.create_user("bob")
     assert await waiting
 
 
-# -- whoever follows the events knows what the tables hold ------------------------------------------------------------
+# -- replaying the events reproduces the tables --------------------------------------------------------------------
 
 
-class Followed:
-    """Users, keys and policies as the events alone tell of them."""
+class Replay:
+    """Users, keys and policies reconstructed from events."""
 
     def __init__(self) -> None:
         self.users: dict[str, int] = {}
         self.keys: dict[str, tuple[str, int]] = {}
         self.policies: set[tuple[str, str, str]] = set()
 
-    def hear(self, kind: str, event: IdentityEvent) -> None:
+    def apply(self, kind: str, event: IdentityEvent) -> None:
         policy = (event.user, "canned" if event.is_canned else "inline", event.policy)
         if kind == "UserDeleted":
             del self.users[event.user]
@@ -201,17 +201,17 @@ class Followed:
             self.policies.remove(policy)
         elif kind == "PolicyAttached":
             assert event.user in self.users
-            assert policy not in self.policies or not event.is_canned, "told of what changed nothing"
+            assert policy not in self.policies or not event.is_canned, "event without a change"
             self.policies.add(policy)
         elif kind in ("UserCreated", "AccessKeyCreated"):
             known: object = self.keys.get(event.access_key) if event.access_key else self.users.get(event.user)
-            assert known is None, "made twice"
+            assert known is None, "created twice"
             self._put(event, enabled=1)
         else:
             assert kind in ("UserEnabled", "UserDisabled", "AccessKeyEnabled", "AccessKeyDisabled")
             enabled = int(kind.endswith("Enabled"))
             before = self.keys[event.access_key][1] if event.access_key else self.users[event.user]
-            assert before != enabled, "told of what changed nothing"
+            assert before != enabled, "event without a change"
             self._put(event, enabled=enabled)
 
     def _put(self, event: IdentityEvent, *, enabled: int) -> None:
@@ -221,14 +221,14 @@ class Followed:
             self.users[event.user] = enabled
 
 
-async def check_followed(store: MetaStore, outbox: Outbox) -> None:
-    followed = Followed()
-    for entry in await told(outbox, store):
-        followed.hear(entry.event.kind, decode_event(entry.event.payload))
-    assert followed.users == dict(await store.rows("SELECT name, enabled FROM principals"))
+async def check_replay(store: MetaStore, outbox: Outbox) -> None:
+    replay = Replay()
+    for entry in await events_of(outbox, store):
+        replay.apply(entry.event.kind, decode_event(entry.event.payload))
+    assert replay.users == dict(await store.rows("SELECT name, enabled FROM principals"))
     keys = await store.rows("SELECT id, principal, enabled FROM access_keys")
-    assert followed.keys == {key_id: (user, enabled) for key_id, user, enabled in keys}
-    assert followed.policies == set(await store.rows("SELECT principal, kind, name FROM principal_policies"))
+    assert replay.keys == {key_id: (user, enabled) for key_id, user, enabled in keys}
+    assert replay.policies == set(await store.rows("SELECT principal, kind, name FROM principal_policies"))
 
 
 Step: TypeAlias = Callable[[Principals, AccessKeys], Awaitable[object]]
@@ -260,8 +260,8 @@ steps: st.SearchStrategy[Step] = st.one_of(
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(taken=st.lists(steps, min_size=4, max_size=24))
-def test_whoever_follows_the_events_knows_what_the_tables_hold(taken: list[Step]) -> None:
-    async def follow() -> None:
+def test_replaying_the_events_reproduces_the_tables(taken: list[Step]) -> None:
+    async def run() -> None:
         store = await SqliteStore.temporary()
         try:
             await migrate(store)
@@ -269,7 +269,7 @@ def test_whoever_follows_the_events_knows_what_the_tables_hold(taken: list[Step]
             root = Credential("ROOTKEY", Secret("root-secret"), root_of(OWNER, "ROOTKEY"))
             principals = Principals(store, outbox, clock, root.principal)
             access_keys = AccessKeys(store, outbox, MasterKeys({"k": b"1" * 32}, "k"), clock, root)
-            # Something to change from the first step on, or most steps would find nothing.
+            # Start with data, so that most steps change something.
             for name in ("ann", "bob"):
                 await principals.create_user(name, canned=["readonly"])
                 await access_keys.create(name, access_key_id=f"key-of-{name}")
@@ -278,8 +278,8 @@ def test_whoever_follows_the_events_knows_what_the_tables_hold(taken: list[Step]
                     await step(principals, access_keys)
                 except (NoSuchPrincipal, AlreadyExists):
                     continue
-            await check_followed(store, outbox)
+            await check_replay(store, outbox)
         finally:
             await store.close()
 
-    asyncio.run(follow())
+    asyncio.run(run())

@@ -14,21 +14,21 @@ from .documents import OTHER, OWNER, policy, statement
 READ = policy(statement())
 
 
-async def test_created_user_is_found_with_what_it_was_given(principals: Principals, clock: ManualClock) -> None:
-    made = await principals.create_user("bob")
-    assert await principals.user("bob") == made
-    assert (made.account, made.enabled, made.created_ms) == (OWNER, True, clock.now_ms())
-    assert made.arn == f"arn:aws:iam::{OWNER}:user/bob"
-    assert len(made.user_id) == 20
+async def test_created_user_can_be_read(principals: Principals, clock: ManualClock) -> None:
+    created = await principals.create_user("bob")
+    assert await principals.user("bob") == created
+    assert (created.account, created.enabled, created.created_ms) == (OWNER, True, clock.now_ms())
+    assert created.arn == f"arn:aws:iam::{OWNER}:user/bob"
+    assert len(created.user_id) == 20
 
 
-async def test_user_may_be_of_another_account(principals: Principals) -> None:
-    made = await principals.create_user("bob", account=OTHER)
-    assert (made.account, made.arn) == (OTHER, f"arn:aws:iam::{OTHER}:user/bob")
-    assert await principals.user("bob") == made
+async def test_user_can_be_created_in_another_account(principals: Principals) -> None:
+    created = await principals.create_user("bob", account=OTHER)
+    assert (created.account, created.arn) == (OTHER, f"arn:aws:iam::{OTHER}:user/bob")
+    assert await principals.user("bob") == created
 
 
-async def test_second_user_of_a_name_is_refused_and_the_first_stays(principals: Principals) -> None:
+async def test_duplicate_user_name_is_refused_and_the_first_user_is_unchanged(principals: Principals) -> None:
     first = await principals.create_user("bob", canned=["readonly"])
     with pytest.raises(AlreadyExists, match="name=bob"):
         await principals.create_user("bob", account=OTHER, canned=["readwrite"])
@@ -37,7 +37,7 @@ async def test_second_user_of_a_name_is_refused_and_the_first_stays(principals: 
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "root", "Root", "anonymous", "*", "x" * 129, "bøb", "a\n"])
-async def test_user_name_must_follow_the_rules(principals: Principals, name: str) -> None:
+async def test_invalid_user_names_are_refused(principals: Principals, name: str) -> None:
     with pytest.raises(InvalidName):
         await principals.create_user(name)
 
@@ -56,8 +56,8 @@ async def test_users_are_listed_by_name_page_by_page(principals: Principals) -> 
     assert [user.name for user in await principals.users(after="alice")] == ["carol"]
 
 
-async def test_unknown_user_is_said_to_be_unknown(principals: Principals) -> None:
-    for asked in (
+async def test_unknown_user_raises_no_such_principal(principals: Principals) -> None:
+    for call in (
         principals.user("ghost"),
         principals.delete_user("ghost"),
         principals.set_user_enabled("ghost", enabled=False),
@@ -66,10 +66,10 @@ async def test_unknown_user_is_said_to_be_unknown(principals: Principals) -> Non
         principals.attach_canned("ghost", "readonly"),
     ):
         with pytest.raises(NoSuchPrincipal):
-            await asked
+            await call
 
 
-async def test_user_is_disabled_until_enabled(principals: Principals) -> None:
+async def test_user_can_be_disabled_and_enabled(principals: Principals) -> None:
     await principals.create_user("bob")
     for enabled in (False, False, True, True):
         changed = await principals.set_user_enabled("bob", enabled=enabled)
@@ -77,7 +77,7 @@ async def test_user_is_disabled_until_enabled(principals: Principals) -> None:
         assert await principals.user("bob") == changed
 
 
-async def test_deleted_user_leaves_no_key_and_no_policy_to_its_successor(
+async def test_recreated_user_does_not_inherit_keys_or_policies(
     principals: Principals, access_keys: AccessKeys
 ) -> None:
     first = await principals.create_user("bob", canned=["readwrite"])
@@ -90,7 +90,7 @@ async def test_deleted_user_leaves_no_key_and_no_policy_to_its_successor(
     assert await access_keys.of_user("bob") == []
 
 
-async def test_policies_are_put_replaced_and_taken_away(principals: Principals) -> None:
+async def test_policies_can_be_put_replaced_and_deleted(principals: Principals) -> None:
     await principals.create_user("bob")
     await principals.put_policy("bob", "own", READ)
     replaced = policy(statement(action="s3:PutObject"))
@@ -107,7 +107,7 @@ async def test_policies_are_put_replaced_and_taken_away(principals: Principals) 
     assert await principals.policies("bob") == []
 
 
-async def test_own_policy_may_have_a_canned_ones_name(principals: Principals) -> None:
+async def test_inline_policy_can_have_the_name_of_a_canned_policy(principals: Principals) -> None:
     await principals.create_user("bob", canned=["readonly"])
     await principals.put_policy("bob", "readonly", READ)
     await principals.detach_canned("bob", "readonly")
@@ -115,7 +115,7 @@ async def test_own_policy_may_have_a_canned_ones_name(principals: Principals) ->
     assert left.document == READ
 
 
-async def test_taking_away_what_is_not_there_is_said(principals: Principals) -> None:
+async def test_deleting_a_missing_policy_is_refused(principals: Principals) -> None:
     await principals.create_user("bob")
     with pytest.raises(NoSuchPrincipal, match="policy=own"):
         await principals.delete_policy("bob", "own")
@@ -123,7 +123,7 @@ async def test_taking_away_what_is_not_there_is_said(principals: Principals) -> 
         await principals.detach_canned("bob", "readonly")
 
 
-async def test_unsound_policy_is_not_stored(principals: Principals) -> None:
+async def test_invalid_policy_is_not_stored(principals: Principals) -> None:
     await principals.create_user("bob")
     with pytest.raises(InvalidPolicy):
         await principals.put_policy("bob", "own", policy(statement(principal="*")))
@@ -138,7 +138,7 @@ async def test_unsound_policy_is_not_stored(principals: Principals) -> None:
     assert await principals.policies("bob") == []
 
 
-async def test_policies_of_one_user_are_limited(principals: Principals) -> None:
+async def test_number_of_policies_per_user_is_limited(principals: Principals) -> None:
     await principals.create_user("bob")
     for number in range(MAX_POLICIES):
         await principals.put_policy("bob", f"p{number}", READ)
@@ -153,7 +153,7 @@ async def test_canned_policy_named_twice_is_attached_once(principals: Principals
     assert [each.name for each in await principals.policies("bob")] == ["readonly"]
 
 
-async def test_canned_policy_of_another_build_is_not_passed_over(
+async def test_unknown_canned_policy_fails_the_lookup(
     principals: Principals, access_keys: AccessKeys, store: SqliteStore
 ) -> None:
     await principals.create_user("bob")
@@ -163,12 +163,14 @@ async def test_canned_policy_of_another_build_is_not_passed_over(
         await tx.run("INSERT INTO principal_policies (principal, kind, name) VALUES ('bob', 'canned', 'from-later')")
 
     await store.transact(work)
-    for asked in (principals.policies("bob"), access_keys.lookup(key_id)):
+    for call in (principals.policies("bob"), access_keys.lookup(key_id)):
         with pytest.raises(Corrupted, match="from-later"):
-            await asked
+            await call
 
 
-async def test_unknown_actions_of_stored_policies_are_found_by_user(principals: Principals, store: MetaStore) -> None:
+async def test_unknown_actions_in_stored_policies_are_reported_by_user(
+    principals: Principals, store: MetaStore
+) -> None:
     misspelled = policy(statement(effect="Deny", action=["s3:DeletObject", "s3:PutObject"]))
     for name in ("alice", "bob"):
         await principals.create_user(name, canned=["readonly"])

@@ -91,11 +91,11 @@ def payload(entry: OutboxEntry) -> RefusalEvent:
         (LakebedError("not modified"), 304, False, None),
     ],
 )
-def test_what_is_worth_a_word(error: LakebedError, status: int, changes: bool, outcome: RefusalOutcome | None) -> None:
+def test_outcome_of_errors(error: LakebedError, status: int, changes: bool, outcome: RefusalOutcome | None) -> None:
     assert outcome_of(error, status, changes=changes) is outcome
 
 
-async def test_an_attempt_is_written_with_who_what_where_and_why(
+async def test_event_contains_principal_operation_address_and_reason(
     recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
     recorder.record(AN_ATTEMPT)
@@ -115,7 +115,7 @@ async def test_an_attempt_is_written_with_who_what_where_and_why(
     )
 
 
-async def test_the_same_again_is_counted_and_the_count_written_once_a_minute(
+async def test_repetitions_are_counted_and_written_once_per_window(
     recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
     for number in range(4):
@@ -128,17 +128,15 @@ async def test_the_same_again_is_counted_and_the_count_written_once_a_minute(
     first, again = await written(meta)
     assert payload(first).request_id == "R0"
     start = first.event.occurred_ms
-    told = payload(again)
-    assert (told.count, told.request_id, told.reason) == (3, "R3", "reason 3")
-    assert (told.first_ms, told.last_ms) == (start + 10_000, start + 30_000)
-    # And then it is new again.
+    repeated = payload(again)
+    assert (repeated.count, repeated.request_id, repeated.reason) == (3, "R3", "reason 3")
+    assert (repeated.first_ms, repeated.last_ms) == (start + 10_000, start + 30_000)
+    # The next attempt starts a new window.
     recorder.record(AN_ATTEMPT)
     assert await recorder.write() == 1
 
 
-async def test_one_caller_cannot_hide_another_or_fill_the_trail(
-    recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
-) -> None:
+async def test_records_per_caller_are_limited(recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock) -> None:
     for number in range(5000):
         recorder.record(replace(AN_ATTEMPT, principal="", claimed="mallory", subject=f"lake/{number}"))
     recorder.record(AN_ATTEMPT)
@@ -152,14 +150,14 @@ async def test_one_caller_cannot_hide_another_or_fill_the_trail(
     assert (last.event.kind, payload(last).count) == ("AttemptsUncounted", 5000 - refusal_records.MAX_KINDS_PER_CALLER)
 
 
-async def test_all_callers_together_cannot_fill_it_either(recorder: RefusalRecorder, meta: MetaStore) -> None:
+async def test_records_of_all_callers_are_limited(recorder: RefusalRecorder, meta: MetaStore) -> None:
     for number in range(3000):
         recorder.record(replace(AN_ATTEMPT, principal=f"p{number}"))
     await recorder.write()
     assert len(await written(meta)) == refusal_records.MAX_KINDS
 
 
-async def test_who_is_told_to_slow_down_is_told_of_as_the_limit(recorder: RefusalRecorder, meta: MetaStore) -> None:
+async def test_throttled_request_is_recorded_as_rate_limited(recorder: RefusalRecorder, meta: MetaStore) -> None:
     recorder.record(replace(AN_ATTEMPT, outcome=RefusalOutcome.LIMITED, route="getToken", operation="", status=429))
     await recorder.write()
     (entry,) = await written(meta)
@@ -167,7 +165,7 @@ async def test_who_is_told_to_slow_down_is_told_of_as_the_limit(recorder: Refusa
 
 
 class Failing:
-    """A store that refuses, for a while."""
+    """A store that fails while `is_down`."""
 
     def __init__(self, store: MetaStore) -> None:
         self._store = store
@@ -179,7 +177,7 @@ class Failing:
         return await self._store.transact(work)
 
 
-async def test_what_could_not_be_written_is_kept(meta: MetaStore, clock: ManualClock) -> None:
+async def test_records_are_kept_while_the_store_fails(meta: MetaStore, clock: ManualClock) -> None:
     failing = Failing(meta)
     recorder = RefusalRecorder(failing, Outbox(meta), clock)  # type: ignore[arg-type]  # only transact is called
     recorder.record(AN_ATTEMPT)
@@ -197,7 +195,7 @@ async def test_what_could_not_be_written_is_kept(meta: MetaStore, clock: ManualC
     assert counts == [("anna", 1), ("bert", 1), ("anna", 2)]
 
 
-async def test_the_recorder_writes_by_itself_and_the_rest_at_the_end(
+async def test_recorder_writes_in_the_background_and_flushes_when_cancelled(
     recorder: RefusalRecorder, meta: MetaStore
 ) -> None:
     running = asyncio.create_task(recorder.run())
@@ -211,10 +209,10 @@ async def test_the_recorder_writes_by_itself_and_the_rest_at_the_end(
     assert [payload(entry).count for entry in await written(meta)] == [1, 1]
 
 
-def test_texts_of_strangers_are_kept_in_bounds() -> None:
-    odd = replace(AN_ATTEMPT, subject="a\0b" + "x" * 5000, reason="\udcff", claimed="k" * 2000)
-    kept = shortened(odd)
-    assert kept.subject.startswith("a\\0bxx")
-    assert len(kept.subject) <= refusal_records.MAX_CHARS + 1
-    assert kept.reason == "\\udcff"
-    assert len(kept.claimed) == refusal_records.MAX_CHARS
+def test_client_texts_are_shortened_and_escaped() -> None:
+    oversized = replace(AN_ATTEMPT, subject="a\0b" + "x" * 5000, reason="\udcff", claimed="k" * 2000)
+    stored = shortened(oversized)
+    assert stored.subject.startswith("a\\0bxx")
+    assert len(stored.subject) <= refusal_records.MAX_CHARS + 1
+    assert stored.reason == "\\udcff"
+    assert len(stored.claimed) == refusal_records.MAX_CHARS

@@ -16,7 +16,7 @@ ONE, TWO, THREE = b"1" * 32, b"2" * 32, b"3" * 32
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where an empty store is, of each kind in turn."""
+    """The address of an empty SQLite or PostgreSQL store."""
     if request.param == "sqlite":
         return f"sqlite:{tmp_path / 'meta.db'}"
     dsn: str = request.getfixturevalue("postgres_dsn")
@@ -34,14 +34,14 @@ async def recorded(store: MetaStore) -> list[str]:
     return [key_id for (key_id,) in await store.rows("SELECT id FROM master_keys ORDER BY id")]
 
 
-async def test_the_first_server_s_active_key_is_recorded_and_it_may_start_again(store: MetaStore) -> None:
+async def test_first_active_key_is_recorded_and_accepted_again(store: MetaStore) -> None:
     keys = MasterKeys({"one": ONE, "spare": THREE}, active="one")
     await verify_master_keys(store, keys)
     await verify_master_keys(store, keys)
     assert await recorded(store) == ["one"]
 
 
-async def test_the_store_does_not_learn_the_key(store: MetaStore) -> None:
+async def test_store_does_not_contain_the_key(store: MetaStore) -> None:
     await verify_master_keys(store, MasterKeys({"one": ONE}, active="one"))
     row = await store.row("SELECT id, fingerprint FROM master_keys")
     assert row is not None
@@ -49,52 +49,54 @@ async def test_the_store_does_not_learn_the_key(store: MetaStore) -> None:
     assert ONE not in row[1]
 
 
-async def test_a_server_with_a_key_of_its_own_is_refused_and_told_what_to_do(store: MetaStore) -> None:
+async def test_server_with_another_key_is_refused_with_a_remedy(store: MetaStore) -> None:
     await verify_master_keys(store, MasterKeys({"generated-1": ONE}, active="generated-1"))
     with pytest.raises(
         InvalidSetting, match=r"^encryption\.keys: .*set encryption\.keys to the same keys on every"
-    ) as told:
+    ) as raised:
         await verify_master_keys(store, MasterKeys({"generated-2": TWO}, active="generated-2"))
-    assert "missing=generated-1" in str(told.value)
+    assert "missing=generated-1" in str(raised.value)
     assert await recorded(store) == ["generated-1"]
 
 
-async def test_another_key_of_the_same_id_is_refused(store: MetaStore) -> None:
+async def test_different_key_of_the_same_id_is_refused(store: MetaStore) -> None:
     await verify_master_keys(store, MasterKeys({"one": ONE}, active="one"))
     with pytest.raises(
         InvalidSetting, match=r"^encryption\.keys\.one: stored data was encrypted with another key .*on every server"
-    ) as told:
+    ) as raised:
         await verify_master_keys(store, MasterKeys({"one": TWO, "two": THREE}, active="two"))
-    assert told.value.argument == "encryption.keys.one"
+    assert raised.value.argument == "encryption.keys.one"
     assert await recorded(store) == ["one"]
 
 
-async def test_a_new_key_becomes_active_beside_the_old_which_stays_needed(store: MetaStore) -> None:
+async def test_old_key_is_still_required_after_a_new_one_is_active(store: MetaStore) -> None:
     await verify_master_keys(store, MasterKeys({"one": ONE}, active="one"))
     rotated = MasterKeys({"one": ONE, "two": TWO}, active="two")
     await verify_master_keys(store, rotated)
     assert await recorded(store) == ["one", "two"]
-    for held in ({"one": ONE}, {"two": TWO}):
+    for configured in ({"one": ONE}, {"two": TWO}):
         with pytest.raises(InvalidSetting, match="missing="):
-            await verify_master_keys(store, MasterKeys(held, active=next(iter(held))))
-    # A server that holds both and seals with the older one still opens everything.
+            await verify_master_keys(store, MasterKeys(configured, active=next(iter(configured))))
+    # A server with both keys that encrypts with the older one still decrypts everything.
     await verify_master_keys(store, MasterKeys({"one": ONE, "two": TWO}, active="one"))
     await verify_master_keys(store, MasterKeys({"one": ONE, "two": TWO, "three": THREE}, active="three"))
     assert await recorded(store) == ["one", "three", "two"]
 
 
-async def test_a_key_that_was_never_active_may_change_and_go(store: MetaStore) -> None:
+async def test_key_that_was_never_active_can_change_and_be_removed(store: MetaStore) -> None:
     await verify_master_keys(store, MasterKeys({"one": ONE, "next": TWO}, active="one"))
     await verify_master_keys(store, MasterKeys({"one": ONE, "next": THREE}, active="one"))
     await verify_master_keys(store, MasterKeys({"one": ONE}, active="one"))
     assert await recorded(store) == ["one"]
 
 
-async def test_of_servers_that_start_first_together_with_keys_of_their_own_one_wins(address: str) -> None:
+async def test_of_servers_that_start_together_with_different_keys_one_wins(address: str) -> None:
     stores = [await open_migrated(address) for _ in range(5)]
-    held = [MasterKeys({f"generated-{number}": bytes([number]) * 32}, f"generated-{number}") for number in range(5)]
-    outcomes = await asyncio.gather(*map(verify_master_keys, stores, held), return_exceptions=True)
-    winners = [keys.active for keys, outcome in zip(held, outcomes, strict=True) if outcome is None]
+    configured = [
+        MasterKeys({f"generated-{number}": bytes([number]) * 32}, f"generated-{number}") for number in range(5)
+    ]
+    outcomes = await asyncio.gather(*map(verify_master_keys, stores, configured), return_exceptions=True)
+    winners = [keys.active for keys, outcome in zip(configured, outcomes, strict=True) if outcome is None]
     assert len(winners) == 1
     assert await recorded(stores[0]) == winners
     refusals = [outcome for outcome in outcomes if outcome is not None]
@@ -104,7 +106,7 @@ async def test_of_servers_that_start_first_together_with_keys_of_their_own_one_w
         await store.close()
 
 
-async def test_workers_of_one_server_that_start_together_agree(address: str) -> None:
+async def test_workers_with_the_same_key_start_together(address: str) -> None:
     stores = [await open_migrated(address) for _ in range(5)]
     keys = MasterKeys({"one": ONE}, active="one")
     await asyncio.gather(*(verify_master_keys(store, keys) for store in stores))

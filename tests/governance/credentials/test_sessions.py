@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @pytest.fixture
 async def bob(principals: Principals, access_keys: AccessKeys) -> Principal:
-    """A user who calls with a key."""
+    """A user with an access key."""
     await principals.create_user("bob", canned=["readwrite"])
     await access_keys.create("bob", access_key_id=BOBS_KEY)
     return (await access_keys.lookup(BOBS_KEY)).principal
@@ -48,7 +48,7 @@ async def use(sessions: Sessions, key: TemporaryKey) -> Credential:
     return await sessions.credential(key.session_token.reveal(), key.access_key_id)
 
 
-async def test_issued_keys_call_as_their_parent_within_their_limits(
+async def test_temporary_key_has_the_parents_identity_and_the_sessions_limits(
     bob: Principal, sessions: Sessions, clock: ManualClock
 ) -> None:
     parent = bob
@@ -69,7 +69,7 @@ async def test_issued_keys_call_as_their_parent_within_their_limits(
     assert key.principal == caller
 
 
-async def test_keys_look_as_clients_expect(sessions: Sessions, root: Credential) -> None:
+async def test_temporary_keys_have_the_expected_format(sessions: Sessions, root: Credential) -> None:
     one, two = sessions.issue(root.principal), sessions.issue(root.principal)
     assert one.access_key_id.startswith("LKBT")
     assert (len(one.access_key_id), len(one.secret.reveal())) == (20, 40)
@@ -121,11 +121,11 @@ async def test_session_ends_with_its_user(bob: Principal, principals: Principals
         await use(sessions, key)
 
 
-async def test_session_ends_with_the_key_it_came_from_and_with_no_other(
+async def test_session_ends_with_its_parent_key_only(
     bob: Principal, access_keys: AccessKeys, sessions: Sessions
 ) -> None:
     other = await access_keys.create("bob")
-    key, kept = sessions.issue(bob), sessions.issue((await access_keys.lookup(other.key.id)).principal)
+    key, other_session = sessions.issue(bob), sessions.issue((await access_keys.lookup(other.key.id)).principal)
     await use(sessions, key)
     await access_keys.set_enabled(BOBS_KEY, enabled=False)
     with pytest.raises(CredentialsRevoked, match="disabled or deleted"):
@@ -135,10 +135,10 @@ async def test_session_ends_with_the_key_it_came_from_and_with_no_other(
     await access_keys.delete(BOBS_KEY)
     with pytest.raises(CredentialsRevoked, match="disabled or deleted"):
         await use(sessions, key)
-    assert (await use(sessions, kept)).principal.name == "bob"
+    assert (await use(sessions, other_session)).principal.name == "bob"
 
 
-async def test_session_of_a_session_ends_with_the_key_behind_both(
+async def test_nested_session_ends_with_the_parent_key(
     bob: Principal, access_keys: AccessKeys, sessions: Sessions
 ) -> None:
     outer = await use(sessions, sessions.issue(bob))
@@ -149,7 +149,7 @@ async def test_session_of_a_session_ends_with_the_key_behind_both(
         await use(sessions, inner)
 
 
-async def test_session_is_ended_for_a_process_that_has_just_used_it(
+async def test_session_ends_in_a_process_that_has_cached_it(
     bob: Principal,
     access_keys: AccessKeys,
     sessions: Sessions,
@@ -159,15 +159,15 @@ async def test_session_is_ended_for_a_process_that_has_just_used_it(
     clock: ManualClock,
     root: Credential,
 ) -> None:
-    elsewhere = Sessions(master_keys, AccessKeys(store, outbox, master_keys, clock, root), clock)
+    other_process = Sessions(master_keys, AccessKeys(store, outbox, master_keys, clock, root), clock)
     key = sessions.issue(bob)
-    await use(elsewhere, key)
+    await use(other_process, key)
     await access_keys.set_enabled(BOBS_KEY, enabled=False)
     with pytest.raises(CredentialsRevoked):
-        await use(elsewhere, key)
+        await use(other_process, key)
 
 
-async def test_fresh_secret_of_its_key_does_not_end_a_session(
+async def test_rotating_the_parent_key_does_not_end_a_session(
     bob: Principal, access_keys: AccessKeys, sessions: Sessions
 ) -> None:
     key = sessions.issue(bob)
@@ -175,7 +175,7 @@ async def test_fresh_secret_of_its_key_does_not_end_a_session(
     assert (await use(sessions, key)).secret == key.secret
 
 
-async def test_session_expires_with_its_key(
+async def test_session_expires_with_its_parent_key(
     principals: Principals, access_keys: AccessKeys, sessions: Sessions, clock: ManualClock
 ) -> None:
     await principals.create_user("eve")
@@ -188,7 +188,7 @@ async def test_session_expires_with_its_key(
         await use(sessions, key)
 
 
-async def test_new_key_of_an_old_id_does_not_inherit_its_sessions(
+async def test_recreated_key_does_not_inherit_sessions(
     bob: Principal, access_keys: AccessKeys, sessions: Sessions, clock: ManualClock
 ) -> None:
     key = sessions.issue(bob)
@@ -199,7 +199,7 @@ async def test_new_key_of_an_old_id_does_not_inherit_its_sessions(
         await use(sessions, key)
 
 
-async def test_new_user_of_an_old_name_does_not_inherit_its_sessions(
+async def test_recreated_user_does_not_inherit_sessions(
     bob: Principal, principals: Principals, access_keys: AccessKeys, sessions: Sessions
 ) -> None:
     key = sessions.issue(bob)
@@ -210,7 +210,7 @@ async def test_new_user_of_an_old_name_does_not_inherit_its_sessions(
         await use(sessions, key)
 
 
-async def test_session_of_root_ends_when_the_settings_give_root_another_key(
+async def test_session_of_root_ends_when_the_settings_change_roots_key(
     sessions: Sessions,
     root: Credential,
     store: MetaStore,
@@ -227,7 +227,7 @@ async def test_session_of_root_ends_when_the_settings_give_root_another_key(
 
 
 class CountingStore:
-    """The store, and how many statements it was asked."""
+    """Counts statements."""
 
     def __init__(self, inner: MetaStore) -> None:
         self.inner = inner
@@ -252,7 +252,7 @@ class CountingStore:
         await self.inner.close()
 
 
-async def test_use_of_a_session_costs_one_statement_and_none_for_root(
+async def test_session_lookup_takes_one_statement_and_none_for_root(
     bob: Principal,
     store: MetaStore,
     outbox: Outbox,
@@ -283,7 +283,7 @@ async def test_token_of_another_server_does_not_open(
         sessions.open(foreign.session_token.reveal(), foreign.access_key_id)
 
 
-async def test_token_outlives_a_change_of_the_active_master_key(
+async def test_token_remains_valid_after_the_active_master_key_changes(
     access_keys: AccessKeys, sessions: Sessions, root: Credential, clock: ManualClock
 ) -> None:
     key = sessions.issue(root.principal)
@@ -295,7 +295,7 @@ async def test_token_outlives_a_change_of_the_active_master_key(
 
 @given(token=st.text(max_size=80) | st.text(alphabet="AQVmaXJzdA-_", max_size=120))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_noise_is_no_token(sessions: Sessions, token: str) -> None:
+def test_random_text_is_no_token(sessions: Sessions, token: str) -> None:
     with pytest.raises(Unauthenticated):
         sessions.open(token, "LKBTAAAAAAAAAAAAAAAA")
 
@@ -312,12 +312,12 @@ def test_changed_token_does_not_open(sessions: Sessions, root: Credential, data:
         sessions.open(token[:at] + other + token[at + 1 :], key.access_key_id)
 
 
-async def test_overlong_token_is_not_even_decoded(sessions: Sessions) -> None:
+async def test_overlong_token_is_refused(sessions: Sessions) -> None:
     with pytest.raises(Unauthenticated):
         sessions.open("A" * 1_000_000, "LKBTAAAAAAAAAAAAAAAA")
 
 
-async def test_session_of_a_session_keeps_its_limits_and_does_not_outlive_it(
+async def test_nested_session_keeps_the_outer_limits_and_expiry(
     sessions: Sessions, root: Credential, clock: ManualClock
 ) -> None:
     outer = sessions.issue(root.principal, policy=READ, duration_seconds=900, tags={"team": "x"})
@@ -331,13 +331,13 @@ async def test_session_of_a_session_keeps_its_limits_and_does_not_outlive_it(
 
 @pytest.mark.parametrize("seconds", [0, -1, MIN_DURATION_SECONDS - 1, MAX_DURATION_SECONDS + 1])
 async def test_duration_has_limits(sessions: Sessions, root: Credential, seconds: int) -> None:
-    with pytest.raises(InvalidInput, match="seconds") as refusal:
+    with pytest.raises(InvalidInput, match="seconds") as raised:
         sessions.issue(root.principal, duration_seconds=seconds)
-    assert refusal.value.argument == "DurationSeconds"
+    assert raised.value.argument == "DurationSeconds"
 
 
 @pytest.mark.parametrize("seconds", [MIN_DURATION_SECONDS, MAX_DURATION_SECONDS])
-async def test_longest_and_shortest_duration_are_given(sessions: Sessions, root: Credential, seconds: int) -> None:
+async def test_minimum_and_maximum_duration_are_accepted(sessions: Sessions, root: Credential, seconds: int) -> None:
     session = sessions.issue(root.principal, duration_seconds=seconds).session
     assert session.expires_ms - session.issued_ms == seconds * 1000
 
@@ -345,10 +345,10 @@ async def test_longest_and_shortest_duration_are_given(sessions: Sessions, root:
 @pytest.mark.parametrize(
     "role", ["", "etl", f"arn:aws:iam::{OWNER}:user/bob", f"arn:aws:iam::{OWNER}:role/", f"arn:aws:iam::{OWNER}:role/*"]
 )
-async def test_role_must_be_a_role(sessions: Sessions, root: Credential, role: str) -> None:
-    with pytest.raises(InvalidInput) as refusal:
+async def test_role_arn_must_be_a_role(sessions: Sessions, root: Credential, role: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
         sessions.issue(root.principal, role_arn=role, session_name="nightly")
-    assert refusal.value.argument == "RoleArn"
+    assert raised.value.argument == "RoleArn"
 
 
 async def test_role_of_another_account_is_refused(sessions: Sessions, root: Credential) -> None:
@@ -357,26 +357,26 @@ async def test_role_of_another_account_is_refused(sessions: Sessions, root: Cred
 
 
 @pytest.mark.parametrize("name", ["", "x", "a b", "a/b", "x" * 65, "nächtlich"])
-async def test_session_name_must_follow_the_rules(sessions: Sessions, root: Credential, name: str) -> None:
-    with pytest.raises(InvalidInput) as refusal:
+async def test_invalid_session_names_are_refused(sessions: Sessions, root: Credential, name: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
         sessions.issue(root.principal, role_arn=ROLE, session_name=name)
-    assert refusal.value.argument == "RoleSessionName"
+    assert raised.value.argument == "RoleSessionName"
 
 
 @pytest.mark.parametrize("caller", [ANONYMOUS, root_of(OWNER)], ids=["anonymous", "the server itself"])
-async def test_who_calls_without_a_key_has_no_session(sessions: Sessions, caller: Principal) -> None:
+async def test_caller_without_a_key_cannot_get_a_session(sessions: Sessions, caller: Principal) -> None:
     with pytest.raises(AccessDenied, match="requires a key"):
         sessions.issue(caller)
 
 
-async def test_unsound_session_policy_is_refused(sessions: Sessions, root: Credential) -> None:
+async def test_invalid_session_policy_is_refused(sessions: Sessions, root: Credential) -> None:
     with pytest.raises(InvalidPolicy):
         sessions.issue(root.principal, policy=b"{}")
     with pytest.raises(InvalidPolicy):
         sessions.issue(root.principal, policy=policy(statement(principal="*")))
 
 
-async def test_session_policies_together_have_a_limit_that_a_setting_raises(
+async def test_total_size_of_session_policies_has_a_configurable_limit(
     master_keys: MasterKeys, access_keys: AccessKeys, root: Credential, clock: ManualClock, sessions: Sessions
 ) -> None:
     large = policy(statement(Sid="x" * 1500))
@@ -385,9 +385,9 @@ async def test_session_policies_together_have_a_limit_that_a_setting_raises(
         sessions.issue(outer.principal, policy=large)
     with pytest.raises(TooLarge):
         sessions.issue(root.principal, policy=policy(statement(Sid="x" * 2048)))
-    roomy = Sessions(master_keys, access_keys, clock, max_policy_bytes=20 * 1024)
-    key = roomy.issue(root.principal, policy=policy(statement(Sid="x" * 19_000)))
-    assert roomy.open(key.session_token.reveal(), key.access_key_id).session.policies
+    larger = Sessions(master_keys, access_keys, clock, max_policy_bytes=20 * 1024)
+    key = larger.issue(root.principal, policy=policy(statement(Sid="x" * 19_000)))
+    assert larger.open(key.session_token.reveal(), key.access_key_id).session.policies
 
 
 @pytest.mark.parametrize("tags", [{"": "x"}, {"x" * 129: "y"}, {"x": "y" * 257}, {str(n): "" for n in range(51)}])
@@ -396,13 +396,13 @@ async def test_session_tags_have_limits(sessions: Sessions, root: Credential, ta
         sessions.issue(root.principal, tags=tags)
 
 
-async def test_parent_that_is_not_stored_cannot_call(sessions: Sessions) -> None:
+async def test_session_of_an_unknown_parent_is_revoked(sessions: Sessions) -> None:
     key = sessions.issue(user("ghost"))
     with pytest.raises(CredentialsRevoked):
         await use(sessions, key)
 
 
-async def test_root_of_another_account_is_not_taken_for_ours(sessions: Sessions) -> None:
+async def test_root_of_another_account_is_refused(sessions: Sessions) -> None:
     key = sessions.issue(root_of(OTHER, "ROOTKEY"))
     with pytest.raises(CredentialsRevoked):
         await use(sessions, key)

@@ -13,12 +13,12 @@ BOTH = MasterKeys({"first": b"1" * 32, "second": b"2" * 32}, active="second")
 
 @settings(deadline=None)
 @given(plain=st.binary(max_size=200), context=st.binary(max_size=20))
-def test_what_was_sealed_opens(plain: bytes, context: bytes) -> None:
+def test_sealed_bytes_open(plain: bytes, context: bytes) -> None:
     vault = Vault(FIRST, "test")
     assert vault.open(vault.seal(plain, context), context) == plain
 
 
-def test_sealed_bytes_do_not_show_the_plain_ones_and_differ_each_time() -> None:
+def test_sealed_bytes_hide_the_plaintext_and_differ_each_time() -> None:
     vault = Vault(FIRST, "test")
     one, two = vault.seal(b"a secret text", b""), vault.seal(b"a secret text", b"")
     assert one != two
@@ -37,12 +37,12 @@ def test_another_purpose_does_not_open() -> None:
 
 
 def test_another_master_key_of_the_same_id_does_not_open() -> None:
-    stranger = MasterKeys({"first": b"9" * 32}, active="first")
+    foreign = MasterKeys({"first": b"9" * 32}, active="first")
     with pytest.raises(Corrupted, match="decryption failed"):
-        Vault(stranger, "test").open(Vault(FIRST, "test").seal(b"x", b""), b"")
+        Vault(foreign, "test").open(Vault(FIRST, "test").seal(b"x", b""), b"")
 
 
-def test_fingerprint_tells_keys_apart_and_shows_none_of_what_is_derived() -> None:
+def test_fingerprints_differ_by_key_and_are_no_derived_keys() -> None:
     assert BOTH.fingerprint("first") == FIRST.fingerprint("first")
     assert BOTH.fingerprint("first") != BOTH.fingerprint("second")
     assert MasterKeys({"first": b"9" * 32}, "first").fingerprint("first") != FIRST.fingerprint("first")
@@ -51,7 +51,7 @@ def test_fingerprint_tells_keys_apart_and_shows_none_of_what_is_derived() -> Non
     assert FIRST.fingerprint("first") not in hidden
 
 
-def test_old_key_still_opens_after_a_new_one_became_active() -> None:
+def test_old_key_decrypts_after_a_new_one_is_active() -> None:
     old = Vault(FIRST, "test").seal(b"x", b"")
     new = Vault(BOTH, "test").seal(b"y", b"")
     assert Vault(BOTH, "test").open(old, b"") == b"x"
@@ -62,7 +62,7 @@ def test_old_key_still_opens_after_a_new_one_became_active() -> None:
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_any_flipped_bit_is_noticed(data: st.DataObject) -> None:
+def test_any_flipped_bit_is_detected(data: st.DataObject) -> None:
     vault = Vault(BOTH, "test")
     sealed = bytearray(vault.seal(b"plain text", b"context"))
     at = data.draw(st.integers(0, len(sealed) * 8 - 1))
@@ -73,7 +73,7 @@ def test_any_flipped_bit_is_noticed(data: st.DataObject) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=60))
-def test_noise_does_not_open(noise: bytes) -> None:
+def test_random_bytes_do_not_open(noise: bytes) -> None:
     with pytest.raises(Corrupted):
         Vault(FIRST, "test").open(noise, b"")
 
@@ -84,14 +84,14 @@ def test_purposes_and_keys_derive_different_keys() -> None:
     assert BOTH.derive("a") == BOTH.derive("a", "second")
 
 
-def test_derived_keys_never_change() -> None:
-    # A changed derivation would close every sealed secret for ever.
+def test_key_derivation_is_stable() -> None:
+    # A changed derivation would make all stored secrets undecryptable.
     assert FIRST.derive("access key secrets").hex() == (
         "f1f4f361df5680f76df5ff258265287676e09e80214c7c6405f8f29d572e981d"
     )
 
 
-def test_keys_do_not_show_themselves() -> None:
+def test_repr_hides_keys() -> None:
     assert "1111" not in repr(FIRST)
     assert "1111" not in repr(Vault(FIRST, "test"))
 

@@ -5,7 +5,7 @@ parent key and user, session policies, tags and times, but no permissions: those
 every use. So disabling or deleting that key or user ends its sessions at once, in every process; rotating the key's
 secret does not. ADR 9 has the reasons.
 
-AssumeRole accepts any role name of the caller's account. It stands for no granted role: the session has the caller's
+AssumeRole accepts any role name of the account. It does not select a granted role: the session has the caller's
 own permissions. A session can only reduce permissions: every session policy must allow too. A session of a session
 keeps the limits of the outer one and does not outlive it.
 
@@ -130,14 +130,14 @@ class Sessions:
     def __init__(
         self,
         keys: MasterKeys,
-        lasting: LongLivedKeys,
+        long_lived_keys: LongLivedKeys,
         clock: Clock,
         *,
         max_policy_bytes: int = DEFAULT_POLICY_BYTES,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._keys = keys
-        self._lasting = lasting
+        self._long_lived_keys = long_lived_keys
         self._clock = clock
         self._max_policy_bytes = min(max_policy_bytes, MAX_POLICY_BYTES)
         self._vault = Vault(keys, _SEALING, entropy)
@@ -245,7 +245,7 @@ class Sessions:
         """
         opened = self.open(session_token, access_key_id)
         try:
-            parent = (await self._lasting.lookup(opened.key.id)).principal
+            parent = (await self._long_lived_keys.lookup(opened.key.id)).principal
         except CredentialsExpired:
             raise
         except Unauthenticated as error:

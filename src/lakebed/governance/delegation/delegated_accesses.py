@@ -65,7 +65,7 @@ class AccessGroup(NamedTuple):
 
 
 class CredentialRecipient(NamedTuple):
-    """Whom credentials were vended to, from the session token."""
+    """The recipient of vended credentials, from the session token."""
 
     principal: str
     table_id: str

@@ -3,7 +3,7 @@
     {"enable": true, "restricts": {…}, "filter": {…}}       lakebed.row-filter
     {"enable": true, "restricts": {…}, "columns": {…}}      lakebed.column-mask
 
-Unlike maintenance policies they are cumulative: one attached to a table does not lift those attached above it. A row is
+Unlike maintenance policies they are cumulative: a policy on a table does not lift the policies above it. A row is
 visible if every filter admits it; of several masks on a column the strictest applies.
 """
 

@@ -88,15 +88,15 @@ class ManagedPrincipals:
         """
         await by.authorize("createPrincipal")
         check_user_name(name)
-        kept = check_properties(properties)
+        checked = check_properties(properties)
         fresh = await self._issuer.prepare()
         now_ms = self._clock.now_ms()
         user = User(name, new_access_key_id("LKBU"), self._root.principal.account, enabled=True, created_ms=now_ms)
 
         async def work(tx: Transaction) -> PrincipalWithSecret:
             await insert_user(tx, user)
-            if kept:
-                await tx.run(rows.SET_PROPERTIES, pack_properties(kept), name)
+            if checked:
+                await tx.run(rows.SET_PROPERTIES, pack_properties(checked), name)
             await append_user_event(self._outbox, tx, "UserCreated", user, by.principal, now_ms)
             credentials = await self._issuer.create(
                 tx, user, fresh, caller=by.principal, rotation_required=rotation_required
@@ -120,15 +120,15 @@ class ManagedPrincipals:
         """Replace the properties if the version matches. Raises NoSuchPrincipal, PreconditionFailed."""
         await by.authorize("updatePrincipal")
         _refuse_root(name)
-        kept = check_properties(properties)
+        checked = check_properties(properties)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> ManagedPrincipal:
             user, found = await find_user(tx, name), await find_principal(tx, name)
             check_version(found.version, version)
-            await tx.run(rows.UPDATE_PRINCIPAL, pack_properties(kept), now_ms, name)
+            await tx.run(rows.UPDATE_PRINCIPAL, pack_properties(checked), now_ms, name)
             await append_user_event(self._outbox, tx, "UserConfigured", user, by.principal, now_ms)
-            return replace(found, properties=kept, version=found.version + 1, updated_ms=now_ms)
+            return replace(found, properties=checked, version=found.version + 1, updated_ms=now_ms)
 
         return await self._store.transact(work)
 
