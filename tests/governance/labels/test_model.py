@@ -32,7 +32,7 @@ values = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), 
 tags = st.dictionaries(keys, values, max_size=6)
 
 
-def test_change_sets_removes_and_leaves_the_rest() -> None:
+def test_change_sets_and_removes_tags() -> None:
     before = Labels({"a": "1", "b": "2", "c": "3"}, ANN)
     after = apply_change(before, LabelChange({"b": "4", "d": "5"}, ["c", "none"]))
     assert after == Labels({"a": "1", "b": "4", "d": "5"}, ANN)
@@ -42,14 +42,14 @@ def test_change_sets_removes_and_leaves_the_rest() -> None:
 
 
 @given(tags, tags, st.sets(keys, max_size=3))
-def test_what_is_set_is_there_and_what_is_removed_is_not(
+def test_set_tags_are_present_and_removed_tags_absent(
     before: Mapping[str, str], changed: Mapping[str, str], removed: set[str]
 ) -> None:
-    gone = sorted(removed - changed.keys())
-    after = apply_change(Labels(before), LabelChange(changed, gone)).tags
+    removed_keys = sorted(removed - changed.keys())
+    after = apply_change(Labels(before), LabelChange(changed, removed_keys)).tags
     assert {key: after[key] for key in changed} == dict(changed)
-    assert not set(gone) & after.keys()
-    untouched = before.keys() - changed.keys() - set(gone)
+    assert not set(removed_keys) & after.keys()
+    untouched = before.keys() - changed.keys() - set(removed_keys)
     assert {key: after[key] for key in untouched} == {key: before[key] for key in untouched}
     assert after.keys() == changed.keys() | untouched
 
@@ -69,24 +69,24 @@ def test_what_is_set_is_there_and_what_is_removed_is_not(
         LabelChange({f"k{number}": "" for number in range(MAX_TAGS + 1)}),
     ],
 )
-def test_tags_that_cannot_be(change: LabelChange) -> None:
+def test_invalid_tags_are_refused(change: LabelChange) -> None:
     with pytest.raises(InvalidInput):
         apply_change(Labels(), change)
 
 
-def test_tag_is_not_both_set_and_removed() -> None:
+def test_tag_both_set_and_removed_is_refused() -> None:
     with pytest.raises(ConflictingProperties):
         apply_change(Labels({"a": "1"}), LabelChange({"a": "2"}, ["a"]))
 
 
-def test_tags_that_are_full_can_still_be_changed() -> None:
+def test_tags_at_the_limit_can_be_changed() -> None:
     full = Labels({f"k{number}": "" for number in range(MAX_TAGS)})
     assert len(apply_change(full, LabelChange({"k0": "new"})).tags) == MAX_TAGS
     assert len(apply_change(full, LabelChange({"new": ""}, ["k0"])).tags) == MAX_TAGS
 
 
 @given(keys, st.none() | values)
-def test_filter_is_read_as_it_is_written(key: str, value: str | None) -> None:
+def test_tag_filters_round_trip(key: str, value: str | None) -> None:
     one = TagFilter(key, value)
     assert parse_tag_filter(str(one)) == one
     assert one.matches({key: value or ""})
@@ -96,7 +96,7 @@ def test_filter_is_read_as_it_is_written(key: str, value: str | None) -> None:
 
 
 @given(st.text())
-def test_no_filter_and_no_owner_crashes(text: str) -> None:
+def test_any_text_is_a_filter_or_owner_or_refused(text: str) -> None:
     for parse in (parse_tag_filter, parse_owner):
         try:
             parsed = parse(text)
@@ -106,22 +106,22 @@ def test_no_filter_and_no_owner_crashes(text: str) -> None:
 
 
 @pytest.mark.parametrize("owner", [ANN, TEAM])
-def test_owner_is_read_as_it_is_written(owner: LabelOwner) -> None:
+def test_owners_round_trip(owner: LabelOwner) -> None:
     assert parse_owner(str(owner)) == owner
 
 
 @pytest.mark.parametrize("text", ["", "ann", "principal:", "principal", "group:a", ":ann"])
-def test_owners_that_are_none(text: str) -> None:
+def test_invalid_owners_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         parse_owner(text)
 
 
-def test_every_kind_refers_to_one_row() -> None:
+def test_every_kind_references_one_column() -> None:
     assert {label_key(kind, 1) for kind in LabelKind} == {f"{column} 1" for column in COLUMNS}
     for kind in LabelKind:
         assert [one for one in reference(kind, 7) if one is not None] == [7]
 
 
-def test_subject_is_shown_by_its_parts() -> None:
+def test_text_of_a_subject_is_its_path() -> None:
     assert str(LabelSubject(LabelKind.TABLE, "lake", ("a", "b"), "t")) == "lake/a.b/t"
     assert str(LabelSubject(LabelKind.PRINCIPAL, name="ann")) == "ann"

@@ -1,4 +1,4 @@
-"""A provider of identities that does as it is told: for what a real one cannot do on demand."""
+"""A fake identity provider, with behaviour that a real one cannot show on demand."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from lakebed.net.http import HttpRequest, HttpResponse
 ISSUER = "https://id.example/realms/lake"
 AUDIENCE = "lakebed"
 _RSA = [rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2)]
-"""Made once: they take long to find."""
+"""Created once: key generation is slow."""
 
 
 @dataclass
 class FakeProvider:
-    """Its keys, and what it was asked for."""
+    """Its keys, and the URLs requested from it."""
 
     clock: ManualClock
     issuer: str = ISSUER
     named: str | None = None
-    """What it calls itself, if not by its name."""
+    """The issuer in its configuration, if another."""
     jwks_uri: str = f"{ISSUER}/keys"
     private: dict[str, Any] = field(default_factory=lambda: {"one": _RSA[0]})  # Any: keys of several kinds
     published: list[dict[str, Any]] | None = None
-    """What it publishes in place of its keys."""
+    """Replaces its published keys."""
     is_down: bool = False
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     async def http(self, request: HttpRequest) -> HttpResponse:
-        """How it is spoken to."""
-        self.asked.append(request.url)
+        """Serves its HTTP requests."""
+        self.requested.append(request.url)
         if self.is_down:
             raise Unavailable("no answer")
         if request.url == f"{self.issuer}/.well-known/openid-configuration":
@@ -54,7 +54,7 @@ class FakeProvider:
         return [public_jwk(key, kid) for kid, key in self.private.items()]
 
     def rotate(self) -> None:
-        """Another key in place of the present one."""
+        """Replace the current key."""
         self.private = {"two": _RSA[1]}
 
     def claims(self, **more: object) -> dict[str, object]:
@@ -78,20 +78,20 @@ class FakeProvider:
         algorithm: str = "RS256",
         **more: object,
     ) -> Secret:
-        """A token with these claims changed, by the present key unless told otherwise. None leaves one out."""
-        said = dict(claims) if claims is not None else self.claims(**more)
-        said = {name: value for name, value in said.items() if value is not None}
+        """A token with changed claims, signed by the current key by default. None removes a claim."""
+        payload = dict(claims) if claims is not None else self.claims(**more)
+        payload = {name: value for name, value in payload.items() if value is not None}
         present = next(iter(self.private)) if kid == "" else kid
         headers = {} if present is None else {"kid": present}
         signing = key if key is not None else next(iter(self.private.values()))
-        return Secret(jwt.PyJWS().encode(json.dumps(said).encode(), signing, algorithm=algorithm, headers=headers))
+        return Secret(jwt.PyJWS().encode(json.dumps(payload).encode(), signing, algorithm=algorithm, headers=headers))
 
 
 def public_jwk(key: Any, kid: str | None) -> dict[str, Any]:  # Any: keys of several kinds
-    """The public half, as providers publish it."""
+    """A public key as JWK."""
     public = key.public_key()
-    made = ECAlgorithm if isinstance(public, ec.EllipticCurvePublicKey) else RSAAlgorithm
-    document: dict[str, Any] = made.to_jwk(public, as_dict=True)
+    algorithm_class = ECAlgorithm if isinstance(public, ec.EllipticCurvePublicKey) else RSAAlgorithm
+    document: dict[str, Any] = algorithm_class.to_jwk(public, as_dict=True)
     return {**document, "use": "sig"} | ({} if kid is None else {"kid": kid})
 
 

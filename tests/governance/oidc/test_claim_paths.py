@@ -20,18 +20,18 @@ names = st.text(st.characters(exclude_characters='"', codec="utf-8"), min_size=1
         ('"a"/b', ("a", "b")),
     ],
 )
-def test_paths_are_names_with_slashes_between_them(text: str, expected: tuple[str, ...]) -> None:
+def test_paths_are_names_separated_by_slashes(text: str, expected: tuple[str, ...]) -> None:
     assert ClaimPath.parse(text).names == expected
 
 
 @pytest.mark.parametrize("text", ["", "/", "a/", "/a", "a//b", '"', '"a', 'a"b', '"a"b', '""', 'a/""'])
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_invalid_paths_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         ClaimPath.parse(text)
 
 
 @given(st.lists(names, min_size=1, max_size=4), st.integers())
-def test_what_is_put_under_a_path_is_found_there(path: list[str], value: int) -> None:
+def test_value_at_a_path_is_found(path: list[str], value: int) -> None:
     spelled = "/".join(f'"{name}"' for name in path)
     claims: object = value
     for name in reversed(path):
@@ -41,7 +41,7 @@ def test_what_is_put_under_a_path_is_found_there(path: list[str], value: int) ->
 
 
 @given(st.text(max_size=20))
-def test_noise_is_a_path_or_refused(text: str) -> None:
+def test_random_text_is_a_path_or_refused(text: str) -> None:
     try:
         path = ClaimPath.parse(text)
     except InvalidInput:
@@ -50,14 +50,14 @@ def test_noise_is_a_path_or_refused(text: str) -> None:
     assert all(path.names)
 
 
-def test_what_is_not_there_is_none() -> None:
+def test_missing_claim_is_none() -> None:
     path = ClaimPath.parse("a/b")
     absent: list[dict[str, object]] = [{}, {"a": 1}, {"a": []}, {"a": {}}, {"a": {"b": None}}, {"b": 1}]
     for claims in absent:
         assert path.find(claims) is None
 
 
-def test_a_name_is_text() -> None:
+def test_user_name_claim_must_be_a_string() -> None:
     path = ClaimPath.parse("a")
     assert path.find_text({"a": "x"}) == "x"
     for other in ("", 7, ["x"], {"x": 1}, True):

@@ -25,37 +25,37 @@ def keys(provider: FakeProvider, clock: ManualClock) -> ProviderKeys:
     return ProviderKeys(provider.http, clock, ISSUER)
 
 
-async def test_keys_are_found_by_discovery_and_kept(provider: FakeProvider, keys: ProviderKeys) -> None:
+async def test_keys_are_found_by_discovery_and_cached(provider: FakeProvider, keys: ProviderKeys) -> None:
     found = [await keys.find("one", "RS256") for _ in range(10)]
     assert found[0] is not None
     assert all(key is found[0] for key in found)
-    assert provider.asked == [f"{ISSUER}/.well-known/openid-configuration", f"{ISSUER}/keys"]
+    assert provider.requested == [f"{ISSUER}/.well-known/openid-configuration", f"{ISSUER}/keys"]
 
 
-async def test_many_at_once_ask_once(provider: FakeProvider, keys: ProviderKeys) -> None:
+async def test_concurrent_lookups_share_one_fetch(provider: FakeProvider, keys: ProviderKeys) -> None:
     found = await asyncio.gather(*(keys.find("one", "RS256") for _ in range(20)))
     assert all(key is not None for key in found)
-    assert len(provider.asked) == 2
+    assert len(provider.requested) == 2
 
 
-async def test_an_unknown_key_has_them_fetched_once_more_but_not_for_every_token(
+async def test_unknown_key_id_triggers_a_rate_limited_refresh(
     provider: FakeProvider, keys: ProviderKeys, clock: ManualClock
 ) -> None:
     await keys.find("one", "RS256")
-    # At once, though the keys were fetched just now.
+    # Immediately, although the keys were just fetched.
     provider.rotate()
     assert await keys.find("two", "RS256") is not None
     assert await keys.find("one", "RS256") is None
-    asked = len(provider.asked)
+    requested = len(provider.requested)
     for number in range(50):
         assert await keys.find(f"unknown-{number}", "RS256") is None
-    assert len(provider.asked) == asked
+    assert len(provider.requested) == requested
     clock.advance(30)
     assert await keys.find("unknown", "RS256") is None
-    assert len(provider.asked) == asked + 2
+    assert len(provider.requested) == requested + 2
 
 
-async def test_keys_are_looked_at_again_in_time_and_removed_ones_are_gone(
+async def test_keys_are_refreshed_and_removed_keys_are_refused(
     provider: FakeProvider, keys: ProviderKeys, clock: ManualClock
 ) -> None:
     await keys.find("one", "RS256")
@@ -66,7 +66,7 @@ async def test_keys_are_looked_at_again_in_time_and_removed_ones_are_gone(
     assert await keys.find("one", "RS256") is None
 
 
-async def test_a_provider_that_does_not_answer_is_believed_for_a_day(
+async def test_cached_keys_are_used_for_a_day_while_the_provider_is_down(
     provider: FakeProvider, keys: ProviderKeys, clock: ManualClock
 ) -> None:
     await keys.find("one", "RS256")
@@ -84,36 +84,34 @@ async def test_a_provider_that_does_not_answer_is_believed_for_a_day(
     assert await keys.find("one", "RS256") is not None
 
 
-async def test_who_has_never_answered_is_not_asked_for_every_token(
+async def test_failed_discovery_is_not_repeated_for_every_token(
     provider: FakeProvider, keys: ProviderKeys, clock: ManualClock
 ) -> None:
     provider.is_down = True
     for _ in range(10):
         with pytest.raises(Unavailable):
             await keys.find("one", "RS256")
-    assert len(provider.asked) == 2, "one look, which is two tries"
+    assert len(provider.requested) == 2, "one refresh with two attempts"
     provider.is_down = False
     clock.advance(30)
     assert await keys.find("one", "RS256") is not None
 
 
-async def test_a_provider_speaks_for_itself_only(provider: FakeProvider, keys: ProviderKeys) -> None:
+async def test_configuration_of_another_issuer_is_refused(provider: FakeProvider, keys: ProviderKeys) -> None:
     provider.named = "https://id.example/realms/another"
     with pytest.raises(Unavailable):
         await keys.find("one", "RS256")
 
 
 @pytest.mark.parametrize("uri", ["http://id.example/keys", "file:///etc/keys", "ftp://id.example/keys", "keys"])
-async def test_keys_are_not_taken_from_where_they_could_be_changed(
-    provider: FakeProvider, keys: ProviderKeys, uri: str
-) -> None:
+async def test_plain_http_jwks_uri_is_refused(provider: FakeProvider, keys: ProviderKeys, uri: str) -> None:
     provider.jwks_uri = uri
     with pytest.raises(Unavailable):
         await keys.find("one", "RS256")
-    assert uri not in provider.asked
+    assert uri not in provider.requested
 
 
-async def test_a_key_is_for_what_it_says_and_for_nothing_else(
+async def test_key_is_used_only_for_its_algorithm_and_purpose(
     provider: FakeProvider, keys: ProviderKeys, clock: ManualClock
 ) -> None:
     curve, big = ec.generate_private_key(ec.SECP256R1()), provider.private["one"]
@@ -154,18 +152,18 @@ async def test_a_key_is_for_what_it_says_and_for_nothing_else(
         assert await keys.find(kid, algorithm) is None, (kid, algorithm)
 
 
-async def test_a_token_without_a_key_id_means_the_only_key(provider: FakeProvider, keys: ProviderKeys) -> None:
+async def test_token_without_a_key_id_uses_the_only_key(provider: FakeProvider, keys: ProviderKeys) -> None:
     assert await keys.find("", "RS256") is not None
     assert await keys.find("", "ES256") is None
 
 
-async def test_without_a_key_id_among_several_none_is_meant(provider: FakeProvider, keys: ProviderKeys) -> None:
+async def test_token_without_a_key_id_is_refused_with_several_keys(provider: FakeProvider, keys: ProviderKeys) -> None:
     provider.published = [public_jwk(provider.private["one"], kid) for kid in ("a", "b")]
     assert await keys.find("", "RS256") is None
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"keys": 7}', b"\xff", b"[" * 100_000])
-async def test_an_answer_that_cannot_be_read_is_none(clock: ManualClock, provider: FakeProvider, body: bytes) -> None:
+async def test_invalid_response_is_unavailable(clock: ManualClock, provider: FakeProvider, body: bytes) -> None:
     async def http(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, body)
 

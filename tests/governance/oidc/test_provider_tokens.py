@@ -37,7 +37,7 @@ def provider(clock: ManualClock) -> FakeProvider:
 
 
 class Tokens:
-    """The tokens of one provider, verified as settings say."""
+    """Creates verifiers of one provider's tokens, with settings."""
 
     def __init__(
         self, provider: FakeProvider, store: MetaStore, identities: ExternalIdentities, clock: ManualClock
@@ -68,22 +68,22 @@ async def refused(tokens: ProviderTokens, token: Secret) -> None:
         assert str(refusal.value) == "the token is not valid"
 
 
-# -- who that is -----------------------------------------------------------------------------------------------------
+# -- users --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_subject_is_the_user_that_it_first_named(
+async def test_subject_is_linked_to_the_user_of_its_first_token(
     provider: FakeProvider, principals: Principals, tokens: Tokens
 ) -> None:
     user = await principals.create_user("ada")
     known = tokens()
     assert (await known.principal(provider.token())).user_id == user.user_id
-    # A name that changed at the provider is the same user; one that was given to somebody else is not.
+    # A renamed subject is the same user; a new subject with the old name is not.
     assert (await known.principal(provider.token(preferred_username="countess"))).user_id == user.user_id
     with pytest.raises(Unauthenticated, match="linked to another subject"):
         await known.principal(provider.token(sub="subject-2"))
 
 
-async def test_without_just_in_time_users_a_stranger_stays_one(
+async def test_unknown_user_is_refused_without_create_users(
     provider: FakeProvider, principals: Principals, tokens: Tokens
 ) -> None:
     with pytest.raises(Unauthenticated, match="no such user"):
@@ -91,7 +91,7 @@ async def test_without_just_in_time_users_a_stranger_stays_one(
     assert await principals.users() == []
 
 
-async def test_users_are_made_when_they_come_and_may_do_nothing(
+async def test_created_users_have_no_permissions(
     provider: FakeProvider, principals: Principals, tokens: Tokens, outbox: Outbox, store: MetaStore
 ) -> None:
     welcoming = tokens(creates=True)
@@ -103,7 +103,7 @@ async def test_users_are_made_when_they_come_and_may_do_nothing(
 
 
 @pytest.mark.parametrize("name", ["root", "Anonymous", "", "a b", "x" * 129, "a/b", 7, None, ["ada"]])
-async def test_names_that_no_user_can_have_make_none(
+async def test_invalid_user_names_create_no_user(
     provider: FakeProvider, principals: Principals, tokens: Tokens, name: object
 ) -> None:
     with pytest.raises(Unauthenticated):
@@ -111,7 +111,7 @@ async def test_names_that_no_user_can_have_make_none(
     assert await principals.users() == []
 
 
-async def test_a_disabled_or_deleted_user_is_out_at_once(
+async def test_disabled_or_deleted_user_is_refused_at_once(
     provider: FakeProvider, principals: Principals, tokens: Tokens
 ) -> None:
     known, token = tokens(creates=True), provider.token()
@@ -124,10 +124,10 @@ async def test_a_disabled_or_deleted_user_is_out_at_once(
         await tokens().principal(token)
 
 
-# -- what is not good ------------------------------------------------------------------------------------------------
+# -- invalid tokens -----------------------------------------------------------------------------------------------
 
 
-async def test_a_token_expires_and_begins_with_some_leeway_for_clocks(
+async def test_expiry_and_not_before_allow_for_clock_differences(
     provider: FakeProvider, principals: Principals, tokens: Tokens, clock: ManualClock
 ) -> None:
     await principals.create_user("ada")
@@ -164,7 +164,7 @@ async def test_a_token_expires_and_begins_with_some_leeway_for_clocks(
         {"nbf": "now"},
     ],
 )
-async def test_claims_that_are_not_for_us_are_refused(
+async def test_tokens_with_wrong_claims_are_refused(
     provider: FakeProvider, principals: Principals, tokens: Tokens, change: dict[str, Any]
 ) -> None:
     await principals.create_user("ada")
@@ -173,7 +173,7 @@ async def test_claims_that_are_not_for_us_are_refused(
     await refused(known, provider.token(**change))
 
 
-async def test_only_the_provider_s_own_keys_and_signatures_count(
+async def test_only_signatures_by_the_providers_keys_are_accepted(
     provider: FakeProvider, principals: Principals, tokens: Tokens
 ) -> None:
     await principals.create_user("ada")
@@ -195,7 +195,7 @@ async def test_only_the_provider_s_own_keys_and_signatures_count(
         await refused(known, hs256(header, claims, spelled))
 
 
-async def test_a_token_ends_with_the_key_that_signed_it(
+async def test_token_is_refused_after_its_signing_key_is_removed(
     provider: FakeProvider, principals: Principals, tokens: Tokens, clock: ManualClock
 ) -> None:
     await principals.create_user("ada")
@@ -207,7 +207,7 @@ async def test_a_token_ends_with_the_key_that_signed_it(
     await refused(known, old)
 
 
-# -- roles -----------------------------------------------------------------------------------------------------------
+# -- roles --------------------------------------------------------------------------------------------------------
 
 
 async def make_role(store: MetaStore, name: str, *, federated: bool, member: str | None = None) -> None:
@@ -232,7 +232,7 @@ async def may_list(tokens: ProviderTokens, token: Secret) -> bool:
     return grants is not None and grants.covers(SERVICE, [LIST_CATALOGS])
 
 
-async def test_federated_roles_are_had_by_being_named_and_others_are_not(
+async def test_only_federated_roles_are_activated_by_name_alone(
     provider: FakeProvider, principals: Principals, tokens: Tokens, store: MetaStore
 ) -> None:
     await principals.create_user("ada")
@@ -250,7 +250,7 @@ async def test_federated_roles_are_had_by_being_named_and_others_are_not(
         assert not await may_list(mapped, provider.token(groups=groups)), groups
 
 
-async def test_roles_that_a_user_holds_here_are_activated_if_the_token_names_them_or_says_nothing(
+async def test_assigned_roles_are_activated_by_name_or_by_default(
     provider: FakeProvider, principals: Principals, tokens: Tokens, store: MetaStore
 ) -> None:
     await principals.create_user("ada")
@@ -261,10 +261,10 @@ async def test_roles_that_a_user_holds_here_are_activated_if_the_token_names_the
     assert await may_list(tokens(), provider.token(groups=["others"]))
 
 
-# -- several issuers -------------------------------------------------------------------------------------------------
+# -- several issuers ----------------------------------------------------------------------------------------------
 
 
-async def test_every_token_goes_to_its_own_issuer_and_to_nobody_else(
+async def test_token_is_verified_only_by_the_resolver_of_its_issuer(
     provider: FakeProvider, principals: Principals, tokens: Tokens
 ) -> None:
     await principals.create_user("ada")

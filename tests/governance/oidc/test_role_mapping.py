@@ -15,30 +15,30 @@ json_values = st.recursive(
 )
 
 
-def roles(mapping: RoleMapping, said: object) -> set[str] | None:
-    names = mapping.scope({"groups": said}).roles
+def roles(mapping: RoleMapping, claim: object) -> set[str] | None:
+    names = mapping.scope({"groups": claim}).roles
     return None if names is None else set(names)
 
 
-def test_without_a_path_the_user_s_own_roles_are_meant() -> None:
+def test_without_a_path_all_assigned_roles_are_activated() -> None:
     assert RoleMapping.of("").scope({"groups": ["PRINCIPAL_ROLE:a"]}) == ALL_ROLES
 
 
-def test_roles_come_as_a_list_or_as_a_text_with_spaces() -> None:
+def test_roles_can_be_a_list_or_a_string_with_spaces() -> None:
     mapping = RoleMapping.of("groups")
-    for said in (["PRINCIPAL_ROLE:a", "PRINCIPAL_ROLE:b"], "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b"):
-        assert roles(mapping, said) == {"a", "b"}
+    for claim in (["PRINCIPAL_ROLE:a", "PRINCIPAL_ROLE:b"], "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b"):
+        assert roles(mapping, claim) == {"a", "b"}
     assert roles(mapping, ["PRINCIPAL_ROLE:ALL"]) is None
 
 
-def test_what_is_kept_matches_as_a_whole_and_rewrites_follow_each_other() -> None:
+def test_filter_matches_in_full_and_rewrites_apply_in_order() -> None:
     mapping = RoleMapping.of("groups", "lake-.*", {"^lake-": "team-", "^team-(.+)$": r"PRINCIPAL_ROLE:\1"})
     assert roles(mapping, ["lake-readers", "not-lake-readers", "staff", "lake-"]) == {"readers"}
 
 
-@pytest.mark.parametrize("said", [None, 7, True, {}, [], [7, None, ["x"]], "", ["reader", "PRINCIPAL_ROLE:", "x"]])
-def test_what_is_no_role_activates_nothing(said: object) -> None:
-    assert roles(RoleMapping.of("groups"), said) == set()
+@pytest.mark.parametrize("claim", [None, 7, True, {}, [], [7, None, ["x"]], "", ["reader", "PRINCIPAL_ROLE:", "x"]])
+def test_claims_without_roles_activate_nothing(claim: object) -> None:
+    assert roles(RoleMapping.of("groups"), claim) == set()
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_what_is_no_role_activates_nothing(said: object) -> None:
         ("groups", "", {"(?P<n>x)": r"\g<m>"}),
     ],
 )
-def test_expressions_that_cannot_be_are_refused_at_once(path: str, keep: str, rewrites: dict[str, str]) -> None:
+def test_invalid_expressions_are_refused(path: str, keep: str, rewrites: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         RoleMapping.of(path, keep, rewrites)
 
 
 @given(json_values)
-def test_whatever_a_token_says_is_roles_or_nothing(said: object) -> None:
-    scope = RoleMapping.of("groups", "", {"^g-": "PRINCIPAL_ROLE:"}).scope({"groups": said})
+def test_any_claim_maps_to_roles_or_nothing(claim: object) -> None:
+    scope = RoleMapping.of("groups", "", {"^g-": "PRINCIPAL_ROLE:"}).scope({"groups": claim})
     assert scope == ALL_ROLES or isinstance(scope, RoleScope)
     assert scope.roles is None or all(scope.roles)

@@ -1,4 +1,4 @@
-"""Stores for what the schema does to policies."""
+"""Metadata stores for tests of policy rows."""
 
 from __future__ import annotations
 

@@ -18,29 +18,31 @@ def read(**document: Any) -> Audience:
 
 def test_everyone_users_and_roles() -> None:
     assert read(everyone=True) == EVERYONE
-    told = read(principals=["ann"], principal_roles=["reader"], except_principals=["bo"], except_principal_roles=["a"])
-    assert told == Audience(False, frozenset({"ann"}), frozenset({"reader"}), frozenset({"bo"}), frozenset({"a"}))
+    audience = read(
+        principals=["ann"], principal_roles=["reader"], except_principals=["bo"], except_principal_roles=["a"]
+    )
+    assert audience == Audience(False, frozenset({"ann"}), frozenset({"reader"}), frozenset({"bo"}), frozenset({"a"}))
 
 
 @pytest.mark.parametrize(
-    ("person", "included"),
+    ("principal", "included"),
     [
         (AudiencePrincipal("ann"), True),
         (AudiencePrincipal("cy"), False),
         (AudiencePrincipal("cy", frozenset({"reader"}), frozenset({"reader"})), True),
-        # A token that leaves the role out does not leave the restriction out.
+        # A token without the role does not lift the restriction.
         (AudiencePrincipal("cy", frozenset({"reader"})), True),
         (AudiencePrincipal("cy", frozenset({"reader", "chief"}), frozenset({"reader", "chief"})), False),
-        # An exception is for who calls with the role.
+        # An exception applies only to activated roles.
         (AudiencePrincipal("cy", frozenset({"reader", "chief"}), frozenset({"reader"})), True),
         (AudiencePrincipal("bo", frozenset({"reader"}), frozenset({"reader"})), False),
     ],
 )
-def test_who_is_included(person: AudiencePrincipal, included: bool) -> None:
-    told = read(
+def test_audience_includes(principal: AudiencePrincipal, included: bool) -> None:
+    audience = read(
         principals=["ann"], principal_roles=["reader"], except_principals=["bo"], except_principal_roles=["chief"]
     )
-    assert told.includes(person) is included
+    assert audience.includes(principal) is included
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_who_is_included(person: AudiencePrincipal, included: bool) -> None:
         ({"everyone": True, "roles": []}, "$.restricts.roles"),
     ],
 )
-def test_faults_are_told_with_their_path(document: Any, path: str) -> None:
+def test_errors_have_a_json_path(document: Any, path: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         read_audience(document, AT)
     assert refused.value.argument == path
@@ -68,15 +70,15 @@ NAMES = st.frozensets(st.sampled_from(["a", "b", "c"]))
 
 
 @given(st.booleans(), NAMES, NAMES, NAMES, st.sampled_from(["x", "y"]), NAMES, NAMES)
-def test_activating_less_never_sheds_a_restriction(
+def test_activating_fewer_roles_never_lifts_a_restriction(
     everyone: bool,
     roles: frozenset[str],
-    spared: frozenset[str],
+    exempt: frozenset[str],
     users: frozenset[str],
     name: str,
-    held: frozenset[str],
+    granted: frozenset[str],
     dropped: frozenset[str],
 ) -> None:
-    audience = Audience(everyone, users, roles, frozenset(), spared)
-    full, less = AudiencePrincipal(name, held, held), AudiencePrincipal(name, held, held - dropped)
+    audience = Audience(everyone, users, roles, frozenset(), exempt)
+    full, less = AudiencePrincipal(name, granted, granted), AudiencePrincipal(name, granted, granted - dropped)
     assert not audience.includes(full) or audience.includes(less)

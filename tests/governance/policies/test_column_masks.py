@@ -13,7 +13,7 @@ from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind, rea
 AT = ("columns",)
 
 
-def test_masks_are_words_or_objects() -> None:
+def test_masks_can_be_strings_or_objects() -> None:
     assert read_masks(
         {
             "a": "null",
@@ -58,13 +58,13 @@ def test_masks_are_words_or_objects() -> None:
         ({"a": {"mask": "hash", "salt": "x" * 257}}, "$.columns.a.salt"),
     ],
 )
-def test_faults_are_told_with_their_path(document: Any, path: str) -> None:
+def test_errors_have_a_json_path(document: Any, path: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         read_masks(document, AT)
     assert refused.value.argument == path
 
 
-def test_the_stricter_of_two_holds() -> None:
+def test_stricter_mask_applies() -> None:
     by_strictness = (
         HIDDEN,
         Mask(MaskKind.CONSTANT, value=0),
@@ -90,7 +90,7 @@ MASKS = st.one_of(
 
 
 @given(st.lists(MASKS, min_size=1, max_size=4).flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))))
-def test_neither_order_nor_repetition_matters_and_more_masks_never_show_more(orders: tuple[list[Mask], ...]) -> None:
+def test_strictest_is_independent_of_order_and_never_shows_more(orders: tuple[list[Mask], ...]) -> None:
     some, shuffled = orders
     found = strictest(some)
     assert strictest(shuffled) == strictest([*some, *some]) == found

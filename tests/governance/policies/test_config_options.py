@@ -70,7 +70,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
         (choice("binpack", "zorder"), 1, None),
     ],
 )
-def test_values_are_read(parser: ValueParser, value: object, read: object) -> None:
+def test_values_are_parsed(parser: ValueParser, value: object, read: object) -> None:
     found = parser.read(value)
     assert found == read
     assert type(found) is type(read)
@@ -78,11 +78,11 @@ def test_values_are_read(parser: ValueParser, value: object, read: object) -> No
 
 @pytest.mark.parametrize("parser", [whole(), number(), FLAG, TEXT, NAMES, DURATION, choice("a")])
 @given(value=VALUES)
-def test_values_of_any_kind_are_read_or_refused(parser: ValueParser, value: object) -> None:
+def test_any_value_is_parsed_or_refused(parser: ValueParser, value: object) -> None:
     parser.read(value)
 
 
-def test_published_names_mean_the_options_of_jobs() -> None:
+def test_aliases_set_job_options() -> None:
     meanings = {
         name: options[name].canonical_name
         for options, name in (
@@ -109,5 +109,5 @@ def test_published_names_mean_the_options_of_jobs() -> None:
 
 
 @pytest.mark.parametrize("options", [DATA_COMPACTION, METADATA_COMPACTION, SNAPSHOT_EXPIRY, ORPHAN_FILE_REMOVAL])
-def test_every_meaning_is_an_option_under_its_own_name(options: Mapping[str, ConfigOption]) -> None:
+def test_every_canonical_name_is_an_option(options: Mapping[str, ConfigOption]) -> None:
     assert {option.canonical_name for option in options.values()} <= options.keys()

@@ -1,4 +1,4 @@
-"""The schemas that are shown take what is taken, and nothing else."""
+"""The published content schemas accept exactly the valid content."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lakebed.iceberg.expressions.unbound import PredicateOperation
 VALIDATORS = {name: validator_for(json.dumps(schema)) for name, schema in CONTENT_SCHEMAS.items()}
 
 
-def is_taken(kind: str, document: Any) -> bool:
+def is_valid(kind: str, document: Any) -> bool:
     if kind == ROW_FILTER and isinstance(document.get("filter"), str):
-        # SQL, which is beyond what a schema can say.
+        # SQL conditions, which a schema cannot describe.
         document = document | {"filter": "a = 1"}
     try:
         parse_restriction(kind, json.dumps(document))
@@ -30,7 +30,7 @@ def is_taken(kind: str, document: Any) -> bool:
     return True
 
 
-def test_each_restricting_type_has_one() -> None:
+def test_each_restricting_type_has_a_schema() -> None:
     assert set(CONTENT_SCHEMAS) == RESTRICTION_TYPES
 
 
@@ -67,10 +67,10 @@ MASKS = (
 COLUMNS = st.dictionaries(st.sampled_from(["a", "b", ""]), MASKS, max_size=2) | SCALARS
 
 
-def contents(key: str, says: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def contents(key: str, body: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     good = st.just({"everyone": True})
     return st.fixed_dictionaries(
-        {"enable": st.just(True) | SCALARS, "restricts": good | RESTRICTS, key: says},
+        {"enable": st.just(True) | SCALARS, "restricts": good | RESTRICTS, key: body},
         optional={"version": st.sampled_from(["2026-11-01", "", None, "2025-02-03", 3]), "extra": SCALARS},
     )
 
@@ -80,6 +80,6 @@ def contents(key: str, says: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 )
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=400)
 @given(data=st.data())
-def test_schema_and_reader_agree(kind: str, strategy: st.SearchStrategy[Any], data: st.DataObject) -> None:
+def test_schema_and_parser_agree(kind: str, strategy: st.SearchStrategy[Any], data: st.DataObject) -> None:
     document = data.draw(strategy)
-    assert VALIDATORS[kind].is_valid(document) is is_taken(kind, document)
+    assert VALIDATORS[kind].is_valid(document) is is_valid(kind, document)

@@ -1,4 +1,4 @@
-"""What docs/policies.md says is what is there."""
+"""docs/policies.md agrees with the code."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ EXAMPLES = re.findall(r"^```json ([^\n]+)\n(.*?)^```$", TEXT, re.MULTILINE | re.
 
 
 @pytest.mark.parametrize(("what", "example"), EXAMPLES, ids=[what for what, _ in EXAMPLES])
-def test_examples_are_taken(what: str, example: str) -> None:
+def test_examples_are_valid(what: str, example: str) -> None:
     if what in SYSTEM_TYPES:
         SYSTEM_TYPES[what].check_content(example)
     else:
         assert what == "POST policy-types"
-        asked = msgspec.json.decode(example, type=NewTypeDocument)
-        define_type(asked.name, asked.schema, targets=tuple(asked.targets or ()))
+        request = msgspec.json.decode(example, type=NewTypeDocument)
+        define_type(request.name, request.schema, targets=tuple(request.targets or ()))
 
 
-def test_every_option_is_named() -> None:
+def test_every_option_is_documented() -> None:
     rows = re.findall(r"^\| `(system\.[a-z-]+)` \| (.*) \|$", TEXT, re.MULTILINE)
     named = {name: set(re.findall(r"`([^`]+)`", re.sub(r"\([^)]*\)", "", options))) for name, options in rows}
     assert named == {name: set(options) for name, options in CONFIG_OPTIONS.items()}
 
 
-def test_bound_is_the_one_that_holds() -> None:
+def test_documented_limit_is_the_actual_one() -> None:
     assert f"at most {MAX_PARTS:,} parts" in TEXT

@@ -46,14 +46,14 @@ def names(found: Sequence[EffectivePolicy]) -> list[str]:
     return [one.policy.name for one in found]
 
 
-def test_policy_holds_for_what_is_inside_its_target() -> None:
+def test_policy_applies_inside_its_target() -> None:
     p = a_policy("p", version=3)
     [found] = resolve_policies([at(CATALOG), at(NAMESPACE, p, mode="quick"), at(TABLE)])
     assert found == EffectivePolicy(p, NAMESPACE, inherited=True, parameters={"mode": "quick"})
     assert found.reason == "policy home.p v3, inherited from namespace a"
 
 
-def test_nearest_of_a_type_wins_whole_and_says_what_it_overrides() -> None:
+def test_nearest_policy_of_a_type_overrides_the_others() -> None:
     far, near, own = a_policy("far"), a_policy("near", version=1), a_policy("own")
     [found] = resolve_policies([at(CATALOG, far), at(NAMESPACE, near), at(TABLE, own)])
     assert (found.policy, found.inherited) == (own, False)
@@ -64,24 +64,24 @@ def test_nearest_of_a_type_wins_whole_and_says_what_it_overrides() -> None:
     )
 
 
-def test_policies_that_restrict_all_hold() -> None:
+def test_restricting_policies_are_cumulative() -> None:
     kind = "lakebed.row-filter"
     far, near, own, other = (a_policy(name, kind) for name in ("far", "near", "own", "other"))
     mask = a_policy("mask", "lakebed.column-mask")
     found = resolve_policies([at(CATALOG, far, mask), at(NAMESPACE, near, far), at(TABLE, own, other)])
     assert names(found) == ["mask", "far", "near", "other", "own"]
     assert [one.inherited for one in found] == [True, True, True, False, False]
-    # Attached twice, it holds by the nearer one.
+    # Attached twice, the nearer attachment counts.
     assert [one.target for one in found if one.policy is far] == [NAMESPACE]
 
 
-def test_types_do_not_touch_each_other() -> None:
+def test_types_are_independent() -> None:
     found = resolve_policies([at(CATALOG, a_policy("e", "expiry")), at(NAMESPACE, a_policy("c")), at(TABLE)])
     assert names(found) == ["c", "e"]
     assert all(not one.overrides for one in found)
 
 
-def test_not_inheritable_ones_hold_at_the_target_alone_and_all_of_them() -> None:
+def test_all_not_inheritable_policies_of_the_target_apply() -> None:
     above = a_policy("above", "note", inheritable=False)
     own = [a_policy(name, "note", inheritable=False) for name in ("y", "x")]
     found = resolve_policies([at(CATALOG, above), at(NAMESPACE, above), at(TABLE, a_policy("c"), *own)])
@@ -89,7 +89,7 @@ def test_not_inheritable_ones_hold_at_the_target_alone_and_all_of_them() -> None
     assert not any(one.inherited for one in found)
 
 
-def test_way_ends_at_the_catalog_or_a_namespace_too() -> None:
+def test_path_can_end_at_the_catalog_or_a_namespace() -> None:
     p, q = a_policy("p"), a_policy("q", "note", inheritable=False)
     assert [(one.policy, one.inherited) for one in resolve_policies([at(CATALOG, p, q)])] == [(q, False), (p, False)]
     assert [(one.policy, one.inherited) for one in resolve_policies([at(CATALOG, p, q), at(NAMESPACE)])] == [(p, True)]
@@ -99,8 +99,8 @@ INHERITABLE = {"compaction": True, "expiry": True, "note": False, "label": False
 
 
 @st.composite
-def ways(draw: st.DrawFn) -> list[InheritanceLevel]:
-    """A way from the catalog down: at each place, at most one policy of a type that is inheritable."""
+def inheritance_paths(draw: st.DrawFn) -> list[InheritanceLevel]:
+    """A path from the catalog down, with at most one policy of each inheritable type per level."""
     depth = draw(st.integers(0, 4))
     places = [CATALOG, *(AttachmentTarget(PolicyTargetKind.NAMESPACE, ("n",) * level) for level in range(1, depth + 1))]
     if depth and draw(st.booleans()):
@@ -110,7 +110,7 @@ def ways(draw: st.DrawFn) -> list[InheritanceLevel]:
             )
         )
     count = 0
-    way = []
+    path = []
     for target in places:
         attached = []
         for kind, inheritable in INHERITABLE.items():
@@ -118,31 +118,31 @@ def ways(draw: st.DrawFn) -> list[InheritanceLevel]:
                 count += 1
                 policy = a_policy(f"p{count}", kind, inheritable=inheritable)
                 attached.append(AttachedPolicy(policy, {"number": str(count)}))
-        way.append(InheritanceLevel(target, draw(st.permutations(attached))))
-    return way
+        path.append(InheritanceLevel(target, draw(st.permutations(attached))))
+    return path
 
 
-def by_the_book(way: Sequence[InheritanceLevel]) -> dict[str, tuple[AttachmentTarget, bool, list[str], str]]:
-    """The same, type by type and from the target up: name → where, inherited, what is overridden, its parameter."""
-    held: dict[str, tuple[AttachmentTarget, bool, list[str], str]] = {}
-    end = way[-1]
+def expected_effects(path: Sequence[InheritanceLevel]) -> dict[str, tuple[AttachmentTarget, bool, list[str], str]]:
+    """The expected result: name → target, inherited, overridden policies, parameter."""
+    expected: dict[str, tuple[AttachmentTarget, bool, list[str], str]] = {}
+    end = path[-1]
     for kind, inheritable in INHERITABLE.items():
         if not inheritable:
             for one in end.attached:
                 if one.policy.type == kind:
-                    held[one.policy.name] = (end.target, False, [], one.parameters["number"])
+                    expected[one.policy.name] = (end.target, False, [], one.parameters["number"])
             continue
-        upwards = [(level.target, one) for level in reversed(way) for one in level.attached if one.policy.type == kind]
+        upwards = [(level.target, one) for level in reversed(path) for one in level.attached if one.policy.type == kind]
         if upwards:
             target, one = upwards[0]
             others = [other.policy.name for _, other in upwards[1:]]
-            held[one.policy.name] = (target, target is not end.target, others, one.parameters["number"])
-    return held
+            expected[one.policy.name] = (target, target is not end.target, others, one.parameters["number"])
+    return expected
 
 
-@given(ways())
-def test_what_holds_is_what_the_rules_say(way: list[InheritanceLevel]) -> None:
-    found = resolve_policies(way)
+@given(inheritance_paths())
+def test_resolution_agrees_with_the_rules(path: list[InheritanceLevel]) -> None:
+    found = resolve_policies(path)
     assert {
         one.policy.name: (
             one.target,
@@ -151,7 +151,7 @@ def test_what_holds_is_what_the_rules_say(way: list[InheritanceLevel]) -> None:
             one.parameters["number"],
         )
         for one in found
-    } == by_the_book(way)
+    } == expected_effects(path)
     positions = [sort_key(one) for one in found]
     assert positions == sorted(positions)
     assert len(set(positions)) == len(positions)
@@ -166,18 +166,18 @@ def policy(number: int, kind: str = "compact", *, inheritable: bool = True, vers
     return Policy(number, ("ops",), f"p{number}", kind, inheritable, None, "{}", version, 0, 0)
 
 
-def holding(one: Policy, target: AttachmentTarget = NS_TABLE, **parameters: str) -> EffectivePolicy:
+def effective(one: Policy, target: AttachmentTarget = NS_TABLE, **parameters: str) -> EffectivePolicy:
     return EffectivePolicy(one, target, inherited=target != NS_TABLE, parameters=parameters)
 
 
-def test_policy_where_none_was_is_told_with_why_it_holds() -> None:
-    [effect] = policy_effects([], [holding(policy(1), NS)])
+def test_added_policy_has_a_reason() -> None:
+    [effect] = policy_effects([], [effective(policy(1), NS)])
     assert (effect.type, effect.before) == ("compact", None)
     assert effect.why == "policy ops.p1 v0, inherited from namespace ns"
 
 
-def test_policy_that_goes_leaves_nothing_or_the_one_further_up() -> None:
-    near, far = holding(policy(1)), holding(policy(2), CATALOG)
+def test_removed_policy_is_replaced_by_an_inherited_one() -> None:
+    near, far = effective(policy(1)), effective(policy(2), CATALOG)
     [effect] = policy_effects([near], [far])
     assert (effect.before, effect.after) == (near, far)
     assert effect.why == "policy ops.p2 v0, inherited from catalog"
@@ -186,23 +186,23 @@ def test_policy_that_goes_leaves_nothing_or_the_one_further_up() -> None:
     assert effect.why == "no other policy of compact is attached to it, or to what it is in"
 
 
-def test_same_policy_from_elsewhere_is_no_effect() -> None:
-    assert policy_effects([holding(policy(1), CATALOG)], [holding(policy(1), NS)]) == []
+def test_same_policy_from_another_target_is_no_change() -> None:
+    assert policy_effects([effective(policy(1), CATALOG)], [effective(policy(1), NS)]) == []
 
 
-def test_other_parameters_and_other_versions_are() -> None:
-    assert len(policy_effects([holding(policy(1), a="1")], [holding(policy(1), a="2")])) == 1
-    assert len(policy_effects([holding(policy(1))], [holding(policy(1, version=1))])) == 1
+def test_other_parameters_or_versions_are_a_change() -> None:
+    assert len(policy_effects([effective(policy(1), a="1")], [effective(policy(1), a="2")])) == 1
+    assert len(policy_effects([effective(policy(1))], [effective(policy(1, version=1))])) == 1
 
 
-def test_policies_that_are_not_inheritable_come_and_go_each_for_itself() -> None:
-    one, two, three = (holding(policy(number, "note", inheritable=False)) for number in (1, 2, 3))
+def test_not_inheritable_policies_change_independently() -> None:
+    one, two, three = (effective(policy(number, "note", inheritable=False)) for number in (1, 2, 3))
     effects = policy_effects([one, two], [two, three])
     assert [(effect.before, effect.after) for effect in effects] == [(one, None), (None, three)]
 
 
-def test_types_are_told_in_order() -> None:
-    after = [holding(policy(1, "z")), holding(policy(2, "a"))]
+def test_changes_are_ordered_by_type() -> None:
+    after = [effective(policy(1, "z")), effective(policy(2, "a"))]
     assert [effect.type for effect in policy_effects([], after)] == ["a", "z"]
 
 
@@ -215,7 +215,7 @@ policies = st.builds(
 paths = st.lists(st.lists(policies, max_size=2, unique_by=lambda one: one.type), min_size=3, max_size=3)
 
 
-def answers(attached: list[list[Policy]]) -> list[EffectivePolicy]:
+def resolved(attached: list[list[Policy]]) -> list[EffectivePolicy]:
     levels = zip(PLACES, attached, strict=True)
     return resolve_policies(
         [InheritanceLevel(target, [AttachedPolicy(one) for one in here]) for target, here in levels]
@@ -223,20 +223,20 @@ def answers(attached: list[list[Policy]]) -> list[EffectivePolicy]:
 
 
 @given(paths, paths)
-def test_effects_are_just_the_types_of_which_another_policy_holds(before: object, after: object) -> None:
-    was, now = answers(before), answers(after)  # type: ignore[arg-type]  # what `paths` draws
-    held = {one.policy.type: one.policy.id for one in was}
-    then = {one.policy.type: one.policy.id for one in now}
-    effects = policy_effects(was, now)
+def test_changes_are_the_types_with_another_effective_policy(before: object, after: object) -> None:
+    old, new = resolved(before), resolved(after)  # type: ignore[arg-type]  # what `paths` draws
+    old_ids = {one.policy.type: one.policy.id for one in old}
+    new_ids = {one.policy.type: one.policy.id for one in new}
+    effects = policy_effects(old, new)
     assert {effect.type for effect in effects} == {
-        kind for kind in held.keys() | then.keys() if held.get(kind) != then.get(kind)
+        kind for kind in old_ids.keys() | new_ids.keys() if old_ids.get(kind) != new_ids.get(kind)
     }
     for effect in effects:
-        assert (effect.before.policy.id if effect.before else None) == held.get(effect.type)
-        assert (effect.after.policy.id if effect.after else None) == then.get(effect.type)
+        assert (effect.before.policy.id if effect.before else None) == old_ids.get(effect.type)
+        assert (effect.after.policy.id if effect.after else None) == new_ids.get(effect.type)
 
 
 @given(paths)
-def test_nothing_differs_from_itself(way: object) -> None:
-    found = answers(way)  # type: ignore[arg-type]  # what `paths` draws
+def test_equal_resolutions_have_no_changes(path: object) -> None:
+    found = resolved(path)  # type: ignore[arg-type]  # what `paths` draws
     assert policy_effects(found, found) == []

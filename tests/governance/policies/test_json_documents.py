@@ -34,11 +34,11 @@ JSON = st.recursive(
         (("it's", "a\\b", ""), r"$['it\'s']['a\\b']['']"),
     ],
 )
-def test_paths_are_written_as_the_standard_has_them(steps: tuple[str | int, ...], path: str) -> None:
+def test_paths_follow_rfc_9535(steps: tuple[str | int, ...], path: str) -> None:
     assert json_path(steps) == path
 
 
-def test_fault_says_where_it_is_and_shows_no_more_than_helps() -> None:
+def test_error_has_a_path_and_a_shortened_value() -> None:
     error = policy_fault(("a",), "must be short", "x" * 1000)
     assert error.argument == "$.a"
     assert str(error).startswith('$.a: must be short. found="xxx')
@@ -47,24 +47,24 @@ def test_fault_says_where_it_is_and_shows_no_more_than_helps() -> None:
 
 
 @given(JSON)
-def test_documents_are_read_as_they_were_written(document: object) -> None:
+def test_documents_round_trip(document: object) -> None:
     assert read_document(json.dumps(document)) == document
 
 
 @given(st.text() | st.none())
-def test_texts_of_any_kind_are_read_or_refused(text: str | None) -> None:
+def test_any_text_is_parsed_or_refused(text: str | None) -> None:
     with suppress(InvalidPolicy):
         read_document(text)
 
 
 @pytest.mark.parametrize("text", [None, "", "  \n", "{", "nope", "{'a': 1}", '"\udc80"', "[" * 100_000])
-def test_what_is_no_document_is_refused_at_its_root(text: str | None) -> None:
+def test_invalid_json_is_refused_at_the_root(text: str | None) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         read_document(text)
     assert refused.value.argument == "$"
 
 
-def test_documents_have_bounds() -> None:
+def test_size_and_depth_are_limited() -> None:
     assert read_document(" " * (MAX_DOCUMENT_BYTES - 2) + "{}") == {}
     with pytest.raises(InvalidPolicy):
         read_document(" " * (MAX_DOCUMENT_BYTES - 1) + "{}")

@@ -42,7 +42,7 @@ def test_common_content_of_all_types(policy_type: str, document: object) -> None
     assert read(policy_type, document) == MaintenanceContent(enable=True)
 
 
-def test_switched_off_is_content_too() -> None:
+def test_disabled_policy_is_valid() -> None:
     assert read(DATA_COMPACTION, {"enable": False}).enable is False
 
 
@@ -88,14 +88,14 @@ def test_switched_off_is_content_too() -> None:
         ),
     ],
 )
-def test_fault_is_told_with_its_path(policy_type: str, document: object, path: str) -> None:
+def test_errors_have_a_json_path(policy_type: str, document: object, path: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         read(policy_type, document)
     assert refused.value.argument == path
     assert str(refused.value).startswith(f"{path}: ")
 
 
-def test_known_options_are_read_as_what_they_are() -> None:
+def test_known_options_are_parsed() -> None:
     config = {
         "target_file_size_bytes": "134217728",
         "compaction_strategy": "bin-pack",
@@ -116,15 +116,15 @@ def test_known_options_are_read_as_what_they_are() -> None:
     }
 
 
-def test_other_options_are_kept_as_they_came_and_named() -> None:
+def test_unknown_options_are_kept_and_listed() -> None:
     content = read(SNAPSHOT_EXPIRY, {"enable": True, "config": {"my.own": "5", "other": 1.5, "flag": False}})
     assert content.config == {"my.own": "5", "other": 1.5, "flag": False}
     assert content.unknown == {"my.own", "other", "flag"}
-    # Known of another type, and of no meaning here.
+    # An option of another type is unknown here.
     assert read(METADATA_COMPACTION, {"enable": True, "config": {"strategy": "sort"}}).unknown == {"strategy"}
 
 
-def test_orphans_have_an_age_and_places() -> None:
+def test_orphan_file_removal_has_age_and_locations() -> None:
     content = read(
         ORPHAN_FILE_REMOVAL,
         {"enable": True, "max_orphan_file_age_in_days": 30, "locations": ["s3://lake/a/"], "config": {}},
@@ -148,7 +148,7 @@ def test_orphans_have_an_age_and_places() -> None:
         (DATA_COMPACTION, {"config": {"min-file-size-bytes": 10, "max-file-size-bytes": 9}}),
     ],
 )
-def test_what_contradicts_itself_is_refused(policy_type: str, document: dict[str, Any]) -> None:
+def test_contradictory_options_are_refused(policy_type: str, document: dict[str, Any]) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         read(policy_type, {"enable": True, **document})
     assert refused.value.argument is not None
@@ -170,7 +170,7 @@ CONTENTS = st.fixed_dictionaries(
 
 
 @given(policy_type=st.sampled_from(TYPES), document=CONTENTS)
-def test_content_of_any_kind_is_read_or_refused_with_a_path(policy_type: str, document: dict[str, Any]) -> None:
+def test_any_content_is_parsed_or_refused_with_a_path(policy_type: str, document: dict[str, Any]) -> None:
     content = None
     with contextlib.suppress(InvalidPolicy):
         content = read(policy_type, document)
@@ -183,6 +183,6 @@ def test_content_of_any_kind_is_read_or_refused_with_a_path(policy_type: str, do
 
 
 @given(st.sampled_from(TYPES), st.text())
-def test_texts_of_any_kind_are_read_or_refused(policy_type: str, text: str) -> None:
+def test_any_text_is_parsed_or_refused(policy_type: str, text: str) -> None:
     with contextlib.suppress(InvalidPolicy):
         parse_maintenance_content(policy_type, text)

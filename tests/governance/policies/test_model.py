@@ -7,17 +7,17 @@ from lakebed.governance.policies import AttachmentTarget, PolicyTargetKind, chec
 
 
 @pytest.mark.parametrize("name", ["p", "Compact-Daily_2", "0", "-", "x" * 255])
-def test_names_of_policies(name: str) -> None:
+def test_valid_policy_names(name: str) -> None:
     assert check_policy_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a b", "ä", "a/b", "x" * 256, "a\n"])
-def test_other_names_are_refused(name: str) -> None:
+def test_invalid_policy_names_are_refused(name: str) -> None:
     with pytest.raises(InvalidName):
         check_policy_name(name)
 
 
-def test_descriptions_are_text_of_some_length() -> None:
+def test_descriptions_are_limited() -> None:
     assert check_description(None) is None
     assert check_description("") == ""
     assert check_description("ä" * 2048) == "ä" * 2048
@@ -35,5 +35,5 @@ def test_descriptions_are_text_of_some_length() -> None:
         (AttachmentTarget(PolicyTargetKind.VIEW, ("a", "v")), "view a.v"),
     ],
 )
-def test_places_are_named_for_people(target: AttachmentTarget, text: str) -> None:
+def test_targets_have_readable_names(target: AttachmentTarget, text: str) -> None:
     assert str(target) == text

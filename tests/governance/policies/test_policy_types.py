@@ -8,7 +8,7 @@ from lakebed.core.errors import InvalidInput, InvalidName, InvalidPolicy
 from lakebed.governance.policies import SYSTEM_TYPES, PolicyTargetKind, PolicyType, define_type
 
 
-def test_types_of_the_system() -> None:
+def test_predefined_types() -> None:
     assert list(SYSTEM_TYPES) == [
         "lakebed.column-mask",
         "lakebed.row-filter",
@@ -29,20 +29,20 @@ def test_types_of_the_system() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("lakebed.row-filter", {"filter": False}), ("lakebed.column-mask", {"columns": {"a": "null"}})]
+    ("name", "body"), [("lakebed.row-filter", {"filter": False}), ("lakebed.column-mask", {"columns": {"a": "null"}})]
 )
-def test_types_that_restrict_add_up_and_go_with_what_has_rows(name: str, says: dict[str, object]) -> None:
+def test_restricting_types_are_cumulative_and_not_for_views(name: str, body: dict[str, object]) -> None:
     kind = SYSTEM_TYPES[name]
     assert kind.is_system
     assert kind.is_cumulative
     assert kind.inheritable
     assert kind.targets == (PolicyTargetKind.CATALOG, PolicyTargetKind.NAMESPACE, PolicyTargetKind.TABLE)
-    kind.check_content(json.dumps({"enable": True, "restricts": {"everyone": True}, **says}))
+    kind.check_content(json.dumps({"enable": True, "restricts": {"everyone": True}, **body}))
     with pytest.raises(InvalidPolicy):
         kind.check_content('{"enable": true}')
 
 
-def test_type_of_a_user_s_own() -> None:
+def test_user_defined_type() -> None:
     kind = define_type(
         "user.retention",
         {"required": ["days"]},
@@ -67,7 +67,7 @@ def test_type_of_a_user_s_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["retention", "user.a", "systematic", "a.system", "x" * 128, "0"])
-def test_names_of_types(name: str) -> None:
+def test_valid_type_names(name: str) -> None:
     assert define_type(name, {}).name == name
 
 
@@ -89,12 +89,12 @@ def test_names_of_types(name: str) -> None:
         "x" * 129,
     ],
 )
-def test_names_that_are_none_or_the_server_s_own(name: str) -> None:
+def test_invalid_or_reserved_type_names_are_refused(name: str) -> None:
     with pytest.raises(InvalidName):
         define_type(name, {})
 
 
-def test_type_goes_with_something() -> None:
+def test_type_requires_a_target() -> None:
     with pytest.raises(InvalidInput):
         define_type("a", {}, targets=())
     with pytest.raises(InvalidInput):

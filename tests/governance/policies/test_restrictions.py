@@ -34,7 +34,7 @@ def a_policy(
     )
 
 
-def test_nobody_is_restricted_without_a_policy_about_them() -> None:
+def test_principal_outside_the_audience_is_not_restricted() -> None:
     assert restriction_for([], ANN) is None
     others = a_policy(1, filter=False, restricts={"principals": ["bo"]})
     off = a_policy(2, filter=False, enable=False)
@@ -42,7 +42,7 @@ def test_nobody_is_restricted_without_a_policy_about_them() -> None:
     assert restriction_for([others, off, of_another_kind], ANN) is None
 
 
-def test_filters_and_masks_of_all_policies_add_up() -> None:
+def test_filters_and_masks_of_all_policies_apply() -> None:
     found = restriction_for(
         [
             a_policy(2, COLUMN_MASK, columns={"Email": "hash", "ssn": "year"}),
@@ -61,24 +61,24 @@ def test_filters_and_masks_of_all_policies_add_up() -> None:
     assert found.policies == ("home.p1 v0", "home.p2 v0", "home.p3 v0", "home.p4 v3")
 
 
-def key(*policies: Policy, person: AudiencePrincipal = ANN) -> str:
-    found = restriction_for(policies, person)
+def key(*policies: Policy, principal: AudiencePrincipal = ANN) -> str:
+    found = restriction_for(policies, principal)
     assert found is not None
     return found.key
 
 
-def test_the_key_is_that_of_policies_and_their_versions() -> None:
+def test_key_depends_on_policies_and_their_versions() -> None:
     one, two = a_policy(1, filter=EU), a_policy(2, filter=False)
     assert key(one, two) == key(two, one)
     assert key(one, two, a_policy(3, filter=True, restricts={"principals": ["bo"]})) == key(one, two)
     for_all = a_policy(1, filter=EU, restricts={"everyone": True})
-    assert key(for_all) == key(for_all, person=AudiencePrincipal("bo"))
+    assert key(for_all) == key(for_all, principal=AudiencePrincipal("bo"))
     assert len({key(one), key(two), key(one, two), key(a_policy(1, filter=EU, version=1))}) == 4
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"enable": true}', '{"enable": true, "filter": true}'])
-def test_content_that_cannot_be_read_shows_nothing_to_anybody(content: str) -> None:
-    found = restriction_for([a_policy(1, content=content)], AudiencePrincipal("somebody else"))
+def test_invalid_content_hides_all_rows(content: str) -> None:
+    found = restriction_for([a_policy(1, content=content)], AudiencePrincipal("another principal"))
     assert found is not None
     assert found.filters == (FALSE,)
 
@@ -99,7 +99,7 @@ def test_content_that_cannot_be_read_shows_nothing_to_anybody(content: str) -> N
         (COLUMN_MASK, {"enable": True, "restricts": {"everyone": True}, "filter": True}, "$.filter"),
     ],
 )
-def test_faults_are_told_with_their_path(kind: str, document: Any, path: str) -> None:
+def test_errors_have_a_json_path(kind: str, document: Any, path: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         parse_restriction(kind, json.dumps(document))
     assert refused.value.argument == path

@@ -15,7 +15,7 @@ AT = ("filter",)
 EQ = {"type": "eq", "term": "region", "value": "EU"}
 
 
-def test_expressions_are_read_as_iceberg_writes_them() -> None:
+def test_iceberg_expressions_are_parsed() -> None:
     assert read_filter(True, AT) == Constant(True)
     region = column_predicate(PredicateOperation.EQ, "region", ("EU",))
     assert read_filter(EQ, AT) == region
@@ -54,7 +54,7 @@ def test_expressions_are_read_as_iceberg_writes_them() -> None:
         ({"type": "in", "term": "a", "values": [1] * (MAX_PARTS + 1)}, "$.filter"),
     ],
 )
-def test_faults_are_told_with_their_path(document: Any, path: str) -> None:
+def test_errors_have_a_json_path(document: Any, path: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         read_filter(document, AT)
     assert refused.value.argument == path.replace("['values']", ".values")
@@ -75,6 +75,6 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_noise_is_refused_and_never_breaks(document: Any) -> None:
+def test_any_document_is_parsed_or_refused(document: Any) -> None:
     with contextlib.suppress(InvalidPolicy):
         read_filter(document, AT)

@@ -8,11 +8,11 @@ from tests.meta.stores import open_store
 EMPTY = b"\x80"
 
 
-async def test_policies_of_an_older_schema_have_their_present_version(address: str) -> None:
+async def test_migration_records_the_current_version_of_policies(address: str) -> None:
     steps = product_migrations()
     store = await open_store(address)
 
-    async def furnish(tx: Transaction) -> None:
+    async def insert(tx: Transaction) -> None:
         await tx.run(
             "INSERT INTO buckets (id, name, owner, region, created_ms, versioning, settings)"
             " VALUES (1, 'lake', 'o', 'r', 0, '', ?)",
@@ -32,7 +32,7 @@ async def test_policies_of_an_older_schema_have_their_present_version(address: s
 
     try:
         await migrate(store, [step for step in steps if step.version < 15])
-        await store.transact(furnish)
+        await store.transact(insert)
         await migrate(store, steps)
         found = await store.rows(rows.VERSIONS_BEFORE, 5, 100, 10)
         assert [rows.version_from(row) for row in found] == [PolicyVersion(3, None, "{}", "", 20)]

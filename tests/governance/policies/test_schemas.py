@@ -28,7 +28,7 @@ RETENTION: dict[str, Any] = {
 
 
 def fault_of(schema: object, document: object) -> str | None:
-    """The path of what is wrong with a content; None if nothing is."""
+    """The path of the error in a content; None if it is valid."""
     try:
         check_against(check_schema(schema), json.dumps(document))
     except InvalidPolicy as refused:
@@ -45,26 +45,26 @@ def fault_of(schema: object, document: object) -> str | None:
         ([], "$"),
         ({"days": 0}, "$.days"),
         ({"days": "5"}, "$.days"),
-        ({"days": 5, "owner": "nobody"}, "$.owner"),
+        ({"days": 5, "owner": "unknown"}, "$.owner"),
         ({"days": 5, "steps": [{"days": 1}, {"days": "2"}]}, "$.steps[1].days"),
         ({"days": 5, "also-this": "c"}, "$['also-this']"),
         ({"days": 5, "more": 1}, "$.more"),
     ],
 )
-def test_content_is_held_against_the_schema(document: object, path: str | None) -> None:
+def test_content_is_validated_against_the_schema(document: object, path: str | None) -> None:
     assert fault_of(RETENTION, document) == path
 
 
-def test_content_is_a_document() -> None:
-    kept = check_schema({})
+def test_content_must_be_json() -> None:
+    encoded = check_schema({})
     for text in (None, "", "{"):
         with pytest.raises(InvalidPolicy) as refused:
-            check_against(kept, text)
+            check_against(encoded, text)
         assert refused.value.argument == "$"
-    check_against(kept, "5")
+    check_against(encoded, "5")
 
 
-def test_message_does_not_repeat_all_of_the_content() -> None:
+def test_error_message_is_shortened() -> None:
     with pytest.raises(InvalidPolicy) as refused:
         check_against(check_schema({"type": "string"}), json.dumps(["x" * 1000] * 10))
     assert len(str(refused.value)) < 300
@@ -90,14 +90,14 @@ def test_message_does_not_repeat_all_of_the_content() -> None:
         ({"$dynamicRef": "#a"}, "$.schema['$dynamicRef']"),
     ],
 )
-def test_schema_that_is_none_or_reaches_out_is_refused(schema: object, path: str) -> None:
+def test_invalid_or_external_schema_is_refused(schema: object, path: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         check_schema(schema)
     assert refused.value.argument == path
 
 
 @pytest.mark.parametrize("dialect", ["2020-12/schema", "2019-09/schema"])
-def test_dialects(dialect: str) -> None:
+def test_accepted_dialects(dialect: str) -> None:
     check_schema({"$schema": f"https://json-schema.org/draft/{dialect}"})
     check_schema({"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {}}})
 
@@ -113,14 +113,14 @@ def test_dialects(dialect: str) -> None:
         {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a~0"}]}, "a~": {"items": {"$ref": "#/$defs/a"}}}},
     ],
 )
-def test_schema_that_contains_itself_is_refused(schema: dict[str, Any]) -> None:
+def test_recursive_schema_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         check_schema(schema)
     assert "itself" in str(refused.value)
 
 
 def doubling(levels: int) -> dict[str, Any]:
-    """A small schema that is a large one with its references written out."""
+    """A small schema that is large with its references expanded."""
     parts: dict[str, Any] = {
         f"p{level}": {"allOf": [{"$ref": f"#/$defs/p{level + 1}"}, {"$ref": f"#/$defs/p{level + 1}"}]}
         for level in range(levels)
@@ -128,7 +128,7 @@ def doubling(levels: int) -> dict[str, Any]:
     return {"$defs": {**parts, f"p{levels}": {"type": "integer"}}, "$ref": "#/$defs/p0"}
 
 
-def test_schema_costs_no_more_than_its_size() -> None:
+def test_expanded_size_of_a_schema_is_limited() -> None:
     assert fault_of(doubling(4), 5) is None
     assert fault_of(doubling(4), "x") == "$"
     for levels in (12, 60, 200):
@@ -147,14 +147,14 @@ def test_schema_costs_no_more_than_its_size() -> None:
     assert refused.value.argument == "$.schema"
 
 
-def test_long_chain_of_references_is_refused_and_not_followed_for_ever() -> None:
+def test_long_chain_of_references_is_refused() -> None:
     parts = {f"p{number}": {"not": {"$ref": f"#/$defs/p{number + 1}"}} for number in range(700)}
     with pytest.raises(InvalidPolicy):
         check_schema({"$ref": "#/$defs/p0", "$defs": {**parts, "p700": {}}})
 
 
-def test_keywords_that_look_back_count_for_what_they_cost() -> None:
-    """Nested, each of them multiplies the work: eighteen would take seconds for a list of ten."""
+def test_unevaluated_keywords_count_their_cost() -> None:
+    """Nested, each of them multiplies the work: eighteen take seconds for a list of ten."""
     once: dict[str, Any] = {"anyOf": [{"prefixItems": [{}]}, {"type": "null"}], "unevaluatedItems": False}
     assert fault_of(once, [1]) is None
     assert fault_of(once, [1, 2]) is not None
@@ -165,7 +165,7 @@ def test_keywords_that_look_back_count_for_what_they_cost() -> None:
         check_schema(schema)
 
 
-def test_large_content_is_not_held_against_a_large_schema() -> None:
+def test_large_content_with_a_large_schema_is_refused() -> None:
     large = check_schema({"allOf": [{"items": {"type": "integer"}} for _ in range(1000)]})
     check_against(large, json.dumps([5] * 1000))
     with pytest.raises(InvalidPolicy) as refused:
@@ -197,6 +197,6 @@ SCHEMAS = st.recursive(
     schema=st.fixed_dictionaries({"$defs": st.dictionaries(st.sampled_from(["a", "b"]), SCHEMAS), "not": SCHEMAS}),
     text=st.text(max_size=20) | st.sampled_from(["{}", "[]", '{"a": {"b": 1}}', "1"]),
 )
-def test_schemas_and_texts_of_any_kind_are_taken_or_refused(schema: dict[str, Any], text: str) -> None:
+def test_any_schema_and_text_is_accepted_or_refused(schema: dict[str, Any], text: str) -> None:
     with suppress(InvalidPolicy):
         check_against(check_schema(schema), text)

@@ -80,7 +80,7 @@ B = column_predicate(PredicateOperation.IS_NULL, "b")
         ),
     ],
 )
-def test_conditions(text: str, expected: RowFilter) -> None:
+def test_sql_conditions_are_parsed(text: str, expected: RowFilter) -> None:
     assert read(text) == expected
 
 
@@ -124,7 +124,7 @@ def test_conditions(text: str, expected: RowFilter) -> None:
         "NOT",
     ],
 )
-def test_what_is_no_condition_is_refused_with_its_path(text: str) -> None:
+def test_invalid_conditions_are_refused_with_the_path(text: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
         read(text)
     assert refused.value.argument == "$.filter"
@@ -153,7 +153,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.text() | st.lists(WORDS, max_size=12).map(" ".join))
-def test_noise_is_refused_and_never_breaks(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     with contextlib.suppress(InvalidPolicy):
         read(text)
 
@@ -197,5 +197,5 @@ FILTERS: st.SearchStrategy[RowFilter] = st.recursive(
 
 
 @given(FILTERS)
-def test_what_is_written_is_read(one: RowFilter) -> None:
+def test_written_conditions_round_trip(one: RowFilter) -> None:
     assert read(written(one)) == one

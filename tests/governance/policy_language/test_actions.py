@@ -1,4 +1,4 @@
-"""The vocabulary of policies holds all that any edge asks about, and refuses no service of AWS."""
+"""Known actions include all that the server authorizes; actions of other AWS services are accepted."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def _all_known() -> frozenset[str]:
     return frozenset[str]().union(*KNOWN_ACTIONS.values())
 
 
-def _asked() -> Iterator[str]:
+def _authorized() -> Iterator[str]:
     yield from (action.value for action in Action)
     yield from (action.value for action in ServerAction)
     yield from (f"streams:{need}" for need in StreamOperation)
     yield from map(action_name, MANAGEMENT_OPERATIONS)
 
 
-@pytest.mark.parametrize("action", sorted(set(_asked())))
-def test_action_that_is_asked_about_is_known(action: str) -> None:
+@pytest.mark.parametrize("action", sorted(set(_authorized())))
+def test_authorized_actions_are_known(action: str) -> None:
     assert action in _all_known()
 
 
@@ -57,11 +57,11 @@ def test_actions_written_in_the_source_are_known() -> None:
     assert {text for text in unknown if key_problem(text.lower()) is not None} == set()
 
 
-def test_each_known_action_may_be_named() -> None:
+def test_known_actions_are_accepted() -> None:
     assert [action for action in sorted(_all_known()) if action_problem(action) is not None] == []
 
 
-def test_no_service_of_aws_is_taken_for_a_misspelling() -> None:
+def test_no_aws_service_counts_as_a_misspelling() -> None:
     loader = botocore.session.get_session().get_component("data_loader")
     services: set[str] = set()
     for name in loader.list_available_services("service-2"):
@@ -73,7 +73,7 @@ def test_no_service_of_aws_is_taken_for_a_misspelling() -> None:
 
 
 @pytest.mark.parametrize("service", ["s3tables", "sts"])
-def test_operations_of_aws_are_known(service: str) -> None:
+def test_aws_operations_are_known(service: str) -> None:
     loader = botocore.session.get_session().get_component("data_loader")
     operations = loader.load_service_model(service, "service-2")["operations"]
     assert {f"{service}:{name}" for name in operations} <= KNOWN_ACTIONS[service]

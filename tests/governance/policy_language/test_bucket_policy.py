@@ -32,7 +32,7 @@ OBJECTS = "arn:aws:s3:::bucket/*"
         statement(principal="*", condition={"IpAddress": {"AWS:SourceIP": ["10.0.0.0/8", "2001:db8::1"]}}),
         statement(principal="*", condition={"StringEquals": {"aws:SourceIp": "192.0.2.1"}}),
         statement(principal="*", condition={"Null": {"aws:TokenIssueTime": True}}),
-        # One of the actions that a wildcard stands for is enough.
+        # One of the actions that a wildcard matches is enough.
         statement(principal="*", action="s3:Put*", condition={"StringEquals": {"s3:x-amz-acl": "private"}}),
         statement(principal="*", action="s3:*", condition={"StringEquals": {"s3:prefix": "x"}}),
         {
@@ -47,7 +47,7 @@ OBJECTS = "arn:aws:s3:::bucket/*"
         {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "NotResource": "arn:aws:s3:::bucket/open/*"},
     ],
 )
-def test_sound_policy_may_stand_on_the_bucket(written: dict[str, object]) -> None:
+def test_valid_bucket_policy_is_accepted(written: dict[str, object]) -> None:
     assert check_bucket_policy(policy(written), "bucket").statements
 
 
@@ -88,7 +88,7 @@ def test_sound_policy_may_stand_on_the_bucket(written: dict[str, object]) -> Non
         ),
         (statement(principal="*", condition={"Null": {"aws:SourceIp": "true"}}), "not an address"),
         (statement(principal="*", condition={"StringLike": {"aws:sourceip": "10.*"}}), "not an address"),
-        # What is wrong with a condition is said before that the action does not reach the resource.
+        # An error of the condition precedes that of the action's resource.
         (
             statement(principal="*", action="s3:ListBucketMultipartUploads", condition={"Null": {"s3:prefix": "true"}}),
             "condition key does not apply",
@@ -96,7 +96,7 @@ def test_sound_policy_may_stand_on_the_bucket(written: dict[str, object]) -> Non
         (statement(principal="*", Sid="x" * 20_481), "too large"),
     ],
 )
-def test_unsound_policy_is_refused_with_the_reason(written: dict[str, object], reason: str) -> None:
+def test_invalid_bucket_policy_is_refused_with_the_reason(written: dict[str, object], reason: str) -> None:
     with pytest.raises(InvalidPolicy, match=reason):
         check_bucket_policy(policy(written), "bucket")
 
@@ -132,7 +132,7 @@ def tables(action: object, resource: object = TABLES, **more: Any) -> dict[str, 
         {"Effect": "Deny", "Principal": "*", "NotAction": "s3tables:GetTable", "Resource": TABLES},
     ],
 )
-def test_table_bucket_s_policy_may_speak_of_its_tables(written: dict[str, object]) -> None:
+def test_valid_table_bucket_policy_is_accepted(written: dict[str, object]) -> None:
     assert check_bucket_policy(policy(written), "bucket", TABLE_BUCKET).statements
 
 
@@ -173,7 +173,7 @@ def test_table_bucket_s_policy_may_speak_of_its_tables(written: dict[str, object
         ),
     ],
 )
-def test_unsound_policy_of_a_table_bucket_is_refused_with_the_reason(written: dict[str, object], reason: str) -> None:
+def test_invalid_table_bucket_policy_is_refused_with_the_reason(written: dict[str, object], reason: str) -> None:
     with pytest.raises(InvalidPolicy, match=reason):
         check_bucket_policy(policy(written), "bucket", TABLE_BUCKET)
 
@@ -189,12 +189,12 @@ def test_unsound_policy_of_a_table_bucket_is_refused_with_the_reason(written: di
         ),
     ],
 )
-def test_policy_of_a_bucket_without_tables_does_not_speak_of_any(written: dict[str, object], reason: str) -> None:
+def test_policy_of_a_plain_bucket_cannot_name_tables(written: dict[str, object], reason: str) -> None:
     with pytest.raises(InvalidPolicy, match=reason):
         check_bucket_policy(policy(written), "bucket")
 
 
-def test_every_statement_is_looked_at() -> None:
+def test_every_statement_is_validated() -> None:
     with pytest.raises(InvalidPolicy, match="must name a Principal"):
         check_bucket_policy(policy(statement(principal="*"), statement(effect="Deny")), "bucket")
 

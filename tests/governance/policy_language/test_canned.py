@@ -22,7 +22,7 @@ from tests.governance.documents import OWNER, user
         ("consoleAdmin", ["s3:GetObject", "admin:CreateUser", "sts:TagSession"], []),
     ],
 )
-def test_canned_policy_allows_what_its_name_says(name: str, allowed: list[str], refused: list[str]) -> None:
+def test_canned_policy_allows_and_refuses(name: str, allowed: list[str], refused: list[str]) -> None:
     caller = user("bob", OWNER, CANNED_POLICIES[name])
     authorizer = PolicyAuthorizer(ManualClock())
     for action in allowed:
@@ -46,7 +46,7 @@ WRITES = ["PutTableData", "CreateTable", "DeleteTable", "UpdateTableMetadataLoca
     ],
 )
 @pytest.mark.parametrize("what", ["bucket/lake", "bucket/lake/table/0123", "bucket/*"])
-def test_canned_policy_speaks_of_tables_too(name: str, allowed: list[str], refused: list[str], what: str) -> None:
+def test_canned_policy_applies_to_tables(name: str, allowed: list[str], refused: list[str], what: str) -> None:
     caller = user("bob", OWNER, CANNED_POLICIES[name])
     authorizer = PolicyAuthorizer(ManualClock())
     resource = f"arn:aws:s3tables:us-east-1:{OWNER}:{what}"
@@ -58,7 +58,7 @@ def test_canned_policy_speaks_of_tables_too(name: str, allowed: list[str], refus
 
 
 @pytest.mark.parametrize("name", ["readonly", "readwrite", "writeonly"])
-def test_canned_policy_does_not_let_the_server_call_others(name: str) -> None:
+def test_canned_policy_does_not_permit_bridges(name: str) -> None:
     caller = user("bob", OWNER, CANNED_POLICIES[name])
     resource = f"arn:aws:s3tables:us-east-1:{OWNER}:bucket/lake"
     with pytest.raises(AccessDenied):
@@ -67,6 +67,6 @@ def test_canned_policy_does_not_let_the_server_call_others(name: str) -> None:
         )
 
 
-def test_every_canned_policy_is_a_sound_identity_policy() -> None:
+def test_every_canned_policy_is_a_valid_identity_policy() -> None:
     for document in CANNED_POLICIES.values():
         assert check_identity_policy(document).grants

@@ -58,7 +58,7 @@ RESOURCES = ["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*", TABLE_BUCKET, f"{TA
         ("s3tables:tablename", "s3tables:listtables", False),
     ],
 )
-def test_each_key_has_its_actions(key: str, action: str, expected: bool) -> None:
+def test_actions_with_a_key(key: str, action: str, expected: bool) -> None:
     able = actions_with_key(key)
     assert able is not None
     assert (action in able) is expected
@@ -76,18 +76,18 @@ def test_each_key_has_its_actions(key: str, action: str, expected: bool) -> None
         "aws:sourceips",
         "sts:externalid",
         "s3:requestjobpriority",
-        # Families, without the name of one.
+        # Key families without a name.
         "s3:existingobjecttag",
         "s3:existingobjecttag/",
         "aws:requesttag",
         "aws:requesttag/",
     ],
 )
-def test_there_is_no_such_key(key: str) -> None:
+def test_unknown_keys_have_no_actions(key: str) -> None:
     assert actions_with_key(key) is None
 
 
-def test_table_speaks_of_known_actions_and_in_lower_case() -> None:
+def test_table_contains_known_actions_in_lower_case() -> None:
     for key, able in _CARRIERS.items():
         assert key == key.lower()
         assert able
@@ -96,7 +96,7 @@ def test_table_speaks_of_known_actions_and_in_lower_case() -> None:
 
 
 @given(st.sampled_from(sorted(_CARRIERS)), st.sampled_from(sorted(ACTIONS)), st.data())
-def test_policy_is_taken_exactly_where_the_action_carries_the_key(key: str, action: str, data: st.DataObject) -> None:
+def test_policy_is_accepted_exactly_if_the_action_has_the_key(key: str, action: str, data: st.DataObject) -> None:
     written = data.draw(st.sampled_from([key, key.upper(), key.title()])) + ("Tag" if key.endswith("/") else "")
     value = "192.0.2.1" if key in ADDRESS_KEYS else "x"
     named = statement(
@@ -121,5 +121,5 @@ def test_policy_is_taken_exactly_where_the_action_carries_the_key(key: str, acti
         ("s3:*", {"StringLike": {"jwt:preferred_username": "x*"}}),
     ],
 )
-def test_identity_policies_may_name_keys_of_other_requests_and_services(action: str, condition: object) -> None:
+def test_identity_policies_can_name_keys_of_other_requests_and_services(action: str, condition: object) -> None:
     assert check_identity_policy(policy(statement(action=action, condition=condition))).grants

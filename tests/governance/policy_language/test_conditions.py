@@ -9,11 +9,11 @@ from lakebed.governance.policy_language.conditions import parse_condition
 
 
 def holds(operator: str, operands: object, found: object, *, key: str = "s3:key") -> bool:
-    """Whether the condition holds for a request whose key has these values; None when it has no such key."""
+    """Whether the condition holds for a request with these values of the key; None without the key."""
     texts = tuple(operands) if isinstance(operands, list) else (str(operands),)
     have = tuple(found) if isinstance(found, list) else (None if found is None else (str(found),))
     condition = parse_condition(operator, key, texts, variables=True)
-    return condition.holds(lambda asked: have if asked == key.lower() else None)
+    return condition.holds(lambda requested: have if requested == key.lower() else None)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_several_values(operator: str, operands: object, found: object, expected
 
 
 @pytest.mark.parametrize("operator", ["StringEqualsIfExists", "NumericEqualsIfExists", "ForAnyValue:StringEquals"])
-def test_if_exists_still_asks_of_a_key_that_is_there(operator: str) -> None:
+def test_if_exists_is_evaluated_for_a_present_key(operator: str) -> None:
     assert not holds(operator, "1", "2")
     assert holds(operator, "1", "1")
 
@@ -192,7 +192,7 @@ def test_if_exists_still_asks_of_a_key_that_is_there(operator: str) -> None:
         ("StringEquals", "${aws:username", "variable"),
     ],
 )
-def test_wrong_operand_or_operator_is_refused(operator: str, operand: str, reason: str) -> None:
+def test_invalid_operand_or_operator_is_refused(operator: str, operand: str, reason: str) -> None:
     with pytest.raises(InvalidPolicy, match=reason):
         parse_condition(operator, "aws:key", (operand,), variables=True)
 
@@ -203,7 +203,7 @@ def test_key_without_a_service_is_refused(key: str) -> None:
         parse_condition("StringEquals", key, ("a",), variables=True)
 
 
-def test_variables_in_operands_take_the_requests_values() -> None:
+def test_variables_in_operands_are_replaced_by_the_requests_values() -> None:
     condition = parse_condition("StringLike", "s3:prefix", ("home/${aws:username}/*",), variables=True)
     found = {"s3:prefix": ("home/bob/x",), "aws:username": ("bob",)}
     assert condition.holds(found.get)
@@ -223,5 +223,5 @@ def test_variables_in_operands_take_the_requests_values() -> None:
         ("ArnLike", "arn:aws:s3:::*"),
     ],
 )
-def test_noise_in_the_request_is_only_a_value_that_does_not_match(operator: str, operand: str, value: str) -> None:
+def test_malformed_request_value_does_not_match(operator: str, operand: str, value: str) -> None:
     assert holds(operator, operand, value) in (True, False)

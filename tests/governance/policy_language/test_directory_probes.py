@@ -42,7 +42,7 @@ def policy(resource: str, element: str = "Resource") -> bytes:
         ("arn:aws:s3:::lake/other?", True),
     ],
 )
-def test_pattern_that_reaches_into_the_directory_has_a_witness_there(pattern: str, found: bool) -> None:
+def test_pattern_that_matches_in_the_directory_has_a_probe_there(pattern: str, found: bool) -> None:
     compiled = PolicyPattern(pattern)
     texts = list(matching_arns(compiled, DIRECTORY, no_values))
     assert bool(texts) is found
@@ -56,9 +56,7 @@ texts = st.text(alphabet="ab/*", max_size=6)
 
 
 @given(pieces, texts.map(lambda text: f"{text}/"), texts)
-def test_if_a_pattern_stands_for_some_key_of_the_directory_there_is_a_witness(
-    pattern: str, directory: str, rest: str
-) -> None:
+def test_pattern_that_matches_some_key_of_the_directory_has_a_probe(pattern: str, directory: str, rest: str) -> None:
     compiled = PolicyPattern(pattern)
     found = list(matching_arns(compiled, directory, no_values))
     assert all(compiled.matches(text, no_values) and text.startswith(directory) for text in found)
@@ -66,7 +64,7 @@ def test_if_a_pattern_stands_for_some_key_of_the_directory_there_is_a_witness(
         assert found
 
 
-def test_documents_of_the_bucket_the_identity_and_the_session_are_all_asked() -> None:
+def test_probes_consider_bucket_identity_and_session_policies() -> None:
     session = Session(
         None, 0, 1, (policy("arn:aws:s3:::lake/other/c"),), outer_policies=(policy("arn:aws:s3:::*/other/d"),)
     )
@@ -79,8 +77,8 @@ def test_documents_of_the_bucket_the_identity_and_the_session_are_all_asked() ->
 
 
 @given(st.lists(pieces, min_size=1, max_size=3), texts)
-def test_no_key_matches_less_than_some_probe_does(patterns: list[str], rest: str) -> None:
-    """So a key that an allowing statement leaves out, or `NotResource` of a denying one covers, is found."""
+def test_every_key_matches_at_least_the_patterns_of_some_probe(patterns: list[str], rest: str) -> None:
+    """So every key that an Allow excludes, or a Deny with `NotResource` covers, is found."""
     whole = [f"{DIRECTORY}{pattern}" for pattern in patterns]
     principal = Principal("alice", "1", "arn", policies=tuple(map(policy, whole)))
     compiled = [PolicyPattern(text) for text in whole]

@@ -8,14 +8,14 @@ from lakebed.governance.policy_language.identity_policy import check_identity_po
 from tests.governance.documents import policy, statement
 
 
-def test_identity_policy_names_no_principal() -> None:
+def test_identity_policy_with_a_principal_is_refused() -> None:
     with pytest.raises(InvalidPolicy, match="must not name a Principal"):
         check_identity_policy(policy(statement(principal="*")))
     with pytest.raises(InvalidPolicy, match="must not name a Principal"):
         check_identity_policy(policy(statement(effect="Deny", NotPrincipal="*")))
 
 
-def test_identity_policy_has_unique_statement_ids() -> None:
+def test_duplicate_statement_ids_are_refused() -> None:
     with pytest.raises(InvalidPolicy, match="unique"):
         check_identity_policy(policy(statement(Sid="a"), statement(effect="Deny", Sid="a")))
     assert check_identity_policy(policy(statement(), statement(Sid=""), statement(Sid="a"))).grants
@@ -57,7 +57,7 @@ def test_unknown_action_is_refused_with_the_nearest_name(effect: str, element: s
     with pytest.raises(InvalidPolicy) as refused:
         check_identity_policy(document)
     assert str(refused.value).startswith(reason)
-    # What was stored before the check still loads and decides.
+    # Policies stored before this validation still parse and decide.
     assert parse_policy(document).statements
     (problem,) = unknown_actions(document)
     assert problem == str(refused.value)
@@ -71,7 +71,7 @@ def test_unknown_action_is_refused_with_the_nearest_name(effect: str, element: s
         "S3:getobject",
         "s3:Get*",
         "*:Get*",
-        # Valid in AWS, asked about or not.
+        # Valid in AWS, whether or not this server authorizes them.
         "s3:ListAllMyBuckets",
         "s3:GetAccelerateConfiguration",
         "s3:PutStorageLensConfiguration",
@@ -86,7 +86,7 @@ def test_unknown_action_is_refused_with_the_nearest_name(effect: str, element: s
         "execute-api:Invoke",
     ],
 )
-def test_action_that_aws_has_is_accepted(action: str) -> None:
+def test_aws_actions_are_accepted(action: str) -> None:
     document = policy(statement(action=action))
     assert check_identity_policy(document).grants
     assert unknown_actions(document) == []

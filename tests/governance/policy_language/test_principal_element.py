@@ -35,7 +35,7 @@ BOB = "arn:aws:iam::111122223333:user/bob"
         ({"Service": "logging.s3.amazonaws.com", "AWS": BOB}, user(), GrantScope.DIRECT),
     ],
 )
-def test_grant(element: object, caller: object, expected: GrantScope) -> None:
+def test_scope_of_an_allow(element: object, caller: object, expected: GrantScope) -> None:
     assert parse_principal_element(element).grant(caller) is expected  # type: ignore[arg-type]  # a table of principals
 
 
@@ -58,11 +58,11 @@ def test_claimed_role_can_be_denied_but_never_granted(named: str) -> None:
 
 
 @pytest.mark.parametrize("named", [BOB, OWNER, "*"])
-def test_claiming_a_role_escapes_no_denial(named: str) -> None:
+def test_claimed_role_does_not_escape_a_deny(named: str) -> None:
     assert parse_principal_element({"AWS": named}).denies(IN_ROLE)
 
 
-def test_denial_of_an_account_hits_all_in_it() -> None:
+def test_deny_of_an_account_applies_to_all_its_identities() -> None:
     grantees = parse_principal_element({"AWS": OWNER})
     assert grantees.denies(user())
     assert grantees.denies(root_of(OWNER))
@@ -70,7 +70,7 @@ def test_denial_of_an_account_hits_all_in_it() -> None:
     assert not grantees.denies(ANONYMOUS)
 
 
-def test_denial_of_all_but_an_account_spares_its_root_only() -> None:
+def test_deny_with_not_principal_account_exempts_only_its_root() -> None:
     grantees = parse_principal_element({"AWS": OWNER})
     assert grantees.exempts(root_of(OWNER))
     assert not grantees.exempts(user())

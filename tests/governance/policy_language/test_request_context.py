@@ -11,7 +11,9 @@ from lakebed.governance.policy_language.request_context import RequestContext
 from tests.governance.documents import OWNER, session, user
 
 
-def ask(caller: Principal, context: Mapping[str, str | tuple[str, ...]] = MappingProxyType({})) -> RequestContext:
+def context_of(
+    caller: Principal, context: Mapping[str, str | tuple[str, ...]] = MappingProxyType({})
+) -> RequestContext:
     return RequestContext(
         AccessRequest(caller, "s3:GetObject", "arn:aws:s3:::b/k", context), ManualClock(1_700_000_000_500)
     )
@@ -45,12 +47,12 @@ def ask(caller: Principal, context: Mapping[str, str | tuple[str, ...]] = Mappin
         (user(session=session(arn="arn:aws:sts::1:assumed-role/r/s")), "aws:principalarn", (user().arn,)),
     ],
 )
-def test_what_the_server_knows(caller: Principal, key: str, expected: tuple[str, ...] | None) -> None:
-    assert ask(caller).values(key) == expected
+def test_values_set_by_the_server(caller: Principal, key: str, expected: tuple[str, ...] | None) -> None:
+    assert context_of(caller).values(key) == expected
 
 
-def test_context_is_found_whatever_its_case() -> None:
-    question = ask(user(), {"aws:SourceIp": "10.0.0.1", "s3:RequestObjectTagKeys": ("a", "b")})
+def test_context_keys_are_case_insensitive() -> None:
+    question = context_of(user(), {"aws:SourceIp": "10.0.0.1", "s3:RequestObjectTagKeys": ("a", "b")})
     assert question.values("aws:sourceip") == ("10.0.0.1",)
     assert question.values("s3:requestobjecttagkeys") == ("a", "b")
     assert question.values("s3:prefix") is None
@@ -71,6 +73,6 @@ def test_context_is_found_whatever_its_case() -> None:
         "aws:ViaAWSService",
     ],
 )
-def test_context_cannot_pass_for_what_the_server_knows(key: str) -> None:
+def test_context_cannot_override_values_set_by_the_server(key: str) -> None:
     head, slash, tag = key.partition("/")
-    assert ask(ANONYMOUS, {key: "forged"}).values(head.lower() + slash + tag) != ("forged",)
+    assert context_of(ANONYMOUS, {key: "forged"}).values(head.lower() + slash + tag) != ("forged",)
