@@ -138,7 +138,7 @@ def test_mistakes_are_told_and_secrets_are_not(ask: Lakebed) -> None:
         (("target", "show", "none:webhook"), "no such target"),
         (("target", "put", "r:webhook", "--option", "hunter2"), "an option is NAME=VALUE"),
         (("target", "put", "r:webhook", "--option", "secret=@/no/such/file"), "cannot be read"),
-        (("target", "put", "r:pigeon", "--option", "a=b"), "no such type of target"),
+        (("target", "put", "r:pigeon", "--option", "a=b"), "unknown target type"),
     ):
         outcome = ask(*words)
         assert outcome.status == 2

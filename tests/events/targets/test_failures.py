@@ -24,4 +24,4 @@ def test_a_secret_within_another_leaves_nothing_of_it() -> None:
 
 
 def test_an_error_without_words_is_told_by_its_class() -> None:
-    assert describe_error(TimeoutError(), []) == "TimeoutError: no more is known"
+    assert describe_error(TimeoutError(), []) == "TimeoutError: no details"

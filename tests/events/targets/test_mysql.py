@@ -146,7 +146,7 @@ class TestMysql(TargetContract):
         settings = MysqlSettings(dsn_string=f"alice:password@tcp(127.0.0.1:{port})/events?tls=true")
         settings.validate()
         target = MysqlTarget(settings, deadline_seconds=5)
-        with pytest.raises(Unavailable, match="does not secure"):
+        with pytest.raises(Unavailable, match="does not offer TLS"):
             await target.send(make_message())
         await target.close()
         server.close()

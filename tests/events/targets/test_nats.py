@@ -57,7 +57,7 @@ class TestNats(TargetContract):
     async def test_a_stream_of_other_subjects_is_told(self, service: NatsService, place: str) -> None:
         await service.make_stream(place, f"{place}.other")
         target = NatsTarget(service.settings(f"{place}.events", stream=place), deadline_seconds=5)
-        with pytest.raises(Unavailable, match="does not hold the subject"):
+        with pytest.raises(Unavailable, match="does not cover the subject"):
             await target.check()
         await target.close()
 
@@ -87,7 +87,7 @@ class TestNats(TargetContract):
             service.settings(place, Way.PASSWORD), address=f"nats://127.0.0.1:{port}", tls_required=True
         )
         target = NatsTarget(settings, deadline_seconds=5)
-        with pytest.raises(Unavailable, match="does not secure"):
+        with pytest.raises(Unavailable, match="does not offer TLS"):
             await target.send(make_message())
         await target.close()
         server.close()

@@ -49,8 +49,8 @@ async def test_a_file_that_was_written_is_noted_with_what_it_was_then() -> None:
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (told(kind="ObjectRemoved:Delete"), "only files that were written"),
-        (told("elsewhere/a.csv"), "from elsewhere"),
+        (told(kind="ObjectRemoved:Delete"), "not an upload"),
+        (told("elsewhere/a.csv"), "outside the target.s source"),
         (told(form=Form.LAKEBED), "in the form s3"),
         (dataclasses.replace(told(), body=b"noise"), "in the form s3"),
         (dataclasses.replace(told(), key="landing/in/other"), "another file"),

@@ -7,11 +7,11 @@ import pytest
 import lakebed.events.targets as targets
 from lakebed.core.errors import InvalidInput, MissingExtra
 from lakebed.core.extras import EXTRAS
-from lakebed.events.targets.registry import KINDS, WITHOUT_EXTRA, target_type_named
+from lakebed.events.targets.registry import TYPES, WITHOUT_EXTRA, target_type_named
 from lakebed.events.targets.seam import TargetSettings
 
 
-@pytest.mark.parametrize("name", sorted({*KINDS} - WITHOUT_EXTRA))
+@pytest.mark.parametrize("name", sorted({*TYPES} - WITHOUT_EXTRA))
 def test_a_kind_has_its_own_name_and_secrets_that_are_fields(name: str) -> None:
     kind = target_type_named(name)
     assert kind.name == name
@@ -38,4 +38,4 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 
 def test_each_extra_for_a_target_has_its_kind() -> None:
     kinds = {extra.removeprefix("targets-") for extra in EXTRAS if extra.startswith("targets-")}
-    assert kinds == {*KINDS} - WITHOUT_EXTRA - {"elasticsearch"}
+    assert kinds == {*TYPES} - WITHOUT_EXTRA - {"elasticsearch"}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.targets.mysql import MySqlAddress
+from lakebed.events.targets.mysql import MySqlDsn
 from lakebed.events.targets.registry import target_type_named
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -99,9 +99,9 @@ def test_a_field_that_is_not_known_is_refused(kind: str) -> None:
 
 
 def test_the_forms_of_a_dsn() -> None:
-    place = MySqlAddress("mysql://us%40er:p%3Aw@host/db")
+    place = MySqlDsn("mysql://us%40er:p%3Aw@host/db")
     assert (place.user, place.password, place.host, place.port, place.database, place.tls) == (
         *("us@er", "p:w", "host", 3306, "db", None),
     )
-    assert MySqlAddress("user@tcp([::1]:3307)/db?tls=false").host == "::1"
+    assert MySqlDsn("user@tcp([::1]:3307)/db?tls=false").host == "::1"
     assert "p:w" not in repr(place)

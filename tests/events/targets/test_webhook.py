@@ -62,7 +62,7 @@ async def test_an_event_is_posted_with_a_signature() -> None:
 
 @pytest.mark.parametrize("status", [301, 400, 404, 410, 429, 500])
 async def test_anything_but_success_is_a_failure(status: int) -> None:
-    with pytest.raises(Unavailable, match=f"answered {status}"):
+    with pytest.raises(Unavailable, match=f"error response. status={status}"):
         await target(Way(status)).send(MESSAGE)
 
 
@@ -106,7 +106,7 @@ async def test_any_answer_at_the_root_means_that_somebody_is_there() -> None:
 
 
 async def test_a_token_that_is_no_good_is_told() -> None:
-    with pytest.raises(Unavailable, match=r"answered 401\. reason=Unauthorized"):
+    with pytest.raises(Unavailable, match=r"error response\. status=401 reason=Unauthorized"):
         await target(Way(401), auth_token="word").check()
 
 

@@ -84,14 +84,14 @@ def test_one_that_is_misspelled_is_not_quoted(spelled: str) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("https://receiver", "http://receiver"), "targets.named.warehouse.settings.endpoint: events are posted over"),
+        (("https://receiver", "http://receiver"), "targets.named.warehouse.settings.endpoint: endpoint must be https"),
         (('["Table*", "AFTER_DROP_VIEW"]', "[]"), "targets.named.warehouse.kinds: subject requires kinds"),
         (
             ('["Table*", "AFTER_DROP_VIEW"]', '["a*b"]'),
             "targets.named.warehouse.kinds: kind must be a comma-separated list",
         ),
         (('form = "lakebed"', 'form = "haiku"'), "targets.named.warehouse.form: form must be one of"),
-        (('type = "webhook"', 'type = "pigeon"'), "targets.named.warehouse.type: no such type of target"),
+        (('type = "webhook"', 'type = "pigeon"'), "targets.named.warehouse.type: unknown target type"),
         (('type = "webhook"', ""), "targets.named.warehouse.type: missing"),
         (("skip_tls_verify = true", "colour = 1"), "targets.named.warehouse.settings.colour: "),
         (("skip_tls_verify = true", "skip_tls_verify = 7"), "targets.named.warehouse.settings.skip_tls_verify: "),

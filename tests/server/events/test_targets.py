@@ -124,7 +124,7 @@ def test_a_failing_receiver_gets_everything_in_order_once_it_is_back(tmp_path: P
         # The table that fails holds no other up.
         wait_until(lambda: receiver.subjects() == ["lake/ns/b"] * 4, "all of b arrives")
         wait_until(lambda: client.targets.get("webhook", "r").waiting == 4, "all of a waits")
-        assert client.targets.get("webhook", "r").failure == "answered 500. reason=Internal Server Error"
+        assert client.targets.get("webhook", "r").failure == "error response. status=500 reason=Internal Server Error"
         waiting = list(client.targets.undelivered("webhook", "r", "waiting"))
         assert [one.event.kind for one in waiting] == ["TableCreated"] + ["TableCommitted"] * 3
         receiver.recover()
@@ -148,7 +148,7 @@ def test_a_dead_letter_is_seen_and_tried_again(tmp_path: Path) -> None:
         assert (dead.event.subject, dead.attempts, dead.failure) == (
             "lake/ns/t",
             1,
-            "answered 500. reason=Internal Server Error",
+            "error response. status=500 reason=Internal Server Error",
         )
         receiver.recover()
         assert client.targets.redrive("webhook", "r") == 1

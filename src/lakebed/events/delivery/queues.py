@@ -1,6 +1,6 @@
 """The two logs that a target is served from: the outbox and the request log, each with its own cursor.
 
-Waiting deliveries of both are in one table; their sequence numbers tell them apart.
+Waiting deliveries of both are in one table, distinguished by sequence number.
 """
 
 from __future__ import annotations

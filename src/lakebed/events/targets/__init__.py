@@ -1,1 +1,1 @@
-"""Where events go: one module a kind of server, behind one seam."""
+"""Event targets: one module per type of server, behind one interface."""

@@ -1,9 +1,9 @@
-"""Events at an exchange of an AMQP 0-9-1 broker such as RabbitMQ.
+"""The `amqp` target: an exchange of an AMQP 0-9-1 broker such as RabbitMQ.
 
-Spoken with aio-pika, which speaks asyncio and knows publisher confirms.
+Uses aio-pika, an asyncio client with publisher confirms.
 
-A message is delivered when the broker has confirmed it: with `mandatory`, that is when a queue has it. Its id is the
-property `message_id`, in every attempt.
+A message is delivered once the broker confirms it; with `mandatory`, a queue then has it. The property `message_id` has
+the event id.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError
 from lakebed.core.errors import InvalidInput
 from lakebed.net.tls import TlsFiles
 
-from .addresses import TargetAddress, check_pair, check_present, parse_address
+from .addresses import TargetAddress, check_pair, check_present, check_tls_files, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _CONNECT_SECONDS: Final = 5.0
-_AT_ONCE: Final = 64
+_MAX_IN_FLIGHT: Final = 64
 _LIMIT: Final = re.compile(r"max size (\d+)")
 
 
 class AmqpSettings(TargetSettings, frozen=True):
-    """Where the broker is, and how messages are addressed there."""
+    """The broker, the exchange and the routing key."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"url", "password"})
 
@@ -58,27 +58,29 @@ class AmqpSettings(TargetSettings, frozen=True):
                 raise InvalidInput(f"{name} has at most 255 bytes", argument=name)
         check_pair(self.username, self.password)
         if self.username is not None and address.username is not None:
-            raise InvalidInput("credentials are in url or in username and password, not in both", argument="username")
-        files = TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key)
-        if files.are_named and address.scheme != "amqps":
-            raise InvalidInput("files for TLS go with amqps://", argument="url")
-        files.validate()
+            raise InvalidInput("credentials must be either in url or in username and password", argument="username")
+        check_tls_files(
+            TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key),
+            encrypted=address.scheme == "amqps",
+            argument="url",
+            expected="amqps://",
+        )
 
 
 class _TooLong(Exception):
-    """More than the broker takes."""
+    """The message exceeds the broker's limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _Connection:
     connection: AbstractConnection
     channel: AbstractChannel
 
 
-class AmqpTarget(ConnectedTarget[_Opened]):
-    """Implements `Target`."""
+class AmqpTarget(ConnectedTarget[_Connection]):
+    """Implements `EventTarget`."""
 
-    max_in_flight = _AT_ONCE
+    max_in_flight = _MAX_IN_FLIGHT
 
     def __init__(self, settings: AmqpSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings
@@ -94,12 +96,12 @@ class AmqpTarget(ConnectedTarget[_Opened]):
             deadline_seconds=deadline_seconds,
         )
 
-    async def _open(self) -> _Opened:
+    async def _open(self) -> _Connection:
         address = self._address
         host = f"[{address.host}]" if ":" in address.host else address.host
-        who = f"{quote(self._username, safe='')}:{quote(self._password, safe='')}"
+        credentials = f"{quote(self._username, safe='')}:{quote(self._password, safe='')}"
         connection = await aio_pika.connect(
-            f"{address.scheme}://{who}@{host}:{address.port}{address.path or '/'}",
+            f"{address.scheme}://{credentials}@{host}:{address.port}{address.path or '/'}",
             ssl_context=None if self._tls_files is None else self._tls_files.context(),
             timeout=_CONNECT_SECONDS,
         )
@@ -109,12 +111,12 @@ class AmqpTarget(ConnectedTarget[_Opened]):
             with contextlib.suppress(Exception):
                 await connection.close()
             raise
-        return _Opened(connection, channel)
+        return _Connection(connection, channel)
 
-    async def _shut(self, connection: _Opened) -> None:
+    async def _shut(self, connection: _Connection) -> None:
         await connection.connection.close()
 
-    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
+    async def _deliver(self, connection: _Connection, message: EventMessage) -> None:
         settings = self._settings
         exchange = await connection.channel.get_exchange(settings.exchange, ensure=False)
         try:
@@ -133,14 +135,14 @@ class AmqpTarget(ConnectedTarget[_Opened]):
                 timeout=self._deadline,
             )
         except ChannelPreconditionFailed as error:
-            # The channel is closed under all who use it; only who sent too much is to blame.
+            # The broker closes the channel for all messages in flight; only the oversized one must not be retried.
             limit = _LIMIT.search(str(error))
             if limit is not None and len(message.body) > int(limit[1]):
                 raise _TooLong(f"too long. maximum={limit[1]}") from None
             raise
 
-    async def _probe(self, connection: _Opened) -> None:
-        # On a channel of its own: the broker closes the one on which something is asked for that is not there.
+    async def _probe(self, connection: _Connection) -> None:
+        # On a separate channel, which the broker closes if the exchange does not exist.
         channel = await connection.connection.channel()
         try:
             if self._settings.exchange:
@@ -151,8 +153,7 @@ class AmqpTarget(ConnectedTarget[_Opened]):
 
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, DeliveryError):
-            # Refused for now, or no queue is bound that would have it.
-            return Fault.MOMENT
+            return Fault.TEMPORARY  # rejected, or not routed to any queue
         if isinstance(error, _TooLong):
             return Fault.MESSAGE_AND_CONNECTION
         return Fault.CONNECTION
@@ -162,4 +163,4 @@ def _address(settings: AmqpSettings) -> TargetAddress:
     return parse_address(settings.url, "url", _PORTS, credentials=True, path=True)
 
 
-KIND: Final = TargetType("amqp", AmqpSettings, AmqpTarget)
+TYPE: Final = TargetType("amqp", AmqpSettings, AmqpTarget)

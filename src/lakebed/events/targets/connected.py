@@ -1,8 +1,8 @@
-"""A target with a connection that stays open: opened when first used, and again after it was lost.
+"""Base class of targets with a persistent connection, which is opened on first use and after a connection loss.
 
-Whoever sends while nobody is connected waits for one attempt that all share. A connection that others still use when it
-is replaced is closed after the last of them. Certificates that were replaced on disk lead to a new connection before
-the next message; if they are no good, what is connected stays, and the failure is told by `check`.
+Concurrent senders share one connection attempt. A replaced connection is closed once its last user is done. New
+certificate files are loaded before the next message, on a new connection; if they are invalid, the existing connection
+stays in use and `check` reports the error.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 DELIVERY_SECONDS: Final = 30.0
-"""The most that one attempt takes, connecting included."""
+"""The timeout of an attempt, including the connection."""
 
 _CLOSE_SECONDS: Final = 2.0
 
 
-class _Lease(Generic[C]):
-    """A connection, and how many use it."""
+class _SharedConnection(Generic[C]):
+    """A connection with a reference count."""
 
     def __init__(self, connection: C) -> None:
         self.connection = connection
         self.users = 0
         self.is_retired = False
-        self.is_tried = False
-        """Whether anything came through it."""
+        self.is_proven = False
+        """Whether an attempt has succeeded on it."""
 
 
 class ConnectedTarget(ABC, Generic[C]):
-    """Implements `Target`. Subclasses say how to connect, deliver and hang up, and what the library's errors mean."""
+    """Implements `EventTarget`. Subclasses connect, deliver and disconnect, and classify the library's errors."""
 
     max_in_flight: int = 1
 
@@ -52,61 +52,59 @@ class ConnectedTarget(ABC, Generic[C]):
         secrets: tuple[str, ...] = (),
         deadline_seconds: float = DELIVERY_SECONDS,
     ) -> None:
-        """`where` is told in errors; `secrets` are kept out of them."""
+        """`where` names the destination in errors; `secrets` are redacted in them."""
         self._where = where
         self._tls_files = tls
         self._watch = TlsFileWatch(tls or TlsFiles())
         self._secrets = secrets
         self._deadline = deadline_seconds
-        self._lease: _Lease[C] | None = None
-        self._opening: asyncio.Task[_Lease[C]] | None = None
+        self._current: _SharedConnection[C] | None = None
+        self._opening: asyncio.Task[_SharedConnection[C]] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._tls_failure: Unavailable | None = None
         self._is_closed = False
 
-    # -- the seam -------------------------------------------------------------------------------------------------
-
     async def send(self, message: EventMessage) -> None:
-        """Return when the other side has it. Raises Unavailable, Undeliverable."""
+        """Return once the destination has acknowledged the message. Raises Unavailable, Undeliverable."""
         await self._try(message)
 
     async def check(self) -> None:
-        """Return if a message would be taken now. Raises Unavailable."""
+        """Return if the destination would accept a message now. Raises Unavailable."""
         await self._try(None)
         if self._tls_failure is not None:
             raise self._tls_failure
 
     async def close(self) -> None:
-        """Hang up. Idempotent."""
+        """Disconnect. Idempotent."""
         self._is_closed = True
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
-        if self._lease is not None:
-            self._retire(self._lease)
+        if self._current is not None:
+            self._retire(self._current)
         if self._closing:
             await asyncio.wait(set(self._closing))
 
-    # -- what a kind of target says -------------------------------------------------------------------------------
+    # -- implemented by subclasses --------------------------------------------------------------------------------
 
     @abstractmethod
     async def _open(self) -> C:
-        """Connect, and show who is asking. What is half open when it fails is closed by it."""
+        """Connect and authenticate. Must close a partial connection on failure."""
 
     @abstractmethod
     async def _shut(self, connection: C) -> None:
-        """Hang up, whatever state the connection is in."""
+        """Disconnect, in any state of the connection."""
 
     @abstractmethod
     async def _deliver(self, connection: C, message: EventMessage) -> None:
-        """Return when the other side has it."""
+        """Return once the destination has acknowledged the message."""
 
     @abstractmethod
     async def _probe(self, connection: C) -> None:
-        """Return if it would take a message. May raise Unavailable itself."""
+        """Return if the destination would accept a message. May raise Unavailable."""
 
     def _fault(self, error: Exception) -> Fault:
-        """What an error of the library means. What nobody knows is a reason to connect anew."""
+        """Classify an error of the library. Unknown errors require a new connection."""
         return Fault.CONNECTION
 
     # -- attempts -------------------------------------------------------------------------------------------------
@@ -116,64 +114,64 @@ class ConnectedTarget(ABC, Generic[C]):
             async with asyncio.timeout(self._deadline):
                 if await self._attempt(message, is_last=False):
                     return
-                # The other side closed the connection while nobody used it, which is found out only by sending. The
-                # message has the same id the second time.
+                # A destination that closed an idle connection is detected only by sending: retry once. The message
+                # has the same id.
                 await self._attempt(message, is_last=True)
         except TimeoutError:
-            raise Unavailable(f"no answer in time. target={self._where} seconds={self._deadline:g}") from None
+            raise Unavailable(f"delivery timed out. target={self._where} seconds={self._deadline:g}") from None
 
     async def _attempt(self, message: EventMessage | None, *, is_last: bool) -> bool:
-        """Whether it came through. False: another connection may do better."""
-        async with self._use() as lease:
-            was_tried = lease.is_tried
+        """Whether the attempt succeeded; False if it should be repeated on a new connection."""
+        async with self._use() as shared:
+            was_proven = shared.is_proven
             try:
-                work = self._probe(lease.connection) if message is None else self._deliver(lease.connection, message)
+                work = self._probe(shared.connection) if message is None else self._deliver(shared.connection, message)
                 await work
             except LakebedError:
                 raise
             except Exception as error:
                 fault = self._fault(error)
                 if fault in (Fault.CONNECTION, Fault.MESSAGE_AND_CONNECTION):
-                    self._retire(lease)
-                if fault is Fault.CONNECTION and was_tried and not is_last:
+                    self._retire(shared)
+                if fault is Fault.CONNECTION and was_proven and not is_last:
                     return False
-                raise self._failure(error, fault) from None  # the library's error may quote what was sent
+                raise self._failure(error, fault) from None  # the library's error may contain the message
             except BaseException:
-                self._retire(lease)  # timed out or cancelled amid a conversation
+                self._retire(shared)  # timed out or cancelled before the response
                 raise
-            lease.is_tried = True
+            shared.is_proven = True
             return True
 
     def _failure(self, error: Exception, fault: Fault) -> LakebedError:
         reason = describe_error(error, self._secrets)
         if fault in (Fault.MESSAGE, Fault.MESSAGE_AND_CONNECTION):
-            return Undeliverable(f"the target refuses the message. target={self._where} reason={reason}")
-        return Unavailable(f"the target does not take messages. target={self._where} reason={reason}")
+            return Undeliverable(f"target rejected the message. target={self._where} reason={reason}")
+        return Unavailable(f"target does not accept messages. target={self._where} reason={reason}")
 
     # -- the connection -------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def _use(self) -> AsyncIterator[_Lease[C]]:
-        lease = await self._current()
-        lease.users += 1
+    async def _use(self) -> AsyncIterator[_SharedConnection[C]]:
+        shared = await self._connected()
+        shared.users += 1
         try:
-            yield lease
+            yield shared
         finally:
-            lease.users -= 1
-            if lease.is_retired and not lease.users:
-                self._begin_shutting(lease.connection)
+            shared.users -= 1
+            if shared.is_retired and not shared.users:
+                self._begin_shutting(shared.connection)
 
-    async def _current(self) -> _Lease[C]:
+    async def _connected(self) -> _SharedConnection[C]:
         if self._is_closed:
             raise Unavailable(f"the target is closed. target={self._where}")
-        if self._lease is not None and not self._is_outdated():
-            return self._lease
+        if self._current is not None and not self._is_outdated():
+            return self._current
         if self._opening is None:
             self._opening = asyncio.create_task(self._connect())
             self._opening.add_done_callback(self._opened)
         opening = self._opening
         try:
-            # One who gives up must not take the attempt from the others.
+            # Shielded: cancelling one sender must not cancel the shared attempt.
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -182,11 +180,11 @@ class ConnectedTarget(ABC, Generic[C]):
             raise
 
     def _is_outdated(self) -> bool:
-        """Whether certificates were replaced by others that can be used."""
-        if self._tls_files is None or (sight := self._watch.check()) is TlsFileState.UNTOUCHED:
+        """Whether the certificate files have changed and are valid."""
+        if self._tls_files is None or (state := self._watch.check()) is TlsFileState.UNTOUCHED:
             return False
         self._tls_failure = None
-        if sight is TlsFileState.SAME:
+        if state is TlsFileState.SAME:
             return False
         try:
             self._tls_files.context()
@@ -195,48 +193,46 @@ class ConnectedTarget(ABC, Generic[C]):
             return False
         return True
 
-    async def _connect(self) -> _Lease[C]:
+    async def _connect(self) -> _SharedConnection[C]:
         try:
-            # Before the files are read: what is written meanwhile is seen as a change.
-            self._watch.remember()
+            self._watch.remember()  # before reading the files, so that concurrent changes are detected
             async with asyncio.timeout(self._deadline):
-                lease = _Lease(await self._open())
+                shared = _SharedConnection(await self._open())
         except LakebedError:
             raise
         except TimeoutError:
-            raise Unavailable(f"cannot connect in time. target={self._where} seconds={self._deadline:g}") from None
+            raise Unavailable(f"connection timed out. target={self._where} seconds={self._deadline:g}") from None
         except Exception as error:
             reason = describe_error(error, self._secrets)
             raise Unavailable(f"cannot connect. target={self._where} reason={reason}") from None
         self._tls_failure = None
-        if self._lease is not None:
-            self._retire(self._lease)
-        self._lease = lease
-        return lease
+        if self._current is not None:
+            self._retire(self._current)
+        self._current = shared
+        return shared
 
-    def _opened(self, opening: asyncio.Task[_Lease[C]]) -> None:
+    def _opened(self, opening: asyncio.Task[_SharedConnection[C]]) -> None:
         self._opening = None
         if not opening.cancelled():
-            opening.exception()  # told to whoever waited; if all gave up, to nobody
+            opening.exception()  # retrieved, in case all senders were cancelled
 
-    def _retire(self, lease: _Lease[C]) -> None:
-        if lease.is_retired:
+    def _retire(self, shared: _SharedConnection[C]) -> None:
+        if shared.is_retired:
             return
-        lease.is_retired = True
-        if self._lease is lease:
-            self._lease = None
-        if not lease.users:
-            self._begin_shutting(lease.connection)
+        shared.is_retired = True
+        if self._current is shared:
+            self._current = None
+        if not shared.users:
+            self._begin_shutting(shared.connection)
 
     def _begin_shutting(self, connection: C) -> None:
-        """Have it closed without waiting for that; `close` waits."""
+        """Close a connection in the background; `close` waits for it."""
         task = asyncio.create_task(self._shut_in_time(connection))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     async def _shut_in_time(self, connection: C) -> None:
-        # What hinders a connection from being closed is of no use to anybody: it is not used again.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the connection is not used again
             await _within(_CLOSE_SECONDS, self._shut(connection))
 
 

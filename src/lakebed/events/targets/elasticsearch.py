@@ -1,11 +1,10 @@
-"""Events in an Elasticsearch index: a document a key, or a document an event.
+"""The `elasticsearch` target: an index with a document per key, or per event.
 
-Spoken over our own HTTP: four requests need no client library.
+Uses plain HTTP requests without a client library. Tested only against recorded responses, not a real server
+(`docs/targets.md`).
 
-Not tried against a real server: there is a contract of recorded answers, and `docs/targets.md` says so. The mirror
-(`namespace`) has the SHA-256 of the key as the id of its document; the log (`access`) that of the event id and the
-target, so that a repeated attempt changes nothing. An index that is not there is made when the target is
-added.
+Document ids are SHA-256 hashes: of the key in a mirror (`namespace`), of event id and target in a log (`access`), so
+that repeated attempts change nothing. A missing index is created when the target is added.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.net.tls import TlsFiles
 
-from .addresses import check_one_of, check_pair, parse_address
+from .addresses import check_one_of, check_pair, check_tls_files, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .formats import Format, records_of
 from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"http": 9200, "https": 9200}
 _INDEX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,254}")
-_AT_ONCE: Final = 8
-_NEVER: Final = frozenset({400, 413})
-"""A document that does not fit the index, or is too long. Elsewhere somebody can do something about the answer."""
+_MAX_IN_FLIGHT: Final = 8
+_REJECTED: Final = frozenset({400, 413})
+"""Documents that do not fit the mapping, or are too long. Operators can fix the causes of other errors."""
 
 
 class ElasticsearchSettings(TargetSettings, frozen=True):
-    """Where the server is, and which index."""
+    """The server and the index."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"password"})
 
@@ -52,19 +51,17 @@ class ElasticsearchSettings(TargetSettings, frozen=True):
         """Raises InvalidInput."""
         address = parse_address(self.url, "url", _PORTS, credentials=False, path=True)
         if not _INDEX.fullmatch(self.index):
-            raise InvalidInput("index has lower-case letters, digits, - _ and .", argument="index")
+            raise InvalidInput("index must be lower-case letters, digits, - _ and .", argument="index")
         check_one_of(self.format, "format", tuple(Format))
         check_pair(self.username, self.password)
-        files = TlsFiles(self.tls_ca)
-        if files.are_named and address.scheme != "https":
-            raise InvalidInput("files for TLS go with https://", argument="url")
-        files.validate()
+        encrypted = address.scheme == "https"
+        check_tls_files(TlsFiles(self.tls_ca), encrypted=encrypted, argument="url", expected="https://")
 
 
 class ElasticsearchTarget(ConnectedTarget[AsyncHttpClient]):
-    """Implements `Target`."""
+    """Implements `EventTarget`."""
 
-    max_in_flight = _AT_ONCE
+    max_in_flight = _MAX_IN_FLIGHT
 
     def __init__(self, settings: ElasticsearchSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings
@@ -79,15 +76,15 @@ class ElasticsearchTarget(ConnectedTarget[AsyncHttpClient]):
         )
 
     async def prepare(self) -> None:
-        """Make the index, unless there is one. Raises Unavailable."""
+        """Create the index if it does not exist. Raises Unavailable."""
         http = await self._open()
         try:
-            answer = await self._ask(http, "HEAD", "")
-            if answer.status == 404:
-                answer = await self._ask(http, "PUT", "")
-            # Somebody else may have made it meanwhile.
-            if answer.status >= 300 and b"resource_already_exists_exception" not in answer.body:
-                raise self._refusal(answer)
+            response = await self._request(http, "HEAD", "")
+            if response.status == 404:
+                response = await self._request(http, "PUT", "")
+            # Another process may have created it concurrently.
+            if response.status >= 300 and b"resource_already_exists_exception" not in response.body:
+                raise self._error_response(response)
         finally:
             await self._shut(http)
 
@@ -99,40 +96,40 @@ class ElasticsearchTarget(ConnectedTarget[AsyncHttpClient]):
 
     async def _deliver(self, connection: AsyncHttpClient, message: EventMessage) -> None:
         document = msgspec.json.encode({"Records": records_of(message)})
-        taken: tuple[int, ...] = ()
+        accepted: tuple[int, ...] = ()
         if self._format is Format.ACCESS:
-            # 409: it is there.
-            method, path, taken = "PUT", f"/_create/{_id_of(message.deduplication_key)}", (409,)
+            # 409: an earlier attempt created the document.
+            method, path, accepted = "PUT", f"/_create/{_id_of(message.deduplication_key)}", (409,)
         elif message.is_removal:
-            # 404: nothing is there to be forgotten.
-            method, path, document, taken = "DELETE", f"/_doc/{_id_of(message.key)}", b"", (404,)
+            # 404: the document is already deleted.
+            method, path, document, accepted = "DELETE", f"/_doc/{_id_of(message.key)}", b"", (404,)
         else:
             method, path = "PUT", f"/_doc/{_id_of(message.key)}"
-        answer = await self._ask(connection, method, path, document, message.proof)
-        if 200 <= answer.status < 300 or answer.status in taken:
+        response = await self._request(connection, method, path, document, message.proof)
+        if 200 <= response.status < 300 or response.status in accepted:
             return
-        if answer.status in _NEVER:
-            raise Undeliverable(f"the target refuses the message. target={self._where} {_reason(answer)}")
-        raise self._refusal(answer)
+        if response.status in _REJECTED:
+            raise Undeliverable(f"target rejected the message. target={self._where} {_reason(response)}")
+        raise self._error_response(response)
 
     async def _probe(self, connection: AsyncHttpClient) -> None:
-        answer = await self._ask(connection, "HEAD", "")
-        if answer.status != 200:
-            raise self._refusal(answer)
+        response = await self._request(connection, "HEAD", "")
+        if response.status != 200:
+            raise self._error_response(response)
 
-    async def _ask(
+    async def _request(
         self, http: AsyncHttpClient, method: str, path: str, body: bytes = b"", proof: str = ""
     ) -> HttpResponse:
         headers = {"Content-Type": "application/json", "User-Agent": "lakebed"}
         if proof:
             headers[HEADER] = proof
         if self._settings.username is not None:
-            who = f"{self._settings.username}:{self._settings.password}".encode()
-            headers["Authorization"] = f"Basic {base64.b64encode(who).decode()}"
+            credentials = f"{self._settings.username}:{self._settings.password}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(credentials).decode()}"
         return await http(HttpRequest(method, f"{self._base}{path}", headers, body, self._deadline))
 
-    def _refusal(self, answer: HttpResponse) -> Unavailable:
-        return Unavailable(f"the target does not take messages. target={self._where} {_reason(answer)}")
+    def _error_response(self, response: HttpResponse) -> Unavailable:
+        return Unavailable(f"target does not accept messages. target={self._where} {_reason(response)}")
 
 
 class _Cause(msgspec.Struct):
@@ -143,14 +140,14 @@ class _Failure(msgspec.Struct):
     error: _Cause | str = ""
 
 
-def _reason(answer: HttpResponse) -> str:
-    """What may be told of an answer: its class, never what it quotes of the document."""
+def _reason(response: HttpResponse) -> str:
+    """Status and error type, without the error's message, which may contain parts of the document."""
     try:
-        error = msgspec.json.decode(answer.body, type=_Failure).error
+        error = msgspec.json.decode(response.body, type=_Failure).error
     except msgspec.DecodeError:
         error = ""
-    kind = error.type if isinstance(error, _Cause) else ""
-    return f"status={answer.status} reason={kind[:100] or responses.get(answer.status, 'unknown')}"
+    error_type = error.type if isinstance(error, _Cause) else ""
+    return f"status={response.status} reason={error_type[:100] or responses.get(response.status, 'unknown')}"
 
 
 def _id_of(text: str) -> str:
@@ -158,8 +155,8 @@ def _id_of(text: str) -> str:
 
 
 async def prepare(settings: ElasticsearchSettings) -> None:
-    """Make the index, unless there is one. Raises Unavailable."""
+    """Create the index if it does not exist. Raises Unavailable."""
     await ElasticsearchTarget(settings).prepare()
 
 
-KIND: Final = TargetType("elasticsearch", ElasticsearchSettings, ElasticsearchTarget, prepare)
+TYPE: Final = TargetType("elasticsearch", ElasticsearchSettings, ElasticsearchTarget, prepare)

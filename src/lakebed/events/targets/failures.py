@@ -1,4 +1,4 @@
-"""What a failed attempt to deliver means, and how it is told."""
+"""Classification and description of delivery failures."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ MAX_REASON_CHARS: Final = 256
 
 
 class Fault(Enum):
-    """What follows from an error."""
+    """The consequence of an error for the message and the connection."""
 
     MESSAGE = auto()
-    """The other side will never take this message; the connection is good."""
+    """The destination rejects the message for good; the connection remains usable."""
 
     MESSAGE_AND_CONNECTION = auto()
-    """The other side will never take this message, and hung up because of it."""
+    """The destination rejects the message for good and closed the connection."""
 
-    MOMENT = auto()
-    """Not now; the connection is good."""
+    TEMPORARY = auto()
+    """A retry may succeed; the connection remains usable."""
 
     CONNECTION = auto()
-    """Nobody knows whether it arrived; the connection is not to be used again."""
+    """The message may have arrived; the connection is unusable."""
 
 
 def describe_error(error: BaseException, secrets: Iterable[str]) -> str:
-    """What went wrong in one line, with its class, and without the secrets that some errors quote."""
-    text = " ".join(str(error).split()) or "no more is known"
-    # The longest first: one that holds another must not be left in part.
-    for secret in sorted({one for one in secrets if one}, key=len, reverse=True):
+    """The error's class and message in one line, with secrets redacted."""
+    text = " ".join(str(error).split()) or "no details"
+    # Longest first: a secret may contain another.
+    for secret in sorted(filter(None, set(secrets)), key=len, reverse=True):
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):
             text = text.replace(form, "***")
     return f"{type(error).__name__}: {text}"[:MAX_REASON_CHARS]

@@ -1,4 +1,4 @@
-"""What targets that keep rows or fields make of a message: a mirror of what there is, or a log of what happened."""
+"""Storage formats of targets with rows or fields: a mirror of current objects, or a log of events."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .seam import EventMessage
 
 
 class Format(StrEnum):
-    """What becomes of messages about one key."""
+    """How a target stores messages. The names are MinIO's."""
 
     NAMESPACE = "namespace"
-    """One entry a key, which the last message replaces, and which goes with what it is about."""
+    """A mirror: one entry per key, replaced by later messages and deleted with the object."""
 
     ACCESS = "access"
-    """One entry a message."""
+    """A log: one entry per message."""
 
 
 class _Records(msgspec.Struct):
@@ -25,7 +25,7 @@ class _Records(msgspec.Struct):
 
 
 def records_of(message: EventMessage) -> list[msgspec.Raw]:
-    """The S3 records in a message; the whole document, if it has another form."""
+    """The S3 records in a message; the whole document in other forms."""
     try:
         found = msgspec.json.decode(message.body, type=_Records).records
     except msgspec.DecodeError:
@@ -34,5 +34,5 @@ def records_of(message: EventMessage) -> list[msgspec.Raw]:
 
 
 def occurred_at(message: EventMessage) -> datetime:
-    """When it happened."""
+    """The time of the event, in UTC."""
     return datetime.fromtimestamp(message.occurred_ms / 1000, UTC)

@@ -1,10 +1,10 @@
-"""Events in a honker database: a SQLite file beside the application that reads them, as a stream, queue or channel.
+"""The `honker` target: a stream, queue or channel in a SQLite file beside the consuming application.
 
-Spoken with honker itself, which is a library and has no server. It blocks, so it has a thread.
+honker is a library without a server. It blocks, so each connection has a thread.
 
-A repeated attempt of a target writes nothing: the table `lakebed_deliveries` has the ids of the events that each target
-wrote, inserted in the same transaction. It keeps many times more ids per target than a dispatcher has in flight. The
-table `lakebed_delivered` of earlier versions, whose ids are not unique, is not touched.
+Repeated attempts write nothing: the same transaction inserts the event id in the table `lakebed_deliveries`, which
+keeps many more ids per target than a dispatcher has in flight. The table `lakebed_delivered` of earlier versions, whose
+ids are not unique, is not used.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _STREAM: Final = "stream"
 _QUEUE: Final = "queue"
 _NOTIFY: Final = "notify"
 _FORMATS: Final = (_STREAM, _QUEUE, _NOTIFY)
-_KEPT: Final = 100_000
-"""Ids of a target."""
+_MAX_IDS: Final = 100_000
+"""Event ids per target."""
 
 _MAX_BYTES: Final = 1_000_000_000
-"""What SQLite keeps in one value, unless it was built otherwise."""
+"""SQLite's default maximum of a value."""
 
 _DELIVERIES: Final = """
 CREATE TABLE IF NOT EXISTS lakebed_deliveries (
@@ -53,12 +53,12 @@ _TRIM: Final = "DELETE FROM lakebed_deliveries WHERE target = ? AND number <= ?"
 
 
 class HonkerSettings(TargetSettings, frozen=True):
-    """Which file, and under which name events are there."""
+    """The file, and the stream, queue or channel in it."""
 
     path: str
     name: str = "lakebed_events"
     format: str = _STREAM
-    """`stream`: kept, read by many; `queue`: worked off by one of many; `notify`: for those who listen now."""
+    """`stream`: stored, for many readers; `queue`: each message for one consumer; `notify`: for current listeners."""
     max_bytes: int = 64 * 1024 * 1024
 
     secrets: ClassVar[frozenset[str]] = frozenset()
@@ -66,24 +66,24 @@ class HonkerSettings(TargetSettings, frozen=True):
     def validate(self) -> None:
         """Raises InvalidInput."""
         if not os.path.isabs(self.path):
-            raise InvalidInput("path is absolute", argument="path", value=self.path[:200])
+            raise InvalidInput("path must be absolute", argument="path", value=self.path[:200])
         check_present(self.name, "name")
         check_one_of(self.format, "format", _FORMATS)
         if not 1 <= self.max_bytes <= _MAX_BYTES:
-            raise InvalidInput(f"max_bytes is from 1 to {_MAX_BYTES}", argument="max_bytes")
+            raise InvalidInput(f"max_bytes must be from 1 to {_MAX_BYTES}", argument="max_bytes")
 
 
-class _Replaced(Exception):
-    """The file is another than the one that was opened: what is written to that one, nobody reads."""
+class _FileReplaced(Exception):
+    """The path names another file than the open one, which no consumer reads any more."""
 
 
-class _Opened:
-    """A database, used in one thread."""
+class _Connection:
+    """An open database, used in one thread."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="honker")
-        self.database: Any = None  # Any: honker's own class, which is made at run time
-        self.place: Any = None
+        self.database: Any = None  # Any: honker creates its classes at run time
+        self.destination: Any = None
         self.identity: tuple[int, int] | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -95,80 +95,80 @@ class _Opened:
         self._thread.shutdown(wait=False)
 
 
-class HonkerTarget(ConnectedTarget[_Opened]):
-    """Implements `Target`. One at a time: SQLite has one writer."""
+class HonkerTarget(ConnectedTarget[_Connection]):
+    """Implements `EventTarget`."""
 
-    max_in_flight = 1
+    max_in_flight = 1  # SQLite has one writer
 
     def __init__(self, settings: HonkerSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings
         super().__init__(f"honker:{settings.path}", deadline_seconds=deadline_seconds)
 
-    async def _open(self) -> _Opened:
-        opened = _Opened()
+    async def _open(self) -> _Connection:
+        connection = _Connection()
         try:
-            await opened.run(lambda: self._open_file(opened))
+            await connection.run(lambda: self._open_file(connection))
         except BaseException:
-            await self._shut_in_time(opened)
+            await self._shut_in_time(connection)
             raise
-        return opened
+        return connection
 
-    def _open_file(self, opened: _Opened) -> None:
+    def _open_file(self, connection: _Connection) -> None:
         settings = self._settings
-        database = opened.database = honker.open(settings.path, max_readers=1)
+        database = connection.database = honker.open(settings.path, max_readers=1)
         if settings.format == _QUEUE:
-            opened.place = database.queue(settings.name)
+            connection.destination = database.queue(settings.name)
         elif settings.format == _STREAM:
-            opened.place = database.stream(settings.name)
+            connection.destination = database.stream(settings.name)
         with database.transaction() as transaction:
             transaction.bootstrap_honker_schema()
             transaction.execute(_DELIVERIES)
-        opened.identity = _identity(settings.path)
+        connection.identity = _identity(settings.path)
 
-    async def _shut(self, connection: _Opened) -> None:
+    async def _shut(self, connection: _Connection) -> None:
         await connection.close()
 
-    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
+    async def _deliver(self, connection: _Connection, message: EventMessage) -> None:
         if len(message.body) > self._settings.max_bytes:
-            raise Undeliverable(f"the message is too long. target={self._where} maximum={self._settings.max_bytes}")
+            raise Undeliverable(f"message too long. target={self._where} maximum={self._settings.max_bytes}")
         payload = msgspec.json.decode(message.body)
         await connection.run(lambda: self._write(connection, message, payload))
 
-    def _write(self, opened: _Opened, message: EventMessage, payload: object) -> None:
-        self._check_file(opened)
-        with opened.database.transaction() as transaction:
+    def _write(self, connection: _Connection, message: EventMessage, payload: object) -> None:
+        self._check_file(connection)
+        with connection.database.transaction() as transaction:
             if transaction.query(_FIND, [message.target, message.id]):
                 return
             (last,) = transaction.query(_LAST, [message.target])
             number = last["number"] + 1
             transaction.execute(_ADD, [message.target, number, message.id])
-            transaction.execute(_TRIM, [message.target, number - _KEPT])
+            transaction.execute(_TRIM, [message.target, number - _MAX_IDS])
             if self._settings.format == _STREAM:
-                opened.place.publish(payload, key=message.key, tx=transaction)
+                connection.destination.publish(payload, key=message.key, tx=transaction)
             elif self._settings.format == _QUEUE:
-                opened.place.enqueue(payload, tx=transaction)
+                connection.destination.enqueue(payload, tx=transaction)
             else:
                 transaction.notify(self._settings.name, payload)
 
-    async def _probe(self, connection: _Opened) -> None:
+    async def _probe(self, connection: _Connection) -> None:
         await connection.run(lambda: self._check_writable(connection))
 
-    def _check_writable(self, opened: _Opened) -> None:
-        self._check_file(opened)
-        with opened.database.transaction() as transaction:
+    def _check_writable(self, connection: _Connection) -> None:
+        self._check_file(connection)
+        with connection.database.transaction() as transaction:
             transaction.query("SELECT 1 FROM lakebed_deliveries LIMIT 1", [])
 
-    def _check_file(self, opened: _Opened) -> None:
-        if _identity(self._settings.path) != opened.identity:
-            raise _Replaced("the file was replaced")
+    def _check_file(self, connection: _Connection) -> None:
+        if _identity(self._settings.path) != connection.identity:
+            raise _FileReplaced("the file was replaced")
 
     def _fault(self, error: Exception) -> Fault:
         return Fault.MESSAGE if isinstance(error, msgspec.DecodeError) else Fault.CONNECTION
 
 
 def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
-KIND: Final = TargetType("honker", HonkerSettings, HonkerTarget)
+TYPE: Final = TargetType("honker", HonkerSettings, HonkerTarget)

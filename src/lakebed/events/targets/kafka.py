@@ -1,9 +1,9 @@
-"""Events on a topic of a Kafka cluster.
+"""The `kafka` target: a topic of a Kafka cluster.
 
-Spoken with aiokafka, which speaks asyncio itself; the other client has threads and a queue of its own.
+Uses aiokafka, an asyncio client; confluent-kafka has its own threads and queue.
 
-A message is delivered when all replicas in sync have it. Its key is `<bucket>/<key>`, so that those of one object stay
-in order; its id is the header `id`, in every attempt.
+A message is delivered once all in-sync replicas have it. Its key is `<bucket>/<key>`, which keeps messages of one
+object in order. The header `id` has the event id.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from aiokafka.errors import (
 from lakebed.core.errors import InvalidInput, Unavailable
 from lakebed.net.tls import TlsFiles
 
-from .addresses import check_one_of, check_present, parse_brokers
+from .addresses import check_one_of, check_present, check_tls_files, parse_brokers
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import EventMessage, TargetSettings, TargetType
 
 _ACKS: Final = {"all": "all", "-1": "all", "1": 1}
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_AT_ONCE: Final = 256
+_MAX_IN_FLIGHT: Final = 256
 _MAX_REQUEST_BYTES: Final = 128 * 1024 * 1024
-"""The cluster says what is too long, not its client."""
+"""High enough that the cluster's limit applies instead."""
 
 
 class KafkaSettings(TargetSettings, frozen=True):
-    """Where the cluster is, and on which topic."""
+    """The cluster and the topic."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"sasl_password"})
 
@@ -57,23 +57,24 @@ class KafkaSettings(TargetSettings, frozen=True):
         """Raises InvalidInput."""
         parse_brokers(self.brokers, "brokers")
         check_present(self.topic, "topic")
-        # Not 0: nobody would know what arrived.
-        check_one_of(self.acks, "acks", tuple(_ACKS))
+        check_one_of(self.acks, "acks", tuple(_ACKS))  # not 0, which has no acknowledgement
         check_one_of(self.sasl_mechanism, "sasl_mechanism", _MECHANISMS)
         if (self.sasl_username is None) != (self.sasl_password is None):
-            raise InvalidInput("sasl_username and sasl_password come together", argument="sasl_password")
+            raise InvalidInput("sasl_username and sasl_password must be given together", argument="sasl_password")
         if self.sasl_username is not None and not self.tls_enable:
-            raise InvalidInput("passwords are sent over TLS alone", argument="tls_enable")
-        files = TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key)
-        if files.are_named and not self.tls_enable:
-            raise InvalidInput("files for TLS go with tls_enable", argument="tls_enable")
-        files.validate()
+            raise InvalidInput("passwords require tls_enable", argument="tls_enable")
+        check_tls_files(
+            TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key),
+            encrypted=self.tls_enable,
+            argument="tls_enable",
+            expected="tls_enable",
+        )
 
 
 class KafkaTarget(ConnectedTarget[AIOKafkaProducer]):
-    """Implements `Target`."""
+    """Implements `EventTarget`."""
 
-    max_in_flight = _AT_ONCE
+    max_in_flight = _MAX_IN_FLIGHT
 
     def __init__(self, settings: KafkaSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings
@@ -89,10 +90,10 @@ class KafkaTarget(ConnectedTarget[AIOKafkaProducer]):
     async def _open(self) -> AIOKafkaProducer:
         settings = self._settings
         context: ssl.SSLContext | None = None if self._tls_files is None else self._tls_files.context()
-        options: dict[str, Any] = {  # Any: whatever a connection takes
+        options: dict[str, Any] = {  # Any: keyword arguments of the library
             "ssl_context": context,
             "security_protocol": "PLAINTEXT" if context is None else "SSL",
-            # It gives up before whoever waits for it does: a message that it sent later would come out of turn.
+            # Shorter than the attempt's timeout: a message sent after it would be out of order.
             "request_timeout_ms": max(1, int(self._deadline * 800)),
         }
         if settings.sasl_username is not None:
@@ -114,16 +115,16 @@ class KafkaTarget(ConnectedTarget[AIOKafkaProducer]):
         except BaseException as error:
             await self._shut_in_time(producer)
             if isinstance(error, KafkaConnectionError):
-                await self._connect_by_hand(options)
+                await self._raise_cause(options)
             raise
         return producer
 
-    async def _connect_by_hand(self, options: dict[str, Any]) -> None:
-        """Raise what is in the way: the library logs it, and tells only that it did not reach anybody."""
+    async def _raise_cause(self, options: dict[str, Any]) -> None:
+        """Raise the cause of a connection failure. The producer only logs it and raises a generic error."""
         for broker in self._brokers:
             host, _, port = broker.rpartition(":")
-            reached = await create_conn(host.strip("[]"), int(port), client_id="lakebed", **options)
-            await reached.close()
+            connection = await create_conn(host.strip("[]"), int(port), client_id="lakebed", **options)
+            await connection.close()
 
     async def _shut(self, connection: AIOKafkaProducer) -> None:
         await connection.stop()
@@ -149,8 +150,8 @@ class KafkaTarget(ConnectedTarget[AIOKafkaProducer]):
         if isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError | InvalidMessageError):
             return Fault.MESSAGE
         if isinstance(error, UnknownTopicOrPartitionError | TopicAuthorizationFailedError):
-            return Fault.MOMENT
+            return Fault.TEMPORARY
         return Fault.CONNECTION
 
 
-KIND: Final = TargetType("kafka", KafkaSettings, KafkaTarget)
+TYPE: Final = TargetType("kafka", KafkaSettings, KafkaTarget)

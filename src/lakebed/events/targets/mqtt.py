@@ -1,10 +1,10 @@
-"""Events on a topic of an MQTT broker, over TCP or WebSockets.
+"""The `mqtt` target: a topic of an MQTT broker, over TCP or WebSockets.
 
-Spoken with Eclipse Paho, the reference client: MQTT 5 tells why a broker refuses a message, and Paho passes it on,
-which the wrappers for asyncio around it do not. It has a thread of its own; what it hears goes to the event loop.
+Uses Eclipse Paho, because it returns the reason codes with which MQTT 5 brokers reject messages; its asyncio wrappers
+do not. Paho runs in its own thread, and its callbacks are forwarded to the event loop.
 
-A message is delivered when the broker has acknowledged it. Its id is the user property `id`, in every attempt; with
-MQTT 3.1.1 there is no such thing.
+A message is delivered once the broker acknowledges it. The user property `id` has the event id, except with MQTT 3.1.1,
+which has no user properties.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from lakebed.core.errors import InvalidInput, Undeliverable
 from lakebed.net.tls import TlsFiles
 
-from .addresses import TargetAddress, check_one_of, check_pair, check_present, parse_address
+from .addresses import TargetAddress, check_one_of, check_pair, check_present, check_tls_files, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import EventMessage, TargetSettings, TargetType
@@ -40,21 +40,21 @@ _PORTS: Final = {
     "tcps": 8883,
     "wss": 443,
 }
-_FIVE: Final = "5"
-_PROTOCOLS: Final[Mapping[str, MQTTProtocolVersion]] = {_FIVE: MQTTv5, "3.1.1": MQTTv311}
+_V5: Final = "5"
+_PROTOCOLS: Final[Mapping[str, MQTTProtocolVersion]] = {_V5: MQTTv5, "3.1.1": MQTTv311}
 _SECURE: Final = frozenset({"mqtts", "tls", "ssl", "tcps", "wss"})
 _WEBSOCKETS: Final = frozenset({"ws", "wss"})
 _CONNECT_SECONDS: Final = 5.0
-_AT_ONCE: Final = 20
-"""As many as brokers take by default before they have acknowledged the first."""
+_MAX_IN_FLIGHT: Final = 20
+"""The default limit of brokers for unacknowledged messages."""
 _FIXED_BYTES: Final = 9
-"""The head of a packet, the length of its topic, its number."""
-_REFUSED: Final = frozenset({0x95, 0x99})
+"""Fixed header, topic length and packet id."""
+_REJECTED: Final = frozenset({0x95, 0x99})
 """Packet too large; payload format invalid."""
 
 
 class MqttSettings(TargetSettings, frozen=True):
-    """Where the broker is, and on which topic."""
+    """The broker and the topic."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"password"})
 
@@ -64,8 +64,8 @@ class MqttSettings(TargetSettings, frozen=True):
     username: str | None = None
     password: str | None = None
     keep_alive_interval: int = 30
-    protocol: str = _FIVE
-    """`5`, or `3.1.1`, with which a message has no id beside it and a broker cannot say that it refuses one."""
+    protocol: str = _V5
+    """`5`, or `3.1.1`, which has neither event ids nor rejections by the broker."""
     tls_ca: str | None = None
     tls_client_cert: str | None = None
     tls_client_key: str | None = None
@@ -75,37 +75,39 @@ class MqttSettings(TargetSettings, frozen=True):
         address = _address(self)
         check_present(self.topic, "topic")
         if any(character in self.topic for character in "+#") or len(self.topic.encode()) > 65535:
-            raise InvalidInput("topic has no wildcards, and at most 65535 bytes", argument="topic")
+            raise InvalidInput("topic must have no wildcards and at most 65535 bytes", argument="topic")
         if self.qos != 1:
-            # With 0 nobody knows what arrived; with 2 the client does not pass on that a broker refused.
-            raise InvalidInput("qos is 1: the broker says that it has a message", argument="qos", value=str(self.qos))
+            # 0 has no acknowledgement; with 2, Paho does not report rejections.
+            raise InvalidInput("qos must be 1", argument="qos", value=str(self.qos))
         check_one_of(self.protocol, "protocol", tuple(_PROTOCOLS))
         check_pair(self.username, self.password)
         if not 1 <= self.keep_alive_interval <= 65535:
-            raise InvalidInput("keep_alive_interval is from 1 to 65535 seconds", argument="keep_alive_interval")
-        files = TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key)
-        if files.are_named and address.scheme not in _SECURE:
-            raise InvalidInput("files for TLS go with mqtts:// or wss://", argument="broker")
-        files.validate()
+            raise InvalidInput("keep_alive_interval must be from 1 to 65535 seconds", argument="keep_alive_interval")
+        check_tls_files(
+            TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key),
+            encrypted=address.scheme in _SECURE,
+            argument="broker",
+            expected="mqtts:// or wss://",
+        )
 
 
-class _Refused(Exception):
-    """The broker said no."""
+class _Rejected(Exception):
+    """The broker rejected a connection or message."""
 
     def __init__(self, reason: ReasonCode) -> None:
         super().__init__(reason.getName())
         self.code: int = reason.value
 
 
-class _Lost(Exception):
-    """The connection is over."""
+class _Disconnected(Exception):
+    """The connection is closed."""
 
 
 class _Client(Client):
-    """Paho's, which would leave sockets open after it failed to connect."""
+    """A Paho client that closes its sockets after a failed connection."""
 
-    def let_go(self) -> None:
-        """Close what is left."""
+    def close_sockets(self) -> None:
+        """Close all sockets."""
         self._reset_sockets()
 
     def _ssl_wrap_socket(self, tcp_sock: socket.socket) -> ssl.SSLSocket:
@@ -122,15 +124,15 @@ class _Client(Client):
 
 
 class _Session:
-    """A client of Paho's, heard from the event loop that made it."""
+    """A Paho client, used from the event loop that created it."""
 
     def __init__(self, client: _Client) -> None:
         self.client = client
         self.max_packet_bytes: int | None = None
         self._loop = asyncio.get_running_loop()
         self._connected: asyncio.Future[None] = self._loop.create_future()
-        self._unanswered: dict[int, asyncio.Future[None]] = {}
-        self._lost: _Lost | None = None
+        self._unacknowledged: dict[int, asyncio.Future[None]] = {}
+        self._disconnected: _Disconnected | None = None
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_publish = self._on_publish
@@ -142,75 +144,75 @@ class _Session:
             await self._connected
 
     async def publish(self, topic: str, body: bytes, qos: int, properties: Properties | None) -> None:
-        if self._lost is not None:
-            raise self._lost
+        if self._disconnected is not None:
+            raise self._disconnected
         sent = self.client.publish(topic, body, qos, properties=properties)
         if sent.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
-            raise _Lost(sent.rc.name)
-        # What the thread has heard meanwhile comes to this loop after this line.
-        answer = self._unanswered[sent.mid] = self._loop.create_future()
+            raise _Disconnected(sent.rc.name)
+        # An acknowledgement that Paho's thread has already received reaches this loop after this line.
+        acknowledgement = self._unacknowledged[sent.mid] = self._loop.create_future()
         try:
-            await answer
+            await acknowledgement
         finally:
-            self._unanswered.pop(sent.mid, None)
+            self._unacknowledged.pop(sent.mid, None)
 
     async def close(self) -> None:
         self.client.disconnect()
         await asyncio.to_thread(self.client.loop_stop)
-        self.client.let_go()
+        self.client.close_sockets()
 
-    # -- heard in Paho's thread -----------------------------------------------------------------------------------
+    # -- callbacks in Paho's thread -------------------------------------------------------------------------------
 
     def _on_connect(
         self, client: Client, data: Any, flags: Any, reason: ReasonCode, properties: Properties | None
     ) -> None:
-        self._hear(self._welcomed, reason, getattr(properties, "MaximumPacketSize", None))
+        self._forward(self._set_connected, reason, getattr(properties, "MaximumPacketSize", None))
 
     def _on_disconnect(
         self, client: Client, data: Any, flags: Any, reason: ReasonCode, properties: Properties | None
     ) -> None:
-        self._hear(self._dismissed, reason.getName())
+        self._forward(self._set_disconnected, reason.getName())
 
     def _on_publish(
         self, client: Client, data: Any, mid: int, reason: ReasonCode, properties: Properties | None
     ) -> None:
-        self._hear(self._acknowledged, mid, reason)
+        self._forward(self._set_acknowledged, mid, reason)
 
-    def _hear(self, told: Any, *what: Any) -> None:
+    def _forward(self, callback: Any, *arguments: Any) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(told, *what)
+            self._loop.call_soon_threadsafe(callback, *arguments)
 
-    # -- and told in the loop -------------------------------------------------------------------------------------
+    # -- callbacks in the event loop ------------------------------------------------------------------------------
 
-    def _welcomed(self, reason: ReasonCode, max_packet_bytes: int | None) -> None:
+    def _set_connected(self, reason: ReasonCode, max_packet_bytes: int | None) -> None:
         self.max_packet_bytes = max_packet_bytes
         if self._connected.done():
             return
         if reason.is_failure:
-            self._connected.set_exception(_Refused(reason))
+            self._connected.set_exception(_Rejected(reason))
         else:
             self._connected.set_result(None)
 
-    def _dismissed(self, reason: str) -> None:
-        self._lost = _Lost(f"the broker hung up: {reason}")
-        for answer in (self._connected, *self._unanswered.values()):
-            if not answer.done():
-                answer.set_exception(self._lost)
+    def _set_disconnected(self, reason: str) -> None:
+        self._disconnected = _Disconnected(f"the broker closed the connection: {reason}")
+        for future in (self._connected, *self._unacknowledged.values()):
+            if not future.done():
+                future.set_exception(self._disconnected)
 
-    def _acknowledged(self, mid: int, reason: ReasonCode) -> None:
-        answer = self._unanswered.get(mid)
-        if answer is None or answer.done():
+    def _set_acknowledged(self, mid: int, reason: ReasonCode) -> None:
+        acknowledgement = self._unacknowledged.get(mid)
+        if acknowledgement is None or acknowledgement.done():
             return
         if reason.is_failure:
-            answer.set_exception(_Refused(reason))
+            acknowledgement.set_exception(_Rejected(reason))
         else:
-            answer.set_result(None)
+            acknowledgement.set_result(None)
 
 
 class MqttTarget(ConnectedTarget[_Session]):
-    """Implements `Target`."""
+    """Implements `EventTarget`."""
 
-    max_in_flight = _AT_ONCE
+    max_in_flight = _MAX_IN_FLIGHT
 
     def __init__(self, settings: MqttSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings
@@ -230,11 +232,11 @@ class MqttTarget(ConnectedTarget[_Session]):
             client_id=f"lakebed-{secrets.token_hex(8)}",
             protocol=_PROTOCOLS[settings.protocol],
             transport="websockets" if self._address.scheme in _WEBSOCKETS else "tcp",
-            # Whoever delivers decides about another attempt, and must not be answered by one that he gave up.
+            # The delivery retries itself; a reconnecting client could still send abandoned messages.
             reconnect_on_failure=False,
         )
         client.connect_timeout = _CONNECT_SECONDS
-        client.max_inflight_messages_set(_AT_ONCE)
+        client.max_inflight_messages_set(_MAX_IN_FLIGHT)
         if self._address.scheme in _WEBSOCKETS:
             client.ws_set_options(path=self._address.path or "/mqtt")
         if self._tls_files is not None:
@@ -253,7 +255,7 @@ class MqttTarget(ConnectedTarget[_Session]):
         await connection.close()
 
     async def _deliver(self, connection: _Session, message: EventMessage) -> None:
-        if self._settings.protocol != _FIVE:
+        if self._settings.protocol != _V5:
             await connection.publish(self._settings.topic, message.body, self._settings.qos, None)
             return
         properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # Paho types it in part
@@ -263,18 +265,18 @@ class MqttTarget(ConnectedTarget[_Session]):
         packed: bytes = properties.pack()  # type: ignore[no-untyped-call]  # Paho types it in part
         length = len(message.body) + len(self._settings.topic.encode()) + len(packed) + _FIXED_BYTES
         if limit is not None and length > limit:
-            # The broker would hang up on it.
-            raise Undeliverable(f"the message is too long. target={self._where} maximum={limit}")
+            # The broker would close the connection.
+            raise Undeliverable(f"message too long. target={self._where} maximum={limit}")
         await connection.publish(self._settings.topic, message.body, self._settings.qos, properties)
 
     async def _probe(self, connection: _Session) -> None:
         if not connection.client.is_connected():
-            raise _Lost("the broker hung up")
+            raise _Disconnected("the broker closed the connection")
 
     def _fault(self, error: Exception) -> Fault:
-        if isinstance(error, _Refused):
-            return Fault.MESSAGE if error.code in _REFUSED else Fault.MOMENT
-        # What the protocol cannot say at all, Paho refuses itself.
+        if isinstance(error, _Rejected):
+            return Fault.MESSAGE if error.code in _REJECTED else Fault.TEMPORARY
+        # ValueError: Paho rejects messages that the protocol cannot encode.
         return Fault.MESSAGE if isinstance(error, ValueError) else Fault.CONNECTION
 
 
@@ -282,4 +284,4 @@ def _address(settings: MqttSettings) -> TargetAddress:
     return parse_address(settings.broker, "broker", _PORTS, credentials=False, path=True)
 
 
-KIND: Final = TargetType("mqtt", MqttSettings, MqttTarget)
+TYPE: Final = TargetType("mqtt", MqttSettings, MqttTarget)

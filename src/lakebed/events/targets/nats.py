@@ -1,9 +1,9 @@
-"""Events on a subject of a NATS server: to whoever listens, or into a stream that keeps them.
+"""The `nats` target: a subject of a NATS server, with or without JetStream.
 
-Spoken with nats-py, the project's own client for asyncio.
+Uses nats-py, the project's asyncio client.
 
-With JetStream the stream must exist; it keeps a repeated attempt within its duplicate window once. Without JetStream, a
-message is delivered once the server has received it; subscribers that are not connected miss it.
+With JetStream the stream must exist; it discards repeated attempts within its duplicate window. Without JetStream, a
+message is delivered once the server has received it; disconnected subscribers miss it.
 
 The header `Lakebed-Event-Id` has the event id. A stream deduplicates across all its subjects by the header
 `Nats-Msg-Id`, which therefore names the target as well.
@@ -28,15 +28,15 @@ from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"nats": 4222, "tls": 4222}
 _CONNECT_SECONDS: Final = 5
-_AT_ONCE: Final = 64
+_MAX_IN_FLIGHT: Final = 64
 _HEADER_LINE: Final = len("NATS/1.0\r\n\r\n")
 _HEADER_SEPARATORS: Final = len(": \r\n")
 _TOO_LONG: Final = frozenset({10054})
-"""What JetStream answers to a message over the stream's own limit."""
+"""JetStream's error codes for messages over the stream's size limit."""
 
 
 class NatsSettings(TargetSettings, frozen=True):
-    """Where the server is, on which subject, and whether a stream has to take it."""
+    """The server, the subject and the stream."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"password", "token"})
 
@@ -59,32 +59,34 @@ class NatsSettings(TargetSettings, frozen=True):
         _address(self)
         check_present(self.subject, "subject")
         if any(character in self.subject for character in " *>") or "" in self.subject.split("."):
-            raise InvalidInput("subject has words with dots between them, and no wildcards", argument="subject")
+            raise InvalidInput("subject must be dot-separated tokens without wildcards", argument="subject")
         check_pair(self.username, self.password)
-        if sum(way is not None for way in (self.username, self.token, self.credentials_file)) > 1:
-            raise InvalidInput("one of username, token and credentials_file is given", argument="token")
+        if sum(method is not None for method in (self.username, self.token, self.credentials_file)) > 1:
+            raise InvalidInput("username, token and credentials_file exclude each other", argument="token")
         if self.jetstream_enable:
             check_present(self.jetstream_stream_name, "jetstream_stream_name")
         if not 1 <= self.jetstream_ack_timeout_secs <= 120:
-            raise InvalidInput("jetstream_ack_timeout_secs is from 1 to 120", argument="jetstream_ack_timeout_secs")
+            raise InvalidInput(
+                "jetstream_ack_timeout_secs must be from 1 to 120", argument="jetstream_ack_timeout_secs"
+            )
         TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key).validate()
 
 
 class _Client(Client):
-    """Tells nobody who it is in the clear where TLS is wanted: a server that does not offer it is refused before."""
+    """Never sends credentials without TLS if TLS is configured: it checks the server's offer first."""
 
-    wants_tls = False
+    requires_tls = False
 
     def _connect_command(self) -> bytes:
-        if self.wants_tls and not self._server_info.get("tls_required"):
-            raise Error("nats: the server does not secure its connections")
+        if self.requires_tls and not self._server_info.get("tls_required"):
+            raise Error("nats: the server does not offer TLS")
         return super()._connect_command()
 
 
 class NatsTarget(ConnectedTarget[_Client]):
-    """Implements `Target`."""
+    """Implements `EventTarget`."""
 
-    max_in_flight = _AT_ONCE
+    max_in_flight = _MAX_IN_FLIGHT
 
     def __init__(self, settings: NatsSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings
@@ -99,7 +101,7 @@ class NatsTarget(ConnectedTarget[_Client]):
 
     async def _open(self) -> _Client:
         settings = self._settings
-        options: dict[str, Any] = {}  # Any: whatever `connect` takes
+        options: dict[str, Any] = {}  # Any: keyword arguments of `connect`
         if self._tls_files is not None:
             options["tls"] = self._tls_files.context()
         if settings.username is not None:
@@ -109,19 +111,19 @@ class NatsTarget(ConnectedTarget[_Client]):
         if settings.credentials_file is not None:
             options["user_credentials"] = settings.credentials_file
         client = _Client()
-        client.wants_tls = self._tls_files is not None
+        client.requires_tls = self._tls_files is not None
         try:
             await client.connect(
                 servers=[self._where],
-                # Whoever delivers decides about another attempt, and must not be answered by one that he gave up.
+                # The delivery retries itself; a reconnecting client could still send abandoned messages.
                 allow_reconnect=False,
                 connect_timeout=_CONNECT_SECONDS,
-                error_cb=_told_elsewhere,
+                error_cb=_ignore,
                 no_echo=True,
                 **options,
             )
         except BaseException:
-            # Not waited for: after a handshake that failed it takes as long as it is let.
+            # In the background: after a failed handshake, closing takes until its timeout.
             self._begin_shutting(client)
             raise
         return client
@@ -142,14 +144,14 @@ class NatsTarget(ConnectedTarget[_Client]):
         length = len(message.body) + _HEADER_LINE
         length += sum(len(name) + len(value) + _HEADER_SEPARATORS for name, value in headers.items())
         if length > connection.max_payload:
-            raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_payload}")
+            raise Undeliverable(f"message too long. target={self._where} maximum={connection.max_payload}")
         if settings.jetstream_enable:
             await connection.jetstream().publish(
                 settings.subject, message.body, timeout=settings.jetstream_ack_timeout_secs, headers=headers
             )
             return
         await connection.publish(settings.subject, message.body, headers=headers)
-        # Answered by the server after all that came before it on this connection.
+        # The server responds to the flush after processing the message.
         await connection.flush(timeout=max(1, int(self._deadline)))
 
     async def _probe(self, connection: _Client) -> None:
@@ -159,10 +161,10 @@ class NatsTarget(ConnectedTarget[_Client]):
             return
         found = await connection.jetstream().stream_info(settings.jetstream_stream_name)
         if found.config.no_ack or found.config.sealed:
-            raise Unavailable(f"the stream acknowledges nothing. target={self._where} stream={found.config.name}")
+            raise Unavailable(f"stream is sealed or has no_ack. target={self._where} stream={found.config.name}")
         if not any(_covers(pattern, settings.subject) for pattern in found.config.subjects or []):
             raise Unavailable(
-                f"the stream does not hold the subject. target={self._where} stream={found.config.name} "
+                f"stream does not cover the subject. target={self._where} stream={found.config.name} "
                 f"subject={settings.subject}"
             )
 
@@ -170,8 +172,8 @@ class NatsTarget(ConnectedTarget[_Client]):
         if isinstance(error, MaxPayloadError):
             return Fault.MESSAGE
         if isinstance(error, APIError):
-            return Fault.MESSAGE if error.err_code in _TOO_LONG else Fault.MOMENT
-        return Fault.MOMENT if isinstance(error, StreamError) else Fault.CONNECTION
+            return Fault.MESSAGE if error.err_code in _TOO_LONG else Fault.TEMPORARY
+        return Fault.TEMPORARY if isinstance(error, StreamError) else Fault.CONNECTION
 
 
 def _address(settings: NatsSettings) -> TargetAddress:
@@ -179,18 +181,18 @@ def _address(settings: NatsSettings) -> TargetAddress:
 
 
 def _covers(pattern: str, subject: str) -> bool:
-    """Whether a stream's pattern holds the subject: `*` is one word, `>` all that follow."""
-    words, wanted = pattern.split("."), subject.split(".")
-    for index, word in enumerate(words):
-        if word == ">":
-            return len(wanted) > index
-        if index >= len(wanted) or word not in ("*", wanted[index]):
+    """Whether a stream's pattern matches the subject: `*` is one token, `>` is one or more."""
+    expected, found = pattern.split("."), subject.split(".")
+    for index, part in enumerate(expected):
+        if part == ">":
+            return len(found) > index
+        if index >= len(found) or part not in ("*", found[index]):
             return False
-    return len(words) == len(wanted)
+    return len(expected) == len(found)
 
 
-async def _told_elsewhere(error: Exception) -> None:
-    """Raised by whoever sends next; the library would log it besides."""
+async def _ignore(error: Exception) -> None:
+    """Replaces the library's logging: the next `send` raises the error."""
 
 
-KIND: Final = TargetType("nats", NatsSettings, NatsTarget)
+TYPE: Final = TargetType("nats", NatsSettings, NatsTarget)

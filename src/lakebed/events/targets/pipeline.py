@@ -1,7 +1,7 @@
-"""The pipeline as a target: a file that arrives starts a job that adds it to a table (auto-ingest).
+"""The `pipeline` target: auto-ingest of uploaded files into a table.
 
-Rules of buckets say of which files; the target, from where it takes any at all. A message counts as delivered when the
-file is noted and its task is in the queue, in one transaction; the job adds it once, by the number of its event.
+Bucket rules select the files; the target restricts them to its `source`. A message is delivered once the file is
+registered and its task is queued, in one transaction. The job adds each file once, by the sequence number of its event.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .seam import EventMessage, TargetSettings, TargetType
 
 NAME: Final = "pipeline"
 FORMATS: Final = ("parquet", "csv", "json")
-_AT_ONCE: Final = 8
+_MAX_IN_FLIGHT: Final = 8
 _CREATED: Final = "s3:ObjectCreated:"
-_LEAST_PARTS: Final = 3
+_MIN_NAME_PARTS: Final = 3
 
 
 class ArrivedFile(NamedTuple):
-    """A file that arrived, and where it is to go."""
+    """An uploaded file, and its destination table."""
 
     warehouse: str
     namespace: tuple[str, ...]
@@ -40,66 +40,66 @@ class ArrivedFile(NamedTuple):
 
 
 Arrive = Callable[[ArrivedFile], Awaitable[None]]
-"""Notes a file with the task that adds it. The same again changes nothing."""
+"""Registers a file and queues its task. Idempotent."""
 
 
 class PipelineTargetSettings(TargetSettings, frozen=True):
-    """From where files are taken, what they are, and which table they are added to."""
+    """The source and format of the files, and the destination table."""
 
     source: str
-    """`<bucket>/<prefix>`: whoever may set the rules of another bucket adds nothing by them."""
+    """`<bucket>/<prefix>`. Rules of other buckets cannot add files to the table."""
     table: str
-    """`<warehouse>.<namespace>.<table>`; made of the first file if it is not there."""
+    """`<catalog>.<namespace>.<table>`; created from the first file if it does not exist."""
     format: str = FORMATS[0]
-    """`json` is a document a line; `csv` has a line with the names of its columns."""
+    """`json` has one document per line; `csv` has a header line."""
 
     def validate(self) -> None:
         """Raises InvalidInput."""
         bucket, slash, _ = self.source.partition("/")
         if not bucket or not slash:
-            raise InvalidInput("source is BUCKET/PREFIX, or BUCKET/ for all of it", argument="source")
+            raise InvalidInput("source must be BUCKET/PREFIX, or BUCKET/ for the whole bucket", argument="source")
         parts = self.table.split(".")
-        if len(parts) < _LEAST_PARTS or not all(parts):
-            raise InvalidInput("table is WAREHOUSE.NAMESPACE.TABLE", argument="table", value=self.table[:200])
+        if len(parts) < _MIN_NAME_PARTS or not all(parts):
+            raise InvalidInput("table must be CATALOG.NAMESPACE.TABLE", argument="table", value=self.table[:200])
         check_one_of(self.format, "format", FORMATS)
 
 
 class PipelineTarget:
-    """Implements `Target`."""
+    """Implements `EventTarget`."""
 
-    max_in_flight = _AT_ONCE
+    max_in_flight = _MAX_IN_FLIGHT
 
     def __init__(self, settings: PipelineTargetSettings, arrive: Arrive) -> None:
         self._settings = settings
         self._arrive = arrive
 
     async def send(self, message: EventMessage) -> None:
-        """Note the file. Raises Undeliverable for what tells of none, or of one that is not from where it takes any."""
+        """Register the file. Raises Undeliverable for other events, and for files outside the source."""
         if not message.name.startswith(_CREATED):
-            raise Undeliverable(f"only files that were written are added to a table. event={message.name}")
+            raise Undeliverable(f"not an upload. event={message.name}")
         if not message.key.startswith(self._settings.source):
-            raise Undeliverable(f"the target takes files from elsewhere. source={self._settings.source}")
-        warehouse, *namespace, table = self._settings.table.split(".")
-        told = _object_of(message)
+            raise Undeliverable(f"file is outside the target's source. source={self._settings.source}")
+        catalog, *namespace, table = self._settings.table.split(".")
+        file = _object_of(message)
         await self._arrive(
             ArrivedFile(
-                warehouse,
+                catalog,
                 tuple(namespace),
                 table,
                 parse_event_id(message.id).seq,
                 message.key,
-                told.version_id,
-                told.etag,
-                told.size,
+                file.version_id,
+                file.etag,
+                file.size,
                 self._settings.format,
             )
         )
 
     async def check(self) -> None:
-        """It is there."""
+        """Always available: the queue is in the metadata store."""
 
     async def close(self) -> None:
-        """It has nothing to let go of."""
+        """Nothing to close."""
 
 
 class _Object(msgspec.Struct):
@@ -126,15 +126,15 @@ def _object_of(message: EventMessage) -> _Object:
         (record,) = msgspec.json.decode(message.body, type=_Body).records
     except (msgspec.DecodeError, ValueError):
         raise Undeliverable(
-            "files are told of in the form s3: name this target in rules of buckets, and give it no form"
+            "the message is not in the form s3: use the target only in bucket rules, and without a form"
         ) from None
     if not message.key.endswith("/" + unquote_plus(record.s3.object.key)):
-        raise Undeliverable(f"the record is of another file. key={message.key[:200]}")
+        raise Undeliverable(f"the record names another file. key={message.key[:200]}")
     return record.s3.object
 
 
-def pipeline_kind(arrive: Arrive) -> TargetType[Any]:  # Any: as kinds are kept
-    """Targets that start jobs of this server."""
+def pipeline_kind(arrive: Arrive) -> TargetType[Any]:  # Any: as in `TargetTypes`
+    """The target type `pipeline`."""
     return TargetType(
         NAME, PipelineTargetSettings, lambda settings: PipelineTarget(settings, arrive), takes_requests=False
     )

@@ -1,13 +1,13 @@
-"""Events in a table of a PostgreSQL database: a row a key, or a row an event.
+"""The `postgres` target: a table in PostgreSQL with a row per key, or per event.
 
-Spoken with asyncpg, which the metadata store is spoken to with as well.
+Uses asyncpg, like the metadata store.
 
-The mirror (`namespace`) has the columns `key` and `value`. The log (`access`) has `event_id`, `target`, `event_name`,
-`key`, `value` and `queued_at_ms`; a repeated attempt of a target adds no row, because of the primary key
-`(event_id, target)`. A table that is not there is made when the target is added.
+A mirror (`namespace`) has the columns `key` and `value`. A log (`access`) has `event_id`, `target`, `event_name`,
+`key`, `value` and `queued_at_ms`; its primary key `(event_id, target)` discards repeated attempts. A missing table is
+created when the target is added.
 
-In tables of earlier versions `event_id` alone is unique. There, the target writes the event id and its own name into
-`event_id`, so that each target has its own rows. The shape of the table is looked up with each new connection.
+In tables of earlier versions `event_id` alone is unique. There, `event_id` contains the target too, so that each target
+has its own rows. Each new connection pool checks which kind of table it is.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ SELECT EXISTS (
         AND i.indkey[0] = (SELECT attnum FROM pg_attribute WHERE attrelid = i.indrelid AND attname = 'event_id')
 )
 """
-_CHANGED: Final = frozenset({"42P10", "42703"})
-"""No such unique key, no such column: the shape of the table changed since the connection was opened."""
+_TABLE_CHANGED: Final = frozenset({"42P10", "42703"})
+"""No such unique key, no such column: the table has changed since the connection was opened."""
 
 
 class PostgresSettings(TargetSettings, frozen=True):
-    """Where the database is, and which table."""
+    """The database and the table."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"dsn_string"})
 
@@ -68,15 +68,15 @@ class PostgresSettings(TargetSettings, frozen=True):
 
     def validate(self) -> None:
         """Raises InvalidInput."""
-        _Place.of(self)
+        _Dsn(self.dsn_string)
         check_one_of(self.format, "format", tuple(Format))
         if not _NAME.fullmatch(self.table):
-            raise InvalidInput("table is a name of letters, digits and _", argument="table", value=self.table[:80])
+            raise InvalidInput("table must be letters, digits and _", argument="table", value=self.table[:80])
         TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key).validate()
 
 
-class _Place:
-    """What the DSN says."""
+class _Dsn:
+    """A parsed DSN."""
 
     def __init__(self, dsn: str) -> None:
         address = parse_address(dsn, "dsn_string", _PORTS, credentials=True, path=True, query=True)
@@ -84,65 +84,61 @@ class _Place:
         schema = options.pop("search_path", "public")
         database = address.path.removeprefix("/")
         if options:
-            raise InvalidInput("dsn_string has no parameter but search_path", argument="dsn_string")
+            raise InvalidInput("the only parameter of dsn_string is search_path", argument="dsn_string")
         if not _NAME.fullmatch(schema):
-            raise InvalidInput("search_path is the name of one schema", argument="dsn_string")
+            raise InvalidInput("search_path must be the name of one schema", argument="dsn_string")
         if not address.username or not database:
-            raise InvalidInput("dsn_string names a user and a database", argument="dsn_string")
+            raise InvalidInput("dsn_string must name a user and a database", argument="dsn_string")
         self.address, self.schema, self.database = address, schema, database
 
-    @classmethod
-    def of(cls, settings: PostgresSettings) -> _Place:
-        return cls(settings.dsn_string)
 
-
-class _Opened(NamedTuple):
+class _Connection(NamedTuple):
     pool: Any  # Any: asyncpg comes without types
     is_unique_by_id_alone: bool
 
 
-class PostgresTarget(ConnectedTarget[_Opened]):
-    """Implements `Target`."""
+class PostgresTarget(ConnectedTarget[_Connection]):
+    """Implements `EventTarget`."""
 
     max_in_flight = _CONNECTIONS
 
     def __init__(self, settings: PostgresSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
-        self._place = _Place.of(settings)
+        dsn = self._dsn = _Dsn(settings.dsn_string)
         self._format = Format(settings.format)
-        self._table = f'"{self._place.schema}"."{settings.table}"'
+        self._table = f'"{dsn.schema}"."{settings.table}"'
         files = TlsFiles(settings.tls_ca, settings.tls_client_cert, settings.tls_client_key)
         super().__init__(
-            f"{self._place.address.where}/{self._place.database}",
+            f"{dsn.address.where}/{dsn.database}",
             tls=files if files.are_named or settings.tls_required else None,
-            secrets=(self._place.address.password or "",),
+            secrets=(dsn.address.password or "",),
             deadline_seconds=deadline_seconds,
         )
 
     async def prepare(self) -> None:
-        """Make the table, unless there is one. Raises Unavailable."""
+        """Create the table if it does not exist. Raises Unavailable."""
         try:
             async with asyncio.timeout(self._deadline):
-                opened = await self._open()
+                connection = await self._open()
                 try:
-                    # Looked for first: who may write to a table need not be one who may make tables.
-                    if await opened.pool.fetchval("SELECT to_regclass($1)", self._table) is None:
-                        await opened.pool.execute(_TABLES[self._format].format(table=self._table))
+                    # Checked first: the user may lack the CREATE privilege.
+                    if await connection.pool.fetchval("SELECT to_regclass($1)", self._table) is None:
+                        await connection.pool.execute(_TABLES[self._format].format(table=self._table))
                 finally:
-                    await self._shut_in_time(opened)
+                    await self._shut_in_time(connection)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             reason = describe_error(error, self._secrets)
-            raise Unavailable(f"cannot make the table. target={self._where} reason={reason}") from None
+            raise Unavailable(f"cannot create the table. target={self._where} reason={reason}") from None
 
-    async def _open(self) -> _Opened:
-        place = self._place
+    async def _open(self) -> _Connection:
+        dsn = self._dsn
         pool = await asyncpg.create_pool(
-            host=place.address.host,
-            port=place.address.port,
-            user=place.address.username,
-            # Never None: that would send the password of the environment or of a file instead.
-            password=place.address.password or "",
-            database=place.database,
-            # Without files nobody is verified, and then nothing is promised either.
+            host=dsn.address.host,
+            port=dsn.address.port,
+            user=dsn.address.username,
+            # Never None: asyncpg would use a password from the environment or a password file.
+            password=dsn.address.password or "",
+            database=dsn.database,
+            # False rather than asyncpg's default, which uses TLS without verification.
             ssl=False if self._tls_files is None else self._tls_files.context(),
             min_size=1,
             max_size=_CONNECTIONS,
@@ -151,19 +147,19 @@ class PostgresTarget(ConnectedTarget[_Opened]):
         )
         try:
             is_log = self._format is Format.ACCESS
-            return _Opened(pool, is_log and await pool.fetchval(_IS_UNIQUE_BY_ID_ALONE, self._table))
+            return _Connection(pool, is_log and await pool.fetchval(_IS_UNIQUE_BY_ID_ALONE, self._table))
         except BaseException:
             pool.terminate()
             raise
 
-    async def _shut(self, connection: _Opened) -> None:
+    async def _shut(self, connection: _Connection) -> None:
         try:
             await connection.pool.close()
         except BaseException:
             connection.pool.terminate()
             raise
 
-    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
+    async def _deliver(self, connection: _Connection, message: EventMessage) -> None:
         pool, value = connection.pool, message.body.decode()
         if self._format is Format.ACCESS:
             row = {"event_name": message.name, "key": message.key, "value": value, "queued_at_ms": message.occurred_ms}
@@ -187,24 +183,24 @@ class PostgresTarget(ConnectedTarget[_Opened]):
                 *(message.key, value),
             )
 
-    async def _probe(self, connection: _Opened) -> None:
+    async def _probe(self, connection: _Connection) -> None:
         await connection.pool.fetch(f"SELECT {_COLUMNS[self._format]} FROM {self._table} LIMIT 0")  # noqa: S608  # checked
 
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, asyncpg.PostgresError):
-            # 22: the document holds what the type cannot, 23: the table's own rules refuse it, 54: it is too long.
+            # 22: invalid data; 23: constraint violation; 54: too long.
             state = str(error.sqlstate or "")
             if state[:2] in ("22", "23", "54"):
                 return Fault.MESSAGE
-            return Fault.CONNECTION if state[:2] in ("08", "57") or state in _CHANGED else Fault.MOMENT
+            return Fault.CONNECTION if state[:2] in ("08", "57") or state in _TABLE_CHANGED else Fault.TEMPORARY
         if isinstance(error, UnicodeError | asyncpg.DataError):
             return Fault.MESSAGE
         return Fault.CONNECTION
 
 
 async def prepare(settings: PostgresSettings) -> None:
-    """Make the table, unless there is one. Raises Unavailable."""
+    """Create the table if it does not exist. Raises Unavailable."""
     await PostgresTarget(settings).prepare()
 
 
-KIND: Final = TargetType("postgres", PostgresSettings, PostgresTarget, prepare)
+TYPE: Final = TargetType("postgres", PostgresSettings, PostgresTarget, prepare)

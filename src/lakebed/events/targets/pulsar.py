@@ -1,9 +1,9 @@
-"""Events on a topic of a Pulsar cluster.
+"""The `pulsar` target: a topic of a Pulsar cluster.
 
-Spoken with the project's own client, whose C++ core has threads of its own; what it hears goes to the event loop.
+Uses the project's client, whose C++ core has its own threads; its callbacks are forwarded to the event loop.
 
-A message is delivered when the broker has given its receipt. Its partition key is `<bucket>/<key>`, so that those of
-one object stay in order; its id is the property `id`, in every attempt.
+A message is delivered once the broker returns its receipt. The partition key is `<bucket>/<key>`, which keeps messages
+of one object in order. The property `id` has the event id.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import pulsar
 from lakebed.core.errors import InvalidInput
 from lakebed.net.tls import TlsFiles
 
-from .addresses import TargetAddress, check_pair, check_present, parse_address
+from .addresses import TargetAddress, check_pair, check_present, check_tls_files, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
-_AT_ONCE: Final = 64
+_MAX_IN_FLIGHT: Final = 64
 _CONNECT_SECONDS: Final = 10
 
 
 class PulsarSettings(TargetSettings, frozen=True):
-    """Where the cluster is, and on which topic."""
+    """The cluster and the topic."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"auth_token", "password"})
 
@@ -49,32 +49,34 @@ class PulsarSettings(TargetSettings, frozen=True):
         address = _address(self)
         check_present(self.topic, "topic")
         check_pair(self.username, self.password)
-        files = TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key)
-        if sum(way is not None for way in (self.auth_token, self.username, self.tls_client_cert)) > 1:
-            raise InvalidInput("one of auth_token, username and tls_client_cert is given", argument="auth_token")
-        if files.are_named and address.scheme != "pulsar+ssl":
-            raise InvalidInput("files for TLS go with pulsar+ssl://", argument="broker")
-        files.validate()
+        if sum(method is not None for method in (self.auth_token, self.username, self.tls_client_cert)) > 1:
+            raise InvalidInput("auth_token, username and tls_client_cert exclude each other", argument="auth_token")
+        check_tls_files(
+            TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key),
+            encrypted=address.scheme == "pulsar+ssl",
+            argument="broker",
+            expected="pulsar+ssl://",
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _Connection:
     client: pulsar.Client
     producer: pulsar.Producer
 
 
-class _Refused(Exception):
-    """What the core answered."""
+class _Rejected(Exception):
+    """An error result of the client."""
 
     def __init__(self, result: pulsar.Result) -> None:
         super().__init__(result.name)
         self.result = result
 
 
-class PulsarTarget(ConnectedTarget[_Opened]):
-    """Implements `Target`."""
+class PulsarTarget(ConnectedTarget[_Connection]):
+    """Implements `EventTarget`."""
 
-    max_in_flight = _AT_ONCE
+    max_in_flight = _MAX_IN_FLIGHT
 
     def __init__(self, settings: PulsarSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings
@@ -87,17 +89,17 @@ class PulsarTarget(ConnectedTarget[_Opened]):
             deadline_seconds=deadline_seconds,
         )
 
-    async def _open(self) -> _Opened:
+    async def _open(self) -> _Connection:
         if self._tls_files is not None:
-            self._tls_files.context()  # tells what is wrong with the files in our own words
+            self._tls_files.context()  # validates the files with better error messages than the client's
         connecting = asyncio.get_running_loop().run_in_executor(None, self._connect_blocking)
         try:
             return await asyncio.shield(connecting)
         except asyncio.CancelledError:
-            connecting.add_done_callback(_close_unwanted)  # the thread goes on, and nobody waits for what it makes
+            connecting.add_done_callback(_close_abandoned)  # the thread cannot be cancelled
             raise
 
-    def _connect_blocking(self) -> _Opened:
+    def _connect_blocking(self) -> _Connection:
         settings = self._settings
         seconds = max(1, int(min(_CONNECT_SECONDS, self._deadline)))
         client = pulsar.Client(
@@ -108,7 +110,7 @@ class PulsarTarget(ConnectedTarget[_Opened]):
             tls_trust_certs_file_path=settings.tls_ca or ssl.get_default_verify_paths().cafile,
             tls_allow_insecure_connection=False,
             tls_validate_hostname=settings.tls_hostname_verification,
-            # What matters is raised. Not a logger of Python's: the core's threads would wait for the interpreter.
+            # Errors are raised. A Python logger would make the core's threads wait for the interpreter.
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         )
         try:
@@ -116,15 +118,14 @@ class PulsarTarget(ConnectedTarget[_Opened]):
                 settings.topic,
                 send_timeout_millis=max(1, int(self._deadline * 800)),
                 block_if_queue_full=False,
-                # Whoever waits for a receipt waits for a batch to fill, too.
-                batching_enabled=False,
+                batching_enabled=False,  # each receipt would wait for its batch
             )
         except BaseException:
             client.close()
             raise
-        return _Opened(client, producer)
+        return _Connection(client, producer)
 
-    def _authentication(self) -> Any:  # Any: one of several classes without a common name
+    def _authentication(self) -> Any:  # Any: classes without a common base
         settings = self._settings
         if settings.auth_token is not None:
             return pulsar.AuthenticationToken(settings.auth_token)
@@ -134,10 +135,10 @@ class PulsarTarget(ConnectedTarget[_Opened]):
             return pulsar.AuthenticationTLS(settings.tls_client_cert, settings.tls_client_key)
         return None
 
-    async def _shut(self, connection: _Opened) -> None:
+    async def _shut(self, connection: _Connection) -> None:
         await asyncio.to_thread(connection.client.close)
 
-    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
+    async def _deliver(self, connection: _Connection, message: EventMessage) -> None:
         loop = asyncio.get_running_loop()
         receipt: asyncio.Future[None] = loop.create_future()
 
@@ -147,41 +148,40 @@ class PulsarTarget(ConnectedTarget[_Opened]):
             if result == pulsar.Result.Ok:
                 receipt.set_result(None)
             else:
-                receipt.set_exception(_Refused(result))
+                receipt.set_exception(_Rejected(result))
 
-        def heard(result: pulsar.Result, _: object) -> None:
+        def on_receipt(result: pulsar.Result, _: object) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, result)
 
         connection.producer.send_async(
             message.body,
-            heard,
+            on_receipt,
             properties={"id": message.id, "name": message.name, "content-type": message.content_type},
             partition_key=message.key,
             event_timestamp=message.occurred_ms,
         )
         await receipt
 
-    async def _probe(self, connection: _Opened) -> None:
+    async def _probe(self, connection: _Connection) -> None:
         if not connection.producer.is_connected():
-            raise _Refused(pulsar.Result.NotConnected)
+            raise _Rejected(pulsar.Result.NotConnected)
 
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, pulsar.MessageTooBig) or (
-            isinstance(error, _Refused) and error.result == pulsar.Result.MessageTooBig
+            isinstance(error, _Rejected) and error.result == pulsar.Result.MessageTooBig
         ):
             return Fault.MESSAGE
         return Fault.CONNECTION
 
 
-def _close_unwanted(connecting: asyncio.Future[_Opened]) -> None:
+def _close_abandoned(connecting: asyncio.Future[_Connection]) -> None:
     if not connecting.cancelled() and connecting.exception() is None:
-        opened = connecting.result()
-        opened.client.close()
+        connecting.result().client.close()
 
 
 def _address(settings: PulsarSettings) -> TargetAddress:
     return parse_address(settings.broker, "broker", _PORTS, credentials=False)
 
 
-KIND: Final = TargetType("pulsar", PulsarSettings, PulsarTarget)
+TYPE: Final = TargetType("pulsar", PulsarSettings, PulsarTarget)

@@ -1,10 +1,10 @@
-"""Events in Redis or Valkey: published on a channel, appended to a stream or a list, or mirrored in a hash.
+"""The `redis` target: a channel, stream, list or hash in Redis or Valkey.
 
-Spoken with redis-py, which is Redis' own client and speaks asyncio.
+Uses redis-py, the project's client, with asyncio.
 
-A channel keeps nothing: who does not listen misses it. An entry of a stream has the fields `id`, `name` and `body`. A
-mirror has a field `<bucket>/<key>` a key; a list has entries `[{"Event": [record], "EventTime": …, "Id": …}]`. What
-came twice has the same id.
+A channel stores nothing: subscribers that are not connected miss the message. An entry of a stream has the fields `id`,
+`name` and `body`. A hash is a mirror with a field `<bucket>/<key>` per key. A list has entries
+`[{"Event": [record], "EventTime": …, "Id": …}]`. Repeated attempts have the same id.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import ssl
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -26,7 +26,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, ResponseErr
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.net.tls import TlsFiles
 
-from .addresses import check_one_of, check_present, parse_address
+from .addresses import check_one_of, check_present, check_tls_files, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .formats import Format, occurred_at, records_of
@@ -40,11 +40,11 @@ _FORMATS: Final = (_CHANNEL, _STREAM, Format.NAMESPACE, Format.ACCESS)
 _TYPES: Final[Mapping[str, str]] = {_STREAM: "stream", Format.NAMESPACE: "hash", Format.ACCESS: "list"}
 _CONNECTIONS: Final = 8
 _MAX_BULK_BYTES: Final = 512 * 1024 * 1024
-"""What a server takes in one piece, unless it says otherwise."""
+"""The default maximum size of a value, if the server does not report its own."""
 
 
 class RedisSettings(TargetSettings, frozen=True):
-    """Where the server is, and what becomes of an event there."""
+    """The server, and how it stores events."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"url", "password"})
 
@@ -53,7 +53,7 @@ class RedisSettings(TargetSettings, frozen=True):
     channel: str = "lakebed_events"
     key: str = ""
     max_length: int = 0
-    """Of a stream: about as many entries are kept, the newest; 0 for all."""
+    """The approximate maximum length of a stream; 0 for no limit."""
     username: str | None = None
     password: str | None = None
     tls_ca: str | None = None
@@ -66,31 +66,33 @@ class RedisSettings(TargetSettings, frozen=True):
         """Raises InvalidInput."""
         address = parse_address(self.url, "url", _PORTS, credentials=True, path=True)
         if address.path.strip("/") and not address.path.strip("/").isdecimal():
-            raise InvalidInput("the path of url is the number of a database", argument="url")
+            raise InvalidInput("the path of url must be a database number", argument="url")
         if address.password is not None and self.password is not None:
-            raise InvalidInput("a password is in url or in password, not in both", argument="password")
+            raise InvalidInput("the password must be either in url or in password", argument="password")
         check_one_of(self.format, "format", _FORMATS)
         check_present(
             self.channel if self.format == _CHANNEL else self.key, "channel" if self.format == _CHANNEL else "key"
         )
         if self.max_length < 0 or (self.max_length and self.format != _STREAM):
-            raise InvalidInput("max_length is how many entries of a stream are kept", argument="max_length")
+            raise InvalidInput("max_length must be at least 0, and requires the format stream", argument="max_length")
         for name, seconds in (
             ("connection_timeout", self.connection_timeout),
             ("response_timeout", self.response_timeout),
         ):
             if not 0 < seconds <= DELIVERY_SECONDS:
-                raise InvalidInput(f"{name} is up to {DELIVERY_SECONDS:g} seconds", argument=name)
-        files = TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key)
-        if files.are_named and address.scheme not in _SECURE:
-            raise InvalidInput("files for TLS go with rediss:// or valkeys://", argument="url")
-        files.validate()
+                raise InvalidInput(f"{name} must be at most {DELIVERY_SECONDS:g} seconds", argument=name)
+        check_tls_files(
+            TlsFiles(self.tls_ca, self.tls_client_cert, self.tls_client_key),
+            encrypted=address.scheme in _SECURE,
+            argument="url",
+            expected="rediss:// or valkeys://",
+        )
 
 
-class _SecureConnection(Connection):
-    """One with our own terms: the library's would trust the system's authorities besides those that were named."""
+class _TlsConnection(Connection):
+    """Uses our TLS context: the library's would trust the system's authorities in addition to `tls_ca`."""
 
-    def __init__(self, *, tls: ssl.SSLContext, **options: Any) -> None:  # Any: whatever the constructor takes
+    def __init__(self, *, tls: ssl.SSLContext, **options: Any) -> None:  # Any: keyword arguments of the library
         super().__init__(**options)
         self._tls = tls
 
@@ -98,16 +100,15 @@ class _SecureConnection(Connection):
         return {**super()._connection_arguments(), "ssl": self._tls}
 
 
-class _Opened:
-    """A pool of connections, and how much the server takes in one piece."""
+class _Client(NamedTuple):
+    """A connection pool, and the server's maximum size of a value."""
 
-    def __init__(self, redis: Redis, max_bytes: int) -> None:
-        self.redis = redis
-        self.max_bytes = max_bytes
+    redis: Redis
+    max_bytes: int
 
 
-class RedisTarget(ConnectedTarget[_Opened]):
-    """Implements `Target`."""
+class RedisTarget(ConnectedTarget[_Client]):
+    """Implements `EventTarget`."""
 
     max_in_flight = _CONNECTIONS
 
@@ -123,22 +124,22 @@ class RedisTarget(ConnectedTarget[_Opened]):
             deadline_seconds=deadline_seconds,
         )
 
-    async def _open(self) -> _Opened:
+    async def _open(self) -> _Client:
         redis = Redis.from_pool(self._pool())
         try:
-            await _greet(redis)
-            return _Opened(redis, await _max_bulk_bytes(redis))
+            await _ping(redis)
+            return _Client(redis, await _max_bulk_bytes(redis))
         except BaseException:
             await redis.aclose()
             raise
 
     def _pool(self) -> BlockingConnectionPool:
         settings, address = self._settings, self._address
-        options: dict[str, Any] = {}  # Any: whatever the connection's constructor takes
+        options: dict[str, Any] = {}  # Any: keyword arguments of the connection
         if self._tls_files is not None:
             options["tls"] = self._tls_files.context()
         return BlockingConnectionPool(
-            connection_class=Connection if self._tls_files is None else _SecureConnection,
+            connection_class=Connection if self._tls_files is None else _TlsConnection,
             max_connections=_CONNECTIONS,
             host=address.host,
             port=address.port,
@@ -147,20 +148,19 @@ class RedisTarget(ConnectedTarget[_Opened]):
             password=self._password,
             socket_connect_timeout=settings.connection_timeout,
             socket_timeout=settings.response_timeout,
-            # Attempts are counted by whoever delivers.
-            retry=Retry(NoBackoff(), 0),
+            retry=Retry(NoBackoff(), 0),  # the delivery retries itself
             **options,
         )
 
-    async def _shut(self, connection: _Opened) -> None:
+    async def _shut(self, connection: _Client) -> None:
         await connection.redis.aclose()
 
-    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
+    async def _deliver(self, connection: _Client, message: EventMessage) -> None:
         redis, settings = connection.redis, self._settings
         value = self._value(message)
         if max(len(value), len(message.key.encode())) > connection.max_bytes:
-            # The server would hang up on it.
-            raise Undeliverable(f"the message is too long. target={self._where} maximum={connection.max_bytes}")
+            # The server would close the connection.
+            raise Undeliverable(f"message too long. target={self._where} maximum={connection.max_bytes}")
         if settings.format == _CHANNEL:
             await redis.publish(settings.channel, value)
         elif settings.format == _STREAM:
@@ -182,27 +182,27 @@ class RedisTarget(ConnectedTarget[_Opened]):
         when = occurred_at(message).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return msgspec.json.encode([{"Event": records, "EventTime": when, "Id": message.id}])
 
-    async def _probe(self, connection: _Opened) -> None:
-        await _greet(connection.redis)
-        wanted = _TYPES.get(self._settings.format)
-        if wanted is None:
+    async def _probe(self, connection: _Client) -> None:
+        await _ping(connection.redis)
+        expected = _TYPES.get(self._settings.format)
+        if expected is None:
             return
-        answer = await connection.redis.type(self._settings.key)
-        found = answer.decode() if isinstance(answer, bytes) else answer
-        if found not in ("none", wanted):
+        response = await connection.redis.type(self._settings.key)
+        found = response.decode() if isinstance(response, bytes) else response
+        if found not in ("none", expected):
             raise Unavailable(
-                f"the key holds something else. target={self._where} key={self._settings.key} "
-                f"expected={wanted} found={found}"
+                f"the key has another type. target={self._where} key={self._settings.key} "
+                f"expected={expected} found={found}"
             )
 
     def _fault(self, error: Exception) -> Fault:
-        # What it answers is about the key, the memory, or whom it follows. Who is not let in is not connected.
-        is_answer = isinstance(error, ResponseError) and not isinstance(error, AuthenticationError)
-        return Fault.MOMENT if is_answer else Fault.CONNECTION
+        # Error responses are about the key, memory or replication, except for failed authentication.
+        is_response = isinstance(error, ResponseError) and not isinstance(error, AuthenticationError)
+        return Fault.TEMPORARY if is_response else Fault.CONNECTION
 
 
-async def _greet(redis: Redis) -> None:
-    """Have an answer: one that this user may not ask is one, too."""
+async def _ping(redis: Redis) -> None:
+    """Wait for a response. A missing permission for PING is one too."""
     with contextlib.suppress(NoPermissionError):
         await redis.ping()
 
@@ -210,9 +210,9 @@ async def _greet(redis: Redis) -> None:
 async def _max_bulk_bytes(redis: Redis) -> int:
     try:
         found = await redis.config_get("proto-max-bulk-len")
-    except ResponseError:  # not for this user, or not with this provider
+    except ResponseError:  # no permission, or not supported by the provider
         return _MAX_BULK_BYTES
     return int(next(iter(found.values()), None) or _MAX_BULK_BYTES)
 
 
-KIND: Final = TargetType("redis", RedisSettings, RedisTarget)
+TYPE: Final = TargetType("redis", RedisSettings, RedisTarget)

@@ -1,4 +1,4 @@
-"""What every target is given and has to promise."""
+"""The interface of event targets."""
 
 from __future__ import annotations
 
@@ -11,65 +11,65 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class EventMessage:
-    """An event, rendered for whoever receives it."""
+    """A rendered event."""
 
     id: str
-    """The event's id, unique among all deployments, and the same in every attempt and for every target."""
+    """Unique across deployments; the same in every attempt and for every target."""
     name: str
-    """`s3:ObjectCreated:Put`, or the kind of what is no S3 event."""
+    """`s3:ObjectCreated:Put`, or the kind of an event that is not from S3."""
     key: str
-    """`<bucket>/<key>` as it is, or what else the event is about."""
+    """`<bucket>/<key>`, unencoded, or the subject of another event."""
     is_removal: bool
-    """Whether what it is about is gone: a target that mirrors what there is forgets it."""
+    """Whether the object or bucket no longer exists: mirrors delete their entry."""
     occurred_ms: int
     body: bytes
     content_type: str = "application/json"
     proof: str = ""
-    """What tells this server, should the message come to itself over HTTP, that it sent it; empty for most."""
+    """The loop guard's header, for targets over HTTP; empty for most messages."""
     target: str = ""
-    """The target that it is sent to, as `<name>:<type>`."""
+    """The receiving target, as `<name>:<type>`."""
 
     @property
     def deduplication_key(self) -> str:
-        """Identifies repeated attempts: of one event, each target delivers its own message."""
+        """Identifies repeated attempts of one target. Several targets may write to the same destination."""
         return f"{self.id}/{self.target}"
 
 
 class EventTarget(Protocol):
-    """Somewhere that events go. It connects when it is first used, and again after the connection was lost."""
+    """A destination of events. Connects on first use, and reconnects after a connection loss."""
 
     @property
     def max_in_flight(self) -> int:
-        """How many messages may be under way; those of one key never are."""
+        """The maximum of concurrent messages. Messages of one key are never concurrent."""
         ...
 
     async def send(self, message: EventMessage) -> None:
-        """Return when the other side has it for good.
+        """Return once the destination has acknowledged the message.
 
-        Raises Unavailable when another attempt may succeed, Undeliverable when none will. It may have it all the same.
+        Raises Unavailable if a retry may succeed, Undeliverable if not. The message may have arrived nevertheless.
         """
         ...
 
     async def check(self) -> None:
-        """Return if the other side would take a message now. Raises Unavailable with what is in the way."""
+        """Return if the destination would accept a message now. Raises Unavailable with the reason."""
         ...
 
     async def close(self) -> None:
-        """Let go of the connection. Idempotent; nothing is sent afterwards."""
+        """Close the connection. Idempotent; `send` must not be called afterwards."""
         ...
 
 
 class TargetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a kind of target has to be told. Subclasses name their fields as the reference page does."""
+    """Settings of a target type. Subclasses define the fields in `docs/targets.md`."""
 
     secrets: ClassVar[frozenset[str]] = frozenset()
-    """The fields that are never shown again."""
+    """Write-only fields."""
 
     def validate(self) -> None:
-        """Raises InvalidInput with the name of the field that is wrong as its argument."""
+        """Raises InvalidInput with the invalid field as its argument."""
 
     def completed(self) -> Self:
-        """These, with what was left out and can be made up: a secret to sign with, say."""
+        """The settings with generated values for omitted fields, such as a signing secret."""
         return self
 
     def __repr__(self) -> str:
@@ -84,12 +84,13 @@ S = TypeVar("S", bound=TargetSettings)
 
 @dataclass(frozen=True, slots=True)
 class TargetType(Generic[S]):
-    """A kind of target: what it is called, what it needs, how one is made. Making one connects to nobody."""
+    """A type of targets."""
 
     name: str
     settings: type[S]
     make: Callable[[S], EventTarget]
+    """Creates a target, without connecting."""
     prepare: Callable[[S], Awaitable[None]] | None = None
-    """What is done once, when a target is added: a table that is created, say. Raises Unavailable, InvalidInput."""
+    """Runs once when a target is added, for example to create a table. Raises Unavailable, InvalidInput."""
     takes_requests: bool = True
-    """Whether an entry for every request is something that such a target can be sent."""
+    """Whether targets of this type accept request log entries."""

@@ -1,6 +1,6 @@
-"""Webhooks: each event is one POST, signed or with a token, answered with 2xx or not delivered.
+"""The `webhook` target: one POST per event, signed or with a token. A 2xx response acknowledges it.
 
-Redirects are not followed: the event was meant for who was named.
+Redirects are not followed, since events must not reach hosts that are not configured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakebed.net.tls import TlsFiles
 from .seam import EventMessage, TargetSettings, TargetType
 
 NAME: Final = "webhook"
-AT_ONCE: Final = 16
+MAX_IN_FLIGHT: Final = 16
 CHECK_SECONDS: Final = 5.0
 MAX_URL_CHARS: Final = 2048
 
@@ -35,65 +35,66 @@ _HEADER: Final = re.compile(r"[!-~]+( [!-~]+)?")
 
 
 class WebhookSettings(TargetSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whom events are posted to, and how both sides know each other."""
+    """The endpoint, and the authentication of both sides."""
 
     secrets: ClassVar[frozenset[str]] = frozenset({"secret", "auth_token"})
 
     endpoint: str
     secret: str = ""
-    """What messages are signed with: `whsec_` and base64 of 24 to 64 bytes."""
+    """The signing secret: `whsec_` and base64 of 24 to 64 bytes."""
     auth_token: str = ""
-    """One word is sent as `Bearer WORD`, two words as they are, in the Authorization header."""
+    """The Authorization header. A single word is sent as `Bearer WORD`."""
     client_cert: str = ""
+    """Certificate file for mutual TLS."""
     client_key: str = ""
-    """Files with the certificate and the key that are shown to the other side."""
+    """Key file for mutual TLS."""
     client_ca: str = ""
-    """A file with the certificates of the authorities that vouch for it, in place of the system's."""
+    """File of authorities that the server's certificate is verified with, in place of the system's."""
     skip_tls_verify: bool = False
 
     def completed(self) -> Self:
-        """With a secret to sign with, if nothing else says who sends."""
+        """With a generated signing secret, unless a secret or token is given."""
         if self.secret or self.auth_token:
             return self
         return msgspec.structs.replace(self, secret=new_secret().reveal())
 
     def validate(self) -> None:
-        """Raises InvalidInput with the name of the field that is wrong as its argument."""
+        """Raises InvalidInput."""
         _parsed(self.endpoint)
         if self.secret:
             check_secret(Secret(self.secret))
         elif not self.auth_token:
-            raise InvalidInput("a secret or an auth_token tells the other side who sends: give one", argument="secret")
+            raise InvalidInput("a webhook requires a secret or an auth_token", argument="secret")
         if self.auth_token and not _HEADER.fullmatch(self.auth_token):
-            raise InvalidInput("auth_token has one or two words of visible ASCII characters", argument="auth_token")
+            raise InvalidInput("auth_token must be one or two words of visible ASCII characters", argument="auth_token")
         if self.client_ca and self.skip_tls_verify:
-            raise InvalidInput("client_ca says whom to trust, skip_tls_verify to trust anybody", argument="client_ca")
+            raise InvalidInput("client_ca and skip_tls_verify exclude each other", argument="client_ca")
         self.tls.validate(("client_ca", "client_cert", "client_key"))
 
     @property
     def tls(self) -> TlsFiles:
-        """What connections are secured with."""
+        """The TLS configuration of connections."""
         return TlsFiles(
             self.client_ca or None, self.client_cert or None, self.client_key or None, verifies=not self.skip_tls_verify
         )
 
 
-class Posting(Protocol):
-    """How requests are sent."""
+class HttpSender(Protocol):
+    """An HTTP client."""
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The answer. Raises Unavailable when none came."""
+        """Send a request and return the response. Raises Unavailable without one."""
         ...
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 
 class WebhookTarget:
     """Posts to one endpoint."""
 
-    def __init__(self, settings: WebhookSettings, http: Posting, clock: Clock, *, timeout_seconds: float) -> None:
+    def __init__(self, settings: WebhookSettings, http: HttpSender, clock: Clock, *, timeout_seconds: float) -> None:
         self._settings = settings
         self._http = http
         self._clock = clock
@@ -101,22 +102,22 @@ class WebhookTarget:
         self._secret = Secret(settings.secret) if settings.secret else None
         self._headers = {"User-Agent": "lakebed"}
         if settings.auth_token:
-            words = settings.auth_token
-            self._headers["Authorization"] = words if " " in words else f"Bearer {words}"
+            token = settings.auth_token
+            self._headers["Authorization"] = token if " " in token else f"Bearer {token}"
 
     @property
     def max_in_flight(self) -> int:
-        """As many connections are kept."""
-        return AT_ONCE
+        """Also the number of connections."""
+        return MAX_IN_FLIGHT
 
     async def send(self, message: EventMessage) -> None:
-        """Post it. Raises Unavailable when there is no answer, or none of success; Undeliverable if it is too large."""
+        """Post the message. Raises Undeliverable on 413, Unavailable on other errors or without a response."""
         headers = {**self._headers, "Content-Type": message.content_type, ID_HEADER: message.id}
         if message.proof:
             headers[HEADER] = message.proof
         if self._secret is not None:
             headers |= signed_headers(self._secret, message.id, self._clock.now_ms(), message.body)
-        answer = await self._http(
+        response = await self._http(
             HttpRequest(
                 "POST",
                 self._settings.endpoint,
@@ -127,36 +128,36 @@ class WebhookTarget:
                 max_response_bytes=_MAX_RESPONSE_BYTES,
             )
         )
-        if answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-            raise Undeliverable(f"answered {answer.status}: the event is too large. size={len(message.body)}")
-        if not 200 <= answer.status < 300:
-            raise _refusal(answer)
+        if response.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            raise Undeliverable(f"event too large. status={response.status} size={len(message.body)}")
+        if not 200 <= response.status < 300:
+            raise _error_response(response)
 
     async def check(self) -> None:
-        """Ask for the head of whatever is at the root: any answer but that the token is no good will do."""
+        """Send HEAD to the root of the host. Any response except 401 passes."""
         parts = urlsplit(self._settings.endpoint)
         url = f"{parts.scheme}://{parts.netloc}/"
         seconds = min(CHECK_SECONDS, self._timeout_seconds)
-        answer = await self._http(
+        response = await self._http(
             HttpRequest(
                 "HEAD", url, self._headers, b"", seconds, through_proxy=True, max_response_bytes=_MAX_RESPONSE_BYTES
             )
         )
-        if answer.status == HTTPStatus.UNAUTHORIZED:
-            raise _refusal(answer)
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            raise _error_response(response)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.close()
 
 
 def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> TargetType[WebhookSettings]:
-    """Webhooks, as a server's settings have them. Plain HTTP is for this machine, unless it is allowed."""
+    """The target type `webhook`. Plain HTTP is limited to loopback addresses, unless `allow_http` is set."""
 
     def make(settings: WebhookSettings) -> WebhookTarget:
         parts = _parsed(settings.endpoint)
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
-            raise InvalidInput("events are posted over https, unless targets.allow_http is set", argument="endpoint")
+            raise InvalidInput("endpoint must be https, unless targets.allow_http is set", argument="endpoint")
         return WebhookTarget(
             settings, AsyncHttpClient(settings.tls, resends=True), clock, timeout_seconds=timeout_seconds
         )
@@ -164,12 +165,13 @@ def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> T
     return TargetType(NAME, WebhookSettings, make)
 
 
-def _refusal(answer: HttpResponse) -> Unavailable:
-    return Unavailable(f"answered {answer.status}. reason={responses.get(answer.status, 'unknown')}")
+def _error_response(response: HttpResponse) -> Unavailable:
+    reason = responses.get(response.status, "unknown")
+    return Unavailable(f"error response. status={response.status} reason={reason}")
 
 
 def _parsed(url: str) -> SplitResult:
-    """The URL, if events can be posted to it. Raises InvalidInput."""
+    """Parse and check the endpoint. Raises InvalidInput."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -177,10 +179,10 @@ def _parsed(url: str) -> SplitResult:
         raise InvalidInput("endpoint is not a URL", argument="endpoint") from error
     if parts.scheme not in ("http", "https") or not host or port == 0 or len(url) > MAX_URL_CHARS:
         raise InvalidInput(
-            f"endpoint is an http or https URL of at most {MAX_URL_CHARS} characters", argument="endpoint"
+            f"endpoint must be an http or https URL of at most {MAX_URL_CHARS} characters", argument="endpoint"
         )
     if parts.username is not None or parts.fragment or re.search(r"[^\x21-\x7e]", url):
         raise InvalidInput(
-            "endpoint has no credentials, no fragment, and visible ASCII characters alone", argument="endpoint"
+            "endpoint must have only visible ASCII characters, and no credentials or fragment", argument="endpoint"
         )
     return parts
