@@ -188,7 +188,7 @@ def wire_catalog(
     policies = PolicyManagement(object_context, authorizer, catalogs, namespaces, keys, policy_types)
     targets = PolicyTargets(authorizer, catalogs, entries)
     attaching = PolicyAttachments(object_context, catalogs, keys, policy_types, policies, targets)
-    signatures = SignatureAuthenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
+    signatures = SignatureAuthenticator(credentials, clock, generic_signing=True, max_body_bytes=MAX_BODY_BYTES)
     shared = JsonServices(
         clock=clock,
         authenticator=signatures if bearers is None else BearerAuthenticator(bearers, signatures),

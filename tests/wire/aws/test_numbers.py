@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.wire.aws.numbers import BEYOND, signed_number, whole_number
+from lakebed.wire.aws.numbers import MAX_NUMBER, signed_number, whole_number
 
 
-@given(st.integers(0, BEYOND - 1), st.integers(0, 30))
+@given(st.integers(0, MAX_NUMBER - 1), st.integers(0, 30))
 def test_leading_zeros_are_ignored(number: int, zeros: int) -> None:
     assert whole_number("0" * zeros + str(number)) == number
     assert signed_number("-" + "0" * zeros + str(number)) == -number
@@ -26,6 +26,6 @@ def test_other_notations_of_numbers_are_none(text: str) -> None:
 
 
 def test_numbers_with_more_digits_than_int_parses_are_clamped() -> None:
-    assert whole_number("9" * 10_000) == BEYOND
+    assert whole_number("9" * 10_000) == MAX_NUMBER
     assert whole_number("0" * 10_000) == 0
-    assert signed_number("-" + "9" * 10_000) == -BEYOND
+    assert signed_number("-" + "9" * 10_000) == -MAX_NUMBER

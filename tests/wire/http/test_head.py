@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakebed.wire.http.head import MAX_HEADERS, HeadRefused, RequestHead
+from lakebed.wire.http.head import MAX_HEADERS, HeadRejected, RequestHead
 
 TOKEN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
@@ -19,7 +19,7 @@ def parse(text: str | bytes, *, host: str | None = "h") -> RequestHead:
 
 
 def rejected_status(text: str | bytes, *, host: str | None = "h") -> int:
-    with pytest.raises(HeadRefused) as rejected:
+    with pytest.raises(HeadRejected) as rejected:
         parse(text, host=host).body()
     return rejected.value.fault.status
 
@@ -269,7 +269,7 @@ def check_is_parsed_or_rejected(data: bytes) -> None:
     try:
         head = RequestHead(data, len(data))
         head.body()
-    except HeadRefused as rejected:
+    except HeadRejected as rejected:
         status = rejected.fault.status
     assert status in (400, 431, 501) or data.startswith(head.method.encode())
 

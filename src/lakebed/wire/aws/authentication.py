@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
@@ -72,17 +71,17 @@ class SignatureAuthenticator:
         source: CredentialResolver,
         clock: Clock,
         *,
-        plain: bool = False,
+        generic_signing: bool = False,
         max_body_bytes: int = _MAX_STS_BODY_BYTES,
     ) -> None:
-        """`plain` accepts requests for `s3` that are signed by the rules of other AWS services.
+        """`generic_signing` accepts requests for `s3` that are signed by the rules of other AWS services.
 
         Such clients encode the path twice, and may omit the payload hash: then the body is read to compute it, up to
         `max_body_bytes`. Not for S3 itself, where `a%20b` and `a b` are two keys.
         """
         self._source = source
         self._clock = clock
-        self._plain = plain
+        self._generic_signing = generic_signing
         self._max_body_bytes = max_body_bytes
         self._keys = SigningKeyCache()
 
@@ -126,10 +125,10 @@ class SignatureAuthenticator:
         body: bytes | None = None
         content_hash = headers.get("x-amz-content-sha256")
         if content_hash is None:
-            if scope.service == "s3" and not self._plain:
+            if scope.service == "s3" and not self._generic_signing:
                 raise AwsFault(400, "InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
             body = await request.body.read(self._max_body_bytes)
-            content_hash = await parse_body(_sha256, body)
+            content_hash = await parse_body(sigv4.sha256_hex, body)
         signed = parsed.signed
         if "host" not in signed.names:
             raise AwsFault(
@@ -340,7 +339,7 @@ class SignatureAuthenticator:
             payload_hash=content_hash,
             amz_date=amz_date,
             scope=scope,
-            twice=self._plain,
+            twice=self._generic_signing,
         ):
             # Like S3: developers can compare these with the client's. None of them contains the secret.
             raise _mismatch(
@@ -389,10 +388,6 @@ def _claim(content_hash: str, signer: ChunkSigner | None = None, seed: str = "")
         ArgumentName="x-amz-content-sha256",
         ArgumentValue=content_hash[:200],
     )
-
-
-def _sha256(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 def _is_hex(text: str) -> bool:

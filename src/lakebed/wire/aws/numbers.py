@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-BEYOND: Final = 10**18
+MAX_NUMBER: Final = 10**18
 """Larger numbers are reduced to this: it exceeds every count, and fits into the columns of every metadata store."""
 
 _DIGITS: Final = 18
@@ -20,7 +20,7 @@ def whole_number(text: str) -> int | None:
     if len(text) > _DIGITS:
         text = text.lstrip("0") or "0"
         if len(text) > _DIGITS:
-            return BEYOND
+            return MAX_NUMBER
     return int(text)
 
 

@@ -361,6 +361,11 @@ def signature_matches(
     return False
 
 
+def sha256_hex(body: bytes) -> str:
+    """The hexadecimal payload hash."""
+    return hashlib.sha256(body).hexdigest()
+
+
 def equal(one: str, other: str) -> bool:
     """Compare two signatures in constant time."""
     return one.isascii() and other.isascii() and hmac.compare_digest(one, other)

@@ -30,7 +30,7 @@ _NO_BODY: Final = RequestBody(0)
 """The body of all requests without one: it never changes, so they share it."""
 
 
-class HeadRefused(Exception):
+class HeadRejected(Exception):
     """The head is malformed or not supported. The start of the next request is unknown."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -44,9 +44,9 @@ class RequestHead:
     __slots__ = ("_repeats_host", "_url", "headers", "keep_alive", "method", "path", "query", "version_1_0")
 
     def __init__(self, data: bytes, end: int) -> None:
-        """Parse the first `end` bytes of `data`, which end with an empty line. Raises HeadRefused."""
+        """Parse the first `end` bytes of `data`, which end with an empty line. Raises HeadRejected."""
         if data.count(b"\n", 0, end) > MAX_HEADERS + 2:
-            raise HeadRefused(431, "the request has too many headers")
+            raise HeadRejected(431, "the request has too many headers")
         self.headers: dict[str, str] = {}
         """Names in lower case; values of repeated headers joined by commas."""
         self._url = b""
@@ -57,12 +57,12 @@ class RequestHead:
         except httptools.HttpParserUpgrade:
             # A server may ignore Upgrade (RFC 9110 §7.8), but not CONNECT.
             if parser.get_method() == b"CONNECT":
-                raise HeadRefused(400, "tunnels are not supported") from None
+                raise HeadRejected(400, "tunnels are not supported") from None
         except httptools.HttpParserError as error:
-            raise HeadRefused(400, f"the request head is malformed: {error}") from error
+            raise HeadRejected(400, f"the request head is malformed: {error}") from error
         line_end = data.find(b"\r\n")
         if data[line_end - 9 : line_end - 1] != b" HTTP/1.":
-            raise HeadRefused(400, "the request line does not end with a version of HTTP/1")
+            raise HeadRejected(400, "the request line does not end with a version of HTTP/1")
         self.version_1_0 = data[line_end - 1 : line_end] == b"0"
         connection = self.headers.get("connection")
         # The parser resets its `should_keep_alive` when a request without a body is complete.
@@ -92,50 +92,50 @@ class RequestHead:
             headers[field] = text
 
     def _read_absolute(self, target: str) -> None:
-        """Take path and host from an absolute-form target. Raises HeadRefused."""
+        """Take path and host from an absolute-form target. Raises HeadRejected."""
         found = split_absolute(target)
         if found is None:
             return
         authority, self.path = found
         if not authority or not is_valid_host(authority):
-            raise HeadRefused(400, "the host in the request target is not valid")
+            raise HeadRejected(400, "the host in the request target is not valid")
         if "host" in self.headers and not self._repeats_host and is_valid_host(self.headers["host"].strip(" \t")):
             # The target's host overrides the header (RFC 9112 §3.2.2).
             self.headers["host"] = authority
 
     def _check_host(self) -> None:
-        """Reject a missing, repeated or invalid host (RFC 9112 §3.2). Raises HeadRefused.
+        """Reject a missing, repeated or invalid host (RFC 9112 §3.2). Raises HeadRejected.
 
         If a proxy chose another one of two hosts than this server, its access rules would apply to the wrong bucket.
         """
         host = self.headers.get("host")
         if host is None:
             if not self.version_1_0:
-                raise HeadRefused(400, "the request has no Host header, which HTTP/1.1 requires")
+                raise HeadRejected(400, "the request has no Host header, which HTTP/1.1 requires")
         elif self._repeats_host:
-            raise HeadRefused(400, "the request has more than one Host header")
+            raise HeadRejected(400, "the request has more than one Host header")
         elif not is_valid_host(host):
             stripped = host.strip(" \t")
             if not is_valid_host(stripped):
-                raise HeadRefused(400, "the Host header is not a host name or address with an optional port")
+                raise HeadRejected(400, "the Host header is not a host name or address with an optional port")
             self.headers["host"] = stripped
 
     def body(self) -> RequestBody:
-        """The body that follows, still empty. Raises HeadRefused."""
+        """The body that follows, still empty. Raises HeadRejected."""
         headers = self.headers
         if "transfer-encoding" in headers:
             if self.version_1_0:
                 # RFC 9112 §6.1: a proxy that does not know chunked coding would find another end of the body.
-                raise HeadRefused(400, "HTTP/1.0 has no transfer codings")
+                raise HeadRejected(400, "HTTP/1.0 has no transfer codings")
             if headers["transfer-encoding"].strip().lower() != "chunked":
-                raise HeadRefused(501, "this transfer coding is not supported")
+                raise HeadRejected(501, "this transfer coding is not supported")
             return RequestBody(None, chunked=True)
         length = headers.get("content-length")
         if length is None:
             return _NO_BODY
         length = length.strip()
         if not (length.isascii() and length.isdigit()):
-            raise HeadRefused(400, "the content length is not a number")
+            raise HeadRejected(400, "the content length is not a number")
         return RequestBody(int(length))
 
     @property

@@ -22,7 +22,7 @@ from lakebed.core.ids import RequestIds
 from .body import CHUNK_BYTES, RequestBody
 from .chunks import ChunkDecoder, MalformedChunks
 from .eager import start_eagerly
-from .head import MAX_HEAD_BYTES, HeadRefused, RequestHead
+from .head import MAX_HEAD_BYTES, HeadRejected, RequestHead
 from .message import HeadFault, Rejecter, Request, Response
 from .responder import Responder
 
@@ -69,7 +69,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
 
     def __init__(self, application: Application, reject: Rejecter, connections: ConnectionSet, *, secure: bool) -> None:
         self._application = application
-        self._reject = reject
+        self._rejecter = reject
         self._connections = connections
         self._scheme = "https" if secure else "http"
         self._peer = ""
@@ -176,25 +176,25 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if end < 0:
             self._pending = data
             if len(data) > MAX_HEAD_BYTES:
-                self._refuse(HeadFault(431, "the request head is too large"))
+                self.reject(HeadFault(431, "the request head is too large"))
             elif data.startswith(_TLS_HANDSHAKE):
                 # TLS clients do not show the response, so it is logged.
                 log.info("TLS handshake on a port that serves plain HTTP", extra={"peer": self._peer})
-                self._refuse(HeadFault(400, "this port serves plain HTTP: use http:// in place of https://"))
+                self.reject(HeadFault(400, "this port serves plain HTTP: use http:// in place of https://"))
             elif data and not data[:1].isalpha():
                 # Not HTTP: reject it now rather than wait for the end of a head.
-                self._refuse(HeadFault(400, "the request head is malformed"))
+                self.reject(HeadFault(400, "the request head is malformed"))
             return
         end += 4
         if end > MAX_HEAD_BYTES:
-            self._refuse(HeadFault(431, "the request head is too large"))
+            self.reject(HeadFault(431, "the request head is too large"))
             return
         self._pending = b""
         try:
             head = RequestHead(data, end)
             body = head.body()
-        except HeadRefused as refused:
-            self._refuse(refused.fault)
+        except HeadRejected as rejected:
+            self.reject(rejected.fault)
             return
         request = Request(
             head.method,
@@ -337,7 +337,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         self._finish(request)
 
     def _crash_response(self, request: Request) -> Response:
-        response = self._reject(HeadFault(500, "internal error; please try again"), request.request_id)
+        response = self._rejecter(HeadFault(500, "internal error; please try again"), request.request_id)
         response.close = True
         return response
 
@@ -423,18 +423,10 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._transport.close()
 
     def reject(self, fault: HeadFault) -> None:
-        """Respond before any request was received, and close."""
-        self._refuse(fault)
-
-    def _refuse(self, fault: HeadFault) -> None:
-        """Respond to a rejected head, and close: the start of the next request is unknown."""
-        self._send_fault(fault)
-        self._linger()
-
-    def _send_fault(self, fault: HeadFault) -> None:
+        """Respond to a rejected head or connection, and close: the start of the next request is unknown."""
         self._responder.begin(keep_alive=False, version_1_0=False)
-        response = self._reject(fault, self._connections.request_ids.next())
-        self._responder.send_now(response)
+        self._responder.send_now(self._rejecter(fault, self._connections.request_ids.next()))
+        self._linger()
 
     # -- flow control and shutdown --------------------------------------------------------------------------------
 

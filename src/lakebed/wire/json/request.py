@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from lakebed.core.json.bounds import MAX_VALUES, check_json_bounds
 from lakebed.core.json.parsing import parse_body
 from lakebed.objects.model import Caller
 from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.sigv4 import sha256_hex
 from lakebed.wire.http.message import RAW_ERRORS, Request
 
 from .idempotency import request_key
@@ -135,13 +135,9 @@ async def _signed_body(request: Request, authenticated: Authenticated, limit: in
     if claim.streaming is not None:
         raise InvalidInput("aws-chunked bodies are not supported for catalog requests", argument="x-amz-content-sha256")
     body = await request.body.read(limit)
-    if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, await parse_body(_sha256, body)):
+    if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, await parse_body(sha256_hex, body)):
         raise IntegrityMismatch("the body does not match the signed x-amz-content-sha256", digest="sha256-payload")
     return body
-
-
-def _sha256(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 def _check(body: bytes, *, max_values: int) -> None:

@@ -24,7 +24,7 @@ from .xml import MalformedDocument
 
 
 @dataclass(frozen=True, slots=True)
-class S3Reply:
+class S3Error:
     """The status, code and message of an error."""
 
     status: int
@@ -44,114 +44,114 @@ def method_not_allowed(method: str, resource: str) -> AwsFault:
     )
 
 
-S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
-    e.LakebedError: S3Reply(500, "InternalError", "We encountered an internal error. Please try again."),
-    e.InvalidInput: S3Reply(400, "InvalidArgument"),
-    MalformedDocument: S3Reply(
+S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Error]] = {
+    e.LakebedError: S3Error(500, "InternalError", "We encountered an internal error. Please try again."),
+    e.InvalidInput: S3Error(400, "InvalidArgument"),
+    MalformedDocument: S3Error(
         400,
         "MalformedXML",
         "The XML you provided was not well-formed or did not validate against our published schema.",
     ),
-    MalformedChunk: S3Reply(400, "IncompleteBody", "The request body terminated unexpectedly"),
-    TruncatedBody: S3Reply(400, "IncompleteBody", "The request body terminated unexpectedly"),
-    ChunkTooSmall: S3Reply(
+    MalformedChunk: S3Error(400, "IncompleteBody", "The request body terminated unexpectedly"),
+    TruncatedBody: S3Error(400, "IncompleteBody", "The request body terminated unexpectedly"),
+    ChunkTooSmall: S3Error(
         400, "InvalidChunkSizeError", "Only the last chunk is allowed to have a size less than 8192 bytes"
     ),
-    MalformedTrailer: S3Reply(
+    MalformedTrailer: S3Error(
         400,
         "MalformedTrailerError",
         "The request contained trailing data that was not well-formed or did not conform to our published schema.",
     ),
-    ChunkSignatureMismatch: S3Reply(
+    ChunkSignatureMismatch: S3Error(
         403,
         "SignatureDoesNotMatch",
         "The request signature we calculated does not match the signature you provided. Check your key and signing"
         " method.",
     ),
-    e.InvalidSetting: S3Reply(400, "InvalidArgument"),
-    e.InvalidName: S3Reply(400, "InvalidArgument"),
-    e.InvalidRange: S3Reply(416, "InvalidRange", "The requested range is not satisfiable"),
-    e.InvalidPart: S3Reply(
+    e.InvalidSetting: S3Error(400, "InvalidArgument"),
+    e.InvalidName: S3Error(400, "InvalidArgument"),
+    e.InvalidRange: S3Error(416, "InvalidRange", "The requested range is not satisfiable"),
+    e.InvalidPart: S3Error(
         400,
         "InvalidPart",
         "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified"
         " entity tag may not match the part's entity tag.",
     ),
-    e.InvalidPartOrder: S3Reply(
+    e.InvalidPartOrder: S3Error(
         400,
         "InvalidPartOrder",
         "The list of parts was not in ascending order. Parts must be ordered by part number.",
     ),
-    e.PartTooSmall: S3Reply(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size"),
-    e.TooLarge: S3Reply(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size."),
-    e.InvalidTag: S3Reply(400, "InvalidTag"),
-    e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
-    e.InvalidRetention: S3Reply(400, "InvalidArgument"),
-    e.InvalidEncryption: S3Reply(400, "InvalidEncryptionAlgorithmError"),
-    e.SelectError: S3Reply(400, SelectCode.INVALID_REQUEST_PARAMETER),  # only a default: the error has a code
-    e.NotFound: S3Reply(404, "NoSuchKey"),
-    e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist."),
-    e.NoSuchKey: S3Reply(404, "NoSuchKey", "The specified key does not exist."),
-    e.NoSuchVersion: S3Reply(404, "NoSuchVersion", "The specified version does not exist."),
-    e.NoSuchUpload: S3Reply(
+    e.PartTooSmall: S3Error(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size"),
+    e.TooLarge: S3Error(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size."),
+    e.InvalidTag: S3Error(400, "InvalidTag"),
+    e.InvalidPolicy: S3Error(400, "MalformedPolicy"),
+    e.InvalidRetention: S3Error(400, "InvalidArgument"),
+    e.InvalidEncryption: S3Error(400, "InvalidEncryptionAlgorithmError"),
+    e.SelectError: S3Error(400, SelectCode.INVALID_REQUEST_PARAMETER),  # only a default: the error has a code
+    e.NotFound: S3Error(404, "NoSuchKey"),
+    e.NoSuchBucket: S3Error(404, "NoSuchBucket", "The specified bucket does not exist."),
+    e.NoSuchKey: S3Error(404, "NoSuchKey", "The specified key does not exist."),
+    e.NoSuchVersion: S3Error(404, "NoSuchVersion", "The specified version does not exist."),
+    e.NoSuchUpload: S3Error(
         404,
         "NoSuchUpload",
         "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been"
         " aborted or completed.",
     ),
-    e.NoSuchConfiguration: S3Reply(404, "NoSuchConfiguration"),
-    e.NoSuchPrincipal: S3Reply(403, "InvalidAccessKeyId"),
-    e.AlreadyExists: S3Reply(409, "OperationAborted"),
-    e.BucketAlreadyExists: S3Reply(
+    e.NoSuchConfiguration: S3Error(404, "NoSuchConfiguration"),
+    e.NoSuchPrincipal: S3Error(403, "InvalidAccessKeyId"),
+    e.AlreadyExists: S3Error(409, "OperationAborted"),
+    e.BucketAlreadyExists: S3Error(
         409,
         "BucketAlreadyExists",
         "The requested bucket name is not available. The bucket name can not be an existing collection, and the bucket"
         " namespace is shared by all users of the system. Please select a different name and try again.",
     ),
-    e.BucketAlreadyOwned: S3Reply(
+    e.BucketAlreadyOwned: S3Error(
         409,
         "BucketAlreadyOwnedByYou",
         "Your previous request to create the named bucket succeeded and you already own it.",
     ),
-    e.PreconditionFailed: S3Reply(
+    e.PreconditionFailed: S3Error(
         412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold."
     ),
-    e.NotModified: S3Reply(304, "NotModified"),
-    e.StateConflict: S3Reply(409, "OperationAborted"),
-    e.BucketNotEmpty: S3Reply(409, "BucketNotEmpty", "The bucket you tried to delete is not empty."),
-    e.BucketHasTables: S3Reply(409, "BucketNotEmpty"),
-    e.InvalidBucketState: S3Reply(409, "InvalidBucketState"),
-    e.IsDeleteMarker: S3Reply(405, "MethodNotAllowed", "The specified method is not allowed against this resource."),
-    e.WriteConflict: S3Reply(
+    e.NotModified: S3Error(304, "NotModified"),
+    e.StateConflict: S3Error(409, "OperationAborted"),
+    e.BucketNotEmpty: S3Error(409, "BucketNotEmpty", "The bucket you tried to delete is not empty."),
+    e.BucketHasTables: S3Error(409, "BucketNotEmpty"),
+    e.InvalidBucketState: S3Error(409, "InvalidBucketState"),
+    e.IsDeleteMarker: S3Error(405, "MethodNotAllowed", "The specified method is not allowed against this resource."),
+    e.WriteConflict: S3Error(
         409,
         "ConditionalRequestConflict",
         "A conflicting conditional operation is currently in progress against this resource. Please try again.",
     ),
-    e.Fenced: S3Reply(503, "ServiceUnavailable"),
-    e.Unauthenticated: S3Reply(403, "AccessDenied"),
-    e.CredentialsExpired: S3Reply(400, "ExpiredToken", "The provided token has expired."),
-    e.CredentialsRevoked: S3Reply(
+    e.Fenced: S3Error(503, "ServiceUnavailable"),
+    e.Unauthenticated: S3Error(403, "AccessDenied"),
+    e.CredentialsExpired: S3Error(400, "ExpiredToken", "The provided token has expired."),
+    e.CredentialsRevoked: S3Error(
         403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."
     ),
-    e.AccessDenied: S3Reply(403, "AccessDenied"),
-    e.VersionProtected: S3Reply(403, "AccessDenied", "Access Denied because object protected by object lock."),
-    e.IntegrityMismatch: S3Reply(
+    e.AccessDenied: S3Error(403, "AccessDenied"),
+    e.VersionProtected: S3Error(403, "AccessDenied", "Access Denied because object protected by object lock."),
+    e.IntegrityMismatch: S3Error(
         400, "BadDigest", "The Content-MD5 or checksum value that you specified did not match what the server received."
     ),
-    e.Incomplete: S3Reply(
+    e.Incomplete: S3Error(
         400,
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header",
     ),
     # Only for dead letters, never in a response.
-    e.Undeliverable: S3Reply(500, "InternalError"),
-    e.NotSupported: S3Reply(501, "NotImplemented"),
-    e.Throttled: S3Reply(503, "SlowDown", "Please reduce your request rate."),
-    e.Unavailable: S3Reply(503, "ServiceUnavailable", "Please try again."),
-    e.StorageFull: S3Reply(507, "InsufficientStorage", "The server has no space left. Please try again later."),
-    e.StoreMismatch: S3Reply(503, "ServiceUnavailable", "The object store belongs to another deployment."),
-    e.Corrupted: S3Reply(500, "InternalError", "The stored object is damaged."),
-    e.BlobMissing: S3Reply(500, "InternalError", "Stored bytes of the object are missing."),
+    e.Undeliverable: S3Error(500, "InternalError"),
+    e.NotSupported: S3Error(501, "NotImplemented"),
+    e.Throttled: S3Error(503, "SlowDown", "Please reduce your request rate."),
+    e.Unavailable: S3Error(503, "ServiceUnavailable", "Please try again."),
+    e.StorageFull: S3Error(507, "InsufficientStorage", "The server has no space left. Please try again later."),
+    e.StoreMismatch: S3Error(503, "ServiceUnavailable", "The object store belongs to another deployment."),
+    e.Corrupted: S3Error(500, "InternalError", "The stored object is damaged."),
+    e.BlobMissing: S3Error(500, "InternalError", "Stored bytes of the object are missing."),
 }
 
 SELECT_STATUSES: Final[Mapping[str, int]] = {
@@ -193,37 +193,37 @@ CONFIGURATION_CODES: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
-    (MalformedChunk, "x-amz-decoded-content-length"): S3Reply(
+ARGUMENT_ERRORS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Error]] = {
+    (MalformedChunk, "x-amz-decoded-content-length"): S3Error(
         400,
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header",
     ),
-    (e.InvalidTag, "Key"): S3Reply(400, "InvalidTag", "The TagKey you have provided is invalid"),
-    (e.InvalidTag, "Value"): S3Reply(400, "InvalidTag", "The TagValue you have provided is invalid"),
-    (e.InvalidTag, "TagSet"): S3Reply(400, "InvalidTag", "Cannot provide multiple Tags with the same key"),
-    (e.InvalidTag, "ObjectTags"): S3Reply(400, "BadRequest", "Object tags cannot be greater than 10"),
-    (e.InvalidTag, "BucketTags"): S3Reply(400, "BadRequest", "Bucket tag count cannot be greater than 50"),
-    (e.InvalidInput, "x-amz-tagging"): S3Reply(
+    (e.InvalidTag, "Key"): S3Error(400, "InvalidTag", "The TagKey you have provided is invalid"),
+    (e.InvalidTag, "Value"): S3Error(400, "InvalidTag", "The TagValue you have provided is invalid"),
+    (e.InvalidTag, "TagSet"): S3Error(400, "InvalidTag", "Cannot provide multiple Tags with the same key"),
+    (e.InvalidTag, "ObjectTags"): S3Error(400, "BadRequest", "Object tags cannot be greater than 10"),
+    (e.InvalidTag, "BucketTags"): S3Error(400, "BadRequest", "Bucket tag count cannot be greater than 50"),
+    (e.InvalidInput, "x-amz-tagging"): S3Error(
         400,
         "InvalidArgument",
         "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name"
         " duplicates.",
     ),
-    (e.InvalidInput, "copy-to-itself"): S3Reply(
+    (e.InvalidInput, "copy-to-itself"): S3Error(
         400,
         "InvalidRequest",
         "This copy request is illegal because it is trying to copy an object to itself without changing the object's"
         " metadata, storage class, website redirect location or encryption attributes.",
     ),
-    (e.InvalidInput, "notification-destination"): S3Reply(
+    (e.InvalidInput, "notification-destination"): S3Error(
         400,
         "UnsupportedNotification",
         "Only queues are supported as destinations: their ARNs name targets of this server.",
     ),
-    (e.InvalidInput, "object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
-    (e.InvalidInput, "x-amz-object-lock"): S3Reply(400, "InvalidRequest", "Bucket is missing ObjectLockConfiguration"),
-    (e.InvalidInput, "RetainUntilDate"): S3Reply(
+    (e.InvalidInput, "object-lock"): S3Error(400, "InvalidRequest", "Bucket is missing Object Lock Configuration"),
+    (e.InvalidInput, "x-amz-object-lock"): S3Error(400, "InvalidRequest", "Bucket is missing ObjectLockConfiguration"),
+    (e.InvalidInput, "RetainUntilDate"): S3Error(
         400, "InvalidArgument", "The retain until date must be in the future!"
     ),
 }
@@ -277,8 +277,8 @@ def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Render
         code, message, details = _render_mismatch(error, code, message)
     elif isinstance(error, e.TooLarge):
         code, message = _TOO_LARGE.get(error.argument or "", (code, message))
-    elif isinstance(error, e.InvalidInput) and (type(error), error.argument) in ARGUMENTS:
-        known = ARGUMENTS[type(error), error.argument or ""]
+    elif isinstance(error, e.InvalidInput) and (type(error), error.argument) in ARGUMENT_ERRORS:
+        known = ARGUMENT_ERRORS[type(error), error.argument or ""]
         code, message = known.code, known.message or message
         if isinstance(error, e.InvalidTag):
             details = {f"Tag{error.argument}": error.value or ""} if error.argument in ("Key", "Value") else {}

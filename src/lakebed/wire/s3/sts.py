@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import parse_qsl
 
-from lakebed.core.access import Principal, Session
+from lakebed.core.access import Principal
 from lakebed.core.errors import AccessDenied, InvalidInput, InvalidPolicy, LakebedError, TooLarge
-from lakebed.core.secrets import Secret
+from lakebed.governance.credentials.sessions import TemporaryKey
 from lakebed.objects.condition_context import ConditionKeys
 from lakebed.objects.model import Caller
 from lakebed.wire.aws.authentication import Authenticated
@@ -29,35 +29,6 @@ _UNKNOWN_KEY: Final = frozenset({"InvalidAccessKeyId", "InvalidToken"})
 """S3's codes for unknown keys and invalid tokens, for which STS has one code."""
 
 
-class IssuedKey(Protocol):
-    """Temporary credentials."""
-
-    @property
-    def access_key_id(self) -> str:
-        """The access key id."""
-        ...
-
-    @property
-    def secret(self) -> Secret:
-        """The secret access key."""
-        ...
-
-    @property
-    def session_token(self) -> Secret:
-        """The session token, which every request must contain."""
-        ...
-
-    @property
-    def principal(self) -> Principal:
-        """The caller of requests with these credentials."""
-        ...
-
-    @property
-    def session(self) -> Session:
-        """Their expiration and restrictions."""
-        ...
-
-
 class SessionIssuer(Protocol):
     """Issues temporary credentials."""
 
@@ -70,7 +41,7 @@ class SessionIssuer(Protocol):
         policy: bytes | None = None,
         duration_seconds: int = 3600,
         tags: Mapping[str, str] | None = None,
-    ) -> IssuedKey:
+    ) -> TemporaryKey:
         """Issue credentials. Raises InvalidInput, InvalidPolicy, InvalidTag, TooLarge, AccessDenied."""
         ...
 
@@ -201,7 +172,7 @@ def _caller_identity(principal: Principal, request_id: str) -> Response:
     return _result_response("GetCallerIdentity", result, request_id)
 
 
-def _credentials(key: IssuedKey) -> str:
+def _credentials(key: TemporaryKey) -> str:
     return (
         f"<Credentials><AccessKeyId>{key.access_key_id}</AccessKeyId>"
         f"<SecretAccessKey>{escape(key.secret.reveal())}</SecretAccessKey>"

@@ -75,7 +75,7 @@ def test_only_bucket_owner_enforced_is_supported() -> None:
         with pytest.raises(NotSupported, match=other):
             read_ownership(ownership_body(other))
     with pytest.raises(MalformedDocument):
-        read_ownership(ownership_body("Nobody"))
+        read_ownership(ownership_body("Unknown"))
 
 
 def test_only_bucket_owner_payer_is_supported() -> None:
@@ -87,7 +87,7 @@ def test_only_bucket_owner_payer_is_supported() -> None:
     with pytest.raises(NotSupported, match="Requester"):
         read_request_payment(body("Requester"))
     with pytest.raises(MalformedDocument):
-        read_request_payment(body("Nobody"))
+        read_request_payment(body("Unknown"))
 
 
 def test_acceleration_is_never_set() -> None:

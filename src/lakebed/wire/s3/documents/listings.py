@@ -151,14 +151,7 @@ def write_object_list(
     encode = text_encoder(listing.is_url_encoded)
     next_element = "" if next_marker is None else f"<NextMarker>{encode(next_marker)}</NextMarker>"
     header = f"{_header_elements(listing)}<Marker>{encode(marker)}</Marker>{next_element}"
-    return join_document(
-        "ListBucketResult",
-        [
-            header.encode(),
-            *_object_elements(listing, rows),
-            *common_prefix_elements(listing.common_prefixes, encode),
-        ],
-    )
+    return _listing_document("ListBucketResult", listing, header, _object_elements(listing, rows))
 
 
 def write_object_list_v2(
@@ -177,14 +170,7 @@ def write_object_list_v2(
         f"{optional('ContinuationToken', continuation_token)}"
         f"{optional('NextContinuationToken', next_continuation_token)}{start_element}"
     )
-    return join_document(
-        "ListBucketResult",
-        [
-            header.encode(),
-            *_object_elements(listing, rows),
-            *common_prefix_elements(listing.common_prefixes, encode),
-        ],
-    )
+    return _listing_document("ListBucketResult", listing, header, _object_elements(listing, rows))
 
 
 def write_version_list(
@@ -204,14 +190,12 @@ def write_version_list(
         f"<VersionIdMarker>{escape(version_id_marker)}</VersionIdMarker>{next_key}"
         f"{optional('NextVersionIdMarker', next_version_id_marker)}"
     )
-    return join_document(
-        "ListVersionsResult",
-        [
-            header.encode(),
-            *_version_elements(listing, rows),
-            *common_prefix_elements(listing.common_prefixes, encode),
-        ],
-    )
+    return _listing_document("ListVersionsResult", listing, header, _version_elements(listing, rows))
+
+
+def _listing_document(root: str, listing: ListingHeader, header: str, rows: list[bytes]) -> bytes:
+    prefixes = common_prefix_elements(listing.common_prefixes, text_encoder(listing.is_url_encoded))
+    return join_document(root, [header.encode(), *rows, *prefixes])
 
 
 def _version_elements(listing: ListingHeader, rows: Sequence[VersionRow]) -> list[bytes]:

@@ -32,7 +32,7 @@ from ..request_checks import EXPECTED_SOURCE_OWNER, require_owner
 from ..services import S3Services
 from .listings import xml_response
 
-UNKNOWN_ALGORITHM: Final = (
+_UNKNOWN_ALGORITHM: Final = (
     "Checksum algorithm provided is unsupported. Please try again with any of the valid types:"
     f" [{', '.join(sorted(ChecksumAlgorithm))}]"
 )
@@ -94,7 +94,7 @@ async def copy_object(services: S3Services, request: S3Request) -> Response:
         wants_encryption(request),
         write_conditions(request),
     )
-    changes = CopyChanges(_replaced(request, attributes), _replaced_tags(request), _algorithm(request))
+    changes = CopyChanges(_replaced(request, attributes), _replaced_tags(request), requested_algorithm(request))
     copied = await services.copier.copy(request.caller, source, request.bucket, new, changes)
     written = copied.written
     stored = written.object
@@ -126,11 +126,12 @@ def _replaced_tags(request: S3Request) -> TagSet | None:
     return None
 
 
-def _algorithm(request: S3Request) -> ChecksumAlgorithm | None:
+def requested_algorithm(request: S3Request) -> ChecksumAlgorithm | None:
+    """The checksum algorithm for the new object, if the request has one. Raises AwsFault."""
     named = request.headers.get("x-amz-checksum-algorithm")
     if named is None:
         return None
     try:
         return parse_algorithm(named)
     except InvalidInput as error:
-        raise AwsFault(400, "InvalidRequest", UNKNOWN_ALGORITHM) from error
+        raise AwsFault(400, "InvalidRequest", _UNKNOWN_ALGORITHM) from error

@@ -79,9 +79,7 @@ async def list_objects(services: S3Services, request: S3Request) -> Response:
         limit=limit,
     )
     listing = _listing_header(request, page, limit, owner=True)
-    next_marker = None
-    if page.truncated and delimiter is not None:
-        next_marker = page.last if isinstance(page.last, str) else (page.last.key if page.last else None)
+    next_marker = _next_key(page) if delimiter is not None else None
     body = write_object_list(listing, _object_rows(page.entries), marker=marker, next_marker=next_marker)
     return xml_response(body)
 
@@ -103,14 +101,12 @@ async def list_objects_v2(services: S3Services, request: S3Request) -> Response:
         after=after,
         limit=limit,
     )
-    next_marker = None
-    if page.truncated and page.last is not None:
-        next_marker = _tokens.encode(page.last if isinstance(page.last, str) else page.last.key)
+    next_key = _next_key(page)
     body = write_object_list_v2(
         _listing_header(request, page, limit, owner=query.get("fetch-owner", "").lower() == "true"),
         _object_rows(page.entries),
         continuation_token=token,
-        next_continuation_token=next_marker,
+        next_continuation_token=None if next_key is None else _tokens.encode(next_key),
         start_after=start_after if "start-after" in query and token is None else None,
     )
     return xml_response(body)
@@ -137,20 +133,13 @@ async def list_versions(services: S3Services, request: S3Request) -> Response:
         version_marker=version_marker,
         limit=limit,
     )
-    next_key: str | None = None
-    next_version: str | None = None
-    if page.truncated and page.last is not None:
-        if isinstance(page.last, str):
-            next_key = page.last
-        else:
-            next_key, next_version = page.last.key, page.last.version
     body = write_version_list(
         _listing_header(request, page, limit, owner=True),
         [_version_row(entry) for entry in page.entries],
         key_marker=key_marker,
         version_id_marker=version_marker,
-        next_key_marker=next_key,
-        next_version_id_marker=next_version,
+        next_key_marker=_next_key(page),
+        next_version_id_marker=page.last.version if page.truncated and isinstance(page.last, ListedVersion) else None,
     )
     return xml_response(body)
 
@@ -169,13 +158,6 @@ async def list_uploads(services: S3Services, request: S3Request) -> Response:
         upload_marker=upload_marker,
         limit=limit,
     )
-    next_key: str | None = None
-    next_upload: str | None = None
-    if page.truncated and page.last is not None:
-        if isinstance(page.last, str):
-            next_key = page.last
-        else:
-            next_key, next_upload = page.last.key, page.last.id
     listing = UploadListing(
         bucket=request.bucket,
         prefix=query.get("prefix", ""),
@@ -185,12 +167,19 @@ async def list_uploads(services: S3Services, request: S3Request) -> Response:
         owner=owner_of(page.bucket.owner),
         key_marker=key_marker,
         upload_id_marker=upload_marker,
-        next_key_marker=next_key,
-        next_upload_id_marker=next_upload,
+        next_key_marker=_next_key(page),
+        next_upload_id_marker=page.last.id if page.truncated and isinstance(page.last, StoredUpload) else None,
         common_prefixes=page.prefixes,
         is_url_encoded=_is_url_encoded(request),
     )
     return xml_response(write_upload_list(listing, [_upload_row(entry) for entry in page.entries]))
+
+
+def _next_key(page: Page[ListedObject] | Page[ListedVersion] | Page[StoredUpload]) -> str | None:
+    """The last key or common prefix of a truncated page."""
+    if not page.truncated or page.last is None:
+        return None
+    return page.last if isinstance(page.last, str) else page.last.key
 
 
 def _listing_header(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 from lakebed.core.checksums import (
     DEFAULT_ALGORITHM,
     ChecksumAlgorithm,
     ChecksumType,
-    parse_algorithm,
     parse_type,
     resolve_type,
 )
@@ -22,6 +20,7 @@ from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.aws.numbers import whole_number
+from lakebed.wire.aws.sigv4 import sha256_hex
 from lakebed.wire.http.message import Headers, Response
 
 from ..documents.multipart import (
@@ -36,24 +35,15 @@ from ..object_headers import checksum_headers, encryption_headers, read_attribut
 from ..payload import LIST_BYTES, declared_checksum, open_payload, reject_streaming
 from ..request import S3Request
 from ..services import S3Services
-from .copy_object import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
+from .copy_object import check_source_owner, read_copy_source, requested_algorithm
 from .listings import MAX_PAGE, owner_of, xml_response
 
 
 async def create_upload(services: S3Services, request: S3Request) -> Response:
     """CreateMultipartUpload."""
-    algorithm, checksum_type = None, None
-    named = request.headers.get("x-amz-checksum-algorithm")
+    algorithm, checksum_type = requested_algorithm(request), None
     kind = request.headers.get("x-amz-checksum-type")
-    if named is not None:
-        try:
-            algorithm = parse_algorithm(named)
-        except InvalidInput as error:
-            raise AwsFault(
-                400,
-                "InvalidRequest",
-                UNKNOWN_ALGORITHM,
-            ) from error
+    if algorithm is not None:
         requested = None if kind is None else _read_type(kind)
         try:
             checksum_type = resolve_type(algorithm, requested)
@@ -241,17 +231,13 @@ async def _completion_body(request: S3Request) -> bytes:
     reject_streaming(request.authenticated)
     body = await request.http.body.read(LIST_BYTES)
     claim = request.authenticated.payload.sha256
-    if claim is not None and await parse_body(_sha256, body) != claim:
+    if claim is not None and await parse_body(sha256_hex, body) != claim:
         raise AwsFault(
             400,
             "XAmzContentSHA256Mismatch",
             "The provided 'x-amz-content-sha256' header does not match what was computed.",
         )
     return body
-
-
-def _sha256(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 async def abort_upload(services: S3Services, request: S3Request) -> Response:
