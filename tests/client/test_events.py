@@ -139,7 +139,7 @@ def test_questions_that_mean_nothing_are_refused(lake: Lake) -> None:
     events = lake.client.events
     with pytest.raises(InvalidInput, match="after must be an integer"):
         events.read(-1)
-    with pytest.raises(InvalidInput, match="limit is a whole number from 0 to 1000"):
+    with pytest.raises(InvalidInput, match="limit must be a whole number from 0 to 1000"):
         events.read(limit=1_000_000)
     with pytest.raises(InvalidInput, match="kind must be a comma-separated list"):
         events.read(kinds=["a*b"])

@@ -254,7 +254,7 @@ def wire_catalog(
         queue=tasks,
         events=EventLog(object_context),
         audit=audit_trail(object_context),
-        trail=DelegationAudit(object_context),
+        delegation_audit=DelegationAudit(object_context),
         targets=governance.targets,
         arrivals=governance.arrivals,
         feed=feed or wire_live_events(meta, object_context.outbox, clock).feed,
@@ -269,7 +269,7 @@ def wire_catalog(
         ),
         attachments=attaching,
         coverage=PolicyCoverage(object_context, authorizer, catalogs, policy_types, policies, targets, attaching),
-        labelling=LabelManagement(
+        labels=LabelManagement(
             object_context, catalogs, LabelTargets(object_context, authorizer, catalogs, entries, policies, account)
         ),
         federation=external,

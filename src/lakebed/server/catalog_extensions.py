@@ -50,7 +50,7 @@ def wire_extensions(
 ) -> Extensions:
     """The extensions on the services of the catalog."""
     pointers = PointerMoves(object_context.meta, entries, registration)
-    examination = TableDiagnostics(object_context, entries, files)
+    diagnostics = TableDiagnostics(object_context, entries, files)
     bridges = Bridges(object_context, authorizer, entries, Vault(master, VAULT_PURPOSE), remotes)
     table_sync = TableSync(object_context, entries, files, registration, bridges, remotes)
     tables = TableExtensions(
@@ -58,10 +58,10 @@ def wire_extensions(
         pointers=pointers,
         rollback=Rollback(object_context.meta, entries, files, commits, pointers),
         imports=Imports(object_context, authorizer, entries, registration),
-        examination=examination,
-        recovery=Recovery(object_context, examination, claims),
-        surveys=CatalogInventories(object_context, authorizer, catalogs),
+        diagnostics=diagnostics,
+        recovery=Recovery(object_context, diagnostics, claims),
+        inventories=CatalogInventories(object_context, authorizer, catalogs),
         bridges=bridges,
-        syncing=SyncOnRequest(object_context.meta, entries, files, pointers, bridges, table_sync),
+        syncs=SyncOnRequest(object_context.meta, entries, files, pointers, bridges, table_sync),
     )
     return Extensions(tables, BridgePolling(object_context, entries, table_sync))

@@ -1,4 +1,4 @@
-"""A server to speak to, without a network."""
+"""Fixtures: a server without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BASE = "/lakebed/v1"
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """The API of a server with a table bucket `lake`, a namespace `ns` and a table `t` in it."""
+    """The admin API of a server with a table `t` in the namespace `ns` of the table bucket `lake`."""
 
     lake: Lake
 
@@ -27,12 +27,12 @@ class Admin:
         return await self.lake.send(method, BASE + path, body, keys=keys)
 
     async def submit(self, job: str = "verify-table", table: str = "t", **options: object) -> Answer:
-        """Ask for a task."""
-        order = {"job": job, "warehouse": "lake", "namespace": ["ns"], "table": table, "options": options}
-        return await self.call("POST", "/tasks", order)
+        """Submit a task."""
+        spec = {"job": job, "warehouse": "lake", "namespace": ["ns"], "table": table, "options": options}
+        return await self.call("POST", "/tasks", spec)
 
     async def lease(self, *kinds: str, worker: str = "w", lease_seconds: float = 60, limit: int = 1) -> Answer:
-        """Take a task."""
+        """Lease tasks."""
         document = {"worker": worker, "kinds": kinds, "lease-seconds": lease_seconds, "limit": limit}
         return await self.call("POST", "/tasks/claim", document)
 
@@ -40,6 +40,6 @@ class Admin:
 @pytest.fixture
 async def admin(tmp_path: Path) -> AsyncIterator[Admin]:
     async with opened_lake(tmp_path) as lake:
-        made = await lake.table()
-        assert made.status == 200, made.body
+        created = await lake.table()
+        assert created.status == 200, created.body
         yield Admin(lake)

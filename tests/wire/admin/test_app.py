@@ -29,36 +29,36 @@ async def unhealthy() -> None:
     raise Unavailable("the metadata store cannot be reached")
 
 
-async def answer(method: str, path: str, *, well: bool = True) -> Response:
-    admin = AdminApplication({"metadata store": healthy if well else unhealthy}, lambda: b"a_total 1\n")
+async def respond(method: str, path: str, *, is_healthy: bool = True) -> Response:
+    admin = AdminApplication({"metadata store": healthy if is_healthy else unhealthy}, lambda: b"a_total 1\n")
     return await admin(Request(method, path, "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
 
 
-async def test_live_says_that_the_process_answers_whatever_else_is_broken() -> None:
-    for well in (True, False):
-        told = await answer("GET", "/health/live", well=well)
-        assert (told.status, told.body) == (200, b"live\n")
+async def test_live_is_200_regardless_of_dependencies() -> None:
+    for is_healthy in (True, False):
+        response = await respond("GET", "/health/live", is_healthy=is_healthy)
+        assert (response.status, response.body) == (200, b"live\n")
 
 
-async def test_ready_asks_the_metadata_store() -> None:
-    assert (await answer("GET", "/health/ready")).status == 200
-    told = await answer("GET", "/health/ready", well=False)
-    assert told.status == 503
-    assert b"cannot be reached" in told.body
-    assert ("Cache-Control", "no-store") in told.headers
+async def test_ready_checks_the_metadata_store() -> None:
+    assert (await respond("GET", "/health/ready")).status == 200
+    response = await respond("GET", "/health/ready", is_healthy=False)
+    assert response.status == 503
+    assert b"cannot be reached" in response.body
+    assert ("Cache-Control", "no-store") in response.headers
 
 
-async def test_a_check_that_crashes_is_not_ready_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_crashing_check_is_not_ready_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def crash() -> None:
         raise RuntimeError("a bug with details")
 
     admin = AdminApplication({"metadata store": crash}, bytes)
-    told = await admin(Request("GET", "/health/ready", "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
-    assert (told.status, b"details" in told.body) == (503, False)
+    response = await admin(Request("GET", "/health/ready", "", {}, RequestBody(0), "http", "127.0.0.1", "R1"))
+    assert (response.status, b"details" in response.body) == (503, False)
     assert "a bug with details" in caplog.text
 
 
-async def test_ready_names_each_dependency_that_is_away() -> None:
+async def test_ready_names_each_unavailable_dependency() -> None:
     checks = {"metadata store": healthy, "object store": unhealthy, "streams": unhealthy}
     response = await AdminApplication(checks, bytes)(
         Request("GET", "/health/ready", "", {}, RequestBody(0), "http", "127.0.0.1", "R1")
@@ -70,7 +70,7 @@ async def test_ready_names_each_dependency_that_is_away() -> None:
     ]
 
 
-async def test_probes_that_come_during_a_check_share_the_next() -> None:
+async def test_probes_during_a_check_share_the_next_one() -> None:
     checks = 0
     may_end = asyncio.Event()
 
@@ -91,30 +91,30 @@ async def test_probes_that_come_during_a_check_share_the_next() -> None:
     assert checks == 2
 
 
-async def test_metrics_are_told_in_their_own_type() -> None:
-    told = await answer("GET", "/metrics")
-    assert (told.status, told.body, told.headers) == (200, b"a_total 1\n", [("Content-Type", METRICS_TYPE)])
+async def test_metrics_have_the_content_type_of_prometheus() -> None:
+    response = await respond("GET", "/metrics")
+    assert (response.status, response.body, response.headers) == (200, b"a_total 1\n", [("Content-Type", METRICS_TYPE)])
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
-async def test_nothing_here_can_be_written(path: str) -> None:
+async def test_write_methods_are_not_allowed(path: str) -> None:
     for method in ("PUT", "POST", "DELETE"):
-        assert (await answer(method, path)).status == 405
+        assert (await respond(method, path)).status == 405
 
 
-async def test_what_is_not_here_is_not_found() -> None:
-    assert (await answer("GET", "/health/other")).status == 404
+async def test_unknown_path_is_not_found() -> None:
+    assert (await respond("GET", "/health/other")).status == 404
 
 
 # -- on a real server ------------------------------------------------------------------------------------------------
 
 
-def samples(told: Answer) -> Mapping[Sample, float]:
-    """Every number of a scrape, by its name and labels."""
-    assert (told.status, told.headers["content-type"]) == (200, METRICS_TYPE)
+def samples(response: Answer) -> Mapping[Sample, float]:
+    """The samples of a scrape, by name and labels."""
+    assert (response.status, response.headers["content-type"]) == (200, METRICS_TYPE)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(told.body.decode())
+        for family in text_string_to_metric_families(response.body.decode())
         for sample in family.samples
     }
 
@@ -129,22 +129,22 @@ def requests_of(found: Mapping[Sample, float], operation: str, status: str) -> f
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_health_is_told_to_whoever_asks(lakebed_server: RunningServer) -> None:
+def test_health_needs_no_authentication(lakebed_server: RunningServer) -> None:
     with Connection(lakebed_server.port) as connection:
         for path, body in (("/health/live", b"live\n"), ("/health/ready", b"ready\n")):
-            told = connection.ask(plain("GET", path))
-            assert (told.status, told.body) == (200, body)
+            response = connection.ask(plain("GET", path))
+            assert (response.status, response.body) == (200, body)
             assert connection.ask(plain("HEAD", path), is_head=True).headers["content-length"] == str(len(body))
         assert connection.ask(plain("POST", "/health/live")).status == 405
 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_every_worker_tells_the_numbers_of_all(tmp_path: Path) -> None:
+def test_every_worker_reports_the_metrics_of_all_workers(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         signer = Signer(f"127.0.0.1:{server.port}")
-        # The server answers as soon as one of them can.
-        wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers that answer")
+        # The server is ready as soon as one worker is.
+        wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers respond")
         with Connection(server.port) as one, Connection(server.port) as other:
             workers = {worker_of(connection.ask(plain("GET"))) for connection in (one, other)}
             assert len(workers) == 2
@@ -154,8 +154,8 @@ def test_every_worker_tells_the_numbers_of_all(tmp_path: Path) -> None:
                     target = f"/bucket/{count}-{number}"
                     assert connection.ask(signer.request("PUT", target, body=b"x" * 1000)).status == 200
                     assert len(connection.ask(signer.request("GET", target)).body) == 1000
-            told = [samples(connection.ask(plain("GET", "/metrics"))) for connection in (one, other)]
-        for found in told:
+            scrapes = [samples(connection.ask(plain("GET", "/metrics"))) for connection in (one, other)]
+        for found in scrapes:
             assert requests_of(found, "PutObject", "200") == 8
             assert requests_of(found, "GetObject", "200") == 8
             assert found["lakebed_s3_request_duration_seconds_count", (("operation", "PutObject"),)] == 8
@@ -166,7 +166,7 @@ def test_every_worker_tells_the_numbers_of_all(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_counters_never_go_back_when_a_worker_is_replaced(tmp_path: Path) -> None:
+def test_counters_never_decrease_when_a_worker_is_replaced(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         for _ in range(20):
             ask(server)
@@ -177,16 +177,16 @@ def test_counters_never_go_back_when_a_worker_is_replaced(tmp_path: Path) -> Non
             for victim in workers_of(server):
                 kill_worker(victim)
                 during = scrape(server)
-                wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers that answer")
+                wait_until(lambda: len({worker_of(ask(server)) for _ in range(4)}) == 2, "two workers respond")
                 after = scrape(server)
-                assert gone_back(before, during) == gone_back(during, after) == []
+                assert decreased(before, during) == decreased(during, after) == []
                 before = after
-        # The connections of the dead are not counted any more.
-        wait_until(lambda: scrape(server)["lakebed_connections", ()] == 1, "the connections of the living")
+        # Connections of killed workers are not counted any more.
+        wait_until(lambda: scrape(server)["lakebed_connections", ()] == 1, "only live connections are counted")
 
 
-def gone_back(earlier: Mapping[Sample, float], later: Mapping[Sample, float]) -> list[Sample]:
-    """The counters that count less than before."""
+def decreased(earlier: Mapping[Sample, float], later: Mapping[Sample, float]) -> list[Sample]:
+    """The counters that are lower than before."""
     counters = [name for name in earlier if name[0].endswith(("_total", "_count", "_sum", "_bucket"))]
     assert counters
     return [name for name in counters if later.get(name, -1.0) < earlier[name]]
@@ -194,23 +194,21 @@ def gone_back(earlier: Mapping[Sample, float], later: Mapping[Sample, float]) ->
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_server_without_its_metadata_is_live_and_not_ready(tmp_path: Path) -> None:
+def test_server_without_its_metadata_store_is_live_and_not_ready(tmp_path: Path) -> None:
     with running_server(tmp_path / "data") as server:
         damaging = sqlite3.connect(server.data / "meta.db")
         damaging.execute("DROP TABLE schema_versions")
         damaging.commit()
         damaging.close()
-        told = ask(server, plain("GET", "/health/ready"))
-        assert told.status == 503
-        assert told.body.startswith(b"not ready: ")
+        response = ask(server, plain("GET", "/health/ready"))
+        assert response.status == 503
+        assert response.body.startswith(b"not ready: ")
         assert ask(server, plain("GET", "/health/live")).status == 200
 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_server_whose_postgres_is_gone_is_not_ready_until_it_is_back(
-    tmp_path: Path, postgres_server: PostgresServer
-) -> None:
+def test_server_is_not_ready_while_postgres_is_down(tmp_path: Path, postgres_server: PostgresServer) -> None:
     name = f"cut_{secrets.token_hex(6)}"
     postgres_server.execute(f"CREATE DATABASE {name}")
     url = postgres_server.dsn().replace("@/postgres?", f"@/{name}?")
@@ -219,8 +217,8 @@ def test_a_server_whose_postgres_is_gone_is_not_ready_until_it_is_back(
         postgres_server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         postgres_server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
         for _ in range(4):
-            told = ask(server, plain("GET", "/health/ready"))
-            assert (told.status, told.body[:11]) == (503, b"not ready: ")
+            response = ask(server, plain("GET", "/health/ready"))
+            assert (response.status, response.body[:11]) == (503, b"not ready: ")
             assert ask(server, plain("GET", "/health/live")).status == 200
         postgres_server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
         wait_until(lambda: ask(server, plain("GET", "/health/ready")).status == 200, "the server is ready again")

@@ -11,7 +11,7 @@ from tests.fixtures.server import RunningServer
 from .test_app import scrape
 
 
-def test_every_operation_has_a_name_and_none_is_part_of_the_catalogs_contract() -> None:
+def test_operations_have_unique_names_and_are_extensions() -> None:
     routes = admin_mount().routes.routes
     assert len({route.name for route in routes}) == len(routes)
     assert not any(route.is_standard for route in routes)
@@ -19,7 +19,7 @@ def test_every_operation_has_a_name_and_none_is_part_of_the_catalogs_contract() 
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_answers_are_counted_by_operation(lakebed_server: RunningServer) -> None:
+def test_responses_are_counted_by_operation(lakebed_server: RunningServer) -> None:
     def counted(status: str) -> float:
         labels = (("operation", "getTask"), ("status", status))
         return scrape(lakebed_server).get(("lakebed_admin_requests_total", labels), 0.0)

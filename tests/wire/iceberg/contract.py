@@ -1,4 +1,4 @@
-"""Requests made up from the contract's document, sent to a running server, and their answers held against it."""
+"""Conformance of a running server to the Iceberg REST OpenAPI specification, with generated requests."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from tests.fixtures.server import RunningServer
 from tests.wire.iceberg.lake import BASE, SCHEMA
 
 Json = Any
-"""Documents as the contract has them."""
+"""JSON and YAML documents."""
 
 AnyCase = Case[Any]
-"""A made-up request."""
+"""A generated request."""
 
 Check = Callable[[CheckContext, Response, AnyCase], bool | None]
-"""Raises what is wrong with an answer."""
+"""Raises for a response that does not conform."""
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 NAMES: Final = {"prefix": "lake", "namespace": "ns", "table": "t", "view": "v"}
-"""What is there, by its name in paths."""
+"""Existing entities, by path parameter."""
 
 NAMES_OF: Final[Mapping[str, Mapping[str, str]]] = {"dropNamespace": NAMES | {"namespace": "empty"}}
-"""The same for operations that want something else."""
+"""The same for operations that need other entities."""
 
 _VIEW_VERSION: Final[Json] = {
     "version-id": 1,
@@ -89,7 +89,7 @@ GOOD: Final[Mapping[str, Json]] = {
         "destination": {"namespace": ["ns"], "name": "made"},
     },
 }
-"""Bodies that are taken, by operation: made-up parts are grafted on them, or few requests would get past a name."""
+"""Valid bodies by operation. Generated parts are merged into them; fully generated bodies rarely have valid names."""
 
 
 class Signed(AuthBase):
@@ -103,34 +103,34 @@ class Signed(AuthBase):
         if isinstance(request.body, str):
             request.body = request.body.encode()
         body = request.body if isinstance(request.body, bytes) else b""
-        for made_up in [name for name in request.headers if str(name).lower().startswith("x-amz-")]:
-            # What nobody signed is refused before anything of the contract is looked at.
-            del request.headers[made_up]
+        for generated in [name for name in request.headers if str(name).lower().startswith("x-amz-")]:
+            # Requests with unsigned headers are refused before the operation is called.
+            del request.headers[generated]
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         headers = self._signer.headers(str(request.method), str(target), None, body)
-        headers.pop("content-length", None)  # `requests` has written it
+        headers.pop("content-length", None)  # set by `requests`
         request.headers.update(headers)
         return request
 
 
 def read_document(document: Path) -> Json:
-    """A contract's document."""
+    """Read an OpenAPI specification."""
     return parse_document(document.read_text())
 
 
 def parse_document(text: str) -> Json:
-    """A contract's document, from its text."""
+    """Parse an OpenAPI specification."""
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 class Contract:
-    """The document, and a session with the server that is held against it."""
+    """A specification, and a session with the server under test."""
 
     names: ClassVar[Mapping[str, str]] = NAMES
     names_of: ClassVar[Mapping[str, Mapping[str, str]]] = NAMES_OF
     good: ClassVar[Mapping[str, Json]] = GOOD
     plain_queries: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """What the plain request of an operation asks for, where that matters."""
+    """The query of an operation's plain request, if it needs one."""
 
     def __init__(self, document: Json, server: RunningServer) -> None:
         _wrap_errors(document)
@@ -143,7 +143,7 @@ class Contract:
         self.base = f"{server.endpoint}{BASE.removesuffix('/v1')}"
         self.session = requests.Session()
         self.session.auth = Signed(urlsplit(server.endpoint).netloc)
-        self._is_disturbed = True
+        self._needs_restore = True
         self._put(f"{server.endpoint}/lake")
         self._put(f"{self.base}/v1/buckets/lake")
 
@@ -151,11 +151,11 @@ class Contract:
         self.session.close()
 
     def checks(self) -> Sequence[Check]:
-        """What an answer is held against."""
+        """The checks of responses."""
         return CHECKS
 
-    def hold(self, name: str, mode: GenerationMode, examples: int, *, is_random: bool) -> Counter[int]:
-        """Send made-up requests of an operation; how often each status came. Raises what does not conform."""
+    def check(self, name: str, mode: GenerationMode, examples: int, *, is_random: bool) -> Counter[int]:
+        """Send generated requests of an operation and count the statuses. Raises for a nonconforming response."""
         operation = self._operations[name]
         names = self.names_of.get(name, self.names)
         statuses: Counter[int] = Counter()
@@ -170,41 +170,41 @@ class Contract:
         )
         @given(operation.as_strategy(generation_mode=mode), st.randoms(use_true_random=False))
         def send(case: AnyCase, random: Random) -> None:
-            # All is drawn before anything is sent, and whatever was answered before: Hypothesis counts on the same
-            # draws when it repeats a request that failed, and would complain of others instead of telling the failure.
-            for part, there in names.items():
+            # All random values are drawn before sending, independently of earlier responses: Hypothesis repeats a
+            # failed request with the same draws, and would report a difference instead of the failure.
+            for part, existing in names.items():
                 if part in case.path_parameters and random.random() < 0.85:
-                    case.path_parameters[part] = there
+                    case.path_parameters[part] = existing
             if mode is GenerationMode.POSITIVE:
                 if IDEMPOTENCY_KEY in case.headers:
-                    # A key is good for one request, and made-up ones are few.
+                    # A key is valid for one request, and generated keys repeat.
                     case.headers[IDEMPOTENCY_KEY] = str(UUID(int=random.getrandbits(128)))
                 if name in self.good:
-                    case.body = _grafted(self.good[name], case.body, random)
+                    case.body = _merged(self.good[name], case.body, random)
             statuses[self._send(case)] += 1
 
         if mode is GenerationMode.POSITIVE and (plain := self._plain(operation, name)) is not None:
-            # What is made up may be refused however often it is tried.
+            # Generated requests may all be refused.
             statuses[self._send(plain)] += 1
         send()
         return statuses
 
     def _plain(self, operation: APIOperation[Any, Any, Any, Any], name: str) -> AnyCase | None:
-        """A request that is there to be taken; None for an operation on what is not there by itself."""
+        """A valid request; None for an operation on entities that do not exist."""
         names = self.names_of.get(name, self.names)
-        wanted = [parameter.name for parameter in operation.path_parameters]
-        if not names.keys() >= set(wanted):
+        parameters = [parameter.name for parameter in operation.path_parameters]
+        if not names.keys() >= set(parameters):
             return None
         body = {"body": self.good[name], "media_type": "application/json"} if name in self.good else {}
         query = dict(self.plain_queries.get(name, {}))
-        return operation.Case(path_parameters={part: names[part] for part in wanted}, query=query, **body)
+        return operation.Case(path_parameters={part: names[part] for part in parameters}, query=query, **body)
 
     def _send(self, case: AnyCase) -> int:
-        if self._is_disturbed:
+        if self._needs_restore:
             self.restore()
-        self._is_disturbed = True  # unless the answer says otherwise
+        self._needs_restore = True  # also if the call raises
         response = case.call(base_url=self.base, session=self.session)
-        self._is_disturbed = response.status_code < 300 and case.method not in ("GET", "HEAD")
+        self._needs_restore = response.status_code < 300 and case.method not in ("GET", "HEAD")
         case.validate_response(response, checks=list(self.checks()))
         return response.status_code
 
@@ -212,7 +212,7 @@ class Contract:
         assert self.session.put(address).status_code == 200
 
     def _remove(self, levels: list[str]) -> None:
-        """Drop a namespace, and those that were made inside it."""
+        """Drop a namespace and its children."""
         name = quote("\x1f".join(levels), safe="")
         found = self.session.get(f"{self.base}/v1/lake/namespaces?parent={name}")
         for inner in found.json().get("namespaces", ()):
@@ -220,26 +220,26 @@ class Contract:
         assert self.session.delete(f"{self.base}/v1/lake/namespaces/{name}").status_code in (204, 404)
 
     def restore(self) -> None:
-        """Bring back what the last request took away, and take away what it made."""
-        home = f"{self.base}/v1/lake"
-        for made in ("/namespaces/ns/tables/made", "/namespaces/ns/views/made"):
-            assert self.session.delete(home + made).status_code in (204, 404)
+        """Recreate the entities, and drop the created ones."""
+        base = f"{self.base}/v1/lake"
+        for created in ("/namespaces/ns/tables/made", "/namespaces/ns/views/made"):
+            assert self.session.delete(base + created).status_code in (204, 404)
         self._remove(["made"])
-        wanted: tuple[tuple[str, Json], ...] = (
+        entities: tuple[tuple[str, Json], ...] = (
             ("/namespaces", {"namespace": ["ns"]}),
             ("/namespaces", {"namespace": ["empty"]}),
             ("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}),
             ("/namespaces/ns/views", {**GOOD["createView"], "name": "v"}),
         )
-        for path, document in wanted:
-            assert self.session.post(home + path, json=document).status_code in (200, 409)
+        for path, document in entities:
+            assert self.session.post(base + path, json=document).status_code in (200, 409)
 
 
 def documented_status(ctx: CheckContext, response: Response, case: AnyCase) -> bool | None:
-    """The status is one that the contract lists for the operation, or one that it forgot to.
+    """The status is in the specification of the operation, or is one that the specification omits.
 
-    Every operation on a warehouse finds that there is none of that name; not all of them list 404. The signer's
-    part of the contract knows no way to say that a provider is not supported.
+    Every operation on a warehouse can return 404 for an unknown one; not all of them list it. The signing
+    specification has no status for an unsupported provider.
     """
     kind = response.json()["error"]["type"] if response.status_code >= 400 and case.method != "HEAD" else ""
     if (response.status_code, kind) == (404, "NoSuchWarehouseException"):
@@ -259,9 +259,9 @@ CHECKS: Final = (
 
 
 def _wrap_errors(document: Json) -> None:
-    """Some errors are described without the envelope that all servers send and all clients read.
+    """Add the envelope of errors where the specification omits it, although servers send it and clients expect it.
 
-    Those of operations on views are, and that something is not supported, whose example has the envelope.
+    It is missing in the errors of view operations, and in the error for unsupported operations, whose example has it.
     """
     operations = (operation for path in document["paths"].values() for operation in path.values())
     described = [operation.get("responses", {}) for operation in operations if isinstance(operation, dict)]
@@ -272,12 +272,12 @@ def _wrap_errors(document: Json) -> None:
                     content["schema"] = {"$ref": "#/components/schemas/IcebergErrorResponse"}
 
 
-def _grafted(good: Json, made_up: Json, random: Random) -> Json:
-    """A body that is taken, with some of its parts made up; lists of changes get one that is."""
-    if isinstance(good, dict) and isinstance(made_up, dict):
-        chosen = random.sample(list(made_up), min(len(made_up), random.choice((1, 2, 1, 0))))
-        return good | {part: _grafted(good.get(part), made_up[part], random) for part in chosen}
-    if isinstance(good, list) and isinstance(made_up, list) and made_up:
-        one = random.choice(made_up)
-        return [*good[:-1], _grafted(good[-1], one, random)] if good and random.random() < 0.5 else [*good, one]
-    return made_up
+def _merged(good: Json, generated: Json, random: Random) -> Json:
+    """A valid body with some generated parts; lists of changes get a generated element."""
+    if isinstance(good, dict) and isinstance(generated, dict):
+        chosen = random.sample(list(generated), min(len(generated), random.choice((1, 2, 1, 0))))
+        return good | {part: _merged(good.get(part), generated[part], random) for part in chosen}
+    if isinstance(good, list) and isinstance(generated, list) and generated:
+        one = random.choice(generated)
+        return [*good[:-1], _merged(good[-1], one, random)] if good and random.random() < 0.5 else [*good, one]
+    return generated

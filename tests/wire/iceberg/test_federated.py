@@ -36,16 +36,16 @@ def renamed(source: str, target: str) -> dict[str, Any]:
 
 
 async def test_namespaces_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
-    assert (await lakes.done("GET", "/namespaces"))["namespaces"] == [["ns"]]
-    made = await lakes.done("POST", "/namespaces", {"namespace": ["a", "b"], "properties": {"k": "v"}})
+    assert (await lakes.call_ok("GET", "/namespaces"))["namespaces"] == [["ns"]]
+    made = await lakes.call_ok("POST", "/namespaces", {"namespace": ["a", "b"], "properties": {"k": "v"}})
     assert made == {"namespace": ["a", "b"], "properties": {"k": "v"}}
-    assert (await lakes.done("GET", "/namespaces?parent=a"))["namespaces"] == [["a", "b"]]
+    assert (await lakes.call_ok("GET", "/namespaces?parent=a"))["namespaces"] == [["a", "b"]]
     assert (await lakes.far.call("GET", "/lake/namespaces/a%1Fb")).document["properties"]["k"] == "v"
-    assert (await lakes.done("GET", "/namespaces/a%1Fb"))["properties"]["k"] == "v"
-    changed = await lakes.done("POST", "/namespaces/a%1Fb/properties", {"updates": {"x": "y"}, "removals": ["k"]})
+    assert (await lakes.call_ok("GET", "/namespaces/a%1Fb"))["properties"]["k"] == "v"
+    changed = await lakes.call_ok("POST", "/namespaces/a%1Fb/properties", {"updates": {"x": "y"}, "removals": ["k"]})
     assert (changed["updated"], changed["removed"]) == (["x"], ["k"])
     assert (await lakes.call("HEAD", "/namespaces/a%1Fb")).status == 204
-    await lakes.done("DELETE", "/namespaces/a%1Fb")
+    await lakes.call_ok("DELETE", "/namespaces/a%1Fb")
     assert (await lakes.call("HEAD", "/namespaces/a%1Fb")).status == 404
     assert (await lakes.far.call("HEAD", "/lake/namespaces/a%1Fb")).status == 404
 
@@ -54,18 +54,18 @@ async def test_tables_are_those_of_the_external_catalog(lakes: TwoLakes) -> None
     made = (await lakes.table()).document
     there = (await lakes.far.call("GET", f"/lake{TABLE}")).document
     assert made["metadata-location"] == there["metadata-location"]
-    assert (await lakes.done("GET", TABLE))["metadata"] == there["metadata"]
+    assert (await lakes.call_ok("GET", TABLE))["metadata"] == there["metadata"]
     assert (await lakes.call("HEAD", TABLE)).status == 204
-    committed = await lakes.done("POST", TABLE, SET)
+    committed = await lakes.call_ok("POST", TABLE, SET)
     assert committed["metadata"]["properties"]["k"] == "v"
     assert "config" not in committed
-    await lakes.done("POST", "/tables/rename", renamed("t", "u"))
-    listed = await lakes.done("GET", "/namespaces/ns/tables")
+    await lakes.call_ok("POST", "/tables/rename", renamed("t", "u"))
+    listed = await lakes.call_ok("GET", "/namespaces/ns/tables")
     assert listed["identifiers"] == [{"namespace": ["ns"], "name": "u"}]
     assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/tables/u")).status == 204
-    await lakes.done("DELETE", "/namespaces/ns/tables/u")
+    await lakes.call_ok("DELETE", "/namespaces/ns/tables/u")
     document = {"name": "again", "metadata-location": committed["metadata-location"]}
-    registered = await lakes.done("POST", "/namespaces/ns/register", document)
+    registered = await lakes.call_ok("POST", "/namespaces/ns/register", document)
     assert registered["metadata-location"] == committed["metadata-location"]
     assert (await lakes.call("DELETE", "/namespaces/ns/tables/again?purgeRequested=true")).status == 204
     assert (await lakes.far.call("GET", "/lake/namespaces/ns/tables")).document["identifiers"] == []
@@ -73,7 +73,7 @@ async def test_tables_are_those_of_the_external_catalog(lakes: TwoLakes) -> None
 
 async def test_forwarded_changes_create_no_rows_here(lakes: TwoLakes) -> None:
     await lakes.table()
-    await lakes.done("POST", TABLE, SET)
+    await lakes.call_ok("POST", TABLE, SET)
     for table in ("namespaces", "entries", "entry_commits", "entry_locations"):
         assert await lakes.near.store.object_context.meta.rows(f"SELECT * FROM {table}") == []
 
@@ -93,24 +93,24 @@ async def test_staged_table_is_created_by_its_commit(lakes: TwoLakes) -> None:
         {"action": "set-default-sort-order", "sort-order-id": -1},
         {"action": "set-location", "location": metadata["location"]},
     ]
-    await lakes.done("POST", TABLE, {"requirements": [{"type": "assert-create"}], "updates": updates})
+    await lakes.call_ok("POST", TABLE, {"requirements": [{"type": "assert-create"}], "updates": updates})
     assert (await lakes.far.call("HEAD", f"/lake{TABLE}")).status == 204
     assert (await lakes.events())[-1] == "TableCreated"
 
 
 async def test_views_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
-    made = await lakes.done("POST", "/namespaces/ns/views", view)
-    assert (await lakes.done("GET", "/namespaces/ns/views/v"))["metadata"] == made["metadata"]
+    made = await lakes.call_ok("POST", "/namespaces/ns/views", view)
+    assert (await lakes.call_ok("GET", "/namespaces/ns/views/v"))["metadata"] == made["metadata"]
     assert (await lakes.call("HEAD", "/namespaces/ns/views/v")).status == 204
     change = {"updates": [{"action": "set-properties", "updates": {"k": "v"}}], "requirements": []}
-    replaced = await lakes.done("POST", "/namespaces/ns/views/v", change)
+    replaced = await lakes.call_ok("POST", "/namespaces/ns/views/v", change)
     assert replaced["metadata"]["properties"]["k"] == "v"
-    await lakes.done("POST", "/views/rename", renamed("v", "w"))
-    assert (await lakes.done("GET", "/namespaces/ns/views"))["identifiers"] == [{"namespace": ["ns"], "name": "w"}]
-    await lakes.done("DELETE", "/namespaces/ns/views/w")
+    await lakes.call_ok("POST", "/views/rename", renamed("v", "w"))
+    assert (await lakes.call_ok("GET", "/namespaces/ns/views"))["identifiers"] == [{"namespace": ["ns"], "name": "w"}]
+    await lakes.call_ok("DELETE", "/namespaces/ns/views/w")
     document = {"name": "again", "metadata-location": replaced["metadata-location"]}
-    assert (await lakes.done("POST", "/namespaces/ns/register-view", document))["config"] == {}
+    assert (await lakes.call_ok("POST", "/namespaces/ns/register-view", document))["config"] == {}
     assert (await lakes.far.call("HEAD", "/lake/namespaces/ns/views/again")).status == 204
 
 
@@ -118,9 +118,9 @@ async def test_transactions_are_atomic(lakes: TwoLakes) -> None:
     await lakes.table("a")
     await lakes.table("b")
     changes = [{"identifier": {"namespace": ["ns"], "name": name}, **SET} for name in ("a", "b")]
-    await lakes.done("POST", "/transactions/commit", {"table-changes": changes})
+    await lakes.call_ok("POST", "/transactions/commit", {"table-changes": changes})
     for name in ("a", "b"):
-        assert (await lakes.done("GET", f"/namespaces/ns/tables/{name}"))["metadata"]["properties"]["k"] == "v"
+        assert (await lakes.call_ok("GET", f"/namespaces/ns/tables/{name}"))["metadata"]["properties"]["k"] == "v"
     assert (await lakes.events())[-2:] == ["TableCommitted", "TableCommitted"]
     changes[1]["requirements"] = [{"type": "assert-table-uuid", "uuid": str(uuid4())}]
     refused = await lakes.call("POST", "/transactions/commit", {"table-changes": changes})
@@ -139,7 +139,7 @@ async def test_metrics_reports_are_forwarded(lakes: TwoLakes) -> None:
         "projected-field-names": [],
         "metrics": {},
     }
-    await lakes.done("POST", f"{TABLE}/metrics", report)
+    await lakes.call_ok("POST", f"{TABLE}/metrics", report)
     kept = (await lakes.far.call("GET", f"/lake{TABLE}/metrics")).document["reports"]
     assert [one["report"]["table-name"] for one in kept] == ["ns.t"]
     assert (await lakes.call("POST", f"{TABLE}/metrics", {**report, "report-type": "x"})).status == 400
@@ -148,9 +148,9 @@ async def test_metrics_reports_are_forwarded(lakes: TwoLakes) -> None:
 async def test_pages_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     for name in ("a", "b", "c"):
         await lakes.table(name)
-    first = await lakes.done("GET", "/namespaces/ns/tables?pageToken=&pageSize=2")
+    first = await lakes.call_ok("GET", "/namespaces/ns/tables?pageToken=&pageSize=2")
     assert [one["name"] for one in first["identifiers"]] == ["a", "b"]
-    rest = await lakes.done("GET", f"/namespaces/ns/tables?pageSize=2&pageToken={first['next-page-token']}")
+    rest = await lakes.call_ok("GET", f"/namespaces/ns/tables?pageSize=2&pageToken={first['next-page-token']}")
     assert [one["name"] for one in rest["identifiers"]] == ["c"]
     assert rest["next-page-token"] is None
 
@@ -221,13 +221,13 @@ async def test_internal_catalogs_are_unaffected(lakes: TwoLakes) -> None:
 
 
 async def test_changes_emit_the_events_of_internal_catalogs(lakes: TwoLakes) -> None:
-    await lakes.done("POST", "/namespaces", {"namespace": ["a"]})
-    await lakes.done("POST", "/namespaces/a/properties", {"updates": {"x": "y"}})
-    await lakes.done("DELETE", "/namespaces/a")
+    await lakes.call_ok("POST", "/namespaces", {"namespace": ["a"]})
+    await lakes.call_ok("POST", "/namespaces/a/properties", {"updates": {"x": "y"}})
+    await lakes.call_ok("DELETE", "/namespaces/a")
     made = (await lakes.table()).document
-    await lakes.done("POST", TABLE, SET)
-    await lakes.done("POST", "/tables/rename", renamed("t", "u"))
-    await lakes.done("DELETE", "/namespaces/ns/tables/u")
+    await lakes.call_ok("POST", TABLE, SET)
+    await lakes.call_ok("POST", "/tables/rename", renamed("t", "u"))
+    await lakes.call_ok("DELETE", "/namespaces/ns/tables/u")
     events = await lakes.events()
     assert events[events.index("ConnectionConfigured") + 1 :] == [
         "NamespaceCreated",
@@ -250,7 +250,7 @@ async def test_entity_tags_are_forwarded_both_ways(lakes: TwoLakes) -> None:
     shown = await lakes.call("GET", TABLE)
     tag = shown.headers["etag"]
     assert (await lakes.call("GET", TABLE, if_none_match=tag)).status == 304
-    await lakes.done("POST", TABLE, SET)
+    await lakes.call_ok("POST", TABLE, SET)
     again = await lakes.call("GET", TABLE, if_none_match=tag)
     assert again.status == 200
     assert again.headers["etag"] != tag
@@ -316,7 +316,7 @@ async def test_unavailable_external_catalog_is_reported_and_records_nothing(lake
         assert "far.example:9000" in answer.document["error"]["message"]
     assert await lakes.events() == events
     lakes.wire.instead = None
-    assert (await lakes.done("POST", TABLE, SET))["metadata"]["properties"]["k"] == "v"
+    assert (await lakes.call_ok("POST", TABLE, SET))["metadata"]["properties"]["k"] == "v"
 
 
 async def test_undecided_change_is_resolved_by_repeating_its_key(lakes: TwoLakes) -> None:

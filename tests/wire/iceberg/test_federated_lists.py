@@ -34,7 +34,7 @@ async def asking(folder: Path, oracle: Oracle) -> AsyncIterator[TwoLakes]:
 
 
 async def names(lakes: TwoLakes, path: str) -> tuple[list[str], str | None]:
-    listed = await lakes.done("GET", path)
+    listed = await lakes.call_ok("GET", path)
     return [one["name"] for one in listed["identifiers"]], listed["next-page-token"]
 
 
@@ -83,8 +83,8 @@ async def test_views_and_namespaces_are_filtered_by_the_decision_point(tmp_path:
     async with asking(tmp_path, Oracle(showing(lambda name: name != "hidden"))) as lakes:
         for name in ("hidden", "open"):
             assert (await lakes.far.call("POST", "/lake/namespaces", {"namespace": ["ns", name]})).status == 200
-        assert (await lakes.done("GET", "/namespaces?parent=ns"))["namespaces"] == [["ns", "open"]]
-        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == [["ns"]]
+        assert (await lakes.call_ok("GET", "/namespaces?parent=ns"))["namespaces"] == [["ns", "open"]]
+        assert (await lakes.call_ok("GET", "/namespaces"))["namespaces"] == [["ns"]]
         assert await names(lakes, "/namespaces/ns/views") == ([], None)
 
 
@@ -92,7 +92,7 @@ async def test_granted_names_are_filtered_by_the_decision_point_too(tmp_path: Pa
     async with asking(tmp_path, Oracle(showing(lambda name: name != "b"))) as lakes:
         grants = [on_table("TABLE_LIST", name) for name in "bc"]
         ann = await lakes.member("ann", *grants)
-        listed = await lakes.done("GET", TABLES, keys=ann)
+        listed = await lakes.call_ok("GET", TABLES, keys=ann)
         assert [one["name"] for one in listed["identifiers"]] == ["c"]
 
 

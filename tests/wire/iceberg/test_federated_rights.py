@@ -24,7 +24,9 @@ async def lakes(tmp_path: Path) -> AsyncIterator[TwoLakes]:
     async with two_lakes(tmp_path) as both:
         for name in ("t", "other"):
             assert (await both.table(name)).status == 200
-        await both.done("POST", "/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION})
+        await both.call_ok(
+            "POST", "/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
+        )
         both.wire.take()
         yield both
 
@@ -92,9 +94,9 @@ async def test_caller_without_permission_is_refused_before_forwarding(
 
 async def test_grants_on_the_catalog_apply_to_its_content(lakes: TwoLakes) -> None:
     admin = await lakes.member("admin", on_catalog("CATALOG_MANAGE_METADATA"))
-    await lakes.done("POST", "/namespaces", {"namespace": ["x"]}, keys=admin)
-    await lakes.done("POST", TABLE, SET, keys=admin)
-    await lakes.done("POST", "/tables/rename", renamed("t", "u"), keys=admin)
+    await lakes.call_ok("POST", "/namespaces", {"namespace": ["x"]}, keys=admin)
+    await lakes.call_ok("POST", TABLE, SET, keys=admin)
+    await lakes.call_ok("POST", "/tables/rename", renamed("t", "u"), keys=admin)
     reader = await lakes.member("reader", on_catalog("TABLE_READ_PROPERTIES"))
     assert (await lakes.call("GET", OTHER, keys=reader)).status == 200
     assert (await lakes.call("POST", OTHER, SET, keys=reader)).status == 403
@@ -121,9 +123,9 @@ async def test_commits_require_the_privileges_of_their_updates(lakes: TwoLakes) 
 
 async def test_grant_on_a_namespace_applies_to_its_content_only(lakes: TwoLakes) -> None:
     for levels in (["ns10"], ["ns", "inner"]):
-        await lakes.done("POST", "/namespaces", {"namespace": levels})
+        await lakes.call_ok("POST", "/namespaces", {"namespace": levels})
         path = "/namespaces/" + "%1F".join(levels) + "/tables"
-        await lakes.done("POST", path, {"name": "t", "schema": SCHEMA})
+        await lakes.call_ok("POST", path, {"name": "t", "schema": SCHEMA})
     keys = await lakes.member("one", on_namespace("TABLE_READ_PROPERTIES"))
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
     assert (await lakes.call("GET", "/namespaces/ns%1Finner/tables/t", keys=keys)).status == 200
@@ -131,58 +133,58 @@ async def test_grant_on_a_namespace_applies_to_its_content_only(lakes: TwoLakes)
 
 
 async def test_lists_contain_granted_names(lakes: TwoLakes) -> None:
-    await lakes.done("POST", "/namespaces", {"namespace": ["hidden"]})
+    await lakes.call_ok("POST", "/namespaces", {"namespace": ["hidden"]})
     keys = await lakes.member(
         "one",
         on_table("TABLE_LIST"),
         on_namespace("NAMESPACE_LIST"),
         {"type": "view", "namespace": ["ns"], "viewName": "v", "privilege": "VIEW_LIST"},
     )
-    assert (await lakes.done("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == [
+    assert (await lakes.call_ok("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == [
         {"namespace": ["ns"], "name": "t"}
     ]
-    assert (await lakes.done("GET", "/namespaces/ns/views", keys=keys))["identifiers"] == [
+    assert (await lakes.call_ok("GET", "/namespaces/ns/views", keys=keys))["identifiers"] == [
         {"namespace": ["ns"], "name": "v"}
     ]
-    assert (await lakes.done("GET", "/namespaces", keys=keys))["namespaces"] == [["ns"]]
+    assert (await lakes.call_ok("GET", "/namespaces", keys=keys))["namespaces"] == [["ns"]]
     assert (await lakes.call("GET", "/namespaces/hidden/tables", keys=keys)).status == 403
     # A name that was dropped there is not listed because it has a synthetic entity here.
     await lakes.far.call("DELETE", f"/lake{TABLE}")
-    assert (await lakes.done("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == []
+    assert (await lakes.call_ok("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == []
 
 
 async def test_grants_require_an_existing_name(lakes: TwoLakes) -> None:
-    office = lakes.office
+    management = lakes.management
     roles = f"/catalogs/{CATALOG}/catalog-roles"
-    await office.done("POST", roles, {"catalogRole": {"name": "r"}})
+    await management.call_ok("POST", roles, {"catalogRole": {"name": "r"}})
     for grant, kind in (
         (on_table("TABLE_LIST", "ghost"), "NoSuchTableException"),
         (on_namespace("TABLE_LIST", "ghost"), "NoSuchNamespaceException"),
         (on_namespace("TABLE_LIST", "ns", "ghost"), "NoSuchNamespaceException"),
         ({"type": "view", "namespace": ["ns"], "viewName": "t", "privilege": "VIEW_LIST"}, "NoSuchViewException"),
     ):
-        answer = await office.call("PUT", f"{roles}/r/grants", {"grant": grant})
+        answer = await management.call("PUT", f"{roles}/r/grants", {"grant": grant})
         assert answer.error == (404, kind)
-    assert (await office.done("GET", f"{roles}/r/grants"))["grants"] == []
-    await office.done("PUT", f"{roles}/r/grants", {"grant": on_table("TABLE_LIST")})
-    assert (await office.done("GET", f"{roles}/r/grants"))["grants"] == [on_table("TABLE_LIST")]
-    await office.done("POST", f"{roles}/r/grants", {"grant": on_table("TABLE_LIST")})
-    assert (await office.done("GET", f"{roles}/r/grants"))["grants"] == []
+    assert (await management.call_ok("GET", f"{roles}/r/grants"))["grants"] == []
+    await management.call_ok("PUT", f"{roles}/r/grants", {"grant": on_table("TABLE_LIST")})
+    assert (await management.call_ok("GET", f"{roles}/r/grants"))["grants"] == [on_table("TABLE_LIST")]
+    await management.call_ok("POST", f"{roles}/r/grants", {"grant": on_table("TABLE_LIST")})
+    assert (await management.call_ok("GET", f"{roles}/r/grants"))["grants"] == []
 
 
 async def test_caller_that_may_not_grant_sends_no_request(lakes: TwoLakes) -> None:
     outsider = await lakes.near.user("outsider")
-    await lakes.office.done("POST", f"/catalogs/{CATALOG}/catalog-roles", {"catalogRole": {"name": "r"}})
+    await lakes.management.call_ok("POST", f"/catalogs/{CATALOG}/catalog-roles", {"catalogRole": {"name": "r"}})
     lakes.wire.take()
     path = f"/catalogs/{CATALOG}/catalog-roles/r/grants"
-    answer = await lakes.office.call("PUT", path, {"grant": on_table("TABLE_LIST")}, keys=outsider)
+    answer = await lakes.management.call("PUT", path, {"grant": on_table("TABLE_LIST")}, keys=outsider)
     assert answer.status == 403
     assert lakes.wire.take() == []
 
 
 async def test_renamed_table_keeps_its_grants(lakes: TwoLakes) -> None:
     keys = await lakes.member("one", on_table("TABLE_READ_PROPERTIES"))
-    await lakes.done("POST", "/tables/rename", renamed("t", "u"))
+    await lakes.call_ok("POST", "/tables/rename", renamed("t", "u"))
     assert (await lakes.call("GET", "/namespaces/ns/tables/u", keys=keys)).status == 200
     await lakes.table("t")
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 403
@@ -193,7 +195,7 @@ async def test_recreated_name_has_no_grants(lakes: TwoLakes, how: str) -> None:
     keys = await lakes.member("one", on_table("TABLE_READ_PROPERTIES"))
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
     if how == "dropped":
-        await lakes.done("DELETE", TABLE)
+        await lakes.call_ok("DELETE", TABLE)
     else:
         await lakes.far.call("DELETE", f"/lake{TABLE}")
     await lakes.table("t")
@@ -201,20 +203,20 @@ async def test_recreated_name_has_no_grants(lakes: TwoLakes, how: str) -> None:
 
 
 async def test_dropping_a_namespace_removes_its_grants(lakes: TwoLakes) -> None:
-    await lakes.done("POST", "/namespaces", {"namespace": ["x"]})
-    await lakes.done("POST", "/namespaces", {"namespace": ["x", "y"]})
+    await lakes.call_ok("POST", "/namespaces", {"namespace": ["x"]})
+    await lakes.call_ok("POST", "/namespaces", {"namespace": ["x", "y"]})
     keys = await lakes.member("one", on_namespace("NAMESPACE_READ_PROPERTIES", "x", "y"))
     assert (await lakes.call("GET", "/namespaces/x%1Fy", keys=keys)).status == 200
     await lakes.far.call("DELETE", "/lake/namespaces/x%1Fy")
-    await lakes.done("DELETE", "/namespaces/x")
+    await lakes.call_ok("DELETE", "/namespaces/x")
     for levels in (["x"], ["x", "y"]):
-        await lakes.done("POST", "/namespaces", {"namespace": levels})
+        await lakes.call_ok("POST", "/namespaces", {"namespace": levels})
     assert (await lakes.call("GET", "/namespaces/x%1Fy", keys=keys)).status == 403
 
 
 async def test_registering_requires_permission_to_read_all_data(lakes: TwoLakes) -> None:
-    location = (await lakes.done("GET", TABLE))["metadata-location"]
-    await lakes.done("DELETE", TABLE)
+    location = (await lakes.call_ok("GET", TABLE))["metadata-location"]
+    await lakes.call_ok("DELETE", TABLE)
     document = {"name": "mine", "metadata-location": location}
     maker = await lakes.member("maker", on_namespace("TABLE_CREATE"), on_namespace("TABLE_READ_DATA"))
     assert (await lakes.call("POST", "/namespaces/ns/register", document, keys=maker)).status == 403
@@ -246,9 +248,9 @@ async def _people(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
 
 async def test_credentials_are_not_vended_where_delegation_is_off(lakes: TwoLakes) -> None:
     writer, _, _ = await _people(lakes)
-    catalog = await lakes.office.done("GET", f"/catalogs/{CATALOG}")
+    catalog = await lakes.management.call_ok("GET", f"/catalogs/{CATALOG}")
     change = {"currentEntityVersion": catalog["entityVersion"], "properties": {"access-delegation": "none"}}
-    await lakes.office.done("PUT", f"/catalogs/{CATALOG}", change)
+    await lakes.management.call_ok("PUT", f"/catalogs/{CATALOG}", change)
     for access in (VENDED, "vended-credentials,remote-signing"):
         shown = await lakes.call("GET", TABLE, keys=writer, access=access)
         assert shown.status == 200

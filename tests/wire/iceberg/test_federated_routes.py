@@ -122,14 +122,14 @@ async def test_backend_of_a_request_for_an_internal_catalog_costs_one_point_read
 
 async def test_catalog_connected_by_another_process_is_forwarded_at_once(tmp_path: Path) -> None:
     async with two_lakes(tmp_path, connected=False) as lakes:
-        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == []
+        assert (await lakes.call_ok("GET", "/namespaces"))["namespaces"] == []
         assert lakes.wire.take() == []
         other_process = replace(lakes, near=wire_lake(lakes.near.store, http=lakes.wire, hosts=("*.example",)))
         assert (await other_process.connect()).status == 200
-        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == [["ns"]]
+        assert (await lakes.call_ok("GET", "/namespaces"))["namespaces"] == [["ns"]]
         removed = await other_process.near.send("DELETE", f"/lakebed/v1/connections/{CATALOG}")
         assert removed.status == 204
-        assert (await lakes.done("GET", "/namespaces"))["namespaces"] == []
+        assert (await lakes.call_ok("GET", "/namespaces"))["namespaces"] == []
 
 
 async def test_catalog_connected_after_the_backend_was_selected_is_refused(

@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.wire.iceberg import loading
 from tests.objects.stores import opened_store
 
-from .handlers.grown import TABLE, append, set_property, table_with_data
+from .handlers.tables_with_data import TABLE, append, set_property, table_with_data
 from .lake import Lake, wire_lake
 
 

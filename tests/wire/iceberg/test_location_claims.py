@@ -12,7 +12,7 @@ import pytest
 
 from lakebed.wire.iceberg.unregistered_table_hint import UnregisteredTableHint
 from tests.clients.boto import Keys
-from tests.wire.management.office import Office
+from tests.wire.management.management_client import ManagementClient
 
 from .lake import HOST, SCHEMA, Answer, Lake, allow, keys_in, opened_lake, wire_lake
 
@@ -287,12 +287,12 @@ async def test_what_is_spelled_alike_is_another_directory(lake: Lake, engine: Ke
 
 
 async def test_no_catalog_claims_in_another_catalogs_bucket(lake: Lake, engine: Keys) -> None:
-    office = Office(lake)
+    management = ManagementClient(lake)
     assert (await lake.send("PUT", "/sea")).status == 200
     storage = {"storageType": "S3", "allowedLocations": ["s3://sea/sales/"]}
     properties = {"default-base-location": "s3://sea/sales/"}
     catalog = {"type": "INTERNAL", "name": "sales", "properties": properties, "storageConfigInfo": storage}
-    await office.done("POST", "/catalogs", {"catalog": catalog})
+    await management.call_ok("POST", "/catalogs", {"catalog": catalog})
     assert (await lake.send("PUT", "/sea/sales/loose", b"secret")).status == 200
     await lake.call("POST", "/sales/namespaces", {"namespace": ["ns"]}, keys=engine)
     for location, status in (("s3://lake/other", 400), ("s3://sea/loose", 400), ("s3://sea/sales", 400)):

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.clients.boto import Keys
-from tests.wire.management.office import Office
+from tests.wire.management.management_client import ManagementClient
 
 from .lake import HOST, SCHEMA, Answer, Lake, allow, keys_in, opened_lake
 
@@ -136,18 +136,18 @@ async def test_properties_of_a_table_name_no_other_store(lake: Lake) -> None:
 
 
 async def test_what_is_not_allowed_any_more_is_not_handed_out_for_tables_that_are_there(lake: Lake) -> None:
-    office = Office(lake)
+    management = ManagementClient(lake)
     assert (await lake.send("PUT", "/sea")).status == 200
     storage = {"storageType": "S3", "allowedLocations": ["s3://sea/one/", "s3://sea/more/"]}
     properties = {"default-base-location": "s3://sea/one/"}
     catalog = {"type": "INTERNAL", "name": "one", "properties": properties, "storageConfigInfo": storage}
-    await office.done("POST", "/catalogs", {"catalog": catalog})
+    await management.call_ok("POST", "/catalogs", {"catalog": catalog})
     assert (await lake.call("POST", "/one/namespaces", {"namespace": ["ns"]})).status == 200
     for name, place in (("t", "s3://sea/more/t"), ("u", "s3://sea/one/u")):
         document = {"name": name, "schema": SCHEMA, "location": place}
         assert (await lake.call("POST", "/one/namespaces/ns/tables", document, access=VENDED)).status == 200
     narrowed = {**storage, "allowedLocations": ["s3://sea/one/"]}
-    await office.done("PUT", "/catalogs/one", {"currentEntityVersion": 1, "storageConfigInfo": narrowed})
+    await management.call_ok("PUT", "/catalogs/one", {"currentEntityVersion": 1, "storageConfigInfo": narrowed})
     path = "/one/namespaces/ns/tables"
     for answer in (
         await lake.call("GET", f"{path}/t", access=VENDED),
@@ -221,7 +221,7 @@ async def test_a_policy_for_one_namespace_is_for_no_other_however_it_is_spelled(
 
 async def test_a_grant_on_one_namespace_is_for_no_other_however_it_is_spelled(beside: Lake) -> None:
     grant = {"type": "namespace", "namespace": ["ns"], "privilege": "CATALOG_MANAGE_CONTENT"}
-    keys = await Office(beside).user_with_grant("ann", **grant)
+    keys = await ManagementClient(beside).principal_with_grant("ann", **grant)
     await sees_only_its_namespace(beside, keys)
 
 

@@ -21,7 +21,7 @@ from tests.clients.boto import Keys
 from tests.wire.polaris.policy_lake import TABLE as TARGET
 from tests.wire.polaris.policy_lake import PolicyLake
 
-from .handlers.grown import TABLE, table_with_data
+from .handlers.tables_with_data import TABLE, table_with_data
 from .lake import HOST, Lake, allow, keys_in, opened_lake, wire_lake
 
 PLAN = TABLE + "/plan"

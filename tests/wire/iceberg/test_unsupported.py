@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.wire.iceberg.unsupported import OF_FEDERATION, UNSUPPORTED, inventory
+from lakebed.wire.iceberg.unsupported import UNSUPPORTED_IN_FEDERATION, UNSUPPORTED, inventory
 
 from .lake import Lake, opened_lake
 
@@ -38,6 +38,6 @@ async def test_what_is_refused_is_not_among_the_endpoints(lake: Lake) -> None:
 def test_inventory_has_every_operation_and_its_answer() -> None:
     assert [feature for feature, _, _ in inventory()] == [
         *(f"{one.feature} ({one.operation})" for one in UNSUPPORTED),
-        *(feature for feature, _ in OF_FEDERATION),
+        *(feature for feature, _ in UNSUPPORTED_IN_FEDERATION),
     ]
     assert {answer for _, answer, _ in inventory()} == {"406 UnsupportedOperationException"}

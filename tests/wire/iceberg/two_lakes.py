@@ -17,7 +17,7 @@ from lakebed.core.errors import Unavailable
 from lakebed.net.http import HttpRequest, HttpResponse
 from tests.clients.boto import Keys
 from tests.objects.stores import opened_store
-from tests.wire.management.office import Office
+from tests.wire.management.management_client import ManagementClient
 
 from .lake import ROOT_KEYS, SCHEMA, Answer, Lake, opened_lake, wire_lake
 
@@ -81,9 +81,9 @@ class TwoLakes:
     wire: Wire
 
     @property
-    def office(self) -> Office:
+    def management(self) -> ManagementClient:
         """The near server's management API."""
-        return Office(self.near)
+        return ManagementClient(self.near)
 
     async def connect(self, **changes: Any) -> Answer:
         """Connect the near catalog."""
@@ -103,7 +103,7 @@ class TwoLakes:
         """Call the near catalog; `path` is what follows its name."""
         return await self.near.call(method, f"/{CATALOG}{path}", document, keys=keys, access=access, **headers)
 
-    async def done(self, method: str, path: str, document: object = None, *, keys: Keys = ROOT_KEYS) -> Any:
+    async def call_ok(self, method: str, path: str, document: object = None, *, keys: Keys = ROOT_KEYS) -> Any:
         """The same for a request that must succeed: the response document, if any."""
         answer = await self.call(method, path, document, keys=keys)
         assert answer.status in (200, 204), answer
@@ -116,14 +116,16 @@ class TwoLakes:
 
     async def member(self, name: str, *grants: Mapping[str, Any]) -> Keys:
         """A user of the near server with these grants in its catalog, and its S3 keys."""
-        office = self.office
-        await office.role(name)
+        management = self.management
+        await management.role(name)
         roles = f"/catalogs/{CATALOG}/catalog-roles"
-        await office.done("POST", roles, {"catalogRole": {"name": name}})
+        await management.call_ok("POST", roles, {"catalogRole": {"name": name}})
         for grant in grants:
-            await office.done("PUT", f"{roles}/{name}/grants", {"grant": grant})
-        await office.done("PUT", f"/principal-roles/{name}/catalog-roles/{CATALOG}", {"catalogRole": {"name": name}})
-        return await office.user_with(name, name)
+            await management.call_ok("PUT", f"{roles}/{name}/grants", {"grant": grant})
+        await management.call_ok(
+            "PUT", f"/principal-roles/{name}/catalog-roles/{CATALOG}", {"catalogRole": {"name": name}}
+        )
+        return await management.principal_with_role(name, name)
 
     def expire_config(self) -> None:
         """Advance the clocks until the cached configuration of the far server expires."""

@@ -128,7 +128,7 @@ async def test_both_spellings_are_forwarded_to_a_federated_catalog(tmp_path: Pat
         for name in "abc":
             assert (await lakes.far.table(name)).status == 200
         for query in ("pageSize=2", "page-size=2"):
-            page = await lakes.done("GET", f"/namespaces/ns/tables?{query}")
+            page = await lakes.call_ok("GET", f"/namespaces/ns/tables?{query}")
             assert [one["name"] for one in page["identifiers"]] == ["a", "b"]
-            rest = await lakes.done("GET", f"/namespaces/ns/tables?{query}&page-token={page['next-page-token']}")
+            rest = await lakes.call_ok("GET", f"/namespaces/ns/tables?{query}&page-token={page['next-page-token']}")
             assert ([one["name"] for one in rest["identifiers"]], rest["next-page-token"]) == (["c"], None)

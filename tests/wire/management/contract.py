@@ -1,4 +1,4 @@
-"""The contract of the management API, held against a running server as the catalog's is."""
+"""Conformance of a running server to the OpenAPI specification of the management API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _catalog(name: str) -> Json:
 
 
 class ManagementContract(Contract):
-    """The contract of users, roles and grants."""
+    """The specification of principals, roles and grants."""
 
     names: ClassVar[Mapping[str, str]] = {
         "catalogName": "lake",
@@ -68,23 +68,23 @@ class ManagementContract(Contract):
         self.base = f"{server.endpoint}/api/management/v1"
 
     def checks(self) -> Sequence[Check]:
-        """The contract says nothing of the headers of its answers."""
+        """All checks except headers, which the specification does not describe."""
         return (not_a_server_error, documented_status, content_type_conformance, response_schema_conformance)
 
     def restore(self) -> None:
-        """Make all users and roles anew."""
+        """Recreate all principals, roles and catalogs."""
         lake = f"{self._catalog}/v1/lake/namespaces"
         assert self.session.post(lake, json={"namespace": ["ns"]}).status_code in (200, 409)
         assert self.session.post(f"{lake}/ns/tables", json={"name": "t", "schema": SCHEMA}).status_code in (200, 409)
         roles = f"{self.base}/catalogs/lake/catalog-roles"
-        # Any name that was thought up may have got a catalog, which has the place of the next.
+        # Generated catalogs, whatever their name, occupy the location of the next one.
         for found in self.session.get(f"{self.base}/catalogs").json()["catalogs"]:
             if found["name"] != "lake":
                 address = f"{self.base}/catalogs/{quote(found['name'], safe='')}"
                 assert self.session.delete(address).status_code == 204
-        for place, names in (("principals", ("ann", "made")), ("principal-roles", ("engineer", "made"))):
+        for kind, names in (("principals", ("ann", "made")), ("principal-roles", ("engineer", "made"))):
             for name in names:
-                assert self.session.delete(f"{self.base}/{place}/{name}").status_code in (204, 404)
+                assert self.session.delete(f"{self.base}/{kind}/{name}").status_code in (204, 404)
         for name in ("reader", "made"):
             assert self.session.delete(f"{roles}/{name}").status_code in (204, 404)
         for method, address, body in (
@@ -100,7 +100,7 @@ class ManagementContract(Contract):
 
 
 def documented_status(ctx: CheckContext, response: Response, case: AnyCase) -> bool | None:
-    """The status is one that the contract lists, or one of a refusal that it says nothing of, told as all are."""
+    """The status is in the specification, or a client error that the specification omits, in the common format."""
     if response.status_code in (400, 404, 406, 409):
         error = response.json()["error"]
         assert error["code"] == response.status_code

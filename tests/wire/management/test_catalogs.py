@@ -1,4 +1,4 @@
-"""Catalogs made over the management API, and used over all other edges."""
+"""Catalogs created with the management API, and used with all other APIs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from tests.wire.iceberg.lake import SCHEMA, Answer
 
-from .office import Office
+from .management_client import ManagementClient
 
 
-def a_catalog(name: str = "one", base: str = "s3://sea/one", **more: Any) -> dict[str, Any]:
+def catalog_body(name: str = "one", base: str = "s3://sea/one", **more: Any) -> dict[str, Any]:
     """The body of createCatalog."""
     storage = {"storageType": "S3"} | more.pop("storage", {})
     properties = {"default-base-location": base} | more.pop("properties", {})
@@ -22,21 +22,21 @@ def a_catalog(name: str = "one", base: str = "s3://sea/one", **more: Any) -> dic
 
 
 @pytest.fixture
-async def sea(office: Office) -> Office:
-    """With a bucket `sea` in which there is no catalog."""
-    assert (await office.lake.send("PUT", "/sea")).status == 200
-    return office
+async def sea(management: ManagementClient) -> ManagementClient:
+    """A management client, with a bucket `sea` without catalogs."""
+    assert (await management.lake.send("PUT", "/sea")).status == 200
+    return management
 
 
-async def iceberg(office: Office, method: str, path: str, document: object = None, **more: Any) -> Answer:
-    return await office.lake.call(method, path, document, **more)
+async def iceberg(management: ManagementClient, method: str, path: str, document: object = None, **more: Any) -> Answer:
+    return await management.lake.call(method, path, document, **more)
 
 
-async def test_catalog_s_life(sea: Office) -> None:
-    asked = a_catalog(properties={"colour": "blue"}, storage={"allowedLocations": ["s3://sea/one/", "s3://sea/more"]})
-    made = await sea.call("POST", "/catalogs", asked)
+async def test_catalog_is_created_returned_updated_and_deleted(sea: ManagementClient) -> None:
+    body = catalog_body(properties={"colour": "blue"}, storage={"allowedLocations": ["s3://sea/one/", "s3://sea/more"]})
+    created = await sea.call("POST", "/catalogs", body)
     now_ms = sea.lake.clock.now_ms()
-    shown = {
+    expected = {
         "type": "INTERNAL",
         "name": "one",
         "properties": {"colour": "blue", "default-base-location": "s3://sea/one/"},
@@ -49,37 +49,37 @@ async def test_catalog_s_life(sea: Office) -> None:
             "region": "us-east-1",
         },
     }
-    assert (made.status, made.document) == (201, shown)
-    assert await sea.done("GET", "/catalogs/one") == shown
-    assert [one["name"] for one in (await sea.done("GET", "/catalogs"))["catalogs"]] == ["lake", "one"]
-    changed = await sea.done("PUT", "/catalogs/one", {"currentEntityVersion": 1, "properties": {"a": "b"}})
+    assert (created.status, created.document) == (201, expected)
+    assert await sea.call_ok("GET", "/catalogs/one") == expected
+    assert [one["name"] for one in (await sea.call_ok("GET", "/catalogs"))["catalogs"]] == ["lake", "one"]
+    changed = await sea.call_ok("PUT", "/catalogs/one", {"currentEntityVersion": 1, "properties": {"a": "b"}})
     assert changed["properties"] == {"a": "b", "default-base-location": "s3://sea/one/"}
-    assert (changed["entityVersion"], changed["storageConfigInfo"]) == (2, shown["storageConfigInfo"])
+    assert (changed["entityVersion"], changed["storageConfigInfo"]) == (2, expected["storageConfigInfo"])
     narrowed = {"currentEntityVersion": 2, "storageConfigInfo": {"storageType": "S3", "allowedLocations": []}}
-    changed = await sea.done("PUT", "/catalogs/one", narrowed)
+    changed = await sea.call_ok("PUT", "/catalogs/one", narrowed)
     assert changed["storageConfigInfo"]["allowedLocations"] == ["s3://sea/one/"]
     assert (await sea.call("PUT", "/catalogs/one", narrowed)).error == (409, "CommitFailedException")
-    roles = await sea.done("GET", "/catalogs/one/catalog-roles")
+    roles = await sea.call_ok("GET", "/catalogs/one/catalog-roles")
     assert [role["name"] for role in roles["roles"]] == ["catalog_admin"]
-    holders = await sea.done("GET", "/catalogs/one/catalog-roles/catalog_admin/principal-roles")
+    holders = await sea.call_ok("GET", "/catalogs/one/catalog-roles/catalog_admin/principal-roles")
     assert [role["name"] for role in holders["roles"]] == ["service_admin"]
     assert (await sea.call("DELETE", "/catalogs/one")).status == 204
     assert (await sea.call("GET", "/catalogs/one")).error == (404, "NoSuchWarehouseException")
     assert (await sea.call("DELETE", "/catalogs/one")).error == (404, "NoSuchWarehouseException")
 
 
-async def test_catalogs_do_not_overlap_and_are_not_empty_when_they_go(sea: Office) -> None:
-    await sea.done("POST", "/catalogs", a_catalog())
-    for again, refused in (
-        (a_catalog(), (409, "AlreadyExistsException")),
-        (a_catalog("two", "s3://sea/one/in"), (400, "BadRequestException")),
-        (a_catalog("two", "s3://sea"), (400, "BadRequestException")),
-        (a_catalog("two", "s3://lake/two"), (400, "BadRequestException")),
-        (a_catalog("two", "s3://ghost/two"), (400, "BadRequestException")),
-        (a_catalog("two", storage={"allowedLocations": ["s3://other/x"]}), (400, "BadRequestException")),
-        (a_catalog("system$two", "s3://sea/two"), (400, "BadRequestException")),
+async def test_catalogs_must_not_overlap_and_must_be_empty_to_be_deleted(sea: ManagementClient) -> None:
+    await sea.call_ok("POST", "/catalogs", catalog_body())
+    for body, refused in (
+        (catalog_body(), (409, "AlreadyExistsException")),
+        (catalog_body("two", "s3://sea/one/in"), (400, "BadRequestException")),
+        (catalog_body("two", "s3://sea"), (400, "BadRequestException")),
+        (catalog_body("two", "s3://lake/two"), (400, "BadRequestException")),
+        (catalog_body("two", "s3://ghost/two"), (400, "BadRequestException")),
+        (catalog_body("two", storage={"allowedLocations": ["s3://other/x"]}), (400, "BadRequestException")),
+        (catalog_body("system$two", "s3://sea/two"), (400, "BadRequestException")),
     ):
-        assert (await sea.call("POST", "/catalogs", again)).error == refused
+        assert (await sea.call("POST", "/catalogs", body)).error == refused
     assert (await iceberg(sea, "POST", "/one/namespaces", {"namespace": ["ns"]})).status == 200
     assert (await sea.call("DELETE", "/catalogs/one")).error == (400, "BadRequestException")
     assert (await sea.call("DELETE", "/catalogs/lake")).error == (400, "BadRequestException")
@@ -100,15 +100,15 @@ async def test_catalogs_do_not_overlap_and_are_not_empty_when_they_go(sea: Offic
         {"storageName": "other"},
     ],
 )
-async def test_other_stores_are_refused_in_the_protocol_s_form(sea: Office, storage: dict[str, Any]) -> None:
-    refused = await sea.call("POST", "/catalogs", a_catalog(storage=storage))
+async def test_other_stores_are_unsupported(sea: ManagementClient, storage: dict[str, Any]) -> None:
+    refused = await sea.call("POST", "/catalogs", catalog_body(storage=storage))
     assert refused.error == (406, "UnsupportedOperationException")
     assert "not supported" in refused.document["error"]["message"]
     update = {"currentEntityVersion": 1, "storageConfigInfo": {"storageType": "S3"} | storage}
     assert (await sea.call("PUT", "/catalogs/lake", update)).error == (406, "UnsupportedOperationException")
 
 
-async def test_what_clients_send_by_default_is_taken(sea: Office) -> None:
+async def test_default_values_of_clients_are_accepted(sea: ManagementClient) -> None:
     defaults: dict[str, Any] = {
         "roleArn": None,
         "externalId": None,
@@ -120,13 +120,13 @@ async def test_what_clients_send_by_default_is_taken(sea: Office) -> None:
         "allowedLocations": None,
         "region": "us-east-1",
     }
-    await sea.done("POST", "/catalogs", a_catalog(storage=defaults, createTimestamp=1, entityVersion=7))
+    await sea.call_ok("POST", "/catalogs", catalog_body(storage=defaults, createTimestamp=1, entityVersion=7))
     # As `polaris setup apply` sends them.
     texts = ("roleArn", "externalId", "userArn", "region", "endpoint", "endpointInternal", "stsEndpoint")
-    await sea.done("POST", "/catalogs", a_catalog("empty", "s3://sea/empty", storage=dict.fromkeys(texts, "")))
-    elsewhere = a_catalog("two", "s3://sea/two", storage={"region": "eu-west-1"})
-    assert (await sea.call("POST", "/catalogs", elsewhere)).error == (400, "BadRequestException")
-    remote = a_catalog("two", "s3://sea/two", type="EXTERNAL", connectionConfigInfo={"connectionType": "HIVE"})
+    await sea.call_ok("POST", "/catalogs", catalog_body("empty", "s3://sea/empty", storage=dict.fromkeys(texts, "")))
+    other_region = catalog_body("two", "s3://sea/two", storage={"region": "eu-west-1"})
+    assert (await sea.call("POST", "/catalogs", other_region)).error == (400, "BadRequestException")
+    remote = catalog_body("two", "s3://sea/two", type="EXTERNAL", connectionConfigInfo={"connectionType": "HIVE"})
     assert (await sea.call("POST", "/catalogs", remote)).error == (406, "UnsupportedOperationException")
 
 
@@ -138,31 +138,31 @@ async def test_what_clients_send_by_default_is_taken(sea: Office) -> None:
         {"catalog": {"name": "x", "type": "INTERNAL", "storageConfigInfo": {"storageType": "S3"}}},
         {"catalog": {"name": "x", "properties": {}, "storageConfigInfo": {"storageType": "S3"}}},
         {"catalog": {"name": "x", "properties": {"default-base-location": "s3://sea/x"}}},
-        a_catalog(type="OTHER"),
-        a_catalog(storage={"storageType": "TAPE"}),
-        a_catalog(base="s3://sea/x/../y"),
+        catalog_body(type="OTHER"),
+        catalog_body(storage={"storageType": "TAPE"}),
+        catalog_body(base="s3://sea/x/../y"),
     ],
 )
-async def test_what_is_no_catalog_is_refused(sea: Office, document: object) -> None:
+async def test_invalid_catalogs_are_refused(sea: ManagementClient, document: object) -> None:
     assert (await sea.call("POST", "/catalogs", document)).error == (400, "BadRequestException")
 
 
-async def test_catalog_is_used_as_any(sea: Office) -> None:
-    await sea.done("POST", "/catalogs", a_catalog(properties={"colour": "blue"}))
+async def test_catalog_works_with_all_apis(sea: ManagementClient) -> None:
+    await sea.call_ok("POST", "/catalogs", catalog_body(properties={"colour": "blue"}))
     config = (await iceberg(sea, "GET", "/config?warehouse=one")).document
     assert config["overrides"]["prefix"] == "one"
     assert config["defaults"]["warehouse-location"] == "s3://sea/one/"
     assert config["defaults"]["default-base-location"] == "s3://sea/one/"
     assert config["defaults"]["colour"] == "blue"
-    of_bucket = (await iceberg(sea, "GET", "/config?warehouse=lake")).document["defaults"]
-    assert "default-base-location" not in of_bucket
+    bucket_defaults = (await iceberg(sea, "GET", "/config?warehouse=lake")).document["defaults"]
+    assert "default-base-location" not in bucket_defaults
     assert (await iceberg(sea, "POST", "/one/namespaces", {"namespace": ["ns"]})).status == 200
     namespace = (await iceberg(sea, "GET", "/one/namespaces/ns")).document
     assert namespace["properties"]["location"].startswith("s3://sea/one/namespaces/")
-    made = await iceberg(sea, "POST", "/one/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
-    location = made.document["metadata"]["location"]
+    created = await iceberg(sea, "POST", "/one/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
+    location = created.document["metadata"]["location"]
     assert location.startswith("s3://sea/one/tables/")
-    assert made.document["metadata-location"].startswith(location)
+    assert created.document["metadata-location"].startswith(location)
     outside = {"name": "u", "schema": SCHEMA, "location": "s3://sea/two/u"}
     assert (await iceberg(sea, "POST", "/one/namespaces/ns/tables", outside)).error == (400, "BadRequestException")
     loaded = await iceberg(sea, "GET", "/one/namespaces/ns/tables/t", access="vended-credentials")
@@ -186,18 +186,18 @@ async def test_catalog_is_used_as_any(sea: Office) -> None:
     assert of_lake.document["applicable-policies"] == []
 
 
-async def test_name_goes_escaped_into_paths(sea: Office) -> None:
-    await sea.done("POST", "/catalogs", a_catalog("sales ü"))
+async def test_catalog_name_is_url_encoded_in_paths(sea: ManagementClient) -> None:
+    await sea.call_ok("POST", "/catalogs", catalog_body("sales ü"))
     config = (await iceberg(sea, "GET", "/config?warehouse=sales%20%C3%BC")).document
     prefix = config["overrides"]["prefix"]
     assert prefix == "sales%20%C3%BC"
     assert (await iceberg(sea, "POST", f"/{prefix}/namespaces", {"namespace": ["ns"]})).status == 200
-    assert (await sea.done("GET", f"/catalogs/{prefix}"))["name"] == "sales ü"
+    assert (await sea.call_ok("GET", f"/catalogs/{prefix}"))["name"] == "sales ü"
 
 
-async def test_external_catalog_is_read_only_to_clients(sea: Office) -> None:
-    made = await sea.done("POST", "/catalogs", a_catalog(type="EXTERNAL"))
-    assert made["type"] == "EXTERNAL"
+async def test_external_catalog_is_read_only_for_clients(sea: ManagementClient) -> None:
+    created = await sea.call_ok("POST", "/catalogs", catalog_body(type="EXTERNAL"))
+    assert created["type"] == "EXTERNAL"
     assert (await iceberg(sea, "POST", "/one/namespaces", {"namespace": ["ns"]})).status == 200
     for path, document in (
         ("/one/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}),
@@ -207,47 +207,50 @@ async def test_external_catalog_is_read_only_to_clients(sea: Office) -> None:
         assert (await iceberg(sea, "POST", path, document)).error == (400, "BadRequestException")
 
 
-async def test_right_to_a_catalog_is_asked_by_grants_of_its_own(sea: Office) -> None:
+async def test_grants_on_a_catalog_apply_to_that_catalog_only(sea: ManagementClient) -> None:
     for name in ("one", "two"):
-        await sea.done("POST", "/catalogs", a_catalog(name, f"s3://sea/{name}"))
+        await sea.call_ok("POST", "/catalogs", catalog_body(name, f"s3://sea/{name}"))
         assert (await iceberg(sea, "POST", f"/{name}/namespaces", {"namespace": ["ns"]})).status == 200
     await sea.role("reader")
-    await sea.done("POST", "/catalogs/one/catalog-roles", {"catalogRole": {"name": "reader"}})
+    await sea.call_ok("POST", "/catalogs/one/catalog-roles", {"catalogRole": {"name": "reader"}})
     grant = {"grant": {"type": "catalog", "privilege": "CATALOG_MANAGE_CONTENT"}}
-    await sea.done("PUT", "/catalogs/one/catalog-roles/reader/grants", grant)
-    await sea.done("PUT", "/principal-roles/reader/catalog-roles/one", {"catalogRole": {"name": "reader"}})
-    keys = await sea.user_with("ann", "reader")
+    await sea.call_ok("PUT", "/catalogs/one/catalog-roles/reader/grants", grant)
+    await sea.call_ok("PUT", "/principal-roles/reader/catalog-roles/one", {"catalogRole": {"name": "reader"}})
+    keys = await sea.principal_with_role("ann", "reader")
     assert (await iceberg(sea, "GET", "/one/namespaces", keys=keys)).document["namespaces"] == [["ns"]]
     assert (await iceberg(sea, "GET", "/config?warehouse=one", keys=keys)).status == 200
     for path in ("/two/namespaces", "/config?warehouse=two", "/lake/namespaces"):
         assert (await iceberg(sea, "GET", path, keys=keys)).error == (403, "ForbiddenException")
     for method, path, document in (
-        ("POST", "/catalogs", a_catalog("three", "s3://sea/three")),
+        ("POST", "/catalogs", catalog_body("three", "s3://sea/three")),
         ("PUT", "/catalogs/two", {"currentEntityVersion": 1, "properties": {}}),
         ("DELETE", "/catalogs/two", None),
     ):
         assert (await sea.call(method, path, document, keys=keys)).error == (403, "ForbiddenException")
 
 
-async def test_any_table_signing_finds_the_table_by_its_file(sea: Office) -> None:
+async def test_signing_for_any_table_finds_the_table_by_location(sea: ManagementClient) -> None:
     locations = {}
     for name in ("one", "two"):
-        await sea.done("POST", "/catalogs", a_catalog(name, f"s3://sea/{name}"))
+        await sea.call_ok("POST", "/catalogs", catalog_body(name, f"s3://sea/{name}"))
         await iceberg(sea, "POST", f"/{name}/namespaces", {"namespace": ["ns"]})
-        made = await iceberg(sea, "POST", f"/{name}/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
-        locations[name] = made.document["metadata"]["location"].removeprefix("s3://")
+        created = await iceberg(sea, "POST", f"/{name}/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
+        locations[name] = created.document["metadata"]["location"].removeprefix("s3://")
 
-    def asked(key: str) -> dict[str, Any]:
+    def sign_request(key: str) -> dict[str, Any]:
         uri = f"http://lake.example:9000/{key}"
         return {"region": "us-east-1", "uri": uri, "method": "GET", "headers": {"Host": ["lake.example:9000"]}}
 
     for name in ("one", "two"):
         own, other = (locations[one] + "/data/f" for one in (name, "two" if name == "one" else "one"))
-        assert (await iceberg(sea, "POST", "/aws/s3/sign", asked(own))).status == 200
+        assert (await iceberg(sea, "POST", "/aws/s3/sign", sign_request(own))).status == 200
         path = f"/{name}/namespaces/ns/tables/t/sign"
-        assert (await iceberg(sea, "POST", path, asked(own))).status == 200
-        assert (await iceberg(sea, "POST", path, asked(other))).error == (403, "ForbiddenException")
-    assert (await iceberg(sea, "POST", "/aws/s3/sign", asked("sea/three/f"))).error == (403, "ForbiddenException")
+        assert (await iceberg(sea, "POST", path, sign_request(own))).status == 200
+        assert (await iceberg(sea, "POST", path, sign_request(other))).error == (403, "ForbiddenException")
+    assert (await iceberg(sea, "POST", "/aws/s3/sign", sign_request("sea/three/f"))).error == (
+        403,
+        "ForbiddenException",
+    )
 
 
 def _json(document: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Users, roles and grants against the contract's own document: requests made up from its schemas."""
+"""The management API against its OpenAPI specification, with generated requests."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(
     os.environ.get("POLARIS_CONTRACT") or Path(__file__).parents[4] / "shared" / "reference" / "openapi" / "polaris"
 )
-"""Apache Polaris's description of its protocol, which this repository has no copy of."""
+"""The OpenAPI specifications of Apache Polaris, which are not in this repository."""
 
 DOCUMENT: Final = FOLDER / "polaris-management-service.yml"
 OPERATIONS: Final = [route.name for route in management_mount().routes.routes]
 WITHOUT_PARAMETERS: Final = ("listPrincipals", "listPrincipalRoles", "listCatalogs")
-"""There is nothing in them that could be wrong."""
+"""Operations without parameters, for which no invalid request exists."""
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.integration,
     pytest.mark.skipif(
-        not DOCUMENT.is_file(), reason=f"{DOCUMENT} is not there; POLARIS_CONTRACT may name the folder that has it"
+        not DOCUMENT.is_file(), reason=f"{DOCUMENT} not found; set POLARIS_CONTRACT to the folder of the specifications"
     ),
 ]
 
 
 @pytest.fixture(scope="module")
 def contract(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagementContract]:
-    """The document and a server of its own."""
-    # Here: the rest of this folder is collected faster without its libraries.
+    """The specification and a server."""
+    # Imported here, so that collecting other tests does not load the libraries.
     from tests.wire.iceberg.contract import read_document
 
     from .contract import ManagementContract
 
     with running_server(tmp_path_factory.mktemp("contract") / "data") as server:
-        held = ManagementContract(read_document(DOCUMENT), server)
-        yield held
-        held.close()
+        contract = ManagementContract(read_document(DOCUMENT), server)
+        yield contract
+        contract.close()
         log = server.log_text()
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:4000]
 
 
-def test_all_of_it_is_served() -> None:
+def test_all_operations_are_supported() -> None:
     from tests.wire.iceberg.contract import read_document
 
     described = {
@@ -63,21 +63,21 @@ def test_all_of_it_is_served() -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_answers_are_those_that_the_contract_describes(name: str, contract: ManagementContract) -> None:
-    _hold(contract, name, 12, is_random=False)
+def test_responses_conform_to_the_specification(name: str, contract: ManagementContract) -> None:
+    _check(contract, name, 12, is_random=False)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_many_more_answers_are_those_that_the_contract_describes(name: str, contract: ManagementContract) -> None:
-    _hold(contract, name, 150, is_random=True)
+def test_many_more_responses_conform_to_the_specification(name: str, contract: ManagementContract) -> None:
+    _check(contract, name, 150, is_random=True)
 
 
-def _hold(contract: ManagementContract, name: str, examples: int, *, is_random: bool) -> None:
+def _check(contract: ManagementContract, name: str, examples: int, *, is_random: bool) -> None:
     from schemathesis import GenerationMode
 
-    wanted = contract.hold(name, GenerationMode.POSITIVE, examples, is_random=is_random)
+    statuses = contract.check(name, GenerationMode.POSITIVE, examples, is_random=is_random)
     if name not in WITHOUT_PARAMETERS:
-        contract.hold(name, GenerationMode.NEGATIVE, examples, is_random=is_random)
-    # Else nothing but the first check was tried.
-    assert any(status < 300 for status in wanted), wanted
+        contract.check(name, GenerationMode.NEGATIVE, examples, is_random=is_random)
+    # Without a success, only the checks of errors were tried.
+    assert any(status < 300 for status in statuses), statuses

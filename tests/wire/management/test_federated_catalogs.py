@@ -18,24 +18,24 @@ async def lakes(tmp_path: Path) -> AsyncIterator[TwoLakes]:
 
 
 def catalog(name: str = "sales", **changes: Any) -> dict[str, Any]:
-    made = {
+    document = {
         "type": "EXTERNAL",
         "name": name,
         "properties": {"default-base-location": f"s3://files/{name}/"},
         "storageConfigInfo": {"storageType": "S3"},
         "connectionConfigInfo": CONNECTION,
     }
-    return {"catalog": {**made, **changes}}
+    return {"catalog": {**document, **changes}}
 
 
 async def test_catalog_is_created_with_its_connection(lakes: TwoLakes) -> None:
-    made = await lakes.office.call("POST", "/catalogs", catalog())
-    assert made.status == 201, made
-    info = made.document["connectionConfigInfo"]
+    created = await lakes.management.call("POST", "/catalogs", catalog())
+    assert created.status == 201, created
+    info = created.document["connectionConfigInfo"]
     assert info["remoteCatalogName"] == "lake"
     assert "secretAccessKey" not in info["authenticationParameters"]
-    assert (await lakes.office.done("GET", "/catalogs/sales"))["connectionConfigInfo"] == info
-    listed = {one["name"]: one for one in (await lakes.office.done("GET", "/catalogs"))["catalogs"]}
+    assert (await lakes.management.call_ok("GET", "/catalogs/sales"))["connectionConfigInfo"] == info
+    listed = {one["name"]: one for one in (await lakes.management.call_ok("GET", "/catalogs"))["catalogs"]}
     assert listed["sales"]["connectionConfigInfo"] == info
     assert "connectionConfigInfo" not in listed[CATALOG]
     table = await lakes.near.call("POST", "/sales/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
@@ -46,14 +46,14 @@ async def test_catalog_is_created_with_its_connection(lakes: TwoLakes) -> None:
 
 
 async def test_dropping_a_federated_catalog_keeps_the_external_one(lakes: TwoLakes) -> None:
-    await lakes.office.done("POST", "/catalogs", catalog())
-    await lakes.office.done("POST", "/catalogs/sales/catalog-roles", {"catalogRole": {"name": "r"}})
+    await lakes.management.call_ok("POST", "/catalogs", catalog())
+    await lakes.management.call_ok("POST", "/catalogs/sales/catalog-roles", {"catalogRole": {"name": "r"}})
     grant = {"type": "namespace", "namespace": ["ns"], "privilege": "TABLE_LIST"}
-    await lakes.office.done("PUT", "/catalogs/sales/catalog-roles/r/grants", {"grant": grant})
-    assert (await lakes.office.call("DELETE", "/catalogs/sales")).status == 204
+    await lakes.management.call_ok("PUT", "/catalogs/sales/catalog-roles/r/grants", {"grant": grant})
+    assert (await lakes.management.call("DELETE", "/catalogs/sales")).status == 204
     assert (await lakes.near.call("GET", "/sales/namespaces")).status == 404
     assert (await lakes.far.call("HEAD", "/lake/namespaces/ns")).status == 204
-    assert (await lakes.office.call("POST", "/catalogs", catalog())).status == 201
+    assert (await lakes.management.call("POST", "/catalogs", catalog())).status == 201
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ async def test_dropping_a_federated_catalog_keeps_the_external_one(lakes: TwoLak
 async def test_catalog_with_an_invalid_connection_is_not_created(
     lakes: TwoLakes, changes: dict[str, Any], status: int
 ) -> None:
-    assert (await lakes.office.call("POST", "/catalogs", catalog(**changes))).status == status
-    assert (await lakes.office.call("GET", "/catalogs/sales")).status == 404
+    assert (await lakes.management.call("POST", "/catalogs", catalog(**changes))).status == status
+    assert (await lakes.management.call("GET", "/catalogs/sales")).status == 404

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .office import GRANTS, Office
+from .management_client import GRANTS, ManagementClient
 
 TABLE = {"type": "table", "namespace": ["ns"], "tableName": "t", "privilege": "TABLE_READ_DATA"}
 VIEW = {"type": "view", "namespace": ["ns"], "viewName": "v", "privilege": "VIEW_LIST"}
@@ -14,29 +14,29 @@ CATALOG = {"type": "catalog", "privilege": "CATALOG_MANAGE_CONTENT"}
 POLICY = {"type": "policy", "namespace": ["ns"], "policyName": "p", "privilege": "POLICY_ATTACH"}
 
 
-async def test_grants_are_added_listed_and_revoked(office: Office) -> None:
-    await office.catalog_role("reader")
+async def test_grants_are_added_listed_and_revoked(management: ManagementClient) -> None:
+    await management.catalog_role("reader")
     policy = {"name": "p", "type": "system.data-compaction", "content": '{"enable": true}'}
-    await office.lake.send("POST", "/polaris/v1/lake/namespaces/ns/policies", json.dumps(policy).encode())
-    every: list[dict[str, Any]] = [TABLE, VIEW, NAMESPACE, CATALOG, POLICY]
-    for grant in every:
-        added = await office.call("PUT", GRANTS, {"grant": grant})
+    await management.lake.send("POST", "/polaris/v1/lake/namespaces/ns/policies", json.dumps(policy).encode())
+    grants: list[dict[str, Any]] = [TABLE, VIEW, NAMESPACE, CATALOG, POLICY]
+    for grant in grants:
+        added = await management.call("PUT", GRANTS, {"grant": grant})
         assert (added.status, added.body) == (201, b"")
-    listed = (await office.done("GET", GRANTS))["grants"]
-    assert sorted(listed, key=str) == sorted(every, key=str)
-    for grant in every:
-        assert (await office.call("POST", GRANTS, {"grant": grant})).status == 201
-        assert (await office.call("POST", GRANTS, {"grant": grant})).error == (404, "NoSuchResourceException")
-    assert await office.done("GET", GRANTS) == {"grants": []}
+    listed = (await management.call_ok("GET", GRANTS))["grants"]
+    assert sorted(listed, key=str) == sorted(grants, key=str)
+    for grant in grants:
+        assert (await management.call("POST", GRANTS, {"grant": grant})).status == 201
+        assert (await management.call("POST", GRANTS, {"grant": grant})).error == (404, "NoSuchResourceException")
+    assert await management.call_ok("GET", GRANTS) == {"grants": []}
 
 
-async def test_cascade_revokes_inside(office: Office) -> None:
-    await office.catalog_role("reader")
+async def test_cascade_revokes_grants_on_contained_securables(management: ManagementClient) -> None:
+    await management.catalog_role("reader")
     for grant in ({**CATALOG, "privilege": "TABLE_LIST"}, NAMESPACE, {**TABLE, "privilege": "TABLE_LIST"}):
-        await office.done("PUT", GRANTS, {"grant": grant})
-    await office.done("POST", GRANTS + "?cascade=true", {"grant": NAMESPACE})
-    assert [grant["type"] for grant in (await office.done("GET", GRANTS))["grants"]] == ["catalog"]
-    assert (await office.call("POST", GRANTS + "?cascade=perhaps", {"grant": CATALOG})).status == 400
+        await management.call_ok("PUT", GRANTS, {"grant": grant})
+    await management.call_ok("POST", GRANTS + "?cascade=true", {"grant": NAMESPACE})
+    assert [grant["type"] for grant in (await management.call_ok("GET", GRANTS))["grants"]] == ["catalog"]
+    assert (await management.call("POST", GRANTS + "?cascade=perhaps", {"grant": CATALOG})).status == 400
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ async def test_cascade_revokes_inside(office: Office) -> None:
         {**TABLE, "tableName": "t\0"},
     ],
 )
-async def test_bad_grant_is_told(office: Office, grant: dict[str, Any]) -> None:
-    await office.catalog_role("reader")
+async def test_invalid_grants_are_refused(management: ManagementClient, grant: dict[str, Any]) -> None:
+    await management.catalog_role("reader")
     for method in ("PUT", "POST"):
-        answer = await office.call(method, GRANTS, {"grant": grant})
-        # What no role can hold is not revoked either: it is not there.
-        is_unheld = method == "POST" and grant.get("privilege") in ("TABLE_CREATE", "SERVICE_MANAGE_ACCESS")
-        assert answer.status == (404 if is_unheld else 400), answer
+        answer = await management.call(method, GRANTS, {"grant": grant})
+        # A revocation of a privilege that no role can have is not found.
+        is_impossible = method == "POST" and grant.get("privilege") in ("TABLE_CREATE", "SERVICE_MANAGE_ACCESS")
+        assert answer.status == (404 if is_impossible else 400), answer
 
 
 @pytest.mark.parametrize(
@@ -80,63 +80,72 @@ async def test_bad_grant_is_told(office: Office, grant: dict[str, Any]) -> None:
         (POLICY, "NoSuchPolicyException"),
     ],
 )
-async def test_what_is_not_there_cannot_be_granted_on(office: Office, grant: dict[str, Any], kind: str) -> None:
-    await office.catalog_role("reader")
-    assert (await office.call("PUT", GRANTS, {"grant": grant})).error == (404, kind)
+async def test_grant_on_a_missing_securable_is_not_found(
+    management: ManagementClient, grant: dict[str, Any], kind: str
+) -> None:
+    await management.catalog_role("reader")
+    assert (await management.call("PUT", GRANTS, {"grant": grant})).error == (404, kind)
 
 
-async def test_who_manages_access_to_the_catalog_grants_in_it_and_nowhere_else(office: Office) -> None:
-    keys = await office.user_with_grant("warden", type="catalog", privilege="CATALOG_MANAGE_ACCESS")
-    made = await office.call("POST", "/catalogs/lake/catalog-roles", {"catalogRole": {"name": "reader"}}, keys=keys)
-    assert made.status == 201
-    assert (await office.call("PUT", GRANTS, {"grant": TABLE}, keys=keys)).status == 201
-    assert (await office.call("POST", GRANTS, {"grant": TABLE}, keys=keys)).status == 201
-    await office.role("engineer")
+async def test_manage_access_on_a_catalog_allows_grants_in_that_catalog_only(management: ManagementClient) -> None:
+    keys = await management.principal_with_grant("manager", type="catalog", privilege="CATALOG_MANAGE_ACCESS")
+    created = await management.call(
+        "POST", "/catalogs/lake/catalog-roles", {"catalogRole": {"name": "reader"}}, keys=keys
+    )
+    assert created.status == 201
+    assert (await management.call("PUT", GRANTS, {"grant": TABLE}, keys=keys)).status == 201
+    assert (await management.call("POST", GRANTS, {"grant": TABLE}, keys=keys)).status == 201
+    await management.role("engineer")
     path = "/principal-roles/engineer/catalog-roles/lake"
-    assert (await office.call("PUT", path, {"catalogRole": {"name": "reader"}}, keys=keys)).status == 201
-    assert (await office.call("DELETE", f"{path}/reader", keys=keys)).status == 204
-    # Principal roles are given to users by who manages access to the service.
-    give = {"principalRole": {"name": "service_admin"}}
-    assert (await office.call("PUT", "/principals/warden/principal-roles", give, keys=keys)).status == 403
-    await office.lake.store.bucket("pond")
-    await office.lake.call("PUT", "/buckets/pond")
-    assert (await office.call("GET", "/catalogs/pond/catalog-roles", keys=keys)).error == (403, "ForbiddenException")
+    assert (await management.call("PUT", path, {"catalogRole": {"name": "reader"}}, keys=keys)).status == 201
+    assert (await management.call("DELETE", f"{path}/reader", keys=keys)).status == 204
+    # Assigning principal roles requires a privilege on the service.
+    body = {"principalRole": {"name": "service_admin"}}
+    assert (await management.call("PUT", "/principals/manager/principal-roles", body, keys=keys)).status == 403
+    await management.lake.store.bucket("pond")
+    await management.lake.call("PUT", "/buckets/pond")
+    assert (await management.call("GET", "/catalogs/pond/catalog-roles", keys=keys)).error == (
+        403,
+        "ForbiddenException",
+    )
 
 
-async def test_who_manages_access_to_a_namespace_grants_in_it_and_nowhere_else(office: Office) -> None:
-    keys = await office.user_with_grant("warden", type="namespace", namespace=["ns"], privilege="CATALOG_MANAGE_ACCESS")
-    await office.catalog_role("reader")
-    assert (await office.call("PUT", GRANTS, {"grant": TABLE}, keys=keys)).status == 201
-    assert (await office.call("PUT", GRANTS, {"grant": NAMESPACE}, keys=keys)).status == 201
-    assert (await office.call("PUT", GRANTS, {"grant": CATALOG}, keys=keys)).error == (403, "ForbiddenException")
-    # Taking away is asked about the role as well, which is the catalog's.
-    assert (await office.call("POST", GRANTS, {"grant": TABLE}, keys=keys)).error == (403, "ForbiddenException")
-    # A namespace whose name begins alike is another one.
-    await office.lake.call("POST", "/lake/namespaces", {"namespace": ["ns1"]})
-    beside = {**NAMESPACE, "namespace": ["ns1"]}
-    assert (await office.call("PUT", GRANTS, {"grant": beside}, keys=keys)).error == (403, "ForbiddenException")
-    # What is not there is not told to who may not know.
+async def test_manage_access_on_a_namespace_allows_grants_in_that_namespace_only(management: ManagementClient) -> None:
+    keys = await management.principal_with_grant(
+        "manager", type="namespace", namespace=["ns"], privilege="CATALOG_MANAGE_ACCESS"
+    )
+    await management.catalog_role("reader")
+    assert (await management.call("PUT", GRANTS, {"grant": TABLE}, keys=keys)).status == 201
+    assert (await management.call("PUT", GRANTS, {"grant": NAMESPACE}, keys=keys)).status == 201
+    assert (await management.call("PUT", GRANTS, {"grant": CATALOG}, keys=keys)).error == (403, "ForbiddenException")
+    # A revocation also requires a privilege on the role, which belongs to the catalog.
+    assert (await management.call("POST", GRANTS, {"grant": TABLE}, keys=keys)).error == (403, "ForbiddenException")
+    # The privilege does not cover a namespace with the same name prefix.
+    await management.lake.call("POST", "/lake/namespaces", {"namespace": ["ns1"]})
+    sibling = {**NAMESPACE, "namespace": ["ns1"]}
+    assert (await management.call("PUT", GRANTS, {"grant": sibling}, keys=keys)).error == (403, "ForbiddenException")
+    # A caller without the privilege does not learn whether a namespace exists.
     ghost = {**NAMESPACE, "namespace": ["ghost"]}
-    assert (await office.call("PUT", GRANTS, {"grant": ghost}, keys=keys)).error == (403, "ForbiddenException")
+    assert (await management.call("PUT", GRANTS, {"grant": ghost}, keys=keys)).error == (403, "ForbiddenException")
 
 
-async def test_who_loses_a_right_loses_it_with_the_next_request(office: Office) -> None:
-    keys = await office.user_with_grant("warden", type="catalog", privilege="CATALOG_MANAGE_ACCESS")
+async def test_revoked_roles_take_effect_with_the_next_request(management: ManagementClient) -> None:
+    keys = await management.principal_with_grant("manager", type="catalog", privilege="CATALOG_MANAGE_ACCESS")
     path = "/catalogs/lake/catalog-roles"
-    assert (await office.call("GET", path, keys=keys)).status == 200
-    await office.done("DELETE", "/principals/warden/principal-roles/warden")
-    assert (await office.call("GET", path, keys=keys)).error == (403, "ForbiddenException")
-    await office.give("warden", "warden")
-    assert (await office.call("GET", path, keys=keys)).status == 200
-    await office.done("DELETE", "/catalogs/lake/catalog-roles/warden")
-    assert (await office.call("GET", path, keys=keys)).error == (403, "ForbiddenException")
+    assert (await management.call("GET", path, keys=keys)).status == 200
+    await management.call_ok("DELETE", "/principals/manager/principal-roles/manager")
+    assert (await management.call("GET", path, keys=keys)).error == (403, "ForbiddenException")
+    await management.assign("manager", "manager")
+    assert (await management.call("GET", path, keys=keys)).status == 200
+    await management.call_ok("DELETE", "/catalogs/lake/catalog-roles/manager")
+    assert (await management.call("GET", path, keys=keys)).error == (403, "ForbiddenException")
 
 
-async def test_grants_go_with_a_dropped_table_and_stay_with_a_renamed_one(office: Office) -> None:
-    await office.catalog_role("reader")
-    await office.done("PUT", GRANTS, {"grant": TABLE})
+async def test_grants_follow_a_renamed_table_and_end_with_a_dropped_one(management: ManagementClient) -> None:
+    await management.catalog_role("reader")
+    await management.call_ok("PUT", GRANTS, {"grant": TABLE})
     renamed = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "u"}}
-    assert (await office.lake.call("POST", "/lake/tables/rename", renamed)).status == 204
-    assert (await office.done("GET", GRANTS))["grants"] == [{**TABLE, "tableName": "u"}]
-    assert (await office.lake.call("DELETE", "/lake/namespaces/ns/tables/u")).status == 204
-    assert (await office.done("GET", GRANTS))["grants"] == []
+    assert (await management.lake.call("POST", "/lake/tables/rename", renamed)).status == 204
+    assert (await management.call_ok("GET", GRANTS))["grants"] == [{**TABLE, "tableName": "u"}]
+    assert (await management.lake.call("DELETE", "/lake/namespaces/ns/tables/u")).status == 204
+    assert (await management.call_ok("GET", GRANTS))["grants"] == []

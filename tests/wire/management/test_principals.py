@@ -4,14 +4,16 @@ import pytest
 
 from tests.wire.iceberg.lake import allow
 
-from .office import Office
+from .management_client import ManagementClient
 
 
-async def test_user_s_life(office: Office) -> None:
-    made = await office.call("POST", "/principals", {"principal": {"name": "ann", "properties": {"team": "data"}}})
-    assert made.status == 201
-    principal, credentials = made.document["principal"], made.document["credentials"]
-    now_ms = office.lake.clock.now_ms()
+async def test_principal_is_created_returned_updated_and_deleted(management: ManagementClient) -> None:
+    created = await management.call(
+        "POST", "/principals", {"principal": {"name": "ann", "properties": {"team": "data"}}}
+    )
+    assert created.status == 201
+    principal, credentials = created.document["principal"], created.document["credentials"]
+    now_ms = management.lake.clock.now_ms()
     assert principal == {
         "name": "ann",
         "clientId": credentials["clientId"],
@@ -21,63 +23,63 @@ async def test_user_s_life(office: Office) -> None:
         "lastUpdateTimestamp": now_ms,
     }
     assert len(credentials["clientSecret"]) == 32
-    assert await office.done("GET", "/principals/ann") == principal
-    listed = await office.done("GET", "/principals")
+    assert await management.call_ok("GET", "/principals/ann") == principal
+    listed = await management.call_ok("GET", "/principals")
     assert [each["name"] for each in listed["principals"]] == ["ann", "root"]
-    changed = await office.done("PUT", "/principals/ann", {"currentEntityVersion": 1, "properties": {"a": "b"}})
+    changed = await management.call_ok("PUT", "/principals/ann", {"currentEntityVersion": 1, "properties": {"a": "b"}})
     assert (changed["properties"], changed["entityVersion"]) == ({"a": "b"}, 2)
-    deleted = await office.call("DELETE", "/principals/ann")
+    deleted = await management.call("DELETE", "/principals/ann")
     assert (deleted.status, deleted.body) == (204, b"")
-    assert (await office.call("GET", "/principals/ann")).error == (404, "NotFoundException")
+    assert (await management.call("GET", "/principals/ann")).error == (404, "NotFoundException")
 
 
-async def test_secret_is_shown_when_it_is_made_and_never_again(office: Office) -> None:
-    secret = (await office.principal("ann"))["credentials"]["clientSecret"]
+async def test_client_secret_is_returned_only_at_creation(management: ManagementClient) -> None:
+    secret = (await management.principal("ann"))["credentials"]["clientSecret"]
     for path in ("/principals", "/principals/ann"):
-        assert secret.encode() not in (await office.call("GET", path)).body
+        assert secret.encode() not in (await management.call("GET", path)).body
 
 
-async def test_credentials_are_rotated_and_reset(office: Office) -> None:
-    made = (await office.principal("ann"))["credentials"]
-    rotated = (await office.done("POST", "/principals/ann/rotate"))["credentials"]
-    assert rotated["clientId"] == made["clientId"]
-    assert rotated["clientSecret"] != made["clientSecret"]
-    reset = (await office.done("POST", "/principals/ann/reset"))["credentials"]
-    assert reset["clientSecret"] not in (made["clientSecret"], rotated["clientSecret"])
+async def test_credentials_are_rotated_and_reset(management: ManagementClient) -> None:
+    created = (await management.principal("ann"))["credentials"]
+    rotated = (await management.call_ok("POST", "/principals/ann/rotate"))["credentials"]
+    assert rotated["clientId"] == created["clientId"]
+    assert rotated["clientSecret"] != created["clientSecret"]
+    reset = (await management.call_ok("POST", "/principals/ann/reset"))["credentials"]
+    assert reset["clientSecret"] not in (created["clientSecret"], rotated["clientSecret"])
     chosen = {"clientId": "ann-client", "clientSecret": "a-secret-of-anns"}
-    answer = await office.done("POST", "/principals/ann/reset", chosen)
+    answer = await management.call_ok("POST", "/principals/ann/reset", chosen)
     assert (answer["credentials"], answer["principal"]["clientId"]) == (chosen, "ann-client")
-    await office.principal("bob")
-    taken = await office.call("POST", "/principals/bob/reset", {"clientId": "ann-client"})
+    await management.principal("bob")
+    taken = await management.call("POST", "/principals/bob/reset", {"clientId": "ann-client"})
     assert taken.error == (409, "AlreadyExistsException")
 
 
-async def test_credentials_may_have_to_be_rotated(office: Office) -> None:
+async def test_creation_can_require_a_rotation(management: ManagementClient) -> None:
     for name, required in (("ann", True), ("bob", False), ("eve", None)):
-        asked = {"principal": {"name": name}, "credentialRotationRequired": required}
-        assert (await office.call("POST", "/principals", asked)).status == 201
-    rows = await office.lake.store.meta.rows(
+        body = {"principal": {"name": name}, "credentialRotationRequired": required}
+        assert (await management.call("POST", "/principals", body)).status == 201
+    rows = await management.lake.store.meta.rows(
         "SELECT p.name, c.rotate_only FROM principals p JOIN client_credentials c ON c.user_id = p.user_id ORDER BY 1"
     )
     assert rows == [("ann", 1), ("bob", None), ("eve", None)]
 
 
-async def test_stale_change_is_a_conflict(office: Office) -> None:
-    await office.principal("ann")
-    await office.role("engineer")
-    await office.catalog_role("reader")
+async def test_update_of_a_stale_version_is_a_conflict(management: ManagementClient) -> None:
+    await management.principal("ann")
+    await management.role("engineer")
+    await management.catalog_role("reader")
     stale = {"currentEntityVersion": 7, "properties": {}}
     for path in ("/principals/ann", "/principal-roles/engineer", "/catalogs/lake/catalog-roles/reader"):
-        assert (await office.call("PUT", path, stale)).error == (409, "CommitFailedException")
+        assert (await management.call("PUT", path, stale)).error == (409, "CommitFailedException")
 
 
-async def test_root_is_shown_and_left_as_it_is(office: Office) -> None:
-    root = await office.done("GET", "/principals/root")
+async def test_root_is_listed_and_cannot_be_changed(management: ManagementClient) -> None:
+    root = await management.call_ok("GET", "/principals/root")
     assert (root["name"], root["clientId"]) == ("root", "ROOTKEY")
     change = {"currentEntityVersion": 1, "properties": {}}
-    assert (await office.call("PUT", "/principals/root", change)).error == (400, "BadRequestException")
-    assert (await office.call("DELETE", "/principals/root")).error == (400, "BadRequestException")
-    assert (await office.call("POST", "/principals/root/rotate")).error == (400, "BadRequestException")
+    assert (await management.call("PUT", "/principals/root", change)).error == (400, "BadRequestException")
+    assert (await management.call("DELETE", "/principals/root")).error == (400, "BadRequestException")
+    assert (await management.call("POST", "/principals/root/rotate")).error == (400, "BadRequestException")
 
 
 @pytest.mark.parametrize(
@@ -96,48 +98,53 @@ async def test_root_is_shown_and_left_as_it_is(office: Office) -> None:
         "x",
     ],
 )
-async def test_bad_request_is_told(office: Office, document: object) -> None:
-    assert (await office.call("POST", "/principals", document)).error == (400, "BadRequestException")
+async def test_invalid_principals_are_refused(management: ManagementClient, document: object) -> None:
+    assert (await management.call("POST", "/principals", document)).error == (400, "BadRequestException")
 
 
-async def test_second_user_of_a_name_is_a_conflict(office: Office) -> None:
-    await office.principal("ann")
-    again = await office.call("POST", "/principals", {"principal": {"name": "ann"}})
-    assert again.error == (409, "AlreadyExistsException")
+async def test_duplicate_name_is_a_conflict(management: ManagementClient) -> None:
+    await management.principal("ann")
+    duplicate = await management.call("POST", "/principals", {"principal": {"name": "ann"}})
+    assert duplicate.error == (409, "AlreadyExistsException")
 
 
-async def test_roles_of_a_user(office: Office) -> None:
-    await office.principal("ann")
-    await office.role("engineer")
+async def test_principal_roles_are_assigned_listed_and_revoked(management: ManagementClient) -> None:
+    await management.principal("ann")
+    await management.role("engineer")
     path = "/principals/ann/principal-roles"
-    assigned = await office.call("PUT", path, {"principalRole": {"name": "engineer"}})
+    assigned = await management.call("PUT", path, {"principalRole": {"name": "engineer"}})
     assert (assigned.status, assigned.body) == (201, b"")
-    assert [role["name"] for role in (await office.done("GET", path))["roles"]] == ["engineer"]
-    holders = await office.done("GET", "/principal-roles/engineer/principals")
+    assert [role["name"] for role in (await management.call_ok("GET", path))["roles"]] == ["engineer"]
+    holders = await management.call_ok("GET", "/principal-roles/engineer/principals")
     assert [principal["name"] for principal in holders["principals"]] == ["ann"]
-    assert (await office.call("DELETE", f"{path}/engineer")).status == 204
-    assert (await office.call("DELETE", f"{path}/engineer")).error == (404, "NotFoundException")
-    assert (await office.done("GET", path)) == {"roles": []}
-    assert (await office.call("PUT", path, {"principalRole": {"name": "ghost"}})).error == (404, "NotFoundException")
-    assert (await office.call("PUT", path, {})).error == (400, "BadRequestException")
+    assert (await management.call("DELETE", f"{path}/engineer")).status == 204
+    assert (await management.call("DELETE", f"{path}/engineer")).error == (404, "NotFoundException")
+    assert (await management.call_ok("GET", path)) == {"roles": []}
+    assert (await management.call("PUT", path, {"principalRole": {"name": "ghost"}})).error == (
+        404,
+        "NotFoundException",
+    )
+    assert (await management.call("PUT", path, {})).error == (400, "BadRequestException")
 
 
-async def test_service_admin_manages_users_and_roles_and_reads_no_data(office: Office) -> None:
-    boss = await office.user_with("boss", "service_admin")
-    assert (await office.call("POST", "/principals", {"principal": {"name": "ann"}}, keys=boss)).status == 201
-    assert (await office.call("GET", "/principals", keys=boss)).status == 200
-    assert (await office.call("POST", "/principal-roles", {"principalRole": {"name": "r"}}, keys=boss)).status == 201
-    # By the role that administers the catalog, which service_admin has.
-    assert (await office.call("GET", "/catalogs/lake/catalog-roles", keys=boss)).status == 200
-    # Root alone can be anybody.
-    assert (await office.call("POST", "/principals/ann/reset", keys=boss)).error == (403, "ForbiddenException")
-    assert (await office.call("POST", "/principals/ann/rotate", keys=boss)).error == (403, "ForbiddenException")
-    assert (await office.call("POST", "/principals/boss/rotate", keys=boss)).status == 200
+async def test_service_admin_manages_principals_and_roles(management: ManagementClient) -> None:
+    admin = await management.principal_with_role("admin", "service_admin")
+    assert (await management.call("POST", "/principals", {"principal": {"name": "ann"}}, keys=admin)).status == 201
+    assert (await management.call("GET", "/principals", keys=admin)).status == 200
+    assert (
+        await management.call("POST", "/principal-roles", {"principalRole": {"name": "r"}}, keys=admin)
+    ).status == 201
+    # With the catalog_admin role, which service_admin has.
+    assert (await management.call("GET", "/catalogs/lake/catalog-roles", keys=admin)).status == 200
+    # Only root can get the credentials of other principals.
+    assert (await management.call("POST", "/principals/ann/reset", keys=admin)).error == (403, "ForbiddenException")
+    assert (await management.call("POST", "/principals/ann/rotate", keys=admin)).error == (403, "ForbiddenException")
+    assert (await management.call("POST", "/principals/admin/rotate", keys=admin)).status == 200
 
 
-async def test_user_without_rights_learns_nothing(office: Office) -> None:
-    keys = await office.lake.user("ann")
-    await office.principal("bob")
+async def test_principal_without_privileges_is_denied_everything(management: ManagementClient) -> None:
+    keys = await management.lake.user("ann")
+    await management.principal("bob")
     for method, path, document in (
         ("GET", "/principals", None),
         ("GET", "/principals/bob", None),
@@ -154,25 +161,25 @@ async def test_user_without_rights_learns_nothing(office: Office) -> None:
         ("GET", "/catalogs/lake", None),
         ("GET", "/catalogs/lake/catalog-roles", None),
     ):
-        answer = await office.call(method, path, document, keys=keys)
+        answer = await management.call(method, path, document, keys=keys)
         assert answer.error == (403, "ForbiddenException"), (method, path)
 
 
-async def test_policy_allows_operations_by_name(office: Office) -> None:
-    keys = await office.lake.user("ann", allow("lakebed:ListPrincipals", "lakebed:GetCatalog"))
-    assert (await office.call("GET", "/principals", keys=keys)).status == 200
-    assert (await office.call("GET", "/catalogs/lake", keys=keys)).status == 200
-    assert (await office.call("GET", "/principal-roles", keys=keys)).status == 403
+async def test_user_policy_allows_single_operations(management: ManagementClient) -> None:
+    keys = await management.lake.user("ann", allow("lakebed:ListPrincipals", "lakebed:GetCatalog"))
+    assert (await management.call("GET", "/principals", keys=keys)).status == 200
+    assert (await management.call("GET", "/catalogs/lake", keys=keys)).status == 200
+    assert (await management.call("GET", "/principal-roles", keys=keys)).status == 403
 
 
-async def test_denial_binds_administrators(office: Office) -> None:
-    boss = await office.user_with("boss", "service_admin")
+async def test_deny_statement_applies_to_administrators(management: ManagementClient) -> None:
+    admin = await management.principal_with_role("admin", "service_admin")
     deny = b'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"lakebed:Delete*","Resource":"*"}]}'
-    await office.lake.principals.put_policy("boss", "no-deletes", deny)
-    await office.principal("ann")
-    assert (await office.call("DELETE", "/principals/ann", keys=boss)).error == (403, "ForbiddenException")
-    assert (await office.call("GET", "/principals/ann", keys=boss)).status == 200
+    await management.lake.principals.put_policy("admin", "no-deletes", deny)
+    await management.principal("ann")
+    assert (await management.call("DELETE", "/principals/ann", keys=admin)).error == (403, "ForbiddenException")
+    assert (await management.call("GET", "/principals/ann", keys=admin)).status == 200
 
 
-async def test_caller_says_who_it_is(office: Office) -> None:
-    assert (await office.call("GET", "/principals", keys=None)).error == (401, "NotAuthorizedException")
+async def test_unsigned_request_is_refused(management: ManagementClient) -> None:
+    assert (await management.call("GET", "/principals", keys=None)).error == (401, "NotAuthorizedException")

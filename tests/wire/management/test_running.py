@@ -1,4 +1,4 @@
-"""One identity on a running server: users made by the management API come with tokens and with keys."""
+"""Principals of the management API on a running server: tokens, scopes and credential rotation."""
 
 from __future__ import annotations
 
@@ -30,49 +30,49 @@ def root(server: RunningServer) -> Iterator[requests.Session]:
 
 
 def token(server: RunningServer, credentials: dict[str, str], scope: str) -> dict[str, str]:
-    """A header with a token for these credentials."""
-    asked = {
+    """An Authorization header with a token for the credentials."""
+    form = {
         "grant_type": "client_credentials",
         "client_id": credentials["clientId"],
         "client_secret": credentials["clientSecret"],
         "scope": scope,
     }
-    answer = requests.post(f"{server.endpoint}/api/catalog/v1/oauth/tokens", data=asked, timeout=60)
+    answer = requests.post(f"{server.endpoint}/api/catalog/v1/oauth/tokens", data=form, timeout=60)
     assert answer.status_code == 200, answer.text
     return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
 
 def test_token_activates_the_roles_of_its_scope(server: RunningServer, root: requests.Session) -> None:
     base = f"{server.endpoint}/api/management/v1"
-    made = root.post(f"{base}/principals", json={"principal": {"name": "boss"}})
-    assert made.status_code == 201, made.text
-    credentials = made.json()["credentials"]
-    given = f"{base}/principals/boss/principal-roles"
+    created = root.post(f"{base}/principals", json={"principal": {"name": "admin"}})
+    assert created.status_code == 201, created.text
+    credentials = created.json()["credentials"]
+    assigned = f"{base}/principals/admin/principal-roles"
     assert root.post(f"{base}/principal-roles", json={"principalRole": {"name": "engineer"}}).status_code == 201
     for role in ("engineer", "service_admin"):
-        assert root.put(given, json={"principalRole": {"name": role}}).status_code == 201
+        assert root.put(assigned, json={"principalRole": {"name": role}}).status_code == 201
 
     def lists(headers: dict[str, str]) -> int:
         return requests.get(f"{base}/principals", headers=headers, timeout=60).status_code
 
-    everything = token(server, credentials, "PRINCIPAL_ROLE:ALL")
-    assert lists(everything) == 200
+    all_roles = token(server, credentials, "PRINCIPAL_ROLE:ALL")
+    assert lists(all_roles) == 200
     assert lists(token(server, credentials, "PRINCIPAL_ROLE:service_admin")) == 200
     assert lists(token(server, credentials, "PRINCIPAL_ROLE:engineer")) == 403
-    # A right that was taken away is gone with the next request, whatever the token says.
-    assert root.delete(f"{given}/service_admin").status_code == 204
-    assert lists(everything) == 403
-    # And a user that was removed is nobody.
-    assert root.delete(f"{base}/principals/boss").status_code == 204
-    assert lists(everything) == 401
+    # A revoked role ends with the next request, although the token has its scope.
+    assert root.delete(f"{assigned}/service_admin").status_code == 204
+    assert lists(all_roles) == 403
+    # A deleted principal is not authenticated any more.
+    assert root.delete(f"{base}/principals/admin").status_code == 204
+    assert lists(all_roles) == 401
 
 
-def test_secret_that_must_be_rotated_opens_nothing_else(server: RunningServer, root: requests.Session) -> None:
+def test_secret_that_must_be_rotated_allows_only_rotation(server: RunningServer, root: requests.Session) -> None:
     base = f"{server.endpoint}/api/management/v1"
-    made = root.post(f"{base}/principals", json={"principal": {"name": "new"}, "credentialRotationRequired": True})
-    first = made.json()["credentials"]
-    given = {"principalRole": {"name": "service_admin"}}
-    assert root.put(f"{base}/principals/new/principal-roles", json=given).status_code == 201
+    created = root.post(f"{base}/principals", json={"principal": {"name": "new"}, "credentialRotationRequired": True})
+    first = created.json()["credentials"]
+    body = {"principalRole": {"name": "service_admin"}}
+    assert root.put(f"{base}/principals/new/principal-roles", json=body).status_code == 201
     old = token(server, first, "PRINCIPAL_ROLE:ALL")
 
     def status(headers: dict[str, str], method: str = "GET", path: str = "principals") -> int:
@@ -82,15 +82,15 @@ def test_secret_that_must_be_rotated_opens_nothing_else(server: RunningServer, r
     rotated = requests.post(f"{base}/principals/new/rotate", headers=old, timeout=60)
     assert rotated.status_code == 200, rotated.text
     assert status(token(server, rotated.json()["credentials"], "PRINCIPAL_ROLE:ALL")) == 200
-    # The first secret is still that: whoever made the user knows it.
+    # The first secret stays restricted: the creator of the principal knows it.
     assert status(old) == 403
     assert status(token(server, first, "PRINCIPAL_ROLE:ALL")) == 403
 
 
-def test_user_rotates_its_own_credentials_with_a_token(server: RunningServer, root: requests.Session) -> None:
+def test_principal_rotates_its_own_credentials_with_a_token(server: RunningServer, root: requests.Session) -> None:
     base = f"{server.endpoint}/api/management/v1"
-    made = root.post(f"{base}/principals", json={"principal": {"name": "ann"}})
-    first = made.json()["credentials"]
+    created = root.post(f"{base}/principals", json={"principal": {"name": "ann"}})
+    first = created.json()["credentials"]
     headers = token(server, first, "PRINCIPAL_ROLE:ALL")
     rotated = requests.post(f"{base}/principals/ann/rotate", headers=headers, timeout=60)
     assert rotated.status_code == 200, rotated.text

@@ -8,7 +8,7 @@ from lakebed.wire.management.catalog_requests import StorageDocument
 from lakebed.wire.management.unsupported import STORAGE_FIELDS, STORES, inventory
 
 
-def test_every_refusal_is_on_the_printed_list_with_its_answer() -> None:
+def test_inventory_has_every_unsupported_value_with_its_error() -> None:
     printed = inventory()
     assert {feature for feature, _, _ in printed} == {
         one.feature for one in (*STORES.values(), *STORAGE_FIELDS.values())
@@ -17,12 +17,12 @@ def test_every_refusal_is_on_the_printed_list_with_its_answer() -> None:
     assert all(note for _, _, note in printed)
 
 
-def test_fields_that_are_refused_are_read() -> None:
+def test_unsupported_fields_are_parsed() -> None:
     read = {field.encode_name for field in msgspec.structs.fields(StorageDocument)}
     assert read - {"storageType", "allowedLocations", "region"} == STORAGE_FIELDS.keys()
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_other_stores_are_told_what_there_is_instead(kind: str) -> None:
+def test_error_for_other_stores_names_the_alternative(kind: str) -> None:
     with pytest.raises(NotSupported, match=f"{kind}.*S3, in a bucket of this server"):
         StorageDocument(storage_type=kind).locations("us-east-1")

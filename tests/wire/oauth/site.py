@@ -1,4 +1,4 @@
-"""The token endpoint and the edges that take its tokens, without a network and with a clock that stands still."""
+"""The token endpoint, and the APIs that accept its tokens, without a network and with a manual clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,14 +54,14 @@ class Answer:
 
     @property
     def refusal(self) -> tuple[int, str]:
-        """The status and code of a refusal of the token endpoint."""
+        """The status and code of an error of the token endpoint."""
         assert self.document.keys() == {"error", "error_description"}
         return self.status, self.document["error"]
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A server to speak to."""
+    """A server with a token endpoint."""
 
     store: ObjectStore
     clock: ManualClock
@@ -80,7 +80,7 @@ class Site:
         query: str = "",
         peer: str = "192.0.2.1",
     ) -> Answer:
-        """One request, as it is."""
+        """Send a request."""
         incoming = RequestBody(len(body))
         if body:
             incoming.push(body)
@@ -94,7 +94,7 @@ class Site:
         }
         return _answer(await apis[CatalogListenerChoice(server_api_paths())(request).api](request))
 
-    async def ask(
+    async def request_token(
         self,
         fields: Mapping[str, str],
         *,
@@ -102,14 +102,14 @@ class Site:
         path: str = TOKENS,
         peer: str = "192.0.2.1",
     ) -> Answer:
-        """Ask for a token."""
+        """Send a token request."""
         return await self.send(
             "POST", path, urlencode(fields).encode(), {"content-type": FORM, **(headers or {})}, peer=peer
         )
 
     async def token(self, client_id: str = ROOT_ID, secret: str = ROOT_SECRET, **more: str) -> str:
-        """A token for a client and its secret."""
-        answer = await self.ask(
+        """A token for client credentials."""
+        answer = await self.request_token(
             {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret, **more}
         )
         assert answer.status == 200, answer.body
@@ -117,13 +117,13 @@ class Site:
         return token
 
     async def call(self, method: str, path: str, token: str, document: object = None, **headers: str) -> Answer:
-        """A request to the catalog, with a token."""
+        """Send a request with a token."""
         body = b"" if document is None else json.dumps(document).encode()
         sent = {"authorization": f"Bearer {token}"} | {name.replace("_", "-"): text for name, text in headers.items()}
         return await self.send(method, path, body, sent)
 
     async def client(self, name: str, *actions: str) -> NewClientCredentials:
-        """A user with client credentials who may do these things."""
+        """Create a user with client credentials and permissions for these actions."""
         user = await self.principals.create_user(name)
         if actions:
             statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}

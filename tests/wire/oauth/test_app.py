@@ -30,8 +30,8 @@ def basic(client_id: str, secret: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", sorted(TOKEN_PATHS))
-async def test_tokens_are_given_under_every_base_path(site: Site, path: str) -> None:
-    answer = await site.ask({**CLIENT, "scope": "catalog"}, path=path)
+async def test_tokens_are_issued_under_every_base_path(site: Site, path: str) -> None:
+    answer = await site.request_token({**CLIENT, "scope": "catalog"}, path=path)
     assert answer.status == 200
     document = answer.document
     token = document.pop("access_token")
@@ -45,20 +45,20 @@ async def test_tokens_are_given_under_every_base_path(site: Site, path: str) -> 
     assert (await site.call("GET", "/iceberg/v1/config", token)).status == 200
 
 
-async def test_a_client_may_say_who_it_is_in_the_header(site: Site) -> None:
+async def test_client_credentials_may_be_in_the_header(site: Site) -> None:
     form = {"grant_type": "client_credentials"}
-    assert (await site.ask(form, headers=basic(ROOT_ID, ROOT_SECRET))).status == 200
-    assert (await site.ask({**form, "client_id": ROOT_ID}, headers=basic(ROOT_ID, ROOT_SECRET))).status == 200
-    assert (await site.ask(form, headers={"authorization": "bearer xyz"})).refusal == (401, "invalid_client")
+    assert (await site.request_token(form, headers=basic(ROOT_ID, ROOT_SECRET))).status == 200
+    assert (await site.request_token({**form, "client_id": ROOT_ID}, headers=basic(ROOT_ID, ROOT_SECRET))).status == 200
+    assert (await site.request_token(form, headers={"authorization": "bearer xyz"})).refusal == (401, "invalid_client")
 
 
-async def test_a_secret_may_hold_any_visible_character_wherever_it_is_sent(site: Site) -> None:
-    made = await site.client("bob")
+async def test_secret_may_contain_any_printable_character(site: Site) -> None:
+    client = await site.client("bob")
     user = await site.principals.user("bob")
-    odd = "a+b%20c:d&e=f/g?h#i\\j\"k'l"
-    await site.tokens.clients.reset(user, secret=Secret(odd))
-    await site.token(made.client_id, odd)
-    answer = await site.ask({"grant_type": "client_credentials"}, headers=basic(made.client_id, odd))
+    secret = "a+b%20c:d&e=f/g?h#i\\j\"k'l"
+    await site.tokens.clients.reset(user, secret=Secret(secret))
+    await site.token(client.client_id, secret)
+    answer = await site.request_token({"grant_type": "client_credentials"}, headers=basic(client.client_id, secret))
     assert answer.status == 200
 
 
@@ -66,7 +66,7 @@ async def test_a_secret_may_hold_any_visible_character_wherever_it_is_sent(site:
     ("fields", "headers", "expected"),
     [
         ({**CLIENT, "client_secret": "wrong"}, {}, (401, "invalid_client")),
-        ({**CLIENT, "client_id": "nobody"}, {}, (401, "invalid_client")),
+        ({**CLIENT, "client_id": "unknown"}, {}, (401, "invalid_client")),
         ({**CLIENT, "client_id": "\0"}, {}, (400, "invalid_request")),
         ({**CLIENT, "client_secret": ""}, {}, (401, "invalid_client")),
         ({"grant_type": "client_credentials"}, {}, (401, "invalid_client")),
@@ -89,17 +89,17 @@ async def test_a_secret_may_hold_any_visible_character_wherever_it_is_sent(site:
         (CLIENT, {"content-type": ""}, (400, "invalid_request")),
     ],
 )
-async def test_refusals_are_those_of_oauth(
+async def test_errors_have_oauth_codes(
     site: Site, fields: dict[str, str], headers: dict[str, str], expected: tuple[int, str]
 ) -> None:
-    answer = await site.ask(fields, headers=headers)
+    answer = await site.request_token(fields, headers=headers)
     assert answer.refusal == expected
     assert answer.headers["cache-control"] == "no-store"
     assert ("www-authenticate" in answer.headers) == (expected[0] == 401)
     assert ROOT_SECRET not in answer.body.decode()
 
 
-async def test_requests_that_are_none_are_refused(site: Site) -> None:
+async def test_malformed_token_requests_are_refused(site: Site) -> None:
     for method in ("GET", "PUT", "DELETE"):
         assert (await site.send(method, TOKENS)).refusal == (405, "invalid_request")
     form = {"content-type": FORM}
@@ -108,19 +108,19 @@ async def test_requests_that_are_none_are_refused(site: Site) -> None:
         assert (await site.send("POST", TOKENS, body, form)).refusal == (400, "invalid_request")
 
 
-async def test_guessing_is_answered_with_a_pause(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_wrong_secrets_are_throttled(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    made = await site.client("bob")
-    guess = {"grant_type": "client_credentials", "client_id": made.client_id, "client_secret": "a-guess-at-it"}
-    answers = [await site.ask(guess, peer="198.51.100.1") for _ in range(11)]
+    client = await site.client("bob")
+    guess = {"grant_type": "client_credentials", "client_id": client.client_id, "client_secret": "a-guess-at-it"}
+    answers = [await site.request_token(guess, peer="198.51.100.1") for _ in range(11)]
     assert [answer.status for answer in answers] == [401] * 10 + [429]
     assert answers[-1].headers["retry-after"] == "6"
-    right = {**guess, "client_secret": made.secret.reveal()}
-    assert (await site.ask(right, peer="198.51.100.1")).status == 429
+    right = {**guess, "client_secret": client.secret.reveal()}
+    assert (await site.request_token(right, peer="198.51.100.1")).status == 429
     site.clock.advance(6)
-    assert (await site.ask(right, peer="198.51.100.1")).status == 200
+    assert (await site.request_token(right, peer="198.51.100.1")).status == 200
     assert "a-guess-at-it" not in caplog.text
-    assert made.secret.reveal() not in caplog.text
+    assert client.secret.reveal() not in caplog.text
 
 
 # -- exchange --------------------------------------------------------------------------------------------------------
@@ -130,21 +130,21 @@ def exchange(token: str, **more: str) -> dict[str, str]:
     return {"grant_type": EXCHANGE, "subject_token": token, "subject_token_type": ACCESS_TOKEN, **more}
 
 
-async def test_a_token_is_exchanged_as_iceberg_s_clients_do_it(site: Site) -> None:
+async def test_token_exchange_of_iceberg_clients(site: Site) -> None:
     token = await site.token(scope="catalog")
-    fresh = await site.ask(exchange(token, scope="catalog"), headers={"authorization": f"Bearer {token}"})
+    fresh = await site.request_token(exchange(token, scope="catalog"), headers={"authorization": f"Bearer {token}"})
     assert fresh.status == 200
     assert (await site.call("GET", "/iceberg/v1/config", fresh.document["access_token"])).status == 200
     site.clock.advance(4000)
     expired = fresh.document["access_token"]
-    assert (await site.ask(exchange(expired))).refusal == (400, "invalid_grant")
-    again = await site.ask(exchange(expired, scope="catalog"), headers=basic(ROOT_ID, ROOT_SECRET))
-    assert again.status == 200
-    wrong = await site.ask(exchange(expired), headers=basic(ROOT_ID, "wrong"))
+    assert (await site.request_token(exchange(expired))).refusal == (400, "invalid_grant")
+    renewed = await site.request_token(exchange(expired, scope="catalog"), headers=basic(ROOT_ID, ROOT_SECRET))
+    assert renewed.status == 200
+    wrong = await site.request_token(exchange(expired), headers=basic(ROOT_ID, "wrong"))
     assert wrong.refusal == (401, "invalid_client")
 
 
-async def test_exchanges_that_cannot_be_are_refused(site: Site) -> None:
+async def test_invalid_exchanges_are_refused(site: Site) -> None:
     token = await site.token(scope="PRINCIPAL_ROLE:a")
     for fields, code in (
         ({"grant_type": EXCHANGE}, "invalid_request"),
@@ -156,7 +156,7 @@ async def test_exchanges_that_cannot_be_are_refused(site: Site) -> None:
         (exchange(token[:-4]), "invalid_grant"),
         (exchange(token, scope="PRINCIPAL_ROLE:ALL"), "invalid_scope"),
     ):
-        answer = await site.ask(fields)
+        answer = await site.request_token(fields)
         assert answer.refusal == (400, code), fields
         assert token not in answer.body.decode()
 
@@ -164,7 +164,7 @@ async def test_exchanges_that_cannot_be_are_refused(site: Site) -> None:
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_public_keys_are_for_everybody(site: Site) -> None:
+async def test_public_keys_need_no_authentication(site: Site) -> None:
     answer = await site.send("GET", KEYS_PATH)
     assert answer.status == 200
     (key,) = answer.document["keys"]
@@ -175,13 +175,13 @@ async def test_the_public_keys_are_for_everybody(site: Site) -> None:
 # -- other modes -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_of_external_tokens_issues_none_and_takes_none_of_its_own(tmp_path: Path) -> None:
+async def test_external_token_mode_issues_no_tokens(tmp_path: Path) -> None:
     provider = OidcProvider(issuer="https://id.example", audiences=("lakebed",))
     external = Settings(
         tokens=TokensSettings(mode=TokenMode.EXTERNAL), oidc=OidcSettings(providers={"corporate": provider})
     )
     async with opened_site(tmp_path, external) as site:
-        assert (await site.ask(CLIENT)).refusal == (501, "unsupported_grant_type")
+        assert (await site.request_token(CLIENT)).refusal == (501, "unsupported_grant_type")
         assert (await site.send("GET", KEYS_PATH)).document == {"keys": []}
     mixed = Settings(tokens=TokensSettings(mode=TokenMode.MIXED), oidc=OidcSettings(providers={"corporate": provider}))
     (tmp_path / "mixed").mkdir()
@@ -194,7 +194,7 @@ async def test_a_server_of_external_tokens_issues_none_and_takes_none_of_its_own
 
 
 @given(st.dictionaries(st.text(max_size=10), st.text(max_size=20), max_size=5))
-def test_a_form_reads_back(fields: dict[str, str]) -> None:
+def test_form_round_trips(fields: dict[str, str]) -> None:
     clean = {
         name: value
         for name, value in fields.items()
@@ -205,18 +205,18 @@ def test_a_form_reads_back(fields: dict[str, str]) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(st.binary(max_size=200))
-async def test_noise_is_refused_and_never_an_error_of_ours(site: Site, body: bytes) -> None:
+async def test_random_bodies_are_client_errors(site: Site, body: bytes) -> None:
     answer = await site.send("POST", TOKENS, body, {"content-type": FORM})
     assert 400 <= answer.status < 500
 
 
 @given(st.text(max_size=50))
-def test_descriptions_have_the_characters_that_they_may_have(text: str) -> None:
-    told = json.loads(oauth_error_response(e.InvalidInput(text)).body)["error_description"]
-    assert all(" " <= character <= "~" and character not in '"\\' for character in told)
+def test_error_descriptions_have_only_permitted_characters(text: str) -> None:
+    description = json.loads(oauth_error_response(e.InvalidInput(text)).body)["error_description"]
+    assert all(" " <= character <= "~" and character not in '"\\' for character in description)
 
 
-def test_of_failures_of_ours_nothing_is_told() -> None:
+def test_server_errors_are_not_described() -> None:
     for error, status in ((e.Corrupted("row 7 of table x"), 500), (e.Unavailable("host db-3"), 503)):
         answer = oauth_error_response(error)
         assert (answer.status, b"row" in answer.body or b"db-3" in answer.body) == (status, False)

@@ -1,4 +1,4 @@
-"""A server to speak to, without a network."""
+"""Fixtures: a server without a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .policy_lake import PolicyLake
 
 @pytest.fixture
 async def policies(tmp_path: Path) -> AsyncIterator[PolicyLake]:
-    """A server with a table bucket `lake`, in it a namespace `ns`, in that a table `t` and a view `v`."""
+    """A server with a table `t` and a view `v` in the namespace `ns` of the table bucket `lake`."""
     async with opened_lake(tmp_path) as lake:
         assert (await lake.table()).status == 200
         view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}

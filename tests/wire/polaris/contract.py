@@ -1,4 +1,4 @@
-"""The parts of the Polaris contract that are served beside the catalog's, held against a running server as that is."""
+"""Conformance of a running server to the OpenAPI specifications of policies and generic tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARED: Final = "../iceberg-rest-catalog-open-api.yaml"
 
 
 def part_document(folder: Path, part: str) -> Json:
-    """One document of two: a part's own, and what it takes from the catalog's."""
+    """A specification merged with the parts that it references in the catalog's specification."""
     shared = read_document(folder / "iceberg-rest-catalog-open-api.yaml")
     text = (folder / "polaris-catalog-apis" / part).read_text()
     own = parse_document(text.replace(f"{_SHARED}#", "#"))
@@ -28,7 +28,7 @@ def part_document(folder: Path, part: str) -> Json:
 
 
 class PolicyContract(Contract):
-    """The contract of policies."""
+    """The specification of policies."""
 
     names: ClassVar[Mapping[str, str]] = {"prefix": "lake", "namespace": "ns", "policy-name": "p"}
     names_of: ClassVar[Mapping[str, Mapping[str, str]]] = {"detachPolicy": {**names, "policy-name": "attached"}}
@@ -45,20 +45,20 @@ class PolicyContract(Contract):
     }
 
     def restore(self) -> None:
-        """Make all policies anew."""
+        """Recreate all policies."""
         created = self.session.post(f"{self.base}/v1/lake/namespaces", json={"namespace": ["ns"]})
         assert created.status_code in (200, 409)
-        home = f"{self.base}/polaris/v1/lake/namespaces/ns/policies"
+        path = f"{self.base}/polaris/v1/lake/namespaces/ns/policies"
         for name in ("made", "p", "attached"):
-            assert self.session.delete(f"{home}/{name}?detach-all=true").status_code in (204, 404)
+            assert self.session.delete(f"{path}/{name}?detach-all=true").status_code in (204, 404)
         for policy in ({"name": "p", **COMPACTION}, {"name": "attached", **EXPIRY}):
-            assert self.session.post(home, json=policy).status_code == 200
+            assert self.session.post(path, json=policy).status_code == 200
         for target in (TARGET, {"type": "catalog"}):
-            assert self.session.put(f"{home}/attached/mappings", json={"target": target}).status_code == 204
+            assert self.session.put(f"{path}/attached/mappings", json={"target": target}).status_code == 204
 
 
 class GenericTableContract(Contract):
-    """The contract of generic tables."""
+    """The specification of generic tables."""
 
     names: ClassVar[Mapping[str, str]] = {"prefix": "lake", "namespace": "ns", "generic-table": "g"}
     names_of: ClassVar[Mapping[str, Mapping[str, str]]] = {}
@@ -68,12 +68,12 @@ class GenericTableContract(Contract):
     plain_queries: ClassVar[Mapping[str, Mapping[str, str]]] = {"listGenericTables": {"pageToken": "", "pageSize": "1"}}
 
     def restore(self) -> None:
-        """Make all generic tables anew, beside a table."""
+        """Recreate all generic tables, and a table."""
         lake = f"{self.base}/v1/lake/namespaces"
         assert self.session.post(lake, json={"namespace": ["ns"]}).status_code in (200, 409)
         assert self.session.post(f"{lake}/ns/tables", json={"name": "t", "schema": SCHEMA}).status_code in (200, 409)
-        home = f"{self.base}/polaris/v1/lake/namespaces/ns/generic-tables"
-        for name in [one["name"] for one in self.session.get(home).json()["identifiers"]]:
-            assert self.session.delete(f"{home}/{quote(name, safe='')}").status_code == 204
+        path = f"{self.base}/polaris/v1/lake/namespaces/ns/generic-tables"
+        for name in [one["name"] for one in self.session.get(path).json()["identifiers"]]:
+            assert self.session.delete(f"{path}/{quote(name, safe='')}").status_code == 204
         made: Json = {"name": "g", "format": "delta", "base-location": "s3://lake/g", "properties": {"a": "1"}}
-        assert self.session.post(home, json=made).status_code == 200
+        assert self.session.post(path, json=made).status_code == 200

@@ -1,4 +1,4 @@
-"""A lake, spoken to about policies."""
+"""A client of the Polaris policy API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.clients.boto import Keys
 from tests.wire.iceberg.lake import ROOT_KEYS, Answer, Lake
 
 BASES = ("", "/iceberg", "/_iceberg", "/api/catalog")
-"""Where the routes are served."""
+"""The base paths of the routes."""
 
 COMPACTION = "system.data-compaction"
 EXPIRY = "system.snapshot-expiry"
@@ -24,7 +24,7 @@ VIEW: dict[str, Any] = {"type": "table-like", "path": ["ns", "v"]}
 
 @dataclass(frozen=True, slots=True)
 class PolicyLake:
-    """A lake, spoken to about policies."""
+    """The policy API of a server."""
 
     lake: Lake
 
@@ -38,7 +38,7 @@ class PolicyLake:
         keys: Keys = ROOT_KEYS,
         **headers: str,
     ) -> Answer:
-        """Send a request; `path` is behind the table bucket."""
+        """Send a request; `path` follows the name of the table bucket."""
         body = b"" if document is None else json.dumps(document).encode()
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.lake.send(method, f"{base}/polaris/v1/lake{path}", body, sent, keys=keys)
@@ -46,7 +46,7 @@ class PolicyLake:
     async def create(
         self, name: str = "p", kind: str = COMPACTION, content: str = ON, *, keys: Keys = ROOT_KEYS, **more: Any
     ) -> Answer:
-        """Make a policy in `ns`."""
+        """Create a policy in `ns`."""
         document = {"name": name, "type": kind, "content": content, **more}
         return await self.call("POST", "/namespaces/ns/policies", document, keys=keys)
 
@@ -56,7 +56,7 @@ class PolicyLake:
         return await self.call("PUT", f"/namespaces/ns/policies/{name}/mappings", document, keys=keys)
 
     async def applicable(self, query: str = "") -> list[dict[str, Any]]:
-        """What holds."""
+        """The applicable policies."""
         answer = await self.call("GET", f"/applicable-policies{query}")
         assert answer.status == 200, answer
         found: list[dict[str, Any]] = answer.document["applicable-policies"]

@@ -1,4 +1,4 @@
-"""Policies and generic tables against the contract's own documents: requests made up from their schemas."""
+"""Policies and generic tables against their OpenAPI specifications, with generated requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(
     os.environ.get("POLARIS_CONTRACT") or Path(__file__).parents[4] / "shared" / "reference" / "openapi" / "polaris"
 )
-"""Apache Polaris's description of its protocol, which this repository has no copy of."""
+"""The OpenAPI specifications of Apache Polaris, which are not in this repository."""
 
 PARTS: Final = FOLDER / "polaris-catalog-apis"
 OPERATIONS: Final = [route.name for route in polaris_routes().routes if route.is_standard]
@@ -28,14 +28,14 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(
         not (PARTS / "policy-apis.yaml").is_file() or not (PARTS / "generic-tables-api.yaml").is_file(),
-        reason=f"{PARTS} has no contracts; POLARIS_CONTRACT may name the folder of Polaris's specification",
+        reason=f"{PARTS} not found; set POLARIS_CONTRACT to the folder of the specifications",
     ),
 ]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of its own."""
+    """A server for these tests."""
     with running_server(tmp_path_factory.mktemp("contract") / "data") as running:
         yield running
         log = running.log_text()
@@ -44,8 +44,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def contracts(server: RunningServer) -> Iterator[dict[str, Contract]]:
-    """The contract of each operation."""
-    # Here: the rest of this folder is collected faster without its libraries.
+    """The specification of each operation."""
+    # Imported here, so that collecting other tests does not load the libraries.
     from .contract import GenericTableContract, PolicyContract, part_document
 
     policies = PolicyContract(part_document(FOLDER, "policy-apis.yaml"), server)
@@ -56,20 +56,20 @@ def contracts(server: RunningServer) -> Iterator[dict[str, Contract]]:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_answers_are_those_that_the_contract_describes(name: str, contracts: dict[str, Contract]) -> None:
-    _hold(contracts[name], name, 12, is_random=False)
+def test_responses_conform_to_the_specification(name: str, contracts: dict[str, Contract]) -> None:
+    _check(contracts[name], name, 12, is_random=False)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_many_more_answers_are_those_that_the_contract_describes(name: str, contracts: dict[str, Contract]) -> None:
-    _hold(contracts[name], name, 150, is_random=True)
+def test_many_more_responses_conform_to_the_specification(name: str, contracts: dict[str, Contract]) -> None:
+    _check(contracts[name], name, 150, is_random=True)
 
 
-def _hold(contract: Contract, name: str, examples: int, *, is_random: bool) -> None:
+def _check(contract: Contract, name: str, examples: int, *, is_random: bool) -> None:
     from schemathesis import GenerationMode
 
-    wanted = contract.hold(name, GenerationMode.POSITIVE, examples, is_random=is_random)
-    contract.hold(name, GenerationMode.NEGATIVE, examples, is_random=is_random)
-    # Else nothing but the first check was tried.
-    assert any(status < 300 for status in wanted), wanted
+    statuses = contract.check(name, GenerationMode.POSITIVE, examples, is_random=is_random)
+    contract.check(name, GenerationMode.NEGATIVE, examples, is_random=is_random)
+    # Without a success, only the checks of errors were tried.
+    assert any(status < 300 for status in statuses), statuses

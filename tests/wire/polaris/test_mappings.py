@@ -32,11 +32,11 @@ async def test_policy_is_attached_and_detached(policies: PolicyLake, target: dic
     detached = await policies.call("POST", MAPPINGS, {"target": target})
     assert (detached.status, detached.body) == (204, b"")
     assert await policies.applicable(query) == []
-    again = await policies.call("POST", MAPPINGS, {"target": target})
-    assert again.error == (404, "NoSuchMappingException")
+    repeated = await policies.call("POST", MAPPINGS, {"target": target})
+    assert repeated.error == (404, "NoSuchMappingException")
 
 
-async def test_what_holds_is_told_with_the_reason(policies: PolicyLake) -> None:
+async def test_applicable_policies_have_the_reason(policies: PolicyLake) -> None:
     await policies.create(description="for all")
     await policies.create("quiet", content=OFF)
     await policies.create("expire", EXPIRY)
@@ -98,11 +98,11 @@ async def test_what_holds_is_told_with_the_reason(policies: PolicyLake) -> None:
         ("?pageToken=&pageSize=0", (400, "BadRequestException")),
     ],
 )
-async def test_bad_questions(policies: PolicyLake, query: str, error: tuple[int, str]) -> None:
+async def test_invalid_queries_are_refused(policies: PolicyLake, query: str, error: tuple[int, str]) -> None:
     assert (await policies.call("GET", f"/applicable-policies{query}")).error == error
 
 
-async def test_what_holds_comes_in_pages(policies: PolicyLake) -> None:
+async def test_applicable_policies_are_paged(policies: PolicyLake) -> None:
     note = {"name": "user.note", "schema": {}, "inheritable": False}
     assert (await policies.call("POST", "/policy-types", note)).status == 200
     for name in ("d", "b", "c", "a"):
@@ -140,13 +140,13 @@ async def test_what_holds_comes_in_pages(policies: PolicyLake) -> None:
         ({"target": {"type": "table-like", "path": ["none", "t"]}}, (404, "NoSuchTargetException")),
     ],
 )
-async def test_bad_targets(policies: PolicyLake, document: Any, error: tuple[int, str]) -> None:
+async def test_invalid_targets_are_refused(policies: PolicyLake, document: Any, error: tuple[int, str]) -> None:
     await policies.create()
     assert (await policies.call("PUT", MAPPINGS, document)).error == error
     assert (await policies.call("POST", MAPPINGS, document)).error == error
 
 
-async def test_bad_attachments(policies: PolicyLake) -> None:
+async def test_invalid_attachments_are_refused(policies: PolicyLake) -> None:
     assert (await policies.attach(CATALOG)).error == (404, "NoSuchPolicyException")
     assert (await policies.call("POST", MAPPINGS, {"target": CATALOG})).error == (404, "NoSuchPolicyException")
     await policies.create()
@@ -180,7 +180,7 @@ async def test_targets_of_a_policy_are_listed(policies: PolicyLake) -> None:
     assert page.document == {"mappings": [], "next-page-token": None}
 
 
-async def test_what_holds_takes_no_right_to_policies(policies: PolicyLake) -> None:
+async def test_applicable_policies_require_permission_on_the_target(policies: PolicyLake) -> None:
     reader = await policies.lake.user("reader", allow("s3tables:Get*"))
     for query in ("", "?namespace=ns", OF_TABLE, OF_VIEW):
         assert (await policies.call("GET", f"/applicable-policies{query}", keys=reader)).status == 200

@@ -14,10 +14,10 @@ ONE = "/namespaces/ns/policies/p"
 
 
 @pytest.mark.parametrize("base", BASES)
-async def test_policy_s_life_at_every_base(policies: PolicyLake, base: str) -> None:
-    asked = {"name": "p", "type": COMPACTION, "description": "daily", "content": ON}
-    made = await policies.call("POST", ALL, asked, base=base)
-    shown = {
+async def test_policy_is_created_returned_updated_and_dropped_at_every_base(policies: PolicyLake, base: str) -> None:
+    document = {"name": "p", "type": COMPACTION, "description": "daily", "content": ON}
+    created = await policies.call("POST", ALL, document, base=base)
+    expected = {
         "policy": {
             "policy-type": COMPACTION,
             "inheritable": True,
@@ -27,8 +27,8 @@ async def test_policy_s_life_at_every_base(policies: PolicyLake, base: str) -> N
             "version": 0,
         }
     }
-    assert (made.status, made.document) == (200, shown)
-    assert (await policies.call("GET", ONE, base=base)).document == shown
+    assert (created.status, created.document) == (200, expected)
+    assert (await policies.call("GET", ONE, base=base)).document == expected
     listed = await policies.call("GET", ALL, base=base)
     assert listed.document == {"identifiers": [{"namespace": ["ns"], "name": "p"}], "next-page-token": None}
     changed = await policies.call("PUT", ONE, {"content": OFF, "current-policy-version": 0}, base=base)
@@ -45,7 +45,7 @@ async def test_policy_s_life_at_every_base(policies: PolicyLake, base: str) -> N
     assert (await policies.call("GET", ONE, base=base)).error == (404, "NoSuchPolicyException")
 
 
-async def test_routes_are_in_the_catalog_s_configuration(policies: PolicyLake) -> None:
+async def test_configuration_lists_the_routes(policies: PolicyLake) -> None:
     endpoints = (await policies.lake.call("GET", "/config?warehouse=lake")).document["endpoints"]
     one = "/polaris/v1/{prefix}/namespaces/{namespace}/policies/{policy-name}"
     assert [endpoint for endpoint in endpoints if "/polaris/" in endpoint] == [
@@ -65,7 +65,7 @@ async def test_routes_are_in_the_catalog_s_configuration(policies: PolicyLake) -
     assert "GET /v1/{prefix}/namespaces" in endpoints
 
 
-async def test_paths_are_those_of_the_contracts(policies: PolicyLake) -> None:
+async def test_routes_have_the_paths_of_the_specifications(policies: PolicyLake) -> None:
     assert (await policies.lake.send("GET", "/v1/lake/namespaces")).status == 200
     assert (await policies.lake.send("GET", "/polaris/v1/none")).error == (404, "NoSuchResourceException")
     assert (await policies.lake.send("GET", "/iceberg/v1/lake/applicable-policies")).status == 404
@@ -87,12 +87,12 @@ async def test_paths_are_those_of_the_contracts(policies: PolicyLake) -> None:
         ({"name": "p", "type": COMPACTION, "content": "{}"}, "InvalidPolicyException"),
     ],
 )
-async def test_bad_policies_are_refused(policies: PolicyLake, document: Any, error: str) -> None:
+async def test_invalid_policies_are_refused(policies: PolicyLake, document: Any, error: str) -> None:
     assert (await policies.call("POST", ALL, document)).error == (400, error)
     assert (await policies.call("GET", ALL)).document["identifiers"] == []
 
 
-async def test_fault_in_the_content_is_told_with_its_path(policies: PolicyLake) -> None:
+async def test_error_for_invalid_content_has_its_path(policies: PolicyLake) -> None:
     content = '{"enable": true, "config": {"target_file_size_bytes": "huge"}}'
     refused = await policies.create(content=content)
     assert refused.error == (400, "InvalidPolicyException")
@@ -100,28 +100,28 @@ async def test_fault_in_the_content_is_told_with_its_path(policies: PolicyLake) 
     assert message == '$.config.target_file_size_bytes: must be a whole number from 1. found="huge"'
 
 
-async def test_namespaces_and_policies_that_are_not_there(policies: PolicyLake) -> None:
+async def test_missing_namespaces_and_policies_are_not_found(policies: PolicyLake) -> None:
     await policies.create()
     assert (await policies.create()).error == (409, "AlreadyExistsException")
-    elsewhere = "/namespaces/none/policies"
-    asked = {"name": "p", "type": COMPACTION, "content": ON}
-    assert (await policies.call("POST", elsewhere, asked)).error == (404, "NoSuchNamespaceException")
-    assert (await policies.call("GET", elsewhere)).error == (404, "NoSuchNamespaceException")
-    for method, document in (("GET", None), ("PUT", {"content": ON, "current-policy-version": 0}), ("DELETE", None)):
-        for path in (f"{ALL}/none", f"{elsewhere}/p"):
-            assert (await policies.call(method, path, document)).error == (404, "NoSuchPolicyException")
+    missing_namespace = "/namespaces/none/policies"
+    document = {"name": "p", "type": COMPACTION, "content": ON}
+    assert (await policies.call("POST", missing_namespace, document)).error == (404, "NoSuchNamespaceException")
+    assert (await policies.call("GET", missing_namespace)).error == (404, "NoSuchNamespaceException")
+    for method, body in (("GET", None), ("PUT", {"content": ON, "current-policy-version": 0}), ("DELETE", None)):
+        for path in (f"{ALL}/none", f"{missing_namespace}/p"):
+            assert (await policies.call(method, path, body)).error == (404, "NoSuchPolicyException")
     missing = await policies.lake.send("GET", "/polaris/v1/none/namespaces/ns/policies")
     assert missing.error == (404, "NoSuchWarehouseException")
 
 
-async def test_levels_of_a_namespace_are_separated_as_in_the_catalog(policies: PolicyLake) -> None:
+async def test_namespace_levels_are_separated_as_in_the_catalog_api(policies: PolicyLake) -> None:
     await policies.lake.call("POST", "/lake/namespaces", {"namespace": ["a", "b"]})
     path = "/namespaces/a%1Fb/policies"
     await policies.call("POST", path, {"name": "p", "type": COMPACTION, "content": ON})
     assert (await policies.call("GET", path)).document["identifiers"] == [{"namespace": ["a", "b"], "name": "p"}]
 
 
-async def test_policies_are_listed_in_pages_and_by_type(policies: PolicyLake) -> None:
+async def test_policies_are_paged_and_filtered_by_type(policies: PolicyLake) -> None:
     for number in range(5):
         await policies.create(f"p{number}", EXPIRY if number == 3 else COMPACTION)
 
@@ -147,7 +147,7 @@ async def test_policies_are_listed_in_pages_and_by_type(policies: PolicyLake) ->
     assert foreign.error == (400, "BadRequestException")
 
 
-async def test_update_needs_the_version_that_it_was_made_for(policies: PolicyLake) -> None:
+async def test_update_requires_the_current_version(policies: PolicyLake) -> None:
     await policies.create()
     same = await policies.call("PUT", ONE, {"content": ON, "current-policy-version": 0})
     assert (same.status, same.document["policy"]["version"]) == (200, 0)
@@ -164,7 +164,7 @@ async def test_update_needs_the_version_that_it_was_made_for(policies: PolicyLak
     assert (await policies.call("GET", ONE)).document["policy"]["version"] == 1
 
 
-async def test_patch_changes_what_it_names_and_nothing_else(policies: PolicyLake) -> None:
+async def test_patch_changes_only_the_given_fields(policies: PolicyLake) -> None:
     await policies.create(description="daily")
     changed = await policies.call("PATCH", ONE, {"content": OFF, "current-policy-version": 0})
     assert changed.status == 200
@@ -190,7 +190,7 @@ async def test_patch_changes_what_it_names_and_nothing_else(policies: PolicyLake
     assert (await policies.call("GET", ONE)).document == same.document
 
 
-async def test_policy_in_use_is_dropped_with_its_attachments_or_not_at_all(policies: PolicyLake) -> None:
+async def test_policy_in_use_is_dropped_only_with_detach_all(policies: PolicyLake) -> None:
     await policies.create()
     await policies.attach(CATALOG)
     for query in ("", "?detach-all=false"):
@@ -200,7 +200,7 @@ async def test_policy_in_use_is_dropped_with_its_attachments_or_not_at_all(polic
     assert await policies.applicable() == []
 
 
-async def test_rights_are_asked_for(policies: PolicyLake) -> None:
+async def test_policies_require_permissions(policies: PolicyLake) -> None:
     await policies.create()
     reader = await policies.lake.user("reader", allow("s3tables:*", "lakebed:ReadPolicy"))
     assert (await policies.call("GET", ONE, keys=reader)).status == 200
@@ -218,7 +218,7 @@ async def test_rights_are_asked_for(policies: PolicyLake) -> None:
     assert unsigned.error == (401, "NotAuthorizedException")
 
 
-def test_only_the_contract_s_routes_are_declared() -> None:
+def test_standard_routes_are_those_of_the_specifications() -> None:
     assert {route.name for route in polaris_routes().routes if route.is_standard} == {
         "createPolicy",
         "listPolicies",

@@ -13,7 +13,7 @@ RETENTION: dict[str, Any] = {
     "required": ["days"],
     "properties": {"days": {"type": "integer", "minimum": 1}},
 }
-ASKED: dict[str, Any] = {
+DOCUMENT: dict[str, Any] = {
     "name": "user.retention",
     "description": "how long",
     "schema": RETENTION,
@@ -23,9 +23,9 @@ ASKED: dict[str, Any] = {
 ONE = "/policy-types/user.retention"
 
 
-async def test_type_s_life(policies: PolicyLake) -> None:
-    made = await policies.call("POST", "/policy-types", ASKED)
-    shown = {
+async def test_policy_type_is_created_used_and_dropped(policies: PolicyLake) -> None:
+    created = await policies.call("POST", "/policy-types", DOCUMENT)
+    expected = {
         "policy-type": {
             "name": "user.retention",
             "description": "how long",
@@ -36,9 +36,9 @@ async def test_type_s_life(policies: PolicyLake) -> None:
             "created-at-ms": policies.lake.clock.now_ms(),
         }
     }
-    assert (made.status, made.document) == (200, shown)
-    assert (await policies.call("GET", ONE, base="/api/catalog")).document == shown
-    assert (await policies.call("POST", "/policy-types", ASKED)).error == (409, "AlreadyExistsException")
+    assert (created.status, created.document) == (200, expected)
+    assert (await policies.call("GET", ONE, base="/api/catalog")).document == expected
+    assert (await policies.call("POST", "/policy-types", DOCUMENT)).error == (409, "AlreadyExistsException")
     refused = await policies.create(kind="user.retention", content='{"days": 0}')
     assert refused.error == (400, "InvalidPolicyException")
     assert refused.document["error"]["message"].startswith("$.days: ")
@@ -51,7 +51,7 @@ async def test_type_s_life(policies: PolicyLake) -> None:
         assert (await policies.call(method, ONE)).error == (404, "NoSuchPolicyTypeException")
 
 
-async def test_types_of_the_system_are_shown_and_stay(policies: PolicyLake) -> None:
+async def test_predefined_types_are_listed_and_cannot_be_dropped(policies: PolicyLake) -> None:
     listed = (await policies.call("GET", "/policy-types")).document["policy-types"]
     assert [one["name"] for one in listed] == [
         "lakebed.column-mask",
@@ -70,8 +70,8 @@ async def test_types_of_the_system_are_shown_and_stay(policies: PolicyLake) -> N
     assert listed[1]["schema"]["required"] == ["enable", "restricts", "filter"]
 
 
-async def test_types_are_listed_in_pages(policies: PolicyLake) -> None:
-    await policies.call("POST", "/policy-types", ASKED)
+async def test_types_are_paged(policies: PolicyLake) -> None:
+    await policies.call("POST", "/policy-types", DOCUMENT)
     seen: list[str] = []
     token: str | None = ""
     while token is not None:
@@ -91,20 +91,22 @@ async def test_types_are_listed_in_pages(policies: PolicyLake) -> None:
         ({"targets": ["branch"]}, "BadRequestException", "the request document"),
         ({"schema": "object"}, "BadRequestException", "the request document"),
         ({"more": 1}, "BadRequestException", "the request document"),
-        ({"schema": {"type": "thing"}}, "InvalidPolicyException", "$.schema.type: "),
+        ({"schema": {"type": "record"}}, "InvalidPolicyException", "$.schema.type: "),
         ({"schema": {"$ref": "https://example.com/"}}, "InvalidPolicyException", "$.schema['$ref']: "),
     ],
 )
-async def test_bad_types_are_refused(policies: PolicyLake, change: dict[str, Any], error: str, message: str) -> None:
-    refused = await policies.call("POST", "/policy-types", ASKED | change)
+async def test_invalid_types_are_refused(
+    policies: PolicyLake, change: dict[str, Any], error: str, message: str
+) -> None:
+    refused = await policies.call("POST", "/policy-types", DOCUMENT | change)
     assert refused.error == (400, error)
     assert refused.document["error"]["message"].startswith(message)
     assert len((await policies.call("GET", "/policy-types")).document["policy-types"]) == 6
 
 
-async def test_rights_are_asked_for(policies: PolicyLake) -> None:
+async def test_types_require_permissions(policies: PolicyLake) -> None:
     reader = await policies.lake.user("reader", allow("lakebed:ListPolicies", "lakebed:CreatePolicy"))
     assert (await policies.call("GET", "/policy-types", keys=reader)).status == 200
-    assert (await policies.call("POST", "/policy-types", ASKED, keys=reader)).error == (403, "ForbiddenException")
-    await policies.call("POST", "/policy-types", ASKED)
+    assert (await policies.call("POST", "/policy-types", DOCUMENT, keys=reader)).error == (403, "ForbiddenException")
+    await policies.call("POST", "/policy-types", DOCUMENT)
     assert (await policies.call("DELETE", ONE, keys=reader)).error == (403, "ForbiddenException")

@@ -7,8 +7,8 @@ from .policy_lake import COMPACTION, OFF, ON, PolicyLake
 ONE = "/namespaces/ns/policies/p"
 
 
-async def changed(policies: PolicyLake, times: int) -> None:
-    """A policy that was changed so often."""
+async def create_with_changes(policies: PolicyLake, times: int) -> None:
+    """Create a policy and change it so many times."""
     await policies.create(description="first")
     for version in range(times):
         document = {"content": ON if version % 2 else OFF, "current-policy-version": version}
@@ -16,7 +16,7 @@ async def changed(policies: PolicyLake, times: int) -> None:
 
 
 async def test_versions_are_listed_the_latest_first(policies: PolicyLake) -> None:
-    await changed(policies, 2)
+    await create_with_changes(policies, 2)
     now_ms = policies.lake.clock.now_ms()
     answer = await policies.call("GET", f"{ONE}/versions")
     assert answer.document == {
@@ -29,8 +29,8 @@ async def test_versions_are_listed_the_latest_first(policies: PolicyLake) -> Non
     }
 
 
-async def test_version_is_the_policy_as_it_was(policies: PolicyLake) -> None:
-    await changed(policies, 1)
+async def test_version_has_the_policy_at_that_time(policies: PolicyLake) -> None:
+    await create_with_changes(policies, 1)
     past = (await policies.call("GET", f"{ONE}/versions/0")).document["policy"]
     assert past == {
         "policy-type": COMPACTION,
@@ -45,8 +45,8 @@ async def test_version_is_the_policy_as_it_was(policies: PolicyLake) -> None:
     assert (await policies.call("GET", f"{ONE}/versions/1")).document["policy"]["content"] == OFF
 
 
-async def test_versions_come_in_pages(policies: PolicyLake) -> None:
-    await changed(policies, 4)
+async def test_versions_are_paged(policies: PolicyLake) -> None:
+    await create_with_changes(policies, 4)
     seen: list[int] = []
     token: str | None = ""
     while token is not None:
@@ -56,8 +56,8 @@ async def test_versions_come_in_pages(policies: PolicyLake) -> None:
     assert seen == [4, 3, 2, 1, 0]
 
 
-async def test_versions_and_policies_that_are_not_there(policies: PolicyLake) -> None:
-    await changed(policies, 1)
+async def test_missing_versions_and_policies_are_not_found(policies: PolicyLake) -> None:
+    await create_with_changes(policies, 1)
     for path in (
         f"{ONE}/versions/2",
         f"{ONE}/versions/-1",
@@ -69,8 +69,8 @@ async def test_versions_and_policies_that_are_not_there(policies: PolicyLake) ->
         assert (await policies.call("GET", path)).error == (404, "NoSuchPolicyException")
 
 
-async def test_versions_are_for_who_may_read_the_policy(policies: PolicyLake) -> None:
-    await changed(policies, 1)
+async def test_versions_require_permission_to_read_the_policy(policies: PolicyLake) -> None:
+    await create_with_changes(policies, 1)
     reader = await policies.lake.user("reader", allow("lakebed:ReadPolicy"))
     other = await policies.lake.user("other", allow("s3tables:*", "lakebed:ListPolicies"))
     for path in (f"{ONE}/versions", f"{ONE}/versions/0"):

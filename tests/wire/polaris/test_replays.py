@@ -1,4 +1,4 @@
-"""Requests sent again under their Idempotency-Key: each gets the answer it got, and nothing happens again."""
+"""Requests repeated with their Idempotency-Key get the same response, without a second effect."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "attachPolicy": ("PUT", f"{ONE}/mappings", {"target": NAMESPACE}),
     "detachPolicy": ("POST", f"{ONE}/mappings", {"target": CATALOG}),
     "createPolicyType": ("POST", "/policy-types", {"name": "user.new", "schema": {}}),
-    "dropPolicyType": ("DELETE", "/policy-types/user.there", None),
+    "dropPolicyType": ("DELETE", "/policy-types/user.old", None),
     "createGenericTable": ("POST", GENERIC, {"name": "g", "format": "delta", "base-location": "s3://lake/g"}),
-    "dropGenericTable": ("DELETE", f"{GENERIC}/there", None),
+    "dropGenericTable": ("DELETE", f"{GENERIC}/old", None),
 }
 
 
-def test_every_change_is_tried_here() -> None:
+def test_all_changing_routes_are_tested() -> None:
     assert REQUESTS.keys() == {route.name for route in polaris_routes().routes if route.changes}
 
 
 @pytest.mark.parametrize("operation", REQUESTS)
-async def test_request_sent_again_is_answered_again_and_does_nothing(policies: PolicyLake, operation: str) -> None:
+async def test_repeated_request_gets_the_same_response_without_effect(policies: PolicyLake, operation: str) -> None:
     await policies.create()
     await policies.attach(CATALOG)
-    await policies.call("POST", "/policy-types", {"name": "user.there", "schema": {}})
-    await policies.call("POST", GENERIC, {"name": "there", "format": "csv"})
+    await policies.call("POST", "/policy-types", {"name": "user.old", "schema": {}})
+    await policies.call("POST", GENERIC, {"name": "old", "format": "csv"})
     method, path, document = REQUESTS[operation]
     outbox, meta = policies.lake.store.object_context.outbox, policies.lake.store.meta
     key = str(uuid4())
     first = await policies.call(method, path, document, idempotency_key=key)
     assert first.status in (200, 204), first
     before = await outbox.last_seq(meta)
-    again = await policies.call(method, path, document, idempotency_key=key)
-    assert (again.status, again.body) == (first.status, first.body)
+    repeated = await policies.call(method, path, document, idempotency_key=key)
+    assert (repeated.status, repeated.body) == (first.status, first.body)
     assert await outbox.last_seq(meta) == before

@@ -1,1 +1,1 @@
-"""What operators, orchestrators and workers ask: health and metrics of the server; tasks, events, health of tables."""
+"""The admin API for operators, orchestrators and workers, and the endpoints for health and metrics."""

@@ -1,4 +1,4 @@
-"""`/health/live`, `/health/ready` and `/metrics`."""
+"""Serves `/health/live`, `/health/ready` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ METRICS_PATH: Final = "/metrics"
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-
 ReadinessCheck = Callable[[], Awaitable[None]]
-"""Returns if the dependency can be used; raises LakebedError with the reason if it cannot."""
+"""Returns if the dependency is available; raises LakebedError with the reason if it is not."""
 
 _CHECK_SECONDS: Final = 5.0
-"""How long a dependency may take to answer before it counts as away."""
+"""A dependency that does not answer within this time is unavailable."""
 
 
 class AdminApplication:
-    """Health probes and metrics. Answers without authentication: responses hold no secrets, and probes have no keys."""
+    """Health probes and metrics, without authentication: probes have no credentials, and responses no secrets."""
 
     def __init__(self, checks: Mapping[str, ReadinessCheck], render_metrics: Callable[[], bytes]) -> None:
-        """`checks` by the name of the dependency, in the order in which `/health/ready` lists them."""
+        """`checks` by the name of the dependency, in the order of `/health/ready`."""
         self._checks = checks
-        # Shared: a check reads the object store, and anonymous callers decide how often they ask.
+        # Concurrent requests share a run: a check reads the object store, and anonymous callers can send any number.
         self._runs = SharedRuns(self._failures)
         self._render_metrics = render_metrics
 
     async def __call__(self, request: Request) -> Response:
-        """Answer one request."""
+        """Respond to one request."""
         if request.method not in ("GET", "HEAD"):
             return _text(405, "method not allowed\n")
         if request.raw_path == LIVE_PATH:
@@ -51,27 +50,27 @@ class AdminApplication:
         return _text(404, "not found\n")
 
     async def _ready(self) -> Response:
-        """One line per dependency: 200 if all can be used, 503 if any cannot."""
+        """200 if all dependencies are available; 503 with a line per unavailable one."""
         failed = await self._runs.wait()
         if failed:
             return _text(503, "".join(f"not ready: {each}\n" for each in failed))
         return _text(200, "ready\n")
 
     async def _failures(self) -> list[str]:
-        """The dependencies that cannot be used, with the reasons."""
+        """The unavailable dependencies, with the reasons."""
         results = await asyncio.gather(*(_result(name, check) for name, check in self._checks.items()))
         return [f"{name}: {reason}" for name, reason in zip(self._checks, results, strict=True) if reason]
 
 
 async def _result(name: str, check: ReadinessCheck) -> str:
-    """Why the dependency cannot be used; empty if it can."""
+    """Why the dependency is unavailable; empty if it is available."""
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             await check()
     except LakebedError as error:
         return str(error)
     except TimeoutError:
-        return f"no answer within {_CHECK_SECONDS:g} s"
+        return f"no response within {_CHECK_SECONDS:g} s"
     except Exception:
         log.exception("readiness check failed", extra={"dependency": name})
         return "the check failed; see the server's log"

@@ -10,14 +10,14 @@ from lakebed.catalog.maintenance.tasks.service import TaskView
 from lakebed.meta.tasks import TaskState
 
 
-def task_document(seen: TaskView) -> dict[str, Any]:
+def task_document(view: TaskView) -> dict[str, Any]:
     """A task, with the fields that are set."""
-    task = seen.task
+    task = view.task
     document: dict[str, Any] = {
         "id": task.id,
         "kind": task.kind,
         "state": task.state,
-        "order": seen.spec,
+        "order": view.spec,
         "attempts": task.attempts,
         "max-attempts": task.max_attempts,
         "due-ms": task.due_ms,
@@ -31,11 +31,11 @@ def task_document(seen: TaskView) -> dict[str, Any]:
             document["report"] = msgspec.Raw(task.outcome)
         else:
             document["failure"] = task.outcome.decode(errors="replace")
-    if seen.progress is not None:
-        document["progress"] = msgspec.Raw(seen.progress)
+    if view.progress is not None:
+        document["progress"] = msgspec.Raw(view.progress)
     return document
 
 
-def lease_document(seen: TaskView) -> dict[str, Any]:
+def lease_document(view: TaskView) -> dict[str, Any]:
     """A task for its lease holder, with the fencing token."""
-    return task_document(seen) | {"token": seen.task.token}
+    return task_document(view) | {"token": view.task.token}

@@ -24,7 +24,7 @@ BASE = "/lakebed"
 
 
 def admin_mount() -> Mount[AdminServices]:
-    """The routes below `/lakebed/v1/`."""
+    """The routes under `/lakebed/v1/`."""
     routes: list[Route[AdminServices]] = [
         *tasks.ROUTES,
         *task_leases.ROUTES,
@@ -38,5 +38,5 @@ def admin_mount() -> Mount[AdminServices]:
         *delegations.ROUTES,
         *connections.ROUTES,
     ]
-    # Without federated handlers: administration of federated catalogs is refused.
+    # Without federated handlers: operations on federated catalogs are refused.
     return federated_mount(Mount(BASE, "/v1/", RouteTable(routes), "admin"), {})

@@ -1,4 +1,4 @@
-"""Paging of the administration API's lists."""
+"""Paging of lists in the admin API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARAMETERS = ("page-token", "page-size")
 
 
 class CursorPage(NamedTuple, Generic[P]):
-    """The part of a list that a request asks for."""
+    """The requested page of a list."""
 
     after: P | None
     """None for the first page."""
@@ -25,22 +25,22 @@ class CursorPage(NamedTuple, Generic[P]):
 
 
 class CursorPages(Generic[P]):
-    """Paging of one list. A token holds the list and the other parameters of the request."""
+    """Paging of one list. A page token contains the list's name, the filters of the request, and the position."""
 
     def __init__(self, name: str, position: type[P]) -> None:
-        self._tokens: PageTokens[tuple[str, P]] = PageTokens(name, tuple[str, position])  # type: ignore[valid-type]  # a type made of another
+        self._tokens: PageTokens[tuple[str, P]] = PageTokens(name, tuple[str, position])  # type: ignore[valid-type]  # a type variable at runtime
 
-    def read(self, request: Request, asked: str) -> CursorPage[P]:
-        """The page that a query asks for; `asked` are its other parameters. Raises InvalidInput."""
+    def read(self, request: Request, filters: str) -> CursorPage[P]:
+        """The requested page; `filters` are the other parameters of the query. Raises InvalidInput."""
         limit = number_parameter(request, "page-size", DEFAULT_PAGE, least=1, most=MAX_PAGE)
         token = request.query.get("page-token", "")
         if not token:
             return CursorPage(None, limit)
-        of, after = self._tokens.decode(token)
-        if of != asked:
+        token_filters, after = self._tokens.decode(token)
+        if token_filters != filters:
             raise InvalidInput("page token belongs to a different listing", argument="page-token")
         return CursorPage(after, limit)
 
-    def token(self, asked: str, last: P) -> str:
-        """The token of the page behind `last`."""
-        return self._tokens.encode((asked, last))
+    def token(self, filters: str, last: P) -> str:
+        """The token of the page after `last`."""
+        return self._tokens.encode((filters, last))

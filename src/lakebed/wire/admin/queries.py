@@ -1,4 +1,4 @@
-"""Query parameters of the administration API: unknown and repeated ones are refused."""
+"""Query parameters of the admin API. Unknown and repeated parameters are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_DIGITS: Final = 19
 
 
 def check_parameters(request: Request, known: Sequence[str], *, repeatable: Sequence[str] = ()) -> None:
-    """Raise InvalidInput for a parameter that is unknown, or given twice and not `repeatable`."""
+    """Raise InvalidInput for an unknown parameter, and for a repeated one that is not `repeatable`."""
     seen: set[str] = set()
     for pair in request.raw_query.split("&"):
         name = decode_component(pair.partition("=")[0])
@@ -30,7 +30,7 @@ def check_parameters(request: Request, known: Sequence[str], *, repeatable: Sequ
             continue
         if name not in known:
             expected = ", ".join(known) or "none"
-            raise InvalidInput(f"no such parameter: {name}. known={expected}", argument=name)
+            raise InvalidInput(f"unknown parameter: {name}. expected={expected}", argument=name)
         if name in seen and name not in repeatable:
             raise InvalidInput(f"{name} is given more than once", argument=name)
         seen.add(name)
@@ -48,7 +48,7 @@ def number_parameter(request: Request, name: str, default: int, *, least: int = 
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS) or not least <= int(text) <= most:
-        raise InvalidInput(f"{name} is a whole number from {least} to {most}", argument=name, value=text[:80])
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most}", argument=name, value=text[:80])
     return int(text)
 
 
@@ -57,10 +57,10 @@ def wait_seconds(request: Request) -> float:
     text = request.query.get("wait-seconds")
     if text is None:
         return 0.0
-    plain = text.replace(".", "", 1)
-    if not (plain.isascii() and plain.isdigit() and len(text) <= _MAX_DIGITS) or float(text) > MAX_WAIT_SECONDS:
+    digits = text.replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit() and len(text) <= _MAX_DIGITS) or float(text) > MAX_WAIT_SECONDS:
         raise InvalidInput(
-            f"wait-seconds is a number from 0 to {MAX_WAIT_SECONDS:g}", argument="wait-seconds", value=text[:80]
+            f"wait-seconds must be a number from 0 to {MAX_WAIT_SECONDS:g}", argument="wait-seconds", value=text[:80]
         )
     return float(text)
 
@@ -73,5 +73,4 @@ def choice_parameter(request: Request, name: str, kind: type[E]) -> E | None:
     try:
         return kind(text)
     except ValueError:
-        words = ", ".join(kind)
-        raise InvalidInput(f"{name} is one of {words}", argument=name, value=text[:80]) from None
+        raise InvalidInput(f"{name} must be one of {', '.join(kind)}", argument=name, value=text[:80]) from None

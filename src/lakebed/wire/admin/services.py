@@ -33,7 +33,7 @@ class AdminServices:
     """Only for waiting: all operations on tasks go through `tasks`."""
     events: EventLog
     audit: EventLog
-    trail: DelegationAudit
+    delegation_audit: DelegationAudit
     targets: TargetService
     arrivals: Arrivals
     feed: LiveFeed
@@ -41,5 +41,5 @@ class AdminServices:
     failover: Failover
     attachments: PolicyAttachments
     coverage: PolicyCoverage
-    labelling: LabelManagement
+    labels: LabelManagement
     federation: Federation

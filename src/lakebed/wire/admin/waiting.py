@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.wire.http.message import Request
 
 _SLICE_SECONDS: Final = 0.5
-"""The longest time until a shutdown or a disconnected client is noticed."""
+"""How often a waiting request checks for a shutdown or a disconnected client."""
 
 
 async def poll_until(
@@ -20,7 +20,7 @@ async def poll_until(
 ) -> None:
     """Call `check` at once and after each event, until it returns True or the time is over.
 
-    Also ends when the server stops or the client disconnects: the response would be lost.
+    Also returns when the server stops or the client disconnects.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

@@ -1,1 +1,1 @@
-"""The Iceberg REST catalog and its table-bucket extensions, as clients speak to it."""
+"""The Iceberg REST catalog API, with extensions for table buckets."""

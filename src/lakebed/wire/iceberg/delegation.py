@@ -28,9 +28,8 @@ HEADER: Final = "x-iceberg-access-delegation"
 ANY_TABLE_SIGNING: Final = "v1/aws/s3/sign"
 """The path that signs requests for the files of any table, relative to the catalog's URI.
 
-It is the specification's first endpoint for signing: older clients know no other.
+It is the first signing endpoint of the specification, and the only one that older clients know.
 """
-
 
 _SCOPE_PREFIX: Final = "lakebed.credential-scope-prefix"
 
@@ -44,24 +43,24 @@ class AccessMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableAccess:
-    """The access part of a response with a table."""
+    """The access to files in a response with a table."""
 
     config: dict[str, str] = field(repr=False)
     credentials: list[dict[str, Any]] = field(default_factory=list, repr=False)
     revalidate_after_ms: int | None = None
     """When a client's cached response is no longer valid, because its credentials expire soon."""
     has_secrets: bool = True
-    """Whether `credentials` holds credentials; otherwise it only says where the files are."""
+    """Whether `credentials` contains credentials; otherwise it only has the location of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class VendedCredentials:
-    """Vended credentials for a table's files, as clients read them."""
+    """Vended credentials for a table's files, in the settings of clients."""
 
-    facts: dict[str, str]
-    """Their description, without secrets."""
+    description: dict[str, str]
+    """Scope and expiry, without secrets."""
     settings: dict[str, str] = field(repr=False)
-    """The same with the credentials, and how to use and renew them."""
+    """The description with the credentials, and settings for their use and refresh."""
     storage_credential: dict[str, Any] = field(repr=False)
     """The one entry of `storage-credentials`."""
     issued_ms: int
@@ -69,15 +68,15 @@ class VendedCredentials:
 
 
 def requested_mode(header: str | None, allowed: AccessDelegation = AccessDelegation.VENDED) -> AccessMode | None:
-    """The preferred mode that the client requests and that is allowed; None without one.
+    """The preferred of the requested and allowed modes; None without one.
 
-    A lone `true` is how early clients requested credentials.
+    Early clients send `true` to request credentials.
     """
-    asked = {word.strip().lower() for word in (header or "").split(",")}
-    if asked == {"true"}:
-        asked = {str(AccessMode.VENDED)}
+    requested = {word.strip().lower() for word in (header or "").split(",")}
+    if requested == {"true"}:
+        requested = {str(AccessMode.VENDED)}
     is_allowed = {AccessMode.VENDED: allowed.vends, AccessMode.SIGNING: allowed.signs}
-    return next((mode for mode in AccessMode if mode in asked and is_allowed[mode]), None)
+    return next((mode for mode in AccessMode if mode in requested and is_allowed[mode]), None)
 
 
 async def delegate_access(
@@ -91,16 +90,18 @@ async def delegate_access(
     entry: Entry | None = None,
     entry_id: str = "",
 ) -> TableAccess:
-    """A client's access to the files of a table, or of one that is staged under `entry_id`.
+    """A client's access to the files of a table, or of a table staged under `entry_id`.
 
-    `properties` is called only if needed, because it may parse the table's metadata.
-    Raises AccessDenied when the client asks for access and the caller may not even read; LocationConflict when a staged
-    table's directories are not free. Where credentials are not vended, every client is told where the files are.
+    `properties` is called only if needed, because it may parse the table's metadata. If credentials are not vended, the
+    response has the location of the files for every client.
+
+    Raises AccessDenied if the client requests access and the caller cannot read the table; LocationConflict if a staged
+    table's directories are taken.
     """
     config = services.store.client_settings(request.http)
     header, allowed = request.http.headers.get(HEADER), allowed_delegation(services.access_delegation, catalog)
     if not allowed.vends:
-        config |= scope_facts(f"{location.rstrip('/')}/", vends=False)
+        config |= scope_settings(f"{location.rstrip('/')}/", vends=False)
     mode = requested_mode(header, allowed)
     if mode is None:
         if requested_mode(header) is None:
@@ -115,15 +116,15 @@ async def delegate_access(
             )
     except AccessDenied:
         if entry is not None and request.http.method == "POST":
-            # This request has created the table: an error would say that it did not.
+            # This request has created the table, so it must not fail.
             return TableAccess(config)
         raise
-    # Not every client uses remote signing for a staged table, so it gets vended credentials where they are allowed.
+    # Not every client uses remote signing for a staged table, so it gets vended credentials hint they are allowed.
     if mode is AccessMode.SIGNING and (entry is not None or not allowed.vends):
-        where = UnregisteredTableHint(data.table, location, properties())
-        return TableAccess(config | _signing_settings(request, catalog, identifier, where))
-    unrecorded = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
-    vended = vend_credentials(services, request, catalog, identifier, data, unrecorded)
+        hint = UnregisteredTableHint(data.table, location, properties())
+        return TableAccess(config | _signing_settings(request, catalog, identifier, hint))
+    hint = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
+    vended = vend_credentials(services, request, catalog, identifier, data, hint)
     return TableAccess(
         config | vended.settings,
         [vended.storage_credential],
@@ -137,9 +138,9 @@ def vend_credentials(
     catalog: Catalog,
     identifier: Identifier,
     data: TableData,
-    unrecorded: UnregisteredTableHint | None = None,
+    hint: UnregisteredTableHint | None = None,
 ) -> VendedCredentials:
-    """Vended credentials for a table's files; `unrecorded` lets the client renew those of a table without an entry.
+    """Vended credentials for a table's files; `hint` lets the client renew those of a table without an entry.
 
     There is one entry, for the table's location, even if the credentials cover further directories: clients that renew
     credentials insist on exactly one. The other directories use the same credentials from the table's settings.
@@ -154,22 +155,23 @@ def vend_credentials(
     )
     expires_ms = key.session.expires_ms
     prefix = f"s3://{data.bucket}/{data.home.directory}"
-    facts = scope_facts(prefix, vends=True) | {
+    description = scope_settings(prefix, vends=True) | {
         "lakebed.credential-mode": "catalog-vended-temporary-credentials",
         "lakebed.credential-expiration-unix-seconds": str(expires_ms // 1000),
     }
     settings = {
         **credential_settings(key, services.store, request.http),
         "client.refresh-credentials-endpoint": table_path(catalog, identifier, "credentials")
-        + ("" if unrecorded is None else unrecorded.query),
+        + ("" if hint is None else hint.query),
         "client.refresh-credentials-enabled": "true",
-        **facts,
+        **description,
     }
-    return VendedCredentials(facts, settings, {"prefix": prefix, "config": settings}, key.session.issued_ms, expires_ms)
+    storage_credential = {"prefix": prefix, "config": settings}
+    return VendedCredentials(description, settings, storage_credential, key.session.issued_ms, expires_ms)
 
 
-def scope_facts(prefix: str, *, vends: bool) -> dict[str, str]:
-    """Where a table's files are, and whether credentials to them are vended."""
+def scope_settings(prefix: str, *, vends: bool) -> dict[str, str]:
+    """Settings with the location of a table's files, and whether credentials are vended."""
     return {
         "lakebed.credential-vending": "supported" if vends else "disabled",
         "lakebed.credential-scope": "table-prefix",
@@ -182,7 +184,7 @@ def vend_copy_credentials(
 ) -> dict[str, Any]:  # Any: JSON
     """Vended credentials for the restricted copy of a plan, as an entry of `storage-credentials`.
 
-    They are not renewed: a plan that outlives them has to be requested again.
+    They cannot be refreshed: after their expiry the client plans again.
     """
     data = services.data_access.of_copy(copy)
     key = services.vending.vend(
@@ -207,7 +209,7 @@ def table_path(catalog: Catalog, identifier: Identifier, operation: str) -> str:
 
 
 def _signing_settings(
-    request: JsonRequest, catalog: Catalog, identifier: Identifier, where: UnregisteredTableHint
+    request: JsonRequest, catalog: Catalog, identifier: Identifier, hint: UnregisteredTableHint
 ) -> dict[str, str]:
     """The signing endpoint, under the setting names of all client versions."""
     host = request.http.headers.get("host", "")
@@ -215,12 +217,12 @@ def _signing_settings(
     return {
         "s3.remote-signing-enabled": "true",
         "signer.uri": uri,
-        # Engines that purge a table drop it first, and have the deletion of its files signed afterwards.
-        "signer.endpoint": endpoint + where.query,
-        # No `s3.signer.endpoint`: Java clients would prefer it. PyIceberg knows only that name, and has one signer for
-        # all open tables, so it uses the endpoint that signs for any table.
+        # With the hint, because engines that purge a table request signatures after dropping it.
+        "signer.endpoint": endpoint + hint.query,
+        # Without `s3.signer.endpoint`, PyIceberg uses the endpoint that signs for any table: it has one signer for all
+        # tables. Java clients would prefer that setting to `signer.endpoint`.
         "s3.signer.uri": uri,
-        # PyIceberg supports remote signing with one of its two file systems, and needs the name of the signer.
+        # PyIceberg needs the name of the signer, and supports remote signing only with fsspec.
         "s3.signer": "S3V4RestSigner",
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
     }

@@ -29,7 +29,7 @@ from lakebed.wire.json.table_access import allowed_delegation
 from .delegation import HEADER, AccessMode, requested_mode
 from .handlers.configuration import catalog_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
-from .handlers.reports import KINDS, ReportHead
+from .handlers.reports import KINDS, ReportHead, invalid_report_type
 from .handlers.tables import RenameDocument
 from .loading import replay_entry
 from .services import IcebergServices
@@ -80,8 +80,8 @@ def _configuration(get_config: Handler[IcebergServices], supported: frozenset[st
 
     async def handle(services: IcebergServices, request: JsonRequest) -> Response:
         response = await get_config(services, request)
-        stated = request.http.query.get("warehouse")
-        catalog = None if stated is None else await services.federation.connections.find(catalog_name(stated))
+        warehouse = request.http.query.get("warehouse")
+        catalog = None if warehouse is None else await services.federation.connections.find(catalog_name(warehouse))
         if catalog is None:
             return response
         remote = await catalog.remote.config()
@@ -91,10 +91,10 @@ def _configuration(get_config: Handler[IcebergServices], supported: frozenset[st
             for endpoint in document["endpoints"]
             if endpoint in supported and (endpoint in remote.endpoints or endpoint in _DERIVED)
         ]
-        # The tables' own metadata says where their files are.
+        # Locations are in the metadata of tables.
         document["defaults"].pop("warehouse-location", None)
         if not remote.keeps_idempotency_keys:
-            # Clients would repeat requests whose outcome is unknown.
+            # With it, clients would retry requests with an unknown outcome.
             document.pop("idempotency-key-lifetime", None)
         return ok(document)
 
@@ -241,7 +241,7 @@ async def _commit_transaction(services: IcebergServices, request: JsonRequest, c
 
 
 async def _load_credentials(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
-    # The parameters that the external catalog requires, without the caller's: a signature may be in the query.
+    # Without parameters of the caller's signature.
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
     if not allowed_delegation(services.access_delegation, catalog.entity).vends:
         return ok({"storage-credentials": []}, [_NO_STORE])
@@ -254,7 +254,7 @@ async def _load_credentials(services: IcebergServices, request: JsonRequest, cat
 async def _report_metrics(services: IcebergServices, request: JsonRequest, catalog: FederatedCatalog) -> Response:
     head = await request.document(ReportHead)
     if head.report_type not in KINDS:
-        raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
+        raise invalid_report_type(head.report_type)
     table = _entry(request, catalog, EntryKind.TABLE)
     await services.federation.tables.report(request.caller, table, head.report_type, request.body)
     return no_content()

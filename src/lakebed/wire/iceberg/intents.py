@@ -1,4 +1,4 @@
-"""The intents of Iceberg requests, where they are not in the path."""
+"""Reads the operation and subject of Iceberg requests for operation hooks, where the path does not have them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _new_namespace(request: JsonRequest, subject: OperationSubject) -> Operation
 
 
 def _renamed(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    asked = parse_document(request.body, RenameDocument)
-    source, destination = asked.source.identifier, asked.destination.identifier
+    document = parse_document(request.body, RenameDocument)
+    source, destination = document.source.identifier, document.destination.identifier
     facts = {"destination-namespace": display(destination.namespace), "destination-name": destination.name}
     return subject._replace(namespace=source.namespace, name=source.name, facts=facts)
 
@@ -56,18 +56,18 @@ def _purged(request: JsonRequest, subject: OperationSubject) -> OperationSubject
     return _dropped(parse_strict_document(request.body, PurgeName), subject)
 
 
-def _dropped(asked: DroppedName, subject: OperationSubject) -> OperationSubject:
-    return subject._replace(namespace=asked.identifier.namespace, name=asked.identifier.name)
+def _dropped(document: DroppedName, subject: OperationSubject) -> OperationSubject:
+    return subject._replace(namespace=document.identifier.namespace, name=document.identifier.name)
 
 
 def _signed(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
-    asked = parse_document(request.body, _SignedRequest)
-    # Without its query, which may hold a signature.
-    return subject._replace(facts={"method": asked.method, "uri": asked.uri.partition("?")[0]})
+    document = parse_document(request.body, _SignedRequest)
+    # Without the query, which may contain a signature.
+    return subject._replace(facts={"method": document.method, "uri": document.uri.partition("?")[0]})
 
 
 def _committed_tables(request: JsonRequest, subject: OperationSubject) -> _Intended:
-    """Each table of a transaction: a veto of one is a veto of all."""
+    """The tables of a transaction. A veto for one table vetoes the transaction."""
     intended = []
     for change in read_transaction(request.body).table_changes:
         identifier = change.identifier.identifier
@@ -93,7 +93,7 @@ def _vended(request: JsonRequest, subject: OperationSubject) -> _Intended:
 
 
 def _same_for_views(operation: Operation) -> ReadFurther:
-    """The route does not say whether it is about a table or a view: listeners are asked about both."""
+    """The operation for views: the route does not distinguish tables from views, so hooks are called for both."""
     return lambda _, subject: [(operation, subject)]
 
 
@@ -124,4 +124,4 @@ INTENT_READERS: Final[IntentReaders] = {
     "syncTableBridge": IntentReader(is_confidential=True),
     "importTable": IntentReader(is_confidential=True),
 }
-"""By the name of the route."""
+"""By route name."""

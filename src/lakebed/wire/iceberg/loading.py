@@ -31,18 +31,18 @@ ALL: Final = "all"
 REFS: Final = "refs"
 
 _LONG_BYTES: Final = 256 * 1024
-"""Longer responses are sent in the pieces of the cached metadata: joining them would cost as much as sending them."""
+"""Longer responses are sent in the pieces of the cached metadata: joining costs as much as sending."""
 
 
 def snapshots_mode(request: JsonRequest) -> str:
     """The requested snapshots: `all`, or `refs` for those of branches and tags. Raises InvalidInput."""
     mode = request.http.query.get("snapshots", ALL).lower()
     if mode not in (ALL, REFS):
-        raise InvalidInput("snapshots is all or refs", argument="snapshots", value=mode)
+        raise InvalidInput("snapshots must be all or refs", argument="snapshots", value=mode)
     return mode
 
 
-def shown_pieces(metadata: CachedMetadata, mode: str) -> Sequence[bytes]:
+def metadata_pieces(metadata: CachedMetadata, mode: str) -> Sequence[bytes]:
     """The metadata with the requested snapshots."""
     if mode == ALL:
         return metadata.pieces
@@ -51,8 +51,10 @@ def shown_pieces(metadata: CachedMetadata, mode: str) -> Sequence[bytes]:
     return (metadata.referenced,)
 
 
-def _answer(headers: Headers, metadata_at: str, metadata: Sequence[bytes], rest: Mapping[str, object]) -> Response:
-    """A response of a table's metadata and further fields."""
+def _metadata_response(
+    headers: Headers, metadata_at: str, metadata: Sequence[bytes], rest: Mapping[str, object]
+) -> Response:
+    """A response with a table's metadata and further fields."""
     before = b'{"metadata-location":%b,"metadata":' % _encode(metadata_at)
     pieces = [before, *metadata, b"," + _encode(rest)[1:]]
     length = sum(map(len, pieces))
@@ -78,15 +80,15 @@ async def table_response(
     granted = await delegate_access(
         services, request, catalog, identifier, entry.location, lambda: metadata.table.properties, entry=entry
     )
-    tag = _tag(request, entry.version_token, mode, granted)
-    if _is_known(request, tag, services.clock.now_ms()):
+    tag = _etag(request, entry.version_token, mode, granted)
+    if _is_current(request, tag, services.clock.now_ms()):
         return Response(304, [("ETag", tag)])
     rest: dict[str, Any] = {"config": granted.config}
     headers: Headers = [JSON, ("ETag", tag)]
     if granted.credentials:
         rest["storage-credentials"] = granted.credentials
         headers.append(("Cache-Control", "no-store, private"))
-    return _answer(headers, entry.metadata_at, shown_pieces(metadata, mode), rest)
+    return _metadata_response(headers, entry.metadata_at, metadata_pieces(metadata, mode), rest)
 
 
 def _restricted_response(
@@ -98,13 +100,12 @@ def _restricted_response(
     restriction: Restriction,
 ) -> Response:
     """A table for a restricted principal: without access to its files, and with scan planning by the server."""
-    seen = f"{entry.version_token} {mode} {restriction.key}"
-    tag = f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'
-    if _is_known(request, tag, services.clock.now_ms()):
+    tag = _hash_tag(f"{entry.version_token} {mode} {restriction.key}")
+    if _is_current(request, tag, services.clock.now_ms()):
         return Response(304, [("ETag", tag)])
     config = services.store.client_settings(request.http) | {SCAN_PLANNING_MODE: "server"}
-    shown = restricted_metadata(metadata.table, restriction, referenced_snapshots_only=mode == REFS)
-    return _answer([JSON, ("ETag", tag)], entry.metadata_at, [shown], {"config": config})
+    restricted = restricted_metadata(metadata.table, restriction, referenced_snapshots_only=mode == REFS)
+    return _metadata_response([JSON, ("ETag", tag)], entry.metadata_at, [restricted], {"config": config})
 
 
 def commit_document(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> dict[str, Any]:
@@ -126,62 +127,66 @@ def _version(entry: Entry, commit_id: str) -> dict[str, object]:
 
 def commit_response(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> Response:
     """The response to a commit."""
-    tag = f'"{hashlib.sha256(f"{entry.version_token} {ALL}".encode()).hexdigest()[:32]}"'
-    return _answer([JSON, ("ETag", tag)], entry.metadata_at, metadata.pieces, _version(entry, commit_id))
+    tag = _hash_tag(f"{entry.version_token} {ALL}")
+    return _metadata_response([JSON, ("ETag", tag)], entry.metadata_at, metadata.pieces, _version(entry, commit_id))
 
 
 def view_response(entry: Entry, metadata: CachedMetadata) -> Response:
-    """A view."""
-    answer = {
+    """The response with a view."""
+    document = {
         "metadata-location": entry.metadata_at,
         "metadata": msgspec.Raw(metadata.document),
         "config": {},
     }
-    return Response(200, [JSON], _encode(answer))
+    return Response(200, [JSON], _encode(document))
 
 
-def _tag(request: JsonRequest, version: str, mode: str, granted: TableAccess) -> str:
-    """The entity tag: of the metadata, the requested snapshots, and the access with its expiry."""
-    seen = f"{version} {mode}"
-    asked = requested_mode(request.http.headers.get(HEADER))
+def _etag(request: JsonRequest, version: str, mode: str, granted: TableAccess) -> str:
+    """The ETag of the metadata, the requested snapshots, and the access to files.
+
+    A tag of a response with credentials ends with the time until which a cached response can be used.
+    """
+    content = f"{version} {mode}"
+    access_mode = requested_mode(request.http.headers.get(HEADER))
     if not granted.has_secrets:
-        seen = f"{seen} withheld {bool(granted.credentials)}"
-    elif asked is not None:
-        seen = f"{seen} {request.caller.principal.arn} {asked}"
-    if granted.revalidate_after_ms is None:
-        return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'
-    # The credentials in a client's copy must stay valid for a while: their time is in the tag.
-    return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}.{granted.revalidate_after_ms}"'
+        content = f"{content} withheld {bool(granted.credentials)}"
+    elif access_mode is not None:
+        content = f"{content} {request.caller.principal.arn} {access_mode}"
+    return _hash_tag(content, "" if granted.revalidate_after_ms is None else f".{granted.revalidate_after_ms}")
 
 
-def _is_known(request: JsonRequest, tag: str, now_ms: int) -> bool:
-    """Whether the client's copy is current, with credentials that stay valid."""
-    given = request.http.headers.get("if-none-match")
-    if given is None or request.http.method != "GET":
+def _hash_tag(content: str, suffix: str = "") -> str:
+    return f'"{hashlib.sha256(content.encode()).hexdigest()[:32]}{suffix}"'
+
+
+def _is_current(request: JsonRequest, tag: str, now_ms: int) -> bool:
+    """Whether the client's cached response is current, with credentials that stay valid."""
+    header = request.http.headers.get("if-none-match")
+    if header is None or request.http.method != "GET":
         return False
-    wanted = tag.strip('"').partition(".")[0]
-    for one in given.split(","):
+    current = tag.strip('"').partition(".")[0]
+    for one in header.split(","):
         name, _, until = one.strip().removeprefix("W/").strip('"').partition(".")
-        if name == wanted and (not until or (until.isascii() and until.isdigit() and int(until) > now_ms)):
+        if name == current and (not until or (until.isascii() and until.isdigit() and int(until) > now_ms)):
             return True
     return False
 
 
 async def replay_commit(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
-    """The response to a repeated commit: the table as it is now. Raises NotFound."""
+    """The response to a repeated commit, with the current table. Raises NotFound."""
     entry = (await services.entries.by_id(entry_id)).entry
     return commit_response(entry, await services.entries.metadata(entry))
 
 
 async def replay_table(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
-    """The response to a repeated request for a table: the table as it is now. Raises NotFound."""
+    """The response to a repeated request for a table, with the current table. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
     metadata = await services.entries.metadata(found.entry)
     return await table_response(services, request, found.catalog, found.identifier, found.entry, metadata)
 
 
 async def replay_entry(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
-    """The response to a repeated request: the table or view as it is now. Raises NotFound."""
+    """The response to a repeated request, with the current table or view. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
     metadata = await services.entries.metadata(found.entry)
     if found.entry.kind is EntryKind.VIEW:

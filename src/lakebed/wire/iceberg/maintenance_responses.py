@@ -1,7 +1,7 @@
-"""How jobs of maintenance and their reports are shown.
+"""Maintenance jobs and their reports as JSON.
 
-The spelling of names is mixed, as clients of table buckets know it: each field is shown as they read it. A job's id is
-shown both ways, because some read one and some the other.
+Field names mix underscores and hyphens, as existing clients of table buckets expect. The job id has both spellings,
+because clients differ.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ Document = dict[str, Any]
 """JSON. Any: fields are of many types."""
 
 COMMITTED: Final = "COMMITTED"
-"""What the compaction comes to that the pipeline has done."""
+"""The status of a compaction that the pipeline has committed."""
 
 
 def config_document(effective: EffectiveConfig) -> Document:
-    """A configuration, and who has set it."""
+    """A configuration with its source."""
     return {**msgspec.to_builtins(effective.config), "source": effective.source}
 
 
-def report_document(seen: JobView) -> Document:
-    """A job with all that it found."""
-    findings = seen.stored.findings
+def report_document(view: JobView) -> Document:
+    """A job with its report."""
+    findings = view.stored.findings
     metadata, objects = findings.metadata, findings.objects
     candidates = [one for one in metadata if one.state is not ObjectState.RETAINED]
     return {
-        "job": job_document(seen.known, seen.stored.job),
-        "current_metadata_location": findings.metadata_at or seen.known.entry.metadata_at,
+        "job": job_document(view.known, view.stored.job),
+        "current_metadata_location": findings.metadata_at or view.known.entry.metadata_at,
         "retained_metadata_locations": findings.retained_metadata,
         "cleanup_candidate_locations": _locations(candidates),
         "deletable_metadata_locations": _locations(metadata, ObjectState.DELETABLE),
@@ -54,9 +54,9 @@ def report_document(seen: JobView) -> Document:
         "referenced_object_reports": [_object(one) for one in findings.referenced],
         "reachability-graph": None if findings.graph is None else _graph(findings.graph),
         "snapshot-expiration": None if findings.expiration is None else _expiration(findings.expiration),
-        "compaction": _compaction_of(findings, seen.task),
+        "compaction": _compaction_of(findings, view.task),
         "truncated": findings.truncated,
-        "audit-events": [_event(event) for event in seen.stored.record.audit],
+        "audit-events": [_event(event) for event in view.stored.record.audit],
     }
 
 
@@ -74,17 +74,17 @@ def job_document(known: LiveEntry, job: MaintenanceJob) -> Document:
         "config_source": job.config_source,
         "scheduler-id": job.scheduler_id or None,
         "scheduler-lease-id": job.scheduler_lease_id or None,
-        "scheduled-at": _time(job.scheduled_ms),
+        "scheduled-at": rfc3339(job.scheduled_ms),
         "worker_id": job.worker_id or None,
         "lease_id": job.lease_id or None,
         "attempt": job.attempt,
         "max-retry-attempts": job.max_attempts,
-        "next-retry-after": _time(job.next_retry_ms),
+        "next-retry-after": rfc3339(job.next_retry_ms),
         "quarantine-enabled": job.config.quarantine_enabled,
         "quarantine-retention-seconds": job.config.quarantine_retention_seconds,
-        "heartbeat_at": _time(job.heartbeat_ms),
-        "started_at": _time(job.started_ms),
-        "finished_at": _time(job.finished_ms),
+        "heartbeat_at": rfc3339(job.heartbeat_ms),
+        "started_at": rfc3339(job.started_ms),
+        "finished_at": rfc3339(job.finished_ms),
         "current_metadata_location": job.metadata_at or None,
         "current_generation": job.generation,
         "retain_recent_metadata_files": job.retain_recent,
@@ -105,7 +105,7 @@ def job_document(known: LiveEntry, job: MaintenanceJob) -> Document:
 
 
 def scheduler_document(known: LiveEntry, view: SchedulerView) -> Document:
-    """How the maintenance of a table stands."""
+    """The state of a table's maintenance."""
     config = view.effective.config
     return {
         **_table(known),
@@ -127,22 +127,22 @@ def scheduler_document(known: LiveEntry, view: SchedulerView) -> Document:
             "quarantined_object_count": view.held.objects,
             "source_job_id": view.held.source_job,
         },
-        "audit_timeline": [_line(record) for record in view.timeline],
+        "audit_timeline": [_timeline_entry(record) for record in view.timeline],
     }
 
 
-def held_documents(held: Sequence[QuarantinedFile]) -> list[Document]:
-    """What a job holds in quarantine."""
+def quarantine_documents(files: Sequence[QuarantinedFile]) -> list[Document]:
+    """The files of a job in quarantine."""
     return [
         {
             "key": one.key,
             "held-key": one.held_key,
             "object_kind": one.kind,
             "size": one.size,
-            "moved-at": _time(one.moved_ms),
-            "purge-at": _time(one.purge_ms),
+            "moved-at": rfc3339(one.moved_ms),
+            "purge-at": rfc3339(one.purge_ms),
         }
-        for one in held
+        for one in files
     ]
 
 
@@ -155,20 +155,20 @@ def _table(known: LiveEntry) -> Document:
     }
 
 
-def _line(record: JobRecord) -> Document:
+def _timeline_entry(record: JobRecord) -> Document:
     job = record.job
     return {
         "job_id": job.id,
         "operation": job.operation,
         "status": job.status,
         "scheduler-id": job.scheduler_id or None,
-        "scheduled-at": _time(job.scheduled_ms),
+        "scheduled-at": rfc3339(job.scheduled_ms),
         "worker_id": job.worker_id or None,
         "attempt": job.attempt,
-        "started_at": _time(job.started_ms),
-        "finished_at": _time(job.finished_ms),
-        "heartbeat_at": _time(job.heartbeat_ms),
-        "next_retry_after": _time(job.next_retry_ms),
+        "started_at": rfc3339(job.started_ms),
+        "finished_at": rfc3339(job.finished_ms),
+        "heartbeat_at": rfc3339(job.heartbeat_ms),
+        "next_retry_after": rfc3339(job.next_retry_ms),
         "recommended_actions": job.actions,
         "audit-events": [_event(event) for event in record.audit],
     }
@@ -176,7 +176,7 @@ def _line(record: JobRecord) -> Document:
 
 def _event(event: AuditEvent) -> Document:
     return {
-        "timestamp": _time(event.at_ms),
+        "timestamp": rfc3339(event.at_ms),
         "actor": event.actor,
         "action": event.step,
         "reason": event.reason or None,
@@ -195,7 +195,7 @@ def _object(report: ObjectReport) -> Document:
         "state": report.state,
         "reasons": report.reasons,
         "size": report.size,
-        "modified-at": _time(report.modified_ms),
+        "modified-at": rfc3339(report.modified_ms),
     }
 
 
@@ -244,7 +244,7 @@ def _compaction_of(findings: Findings, task: Task | None) -> Document | None:
 def _compaction(report: CompactionReport, task: Task | None) -> Document:
     is_done = task is not None and task.state is TaskState.DONE
     return {
-        # What was queued is told of as the queue has it by now.
+        # The current status of a queued compaction.
         "status": COMMITTED if is_done else report.status,
         "snapshot-id": report.snapshot_id,
         "target-file-size-bytes": report.target_file_size_bytes,
@@ -262,7 +262,7 @@ def _compaction(report: CompactionReport, task: Task | None) -> Document:
                 "input-file-locations": group.input_locations,
                 "input-file-count": group.input_files,
                 "input-bytes": group.input_bytes,
-                # The pipeline writes them: where, and how large, is not known before.
+                # Unknown until the pipeline has written them.
                 "output-file-location": None,
                 "output-bytes": None,
             }
@@ -287,7 +287,7 @@ def _row_level(report: RowLevelReport, status: CompactionStatus) -> Document:
     ]
     needs_review = status is CompactionStatus.MANUAL_REVIEW_REQUIRED
     return {
-        # Deletes are applied by the rewrite itself, so they are no reason to stop.
+        # The rewrite applies deletes, so they do not prevent a compaction.
         "status": status if needs_review else "APPLIED_BY_REWRITE" if report.delete_files else "NO_DELETE_FILES",
         "delete-file-count": report.delete_files,
         "position-delete-file-count": report.position_delete_files + report.deletion_vectors,
@@ -307,7 +307,7 @@ def _task(task: Task) -> Document:
         "state": task.state,
         "attempts": task.attempts,
         "worker": task.worker,
-        "changed-at": _time(task.changed_ms),
+        "changed-at": rfc3339(task.changed_ms),
         "report": msgspec.Raw(task.outcome) if is_done and task.outcome else None,
         "failure": None if is_done or task.outcome is None else task.outcome.decode(errors="replace"),
     }
@@ -317,8 +317,8 @@ def _locations(reports: Iterable[ObjectReport], state: ObjectState | None = None
     return [one.location for one in reports if state is None or one.state is state]
 
 
-def _time(milliseconds: int | None) -> str | None:
-    """RFC 3339."""
+def rfc3339(milliseconds: int | None) -> str | None:
+    """A time in milliseconds as RFC 3339 text; None without one."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

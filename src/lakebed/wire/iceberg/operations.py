@@ -1,4 +1,4 @@
-"""All operations of the catalog, in one table."""
+"""The route table of the Iceberg REST catalog API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .services import IcebergServices
 
 
 def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable[IcebergServices]:
-    """The routes, with the configuration that lists them, and endpoints that are served beside them."""
+    """The routes. The configuration route lists their endpoints and `further_endpoints`."""
     routes: list[Route[IcebergServices]] = [
         *table_buckets.ROUTES,
         *namespaces.ROUTES,
@@ -56,5 +56,5 @@ def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable[IcebergS
 
 
 def iceberg_mounts(routes: RouteTable[IcebergServices]) -> list[Mount[IcebergServices]]:
-    """The routes behind every base path of the catalog."""
+    """The routes under every base path of the catalog."""
     return [with_federated_catalogs(Mount(base, "/v1/", routes)) for base in CATALOG_BASES]

@@ -1,4 +1,4 @@
-"""What the catalog's handlers call."""
+"""Services called by the handlers of the Iceberg REST catalog API."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ DeletedKeys = Callable[[bytes], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class TableExtensions:
-    """The use cases behind the routes that table buckets add to the Iceberg specification."""
+    """Services behind the extensions to the Iceberg REST specification."""
 
     refs: BranchesAndTags
     pointers: PointerMoves
     rollback: Rollback
     imports: Imports
-    examination: TableDiagnostics
+    diagnostics: TableDiagnostics
     recovery: Recovery
-    surveys: CatalogInventories
+    inventories: CatalogInventories
     bridges: Bridges
-    syncing: SyncOnRequest
+    syncs: SyncOnRequest
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergServices:
-    """The use cases behind the Iceberg routes."""
+    """Services behind the Iceberg REST routes."""
 
     meta: MetaStore
     clock: Clock

@@ -1,8 +1,8 @@
 """A query parameter that identifies a table without a catalog entry, and its directories.
 
-The catalog puts it into the URLs of credential refresh and remote signing, for two cases. A staged table is written
-before it is committed, and its vended credentials may expire meanwhile. An engine that purges a table drops it first,
-and deletes its files afterwards.
+The catalog adds it to the URLs of credential refresh and remote signing for two cases. A staged table is written before
+its commit, and its vended credentials may expire before that. An engine that purges a table deletes its files after
+dropping the table.
 
 Clients can forge the parameter, so it grants nothing: see `DataAccess.of_unrecorded`.
 """
@@ -46,7 +46,7 @@ class UnregisteredTableHint:
 
     @property
     def query(self) -> str:
-        """As the query of a URL for clients, in characters that no client encodes differently."""
+        """The query of a URL, in characters that all clients encode alike."""
         paths = {name: path for name in PATH_PROPERTIES if (path := self.properties.get(name))}
         document = msgspec.json.encode(_HintFields(self.table, self.location, paths))
         return f"?{PARAMETER}={base64.urlsafe_b64encode(document).rstrip(b'=').decode()}"
@@ -60,11 +60,13 @@ def hint_of_request(request: Request) -> UnregisteredTableHint | None:
     try:
         claims = _decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, msgspec.DecodeError) as error:
-        raise _unreadable(text) from error
+        raise _invalid(text) from error
     if not _ID.fullmatch(claims.table) or not claims.paths.keys() <= set(PATH_PROPERTIES):
-        raise _unreadable(text)
+        raise _invalid(text)
     return UnregisteredTableHint(claims.table, claims.location, claims.paths)
 
 
-def _unreadable(text: str) -> InvalidInput:
-    return InvalidInput(f"{PARAMETER} are repeated as the catalog gave them", argument=PARAMETER, value=text[:100])
+def _invalid(text: str) -> InvalidInput:
+    return InvalidInput(
+        f"invalid {PARAMETER}: send the value from the catalog unchanged", argument=PARAMETER, value=text[:100]
+    )

@@ -14,10 +14,10 @@ from .services import IcebergServices
 
 
 class Unsupported(NamedTuple):
-    """An operation that is refused."""
+    """An unsupported operation."""
 
     operation: str
-    """Its id in the contract."""
+    """The operation id in the specification."""
     method: str
     path: str
     feature: str
@@ -32,12 +32,12 @@ UNSUPPORTED: Final = (
 )
 
 
-OF_FEDERATION: Final = (
-    ("Connections to other than Iceberg REST catalogs (HADOOP, HIVE, BIGQUERY)", "ICEBERG_REST is served"),
-    ("Connections that authenticate by IMPLICIT or GCP", "OAUTH, BEARER and SIGV4 are served"),
-    ("Scan planning in a catalog that another is behind", "clients plan"),
-    ("Remote signing in a catalog that another is behind", "keys are passed on to who may have them"),
-    ("Policies, maintenance and extensions in a catalog that another is behind", "the other catalog has its own"),
+UNSUPPORTED_IN_FEDERATION: Final = (
+    ("Connections to HADOOP, HIVE and BIGQUERY catalogs", "ICEBERG_REST is supported"),
+    ("Connections with IMPLICIT or GCP authentication", "OAUTH, BEARER and SIGV4 are supported"),
+    ("Scan planning in a federated catalog", "clients plan scans"),
+    ("Remote signing in a federated catalog", "vended credentials of the external catalog are forwarded"),
+    ("Policies, maintenance and extensions in a federated catalog", "the external catalog has its own"),
 )
 """Features that federated catalogs lack, with the alternative."""
 
@@ -45,10 +45,10 @@ OF_FEDERATION: Final = (
 def inventory() -> list[tuple[str, str, str]]:
     """Every unsupported operation, with its error and the alternative."""
     refusal = ERROR_MODELS[NotSupported]
-    answer = f"{refusal.status} {refusal.type}"
+    error = f"{refusal.status} {refusal.type}"
     return [
-        *((f"{one.feature} ({one.operation})", answer, one.note) for one in UNSUPPORTED),
-        *((feature, answer, note) for feature, note in OF_FEDERATION),
+        *((f"{one.feature} ({one.operation})", error, one.note) for one in UNSUPPORTED),
+        *((feature, error, note) for feature, note in UNSUPPORTED_IN_FEDERATION),
     ]
 
 

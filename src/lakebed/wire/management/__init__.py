@@ -1,1 +1,1 @@
-"""Users, roles and grants, as Apache Polaris has them on the wire: `/api/management/v1`. In the catalog's frame."""
+"""The Polaris management API under `/api/management/v1`: catalogs, principals, roles and grants."""

@@ -12,7 +12,7 @@ from .unsupported import STORAGE_FIELDS, STORES
 
 
 class StorageDocument(msgspec.Struct, rename="camel"):
-    """The storage of a catalog's files. Other kinds of stores are refused."""
+    """The storage configuration of a catalog. Only S3 is supported."""
 
     storage_type: str
     allowed_locations: list[str] | None = None
@@ -29,28 +29,29 @@ class StorageDocument(msgspec.Struct, rename="camel"):
     storage_name: str | None = None
 
     def locations(self, region: str) -> list[str] | None:
-        """The allowed locations, if given. Raises InvalidInput, NotSupported for values that this server cannot have.
+        """The allowed locations, if given. Raises InvalidInput, NotSupported for unsupported values.
 
-        `pathStyleAccess` and `kmsUnavailable` are ignored: the catalog tells clients how to reach this server, and
-        vended credentials use no KMS keys. Empty strings count as absent: some clients send one for each unset option.
+        `pathStyleAccess` and `kmsUnavailable` are ignored: responses of the catalog have the settings of this server,
+        and vended credentials use no KMS keys. Empty strings count as absent: some clients send one per unset option.
         """
         if self.storage_type in STORES:
             raise STORES[self.storage_type].error
         if self.storage_type != "S3":
-            raise InvalidInput(f"not a storageType: {self.storage_type[:80]!r}", argument="storageType")
-        given = msgspec.to_builtins(self)
-        for field, refused in STORAGE_FIELDS.items():
-            if given.get(field):
-                raise refused.error
+            raise InvalidInput(f"unknown storageType: {self.storage_type[:80]!r}", argument="storageType")
+        fields = msgspec.to_builtins(self)
+        for field, unsupported in STORAGE_FIELDS.items():
+            if fields.get(field):
+                raise unsupported.error
         if self.region and self.region != region:
             raise InvalidInput(
-                f"the region is another than the store's. region={self.region} expected={region}", argument="region"
+                f"region differs from the region of the store. region={self.region} expected={region}",
+                argument="region",
             )
         return self.allowed_locations
 
 
 class CatalogDocument(msgspec.Struct, rename="camel"):
-    """A catalog to be created. Other fields are the server's."""
+    """A catalog to create. The server sets further fields."""
 
     name: str
     properties: dict[str, str]
@@ -67,7 +68,7 @@ class NewCatalog(msgspec.Struct):
     def checked(self) -> CatalogDocument:
         """The catalog, checked. Raises InvalidInput."""
         if self.catalog.connection_config_info is not None and self.catalog.type is not CatalogKind.EXTERNAL:
-            raise InvalidInput("a catalog that another is behind is of type EXTERNAL", argument="type")
+            raise InvalidInput("a catalog with connectionConfigInfo must be of type EXTERNAL", argument="type")
         return self.catalog
 
 

@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class NamedDocument(msgspec.Struct):
-    """An entity to be created, or referred to by its name. Other fields are the server's."""
+    """An entity to create, or a reference by name. The server sets further fields."""
 
     name: str
     properties: dict[str, str] | None = None
@@ -35,7 +35,7 @@ class NamedDocument(msgspec.Struct):
 
 
 class UpdateDocument(msgspec.Struct, rename="camel"):
-    """New properties, which replace the present ones."""
+    """New properties, which replace the current ones."""
 
     current_entity_version: int
     properties: dict[str, str]
@@ -54,17 +54,17 @@ class GrantDocument(msgspec.Struct, rename="camel"):
     @property
     def target(self) -> GrantTarget:
         """The securable. Raises InvalidInput for a name that does not fit its type, or is missing."""
-        given = {
+        names = {
             GrantKind.TABLE: self.table_name,
             GrantKind.VIEW: self.view_name,
             GrantKind.POLICY: self.policy_name,
         }
-        for kind, name in given.items():
+        for kind, name in names.items():
             if name is not None and kind is not self.type:
                 raise InvalidInput(f"a grant on a {self.type} has no {kind}Name", argument=f"{kind}Name")
         if self.namespace and self.type is GrantKind.CATALOG:
             raise InvalidInput("a grant on a catalog has no namespace", argument="namespace")
-        return GrantTarget(self.type, tuple(self.namespace or ()), given.get(self.type) or "")
+        return GrantTarget(self.type, tuple(self.namespace or ()), names.get(self.type) or "")
 
     @property
     def held(self) -> Privilege:
@@ -73,7 +73,7 @@ class GrantDocument(msgspec.Struct, rename="camel"):
 
 
 class GrantRequest(msgspec.Struct):
-    """The body of adding and of revoking a grant."""
+    """The body of addGrantToCatalogRole and revokeGrantFromCatalogRole."""
 
     grant: GrantDocument
 
@@ -86,7 +86,7 @@ _NAME_FIELDS: Final[Mapping[GrantKind, str]] = {
 
 
 def grant_document(grant: HeldGrant) -> dict[str, Any]:
-    """A grant that a role holds."""
+    """A grant of a catalog role."""
     target = grant.target
     document: dict[str, Any] = {"type": target.kind, "privilege": grant.privilege.name}
     if target.kind is not GrantKind.CATALOG:
@@ -121,8 +121,8 @@ def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
 
 def catalog_document(catalog: ManagedCatalog, connection: CatalogConnection | None = None) -> dict[str, Any]:
     """A catalog, with its connection if it is federated."""
-    behind = {} if connection is None else {"connectionConfigInfo": connection_document(connection)}
-    return behind | {
+    connected = {} if connection is None else {"connectionConfigInfo": connection_document(connection)}
+    return connected | {
         "type": catalog.kind,
         "name": catalog.name,
         "properties": {**catalog.properties, BASE_LOCATION: catalog.base_location},

@@ -22,7 +22,7 @@ BASE: Final = "/api/management"
 
 
 def management_mount() -> Mount[ManagementServices]:
-    """The routes behind `/api/management/v1/`."""
+    """The routes under `/api/management/v1/`."""
     routes = [
         *principals.ROUTES,
         *principal_roles.ROUTES,
@@ -88,4 +88,4 @@ INTENT_READERS: Final[IntentReaders] = {
     "assignCatalogRoleToPrincipalRole": IntentReader(_assigned_catalog_role),
     "createCatalog": IntentReader(_new_catalog),
 }
-"""By the name of the route."""
+"""By route name."""

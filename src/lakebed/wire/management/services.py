@@ -1,4 +1,4 @@
-"""What the handlers of the management API call."""
+"""Services called by the handlers of the management API."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lakebed.objects.model import Caller
 
 @dataclass(frozen=True, slots=True)
 class ManagementServices:
-    """The use cases of access management."""
+    """Services behind the management API."""
 
     object_context: ObjectContext
     rules: ResourceRules
-    """Users, roles and grants are the server's own, in whichever account a catalog's bucket is."""
+    """Principals, roles and grants belong to the root account, regardless of the account of a catalog's bucket."""
     principals: ManagedPrincipals
     principal_roles: PrincipalRoles
     catalog_roles: CatalogRoles
@@ -40,10 +40,10 @@ class ManagementServices:
         object_context: ObjectContext,
         root: Credential,
         issuer: CredentialIssuer,
-        leave: ServerTableRemoval,
+        remove_server_tables: ServerTableRemoval,
         federation: Federation | None = None,
     ) -> ManagementServices:
-        """The use cases on an object store's facilities. `leave` clears catalogs that are to be deleted."""
+        """Create the services. `remove_server_tables` empties catalogs before their deletion."""
         meta, outbox, clock = object_context.meta, object_context.outbox, object_context.clock
         return ManagementServices(
             object_context,
@@ -53,16 +53,16 @@ class ManagementServices:
             CatalogRoles(meta, outbox, clock),
             CatalogGrants(meta, outbox, clock, None if federation is None else federation.grant_targets),
             Catalogs(meta),
-            CatalogManagement(object_context, CatalogAuthorizer(object_context), leave),
+            CatalogManagement(object_context, CatalogAuthorizer(object_context), remove_server_tables),
             None if federation is None else federation.connections,
         )
 
     def administrator(self, caller: Caller) -> Administrator:
-        """The caller, with the authorization that the use cases require."""
+        """The caller as an administrator, with the authorization that the services require."""
 
-        async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+        async def authorize(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
             await self.object_context.authorize_resource(
                 caller, self.rules, action, resource, securable=securable, privileges=privileges
             )
 
-        return Administrator(caller.principal, ask)
+        return Administrator(caller.principal, authorize)

@@ -28,29 +28,29 @@ STORES: Final[Mapping[str, UnsupportedField]] = {
     for kind in ("AZURE", "FILE", "GCS")
 }
 
-_KEYS: Final = "the store is this server's, which needs no role, user or key of another"
-_ADDRESS: Final = "clients are told the address of this server"
+_CREDENTIALS: Final = "the server accesses its own store without roles, users or keys of another"
+_ADDRESS: Final = "clients get the address of this server"
 
 STORAGE_FIELDS: Final[Mapping[str, UnsupportedField]] = {
     field: UnsupportedField(f"Catalogs on other stores (storageConfigInfo.{field})", note)
     for field, note in {
-        "roleArn": _KEYS,
-        "externalId": _KEYS,
-        "userArn": _KEYS,
-        "currentKmsKey": _KEYS,
-        "allowedKmsKeys": _KEYS,
+        "roleArn": _CREDENTIALS,
+        "externalId": _CREDENTIALS,
+        "userArn": _CREDENTIALS,
+        "currentKmsKey": _CREDENTIALS,
+        "allowedKmsKeys": _CREDENTIALS,
         "endpoint": _ADDRESS,
         "endpointInternal": _ADDRESS,
         "stsEndpoint": _ADDRESS,
-        "stsUnavailable": "a client that wants no keys asks for none",
-        "storageName": "the one store is the settings'",
+        "stsUnavailable": "clients that need no vended credentials do not request them",
+        "storageName": "the server's settings configure the only store",
     }.items()
 }
 """By the name of the field. Accepting one would have no effect."""
 
 
 def inventory() -> list[tuple[str, str, str]]:
-    """Every unsupported field, with its error and the alternative."""
+    """Every unsupported field or value, with its error and the alternative."""
     refusal = ERROR_MODELS[NotSupported]
-    answer = f"{refusal.status} {refusal.type}"
-    return [(one.feature, answer, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values())]
+    error = f"{refusal.status} {refusal.type}"
+    return [(one.feature, error, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values())]

@@ -1,1 +1,1 @@
-"""OAuth 2: the token endpoint and the server's public keys."""
+"""OAuth 2.0: the token endpoint and the public keys of the server."""

@@ -1,4 +1,4 @@
-"""The token endpoint, under each base path of the catalog and at the root, and the public keys of the tokens."""
+"""The OAuth token endpoint under each base path of the catalog, and the public keys (JWKS) of its tokens."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
 
 _KEYS_SECONDS: Final = 300
-"""How long clients may cache the keys; a client that meets an unknown key requests them at once."""
+"""Cache lifetime of the keys. A client requests them again when it gets a token with an unknown key."""
 
 
 class TokenApplication:
-    """Serves tokens and the public keys that verify them."""
+    """Issues tokens, and serves the public keys that verify them."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class TokenApplication:
         self._refused = refused
 
     async def __call__(self, request: Request) -> Response:
-        """Answer one request; never raises but for cancellation."""
+        """Respond to one request. Raises only on cancellation."""
         started = self._clock.monotonic()
         is_keys = request.raw_path == KEYS_PATH
         operation = "getTokenKeys" if is_keys else "getToken"
@@ -75,9 +75,9 @@ class TokenApplication:
                 client = error.client if isinstance(error, OAuthFault) else ""
                 self._refused(request, operation, client or request.raw_path, response.status, error)
             if oauth_error_model(error).status >= 500:
-                log.warning("request failed", extra=_facts(request, operation), exc_info=error)
+                log.warning("request failed", extra=_log_fields(request, operation), exc_info=error)
         except Exception:
-            log.exception("request crashed", extra=_facts(request, operation))
+            log.exception("request crashed", extra=_log_fields(request, operation))
             response = oauth_error_response(LakebedError())
         response.headers.append(("x-request-id", request.request_id))
         if request.record is not None:
@@ -88,37 +88,37 @@ class TokenApplication:
 
     async def _public_keys(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
-            raise OAuthFault("invalid_request", "keys are for reading: GET", status=405)
+            raise OAuthFault("invalid_request", "keys can only be read: use GET", status=405)
         keys = [key.jwk() for key in await self._keys.keys()] if self._issues else []
         headers = [("Content-Type", "application/jwk-set+json"), ("Cache-Control", f"max-age={_KEYS_SECONDS}")]
         return Response(200, headers, msgspec.json.encode({"keys": keys}))
 
     async def _token(self, request: Request) -> Response:
         if request.method != "POST":
-            raise OAuthFault("invalid_request", "tokens are asked for by POST", status=405)
+            raise OAuthFault("invalid_request", "token requests must use POST", status=405)
         if not self._issues:
             raise OAuthFault(
-                "unsupported_grant_type", "this server issues no tokens: ask your provider of identities", status=501
+                "unsupported_grant_type", "this server issues no tokens: use the identity provider", status=501
             )
         form = await read_form(request)
         grant = form.required("grant_type")
         if grant == CLIENT_CREDENTIALS:
             client = await self._client(request, form)
             if client is None:
-                raise OAuthFault("invalid_client", "the client and its secret are missing", status=401)
-            return _answer(await self._issuer.issue(client, form.fields.get("scope")))
+                raise OAuthFault("invalid_client", "client_id and client_secret are required", status=401)
+            return _token_response(await self._issuer.issue(client, form.fields.get("scope")))
         if grant == TOKEN_EXCHANGE:
-            return _answer(await self._exchange(request, form))
-        raise OAuthFault("unsupported_grant_type", f"grants are {CLIENT_CREDENTIALS} and {TOKEN_EXCHANGE}")
+            return _token_response(await self._exchange(request, form))
+        raise OAuthFault("unsupported_grant_type", f"grant_type must be {CLIENT_CREDENTIALS} or {TOKEN_EXCHANGE}")
 
     async def _exchange(self, request: Request, form: TokenForm) -> IssuedToken:
         token = Secret(form.required("subject_token"))
         if form.required("subject_token_type") not in (ACCESS_TOKEN, _JWT):
-            raise OAuthFault("invalid_request", f"what can be exchanged is an access token: {ACCESS_TOKEN}")
+            raise OAuthFault("invalid_request", f"subject_token_type must be {ACCESS_TOKEN}")
         if form.fields.get("requested_token_type", ACCESS_TOKEN) not in (ACCESS_TOKEN, _JWT):
-            raise OAuthFault("invalid_request", f"what can be had is an access token: {ACCESS_TOKEN}")
+            raise OAuthFault("invalid_request", f"requested_token_type must be {ACCESS_TOKEN}")
         if "actor_token" in form.fields:
-            raise OAuthFault("invalid_request", "nobody acts for somebody else here: actor_token")
+            raise OAuthFault("invalid_request", "actor_token is not supported")
         return await self._issuer.exchange(token, form.fields.get("scope"), await self._client(request, form))
 
     async def _client(self, request: Request, form: TokenForm) -> AuthenticatedClient | None:
@@ -133,7 +133,7 @@ class TokenApplication:
         return client
 
 
-def _answer(issued: IssuedToken) -> Response:
+def _token_response(issued: IssuedToken) -> Response:
     document = {
         "access_token": issued.token.reveal(),
         "token_type": "bearer",
@@ -144,5 +144,5 @@ def _answer(issued: IssuedToken) -> Response:
     return Response(200, [*NO_STORE], msgspec.json.encode(document))
 
 
-def _facts(request: Request, operation: str) -> dict[str, str]:
+def _log_fields(request: Request, operation: str) -> dict[str, str]:
     return {"request_id": request.request_id, "operation": operation}

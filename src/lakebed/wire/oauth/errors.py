@@ -1,4 +1,4 @@
-"""Errors of the token endpoint: OAuth's codes for domain errors (RFC 6749 §5.2, RFC 8693 §2.2.2)."""
+"""Errors of the token endpoint: OAuth error codes (RFC 6749 §5.2, RFC 8693 §2.2.2)."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from lakebed.core import errors as e
 from lakebed.wire.http.message import Headers, Response
 
 NO_STORE: Final = (("Content-Type", "application/json"), ("Cache-Control", "no-store"), ("Pragma", "no-cache"))
-"""On every answer of the token endpoint: RFC 6749 §5.1."""
+"""Headers of all responses of the token endpoint (RFC 6749 §5.1)."""
 
-_CRASHED: Final = "internal error"
+_INTERNAL: Final = "internal error"
 _PLAIN: Final = str.maketrans({'"': "'", "\\": "'"})
-"""Descriptions have neither quotes nor backslashes."""
+"""Error descriptions cannot have quotes or backslashes."""
 
 
 class OAuthErrorModel(NamedTuple):
-    """The status and code of an error."""
+    """The HTTP status and OAuth code of an error."""
 
     status: int
     code: str
 
 
 class OAuthFault(e.LakebedError):
-    """An error of OAuth that no service raises."""
+    """An error of the token endpoint itself."""
 
     def __init__(self, code: str, message: str, *, status: int = 400, client: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.client = client
-        """The client whose secret was wrong, for the audit log."""
+        """The id of a client that failed to authenticate, for the audit log."""
 
 
 OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], OAuthErrorModel]] = {
     e.LakebedError: OAuthErrorModel(500, "server_error"),
     e.InvalidInput: OAuthErrorModel(400, "invalid_request"),
     e.InvalidScope: OAuthErrorModel(400, "invalid_scope"),
-    # An invalid subject token. Errors of clients are raised as OAuthFault.
+    # An invalid subject token. Failed client authentication is an OAuthFault.
     e.Unauthenticated: OAuthErrorModel(400, "invalid_grant"),
     e.Incomplete: OAuthErrorModel(400, "invalid_request"),
     e.Throttled: OAuthErrorModel(429, "temporarily_unavailable"),
@@ -60,18 +60,18 @@ def oauth_error_model(error: e.LakebedError) -> OAuthErrorModel:
 
 
 def oauth_error_response(error: e.LakebedError) -> Response:
-    """The response to a request that failed."""
-    refusal = oauth_error_model(error)
+    """The response to a failed request."""
+    model = oauth_error_model(error)
     headers: Headers = [*NO_STORE]
-    if refusal.status == 401:
+    if model.status == 401:
         headers.append(("WWW-Authenticate", 'Basic realm="lakebed"'))
-    if refusal.status in (429, 503):
+    if model.status in (429, 503):
         seconds = error.retry_after_seconds if isinstance(error, e.Throttled) else None
         headers.append(("Retry-After", str(seconds or 1)))
     # Internal errors are not described.
-    told = str(error) if refusal.status < 500 or refusal.status == 501 else _CRASHED
-    document = {"error": refusal.code, "error_description": _plain(told or refusal.code)}
-    return Response(refusal.status, headers, msgspec.json.encode(document))
+    description = str(error) if model.status < 500 or model.status == 501 else _INTERNAL
+    document = {"error": model.code, "error_description": _plain(description or model.code)}
+    return Response(model.status, headers, msgspec.json.encode(document))
 
 
 def _plain(text: str) -> str:

@@ -1,1 +1,1 @@
-"""What Polaris adds to the catalog's contract, as its clients speak to it: policies. In the catalog's frame."""
+"""Extensions of Apache Polaris to the Iceberg REST catalog API: policies and generic tables."""

@@ -22,7 +22,7 @@ FEDERATED_HANDLERS: Final[Mapping[str, FederatedHandler[PolarisServices]]] = {
     "listPolicies": list_nothing,
     "listGenericTables": list_nothing,
 }
-"""Federated catalogs have no policies and generic tables: lists are empty, other operations are refused."""
+"""Federated catalogs have no policies or generic tables: lists are empty, and other operations are refused."""
 
 
 def polaris_routes() -> RouteTable[PolarisServices]:
@@ -39,12 +39,12 @@ def polaris_routes() -> RouteTable[PolarisServices]:
 
 
 def polaris_mounts(routes: RouteTable[PolarisServices]) -> list[Mount[PolarisServices]]:
-    """The routes behind every base path of the catalog."""
+    """The routes under every base path of the catalog."""
     return [federated_mount(Mount(base, ROOT, routes, "polaris"), FEDERATED_HANDLERS) for base in CATALOG_BASES]
 
 
 def polaris_endpoints(routes: RouteTable[PolarisServices]) -> list[str]:
-    """The endpoints that Polaris clients look for in the catalog's configuration."""
+    """The endpoints that the catalog's configuration lists for Polaris clients."""
     return [route.endpoint for route in routes.routes if route.is_standard]
 
 
@@ -68,4 +68,4 @@ INTENT_READERS: Final[IntentReaders] = {
     "detachPolicy": IntentReader(_attached),
     "getApplicablePolicies": IntentReader(_applicable),
 }
-"""By the name of the route."""
+"""By route name."""

@@ -1,4 +1,4 @@
-"""What the handlers of policies and generic tables call."""
+"""Services called by the handlers of policies and generic tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakebed.wire.aws.store_address import StoreAddress
 
 @dataclass(frozen=True, slots=True)
 class PolarisServices:
-    """The use cases behind the Polaris routes."""
+    """Services behind the Polaris routes."""
 
     meta: MetaStore
     clock: Clock

@@ -33,9 +33,9 @@ async def send(lakes: TwoLakes, method: str, path: str = PATH, document: object 
 
 async def test_connection_is_created_returned_checked_and_removed(lakes: TwoLakes) -> None:
     assert (await send(lakes, "GET")).status == 404
-    made = await send(lakes, "PUT", document=CONNECTION)
-    assert made.status == 200
-    info = made.document["connectionConfigInfo"]
+    created = await send(lakes, "PUT", document=CONNECTION)
+    assert created.status == 200
+    info = created.document["connectionConfigInfo"]
     assert info["uri"] == CONNECTION["uri"]
     assert info["remoteCatalogName"] == "lake"
     assert info["authenticationParameters"] == {
@@ -44,9 +44,9 @@ async def test_connection_is_created_returned_checked_and_removed(lakes: TwoLake
         "signingRegion": "us-east-1",
         "signingName": "s3",
     }
-    assert (await send(lakes, "GET")).document == made.document
+    assert (await send(lakes, "GET")).document == created.document
     listed = (await send(lakes, "GET", "/lakebed/v1/connections")).document["connections"]
-    assert listed == [made.document]
+    assert listed == [created.document]
     tried = await send(lakes, "POST", f"{PATH}/check")
     assert tried.document["prefix"] == "lake"
     assert tried.document["keeps-idempotency-keys"] is True
@@ -63,9 +63,9 @@ async def test_connection_is_created_returned_checked_and_removed(lakes: TwoLake
 
 async def test_secrets_are_never_returned(lakes: TwoLakes) -> None:
     for authentication in (OAUTH, {"authenticationType": "BEARER", "bearerToken": "s3cret-token"}):
-        made = await send(lakes, "PUT", document={**HTTPS, "authenticationParameters": authentication})
-        assert made.status == 200
-        for answer in (made, await send(lakes, "GET"), await send(lakes, "GET", "/lakebed/v1/events")):
+        created = await send(lakes, "PUT", document={**HTTPS, "authenticationParameters": authentication})
+        assert created.status == 200
+        for answer in (created, await send(lakes, "GET"), await send(lakes, "GET", "/lakebed/v1/events")):
             assert b"s3cret" not in answer.body
         rows = await lakes.near.store.object_context.meta.rows("SELECT config, secrets FROM catalog_connections")
         assert all(b"s3cret" not in bytes(column or b"") for row in rows for column in row)
@@ -80,7 +80,7 @@ async def test_removing_a_connection_removes_its_synthetic_entities(lakes: TwoLa
     assert (await lakes.call("GET", "/namespaces/ns/tables/t", keys=keys)).status == 200
     assert (await send(lakes, "DELETE")).status == 204
     grants = f"/catalogs/{CATALOG}/catalog-roles/one/grants"
-    assert (await lakes.office.done("GET", grants))["grants"] == []
+    assert (await lakes.management.call_ok("GET", grants))["grants"] == []
     await send(lakes, "PUT", document=CONNECTION)
     assert (await lakes.call("GET", "/namespaces/ns/tables/t", keys=keys)).status == 403
 
@@ -122,7 +122,7 @@ async def test_replaced_connection_keeps_grants(lakes: TwoLakes) -> None:
         ({"something": "else"}, 400),
     ],
 )
-async def test_what_makes_no_sense_is_refused(lakes: TwoLakes, changes: dict[str, Any], status: int) -> None:
+async def test_invalid_connections_are_refused(lakes: TwoLakes, changes: dict[str, Any], status: int) -> None:
     refused = await send(lakes, "PUT", document={**CONNECTION, **changes})
     assert refused.status == status, refused
     assert (await send(lakes, "GET")).status == 404
@@ -136,35 +136,35 @@ async def test_role_replaces_an_access_key(lakes: TwoLakes) -> None:
         "signingRegion": "us-west-2",
         "sessionPolicy": '{"Version": "2012-10-17"}',
     }
-    made = await send(lakes, "PUT", document={**HTTPS, "authenticationParameters": role})
-    shown = made.document["connectionConfigInfo"]["authenticationParameters"]
-    assert shown == {**role, "signingName": "execute-api"}
+    created = await send(lakes, "PUT", document={**HTTPS, "authenticationParameters": role})
+    returned = created.document["connectionConfigInfo"]["authenticationParameters"]
+    assert returned == {**role, "signingName": "execute-api"}
 
 
 async def test_catalog_with_namespaces_is_not_connected(lakes: TwoLakes) -> None:
-    await lakes.done("POST", "/namespaces", {"namespace": ["own"]})
+    await lakes.call_ok("POST", "/namespaces", {"namespace": ["own"]})
     assert (await send(lakes, "PUT", document=CONNECTION)).error == (409, "CommitFailedException")
-    await lakes.done("DELETE", "/namespaces/own")
+    await lakes.call_ok("DELETE", "/namespaces/own")
     assert (await send(lakes, "PUT", document=CONNECTION)).status == 200
 
 
-async def test_no_such_catalog(lakes: TwoLakes) -> None:
+async def test_connection_of_an_unknown_catalog_is_not_found(lakes: TwoLakes) -> None:
     for method, document in (("GET", None), ("PUT", CONNECTION), ("DELETE", None)):
         answer = await send(lakes, method, "/lakebed/v1/connections/ghost", document)
         assert answer.error == (404, "NoSuchWarehouseException")
 
 
 async def test_connecting_requires_permission_to_create_catalogs(lakes: TwoLakes) -> None:
-    office = lakes.office
-    nobody = await lakes.near.user("nobody")
+    management = lakes.management
+    unprivileged = await lakes.near.user("unprivileged")
     reader = await lakes.near.user("tables", allow("s3tables:*"))
     allowed = await lakes.near.user("operator", allow("lakebed:ConfigureConnection"))
     catalog_admin = await lakes.member("catalog-admin", {"type": "catalog", "privilege": "CATALOG_MANAGE_CONTENT"})
-    await office.principal("service-admin")
-    await office.give("service-admin", "service_admin")
-    made = await lakes.near.access_keys.create("service-admin")
-    service_admin = type(nobody)(made.key.id, made.secret.reveal())
-    for keys in (nobody, reader, catalog_admin):
+    await management.principal("service-admin")
+    await management.assign("service-admin", "service_admin")
+    created = await lakes.near.access_keys.create("service-admin")
+    service_admin = type(unprivileged)(created.key.id, created.secret.reveal())
+    for keys in (unprivileged, reader, catalog_admin):
         for method, document in (("GET", None), ("PUT", CONNECTION), ("DELETE", None)):
             assert (await send(lakes, method, document=document, keys=keys)).status == 403
         assert (await send(lakes, "GET", "/lakebed/v1/connections", keys=keys)).status == 403

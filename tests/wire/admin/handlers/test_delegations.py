@@ -1,4 +1,4 @@
-"""The trail of keys and signatures over the API: what is in it, in pages, for who may read it."""
+"""The trace of access delegation: its records, paging and permissions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.governance.delegation.delegated_accesses import AccessCounter
 from lakebed.server.metrics.instruments import access_trace
 from tests.clients.boto import Keys
 from tests.wire.admin.conftest import Admin
-from tests.wire.iceberg.handlers.grown import message
+from tests.wire.iceberg.handlers.tables_with_data import message
 from tests.wire.iceberg.lake import HOST, ROOT_KEYS, allow, keys_in
 
 TABLE = "/lake/namespaces/ns/tables/t"
@@ -22,8 +22,8 @@ async def vended(admin: Admin, keys: Keys = ROOT_KEYS) -> Keys:
     return keys_in(answer.document["storage-credentials"][0]["config"])
 
 
-async def home(admin: Admin) -> str:
-    """The table's directory, as a path of the store."""
+async def table_directory(admin: Admin) -> str:
+    """The table's directory, as a path in the object store."""
     loaded = await admin.lake.call("GET", TABLE)
     location: str = loaded.document["metadata"]["location"]
     return "/" + location.removeprefix("s3://")
@@ -35,12 +35,12 @@ async def read(admin: Admin, path: str) -> Any:  # Any: JSON
     return answer.document
 
 
-async def test_vended_keys_are_traced_to_who_asked_for_which_table(admin: Admin) -> None:
+async def test_vended_credentials_are_traced_to_principal_and_table(admin: Admin) -> None:
     bob = await admin.lake.user("bob", allow("s3tables:GetTableData"))
     keys = await vended(admin, bob)
     found = await read(admin, f"/delegations/{keys.access_key}")
     now_ms = admin.lake.clock.now_ms()
-    directory = (await home(admin))[1:]
+    directory = (await table_directory(admin))[1:]
     user = await admin.lake.principals.user("bob")
     table_id = found.pop("table-id")
     assert table_id
@@ -65,17 +65,17 @@ async def test_vended_keys_are_traced_to_who_asked_for_which_table(admin: Admin)
 
 
 @pytest.mark.parametrize("endpoint", [f"{TABLE}/sign", "/aws/s3/sign"])
-async def test_every_signature_is_traced_with_the_request_that_it_is_for(admin: Admin, endpoint: str) -> None:
-    file = f"{await home(admin)}/f?partNumber=1&uploadId=u"
-    asked = {"region": "us-east-1", "uri": f"http://{HOST}{file}", "method": "PUT", "headers": {}}
+async def test_every_signature_is_traced_with_its_request(admin: Admin, endpoint: str) -> None:
+    file = f"{await table_directory(admin)}/f?partNumber=1&uploadId=u"
+    document = {"region": "us-east-1", "uri": f"http://{HOST}{file}", "method": "PUT", "headers": {}}
     ids = []
     for _ in range(2):
-        signed = await admin.lake.call("POST", endpoint, asked)
+        signed = await admin.lake.call("POST", endpoint, document)
         assert signed.status == 200, signed.body
         authorization = signed.document["headers"]["Authorization"][0]
         ids.append(authorization.partition("Credential=")[2].partition("/")[0])
     assert ids[0] != ids[1]
-    # Signatures are recorded together.
+    # Signatures are recorded in batches.
     assert (await admin.call("GET", f"/delegations/{ids[1]}")).status == 404
     await admin.lake.trace.flush()
     found = await read(admin, f"/delegations/{ids[1]}")
@@ -83,16 +83,16 @@ async def test_every_signature_is_traced_with_the_request_that_it_is_for(admin: 
     assert (found["table"], found["actions"]) == ("t", ["read", "write"])
 
 
-async def test_what_was_done_is_traced_from_the_key_and_from_the_object(admin: Admin) -> None:
-    lake, path = admin.lake, f"{await home(admin)}/some%20file"
+async def test_requests_are_traced_by_access_key_and_by_object(admin: Admin) -> None:
+    lake, path = admin.lake, f"{await table_directory(admin)}/some%20file"
     keys = await vended(admin)
     await lake.send("PUT", path, b"some bytes", keys=keys)
     for _ in range(3):
         assert (await lake.send("GET", path, keys=keys)).body == b"some bytes"
-    directory = (await home(admin)).removeprefix("/lake/")
+    directory = (await table_directory(admin)).removeprefix("/lake/")
     await lake.send("GET", f"/lake?list-type=2&prefix={directory}/", keys=keys)
     await lake.send("GET", "/lake/loose", keys=keys)
-    # Root's own reading is nobody's delegation.
+    # Root reads without delegation.
     await lake.send("GET", path)
     await lake.trace.flush()
     done = (await read(admin, f"/delegations/{keys.access_key}/accesses"))["accesses"]
@@ -117,15 +117,15 @@ async def test_what_was_done_is_traced_from_the_key_and_from_the_object(admin: A
     assert (found[1]["received-bytes"], found[1]["request-id"]) == (10, "R1")
 
 
-async def test_writes_are_told_in_events_with_the_key(admin: Admin) -> None:
+async def test_events_of_writes_have_the_delegation(admin: Admin) -> None:
     keys = await vended(admin)
-    await admin.lake.send("PUT", f"{await home(admin)}/f", b"1", keys=keys)
-    await admin.lake.send("PUT", f"{await home(admin)}/g", b"1")
+    await admin.lake.send("PUT", f"{await table_directory(admin)}/f", b"1", keys=keys)
+    await admin.lake.send("PUT", f"{await table_directory(admin)}/g", b"1")
     events = (await read(admin, "/events?kind=ObjectCreated*"))["events"]
     assert [event["payload"].get("delegation") for event in events[-2:]] == [keys.access_key, None]
 
 
-async def test_lists_come_in_pages_newest_first(admin: Admin) -> None:
+async def test_delegations_are_paged_newest_first(admin: Admin) -> None:
     ids = [(await vended(admin)).access_key for _ in range(5)]
     seen: list[str] = []
     token = ""
@@ -138,25 +138,25 @@ async def test_lists_come_in_pages_newest_first(admin: Admin) -> None:
     assert seen == ids[::-1]
 
 
-async def test_lists_are_of_who_and_what_was_asked_for(admin: Admin) -> None:
+async def test_delegations_are_filtered_by_principal_table_and_request(admin: Admin) -> None:
     bob = await admin.lake.user("bob", allow("s3tables:GetTableData"))
     await admin.lake.table("u")
-    roots, bobs = (await vended(admin)).access_key, (await vended(admin, bob)).access_key
+    of_root, of_bob = (await vended(admin)).access_key, (await vended(admin, bob)).access_key
 
     async def ids(query: str) -> list[str]:
         return [one["id"] for one in (await read(admin, f"/delegations?{query}"))["delegations"]]
 
-    assert await ids("principal=bob") == [bobs]
-    assert await ids("catalog=lake&namespace=ns&table=t") == [bobs, roots]
+    assert await ids("principal=bob") == [of_bob]
+    assert await ids("catalog=lake&namespace=ns&table=t") == [of_bob, of_root]
     assert await ids("catalog=lake&namespace=ns&table=u") == []
     assert await ids("catalog=pond") == []
-    assert await ids("request-id=R1&principal=root") == [roots]
+    assert await ids("request-id=R1&principal=root") == [of_root]
 
 
-async def test_accesses_come_in_pages(admin: Admin) -> None:
+async def test_accesses_are_paged(admin: Admin) -> None:
     keys = await vended(admin)
     for name in "abcde":
-        await admin.lake.send("PUT", f"{await home(admin)}/{name}", b"", keys=keys)
+        await admin.lake.send("PUT", f"{await table_directory(admin)}/{name}", b"", keys=keys)
     await admin.lake.trace.flush()
     path, seen, token = f"/delegations/{keys.access_key}/accesses", [], ""
     while True:
@@ -173,7 +173,7 @@ async def test_accesses_come_in_pages(admin: Admin) -> None:
     [
         "/delegations?namespace=ns",
         "/delegations?catalog=lake&table=t",
-        "/delegations?nobody=knows",
+        "/delegations?unknown=1",
         "/delegations?page-size=0",
         "/delegations?page-token=none",
         "/object-accesses",
@@ -181,11 +181,11 @@ async def test_accesses_come_in_pages(admin: Admin) -> None:
         "/object-accesses?bucket=lake&bucket=pond",
     ],
 )
-async def test_questions_that_mean_nothing_are_refused(admin: Admin, path: str) -> None:
+async def test_invalid_requests_are_refused(admin: Admin, path: str) -> None:
     assert (await admin.call("GET", path)).status == 400
 
 
-async def test_a_token_of_another_list_is_refused(admin: Admin) -> None:
+async def test_page_token_of_another_list_is_refused(admin: Admin) -> None:
     for _ in range(2):
         await vended(admin)
     token = (await read(admin, "/delegations?page-size=1"))["next-page-token"]
@@ -193,28 +193,28 @@ async def test_a_token_of_another_list_is_refused(admin: Admin) -> None:
     assert refused.status == 400
 
 
-async def test_keys_that_were_never_handed_out_are_not_found(admin: Admin) -> None:
-    refused = await admin.call("GET", "/delegations/LKBTNOBODY")
+async def test_unknown_access_key_is_not_found(admin: Admin) -> None:
+    refused = await admin.call("GET", "/delegations/LKBTUNKNOWN")
     assert (refused.status, "no delegation of that id" in message(refused)) == (404, True)
-    assert await read(admin, "/delegations/LKBTNOBODY/accesses") == {"accesses": []}
+    assert await read(admin, "/delegations/LKBTUNKNOWN/accesses") == {"accesses": []}
 
 
-def start_again(admin: Admin) -> AccessCounter:
-    """As a server that was killed before it wrote the last records, and started again: what it adds up now."""
-    lost = AccessCounter(admin.lake.store.meta, admin.lake.clock)
-    admin.lake.s3._trace = access_trace(lost)
-    return lost
+def restart(admin: Admin) -> AccessCounter:
+    """Replace the access counter, as if the server had been killed before writing its last records."""
+    counter = AccessCounter(admin.lake.store.meta, admin.lake.clock)
+    admin.lake.s3._trace = access_trace(counter)
+    return counter
 
 
-async def test_a_signature_whose_record_was_lost_is_traced_by_its_token(admin: Admin) -> None:
+async def test_signature_without_a_record_is_traced_by_its_token(admin: Admin) -> None:
     bob = await admin.lake.user("bob", allow("s3tables:GetTableData", "s3tables:PutTableData"))
-    path = f"{await home(admin)}/f"
-    asked = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "PUT", "headers": {}}
-    signed = (await admin.lake.call("POST", f"{TABLE}/sign", asked, keys=bob)).document["headers"]
+    path = f"{await table_directory(admin)}/f"
+    document = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "PUT", "headers": {}}
+    signed = (await admin.lake.call("POST", f"{TABLE}/sign", document, keys=bob)).document["headers"]
     sent = {name: ",".join(values) for name, values in signed.items()}
-    again = start_again(admin)
+    counter = restart(admin)
     assert (await admin.lake.send("PUT", path, b"x", sent, keys=None)).status == 200
-    await again.flush()
+    await counter.flush()
     (found,) = (await read(admin, f"/object-accesses?bucket=lake&key={path.removeprefix('/lake/')}"))["accesses"]
     assert (found["principal"], found["request-id"], found["operation"]) == ("bob", "R1", "PutObject")
     assert found["table-id"]
@@ -222,23 +222,23 @@ async def test_a_signature_whose_record_was_lost_is_traced_by_its_token(admin: A
     assert found["issue-recorded"] is False
 
 
-async def test_keys_whose_record_was_lost_are_traced_by_their_token_and_said_to_be_unrecorded(admin: Admin) -> None:
+async def test_credentials_without_a_record_are_traced_by_their_token(admin: Admin) -> None:
     bob = await admin.lake.user("bob", allow("s3tables:GetTableData", "s3tables:PutTableData"))
     recorded = await vended(admin)
     table_id = (await read(admin, f"/delegations/{recorded.access_key}"))["table-id"]
     answer = await admin.lake.call("GET", f"{TABLE}/credentials", keys=bob)
     keys = keys_in(answer.document["storage-credentials"][0]["config"])
-    path = f"{await home(admin)}/f"
-    again = start_again(admin)
-    for who in (keys, recorded):
-        assert (await admin.lake.send("PUT", path, b"x", keys=who)).status == 200
-    await again.flush()
+    path = f"{await table_directory(admin)}/f"
+    counter = restart(admin)
+    for each in (keys, recorded):
+        assert (await admin.lake.send("PUT", path, b"x", keys=each)).status == 200
+    await counter.flush()
     found = (await read(admin, f"/object-accesses?bucket=lake&key={path.removeprefix('/lake/')}"))["accesses"]
     by_key = {one["delegation"]: one for one in found}
     lost = by_key[keys.access_key]
     assert (lost["principal"], lost["request-id"], lost["table-id"]) == ("bob", "R1", table_id)
     assert lost["issue-recorded"] is False
-    # What only the record knew is not made up.
+    # Fields that only the record has are absent.
     assert not lost.keys() & {"kind", "catalog", "namespace", "table"}
     assert by_key[recorded.access_key]["issue-recorded"] is True
     assert by_key[recorded.access_key]["kind"] == "vended-credentials"
@@ -246,12 +246,12 @@ async def test_keys_whose_record_was_lost_are_traced_by_their_token_and_said_to_
     assert done == lost
     refused = await admin.call("GET", f"/delegations/{keys.access_key}")
     assert (refused.status, "lost in a crash" in message(refused)) == (404, True)
-    # The write itself was told with the key.
+    # The event of the write has the access key.
     events = (await read(admin, "/events?kind=ObjectCreated*"))["events"]
     assert keys.access_key in [event["payload"].get("delegation") for event in events]
 
 
-async def test_only_who_may_read_the_audit_trail_reads_it(admin: Admin) -> None:
+async def test_trace_requires_permission_to_read_the_audit_log(admin: Admin) -> None:
     keys = await vended(admin)
     auditor = await admin.lake.user("auditor", allow("lakebed:ReadAudit"))
     other = await admin.lake.user("other", allow("lakebed:ReadEvents", "s3tables:*", "s3:*"))

@@ -14,7 +14,7 @@ from lakebed.core.ids import new_deployment_id
 from lakebed.events.documents import payload_document
 from lakebed.events.ids import EventIds
 from tests.wire.admin.conftest import Admin
-from tests.wire.iceberg.handlers.grown import message
+from tests.wire.iceberg.handlers.tables_with_data import message
 from tests.wire.iceberg.lake import DEPLOYMENT
 
 PLAIN = st.recursive(
@@ -25,28 +25,28 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc", max_size=3), PLAIN, max_size=4))
-def test_a_payload_is_shown_as_it_is(payload: dict[str, object]) -> None:
+def test_payload_is_unchanged_in_json(payload: dict[str, object]) -> None:
     assert json.loads(payload_document(msgspec.msgpack.encode(payload))) == payload
 
 
 @given(st.binary(max_size=64))
-def test_no_payload_stops_the_reader(payload: bytes) -> None:
-    shown = json.loads(payload_document(payload))
-    assert isinstance(shown, dict)
+def test_any_payload_becomes_an_object(payload: bytes) -> None:
+    document = json.loads(payload_document(payload))
+    assert isinstance(document, dict)
 
 
-def test_what_json_has_not_is_shown_in_its_stead() -> None:
+def test_values_without_a_json_form_are_replaced() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    shown = json.loads(payload_document(msgspec.msgpack.encode({"raw": b"\x00\xff", "at": at, "n": [1, None]})))
-    assert shown == {"raw": b64encode(b"\x00\xff").decode(), "at": "2026-01-01T00:00:00Z", "n": [1, None]}
+    document = json.loads(payload_document(msgspec.msgpack.encode({"raw": b"\x00\xff", "at": at, "n": [1, None]})))
+    assert document == {"raw": b64encode(b"\x00\xff").decode(), "at": "2026-01-01T00:00:00Z", "n": [1, None]}
     assert json.loads(payload_document(msgspec.msgpack.encode([1, 2]))) == {"value": [1, 2]}
     assert json.loads(payload_document(b"\xc1")) == {"unreadable": b64encode(b"\xc1").decode()}
     assert json.loads(payload_document(b"")) == {"unreadable": ""}
-    strange = msgspec.msgpack.encode(msgspec.msgpack.Ext(5, b"x"))
-    assert json.loads(payload_document(strange)) == {"unreadable": b64encode(strange).decode()}
+    extension = msgspec.msgpack.encode(msgspec.msgpack.Ext(5, b"x"))
+    assert json.loads(payload_document(extension)) == {"unreadable": b64encode(extension).decode()}
 
 
-async def test_pages_of_events_tell_where_to_go_on(admin: Admin) -> None:
+async def test_pages_of_events_have_the_next_cursor(admin: Admin) -> None:
     first = (await admin.call("GET", "/events?limit=2")).document
     assert [event["kind"] for event in first["events"]] == ["BucketCreated", "CatalogRoleCreated"]
     assert first["first-seq"] == first["events"][0]["seq"]
@@ -66,7 +66,7 @@ async def test_pages_of_events_tell_where_to_go_on(admin: Admin) -> None:
     }
 
 
-async def test_a_reader_resumes_behind_an_id_an_id_of_an_earlier_version_or_a_number(admin: Admin) -> None:
+async def test_reader_resumes_after_an_id_of_any_version_or_a_number(admin: Admin) -> None:
     events = (await admin.call("GET", "/events")).document["events"]
     for cursor in (events[1]["id"], f"evt_{events[1]['seq']}", events[1]["seq"]):
         page = (await admin.call("GET", f"/events?after={cursor}&limit=1")).document
@@ -75,7 +75,7 @@ async def test_a_reader_resumes_behind_an_id_an_id_of_an_earlier_version_or_a_nu
 
 
 @pytest.mark.parametrize("surface", ["/events", "/audit"])
-async def test_a_cursor_of_another_deployment_is_refused(admin: Admin, surface: str) -> None:
+async def test_cursor_of_another_deployment_is_refused(admin: Admin, surface: str) -> None:
     found = EventIds(new_deployment_id()).cursor(1)
     refused = await admin.call("GET", f"{surface}?after={found}")
     assert refused.error == (400, "BadRequestException")
@@ -83,7 +83,7 @@ async def test_a_cursor_of_another_deployment_is_refused(admin: Admin, surface: 
     assert f"expected=evt_{DEPLOYMENT}_NUMBER found={found}" in message(refused)
 
 
-async def test_a_reader_waits_for_the_kind_that_it_asks_for(admin: Admin) -> None:
+async def test_waiting_request_returns_only_the_requested_kind(admin: Admin) -> None:
     last = (await admin.call("GET", "/events?limit=0")).document["last-seq"]
     waiting = asyncio.create_task(admin.call("GET", f"/events?after={last}&kind=lakebed%3ATask%2A&wait-seconds=30"))
     await asyncio.sleep(0)
@@ -93,22 +93,26 @@ async def test_a_reader_waits_for_the_kind_that_it_asks_for(admin: Admin) -> Non
     assert [(event["kind"], event["payload"]["task"]) for event in page["events"]] == [("lakebed:TaskPlanned", task)]
 
 
-async def test_the_life_of_a_task_is_told(admin: Admin) -> None:
+async def test_task_changes_emit_events(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
     await admin.lease()
     await admin.call("POST", f"/tasks/{task}/complete", {"token": 1, "report": {"seconds": 2}})
-    told = (await admin.call("GET", "/events?kind=lakebed:Task*")).document["events"]
-    assert [event["kind"] for event in told] == ["lakebed:TaskPlanned", "lakebed:TaskStarted", "lakebed:TaskSucceeded"]
-    assert {event["subject"] for event in told} == {"lake/ns/t"}
-    assert told[2]["payload"]["report"]["seconds"] == 2
+    events = (await admin.call("GET", "/events?kind=lakebed:Task*")).document["events"]
+    assert [event["kind"] for event in events] == [
+        "lakebed:TaskPlanned",
+        "lakebed:TaskStarted",
+        "lakebed:TaskSucceeded",
+    ]
+    assert {event["subject"] for event in events} == {"lake/ns/t"}
+    assert events[2]["payload"]["report"]["seconds"] == 2
 
 
-async def test_the_audit_trail_is_of_rights_and_policies(admin: Admin) -> None:
+async def test_audit_log_has_changes_of_users_roles_and_keys(admin: Admin) -> None:
     await admin.lake.user("reader")
-    told = (await admin.call("GET", "/audit")).document["events"]
+    events = (await admin.call("GET", "/audit")).document["events"]
     administered = ["CatalogRoleCreated", "GrantAdded", "GrantAdded", "CatalogRoleAssigned"]
-    assert [event["kind"] for event in told] == [*administered, "UserCreated", "AccessKeyCreated"]
-    assert "secret" not in json.dumps(told)
+    assert [event["kind"] for event in events] == [*administered, "UserCreated", "AccessKeyCreated"]
+    assert "secret" not in json.dumps(events)
 
 
 @pytest.mark.parametrize("surface", ["/events", "/audit"])
@@ -118,18 +122,18 @@ async def test_the_audit_trail_is_of_rights_and_policies(admin: Admin) -> None:
         ("after=-1", "after must be an integer"),
         ("after=9223372036854775808", "after must be an integer"),
         ("after=1.5", "after must be an integer"),
-        ("limit=1001", "limit is a whole number from 0 to 1000"),
-        ("wait-seconds=31", "wait-seconds is a number from 0 to 30"),
-        ("wait-seconds=soon", "wait-seconds is a number from 0 to 30"),
-        ("wait-seconds=.", "wait-seconds is a number from 0 to 30"),
-        ("wait-seconds=", "wait-seconds is a number from 0 to 30"),
+        ("limit=1001", "limit must be a whole number from 0 to 1000"),
+        ("wait-seconds=31", "wait-seconds must be a number from 0 to 30"),
+        ("wait-seconds=soon", "wait-seconds must be a number from 0 to 30"),
+        ("wait-seconds=.", "wait-seconds must be a number from 0 to 30"),
+        ("wait-seconds=", "wait-seconds must be a number from 0 to 30"),
         ("kind=", "kind must be a comma-separated list of names"),
         ("after=evt_x", "after must be an integer from 0 to 9223372036854775807, or an event id"),
         ("after=req_4503599627370496", "after must be an integer"),
-        ("before=7", "no such parameter: before"),
+        ("before=7", "unknown parameter: before"),
     ],
 )
-async def test_a_question_that_means_nothing_is_told_so(admin: Admin, surface: str, query: str, expected: str) -> None:
+async def test_invalid_queries_are_refused(admin: Admin, surface: str, query: str, expected: str) -> None:
     refused = await admin.call("GET", f"{surface}?{query}")
     assert refused.error == (400, "BadRequestException")
     assert expected in message(refused)

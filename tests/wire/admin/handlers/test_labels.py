@@ -11,7 +11,7 @@ from tests.wire.admin.conftest import Admin
 from tests.wire.iceberg.lake import allow
 
 TABLE = "/labels/table/lake/ns/t"
-PLACES = {
+PATHS = {
     "catalog": "/labels/catalog/lake",
     "namespace": "/labels/namespace/lake/ns",
     "table": TABLE,
@@ -23,12 +23,12 @@ PLACES = {
 }
 
 
-async def furnish(admin: Admin) -> None:
+async def create_entities(admin: Admin) -> None:
     polaris = "/polaris/v1/lake/namespaces/ns"
     policy = {"name": "p", "type": "system.data-compaction", "content": '{"enable": true}'}
     for path, document in (("policies", policy), ("generic-tables", {"name": "g", "format": "csv"})):
-        made = await admin.lake.send("POST", f"{polaris}/{path}", json.dumps(document).encode())
-        assert made.status == 200, made.body
+        created = await admin.lake.send("POST", f"{polaris}/{path}", json.dumps(document).encode())
+        assert created.status == 200, created.body
     await admin.lake.principals.create_user("ann")
 
 
@@ -45,18 +45,18 @@ def test_every_kind_has_its_routes() -> None:
     assert paths == {(method, kind.value) for kind in LabelKind for method in ("GET", "PATCH")}
 
 
-@pytest.mark.parametrize("kind", PLACES)
-async def test_labels_are_set_and_shown(admin: Admin, kind: str) -> None:
-    await furnish(admin)
+@pytest.mark.parametrize("kind", PATHS)
+async def test_labels_are_set_and_returned(admin: Admin, kind: str) -> None:
+    await create_entities(admin)
     owner = {"type": "principal", "name": "ann"}
-    changed = await label(admin, PLACES[kind], set_tags={"tier": "gold"}, owner=owner)
+    changed = await label(admin, PATHS[kind], set_tags={"tier": "gold"}, owner=owner)
     assert (changed["kind"], changed["tags"], changed["owner"]) == (kind, {"tier": "gold"}, owner)
-    assert (await admin.call("GET", PLACES[kind])).document == changed
+    assert (await admin.call("GET", PATHS[kind])).document == changed
     found = (await admin.call("GET", f"/labels?tag=tier:gold&owner=principal:ann&kind={kind}")).document
     assert found == {"labelled": [changed]}
 
 
-async def test_what_is_not_named_stays(admin: Admin) -> None:
+async def test_absent_fields_stay_unchanged(admin: Admin) -> None:
     owner = {"type": "principal-role", "name": "service_admin"}
     await label(admin, set_tags={"a": "1", "b": "2"}, owner=owner)
     changed = await label(admin, set_tags={"b": "3"}, remove_tags=["a"])
@@ -71,7 +71,7 @@ async def test_what_is_not_named_stays(admin: Admin) -> None:
     assert (await label(admin, owner=None))["owner"] is None
 
 
-async def test_found_ones_come_in_pages(admin: Admin) -> None:
+async def test_found_entities_are_paged(admin: Admin) -> None:
     for name in ("t", "u", "v"):
         if name != "t":
             await admin.lake.table(name)
@@ -105,7 +105,7 @@ async def test_found_ones_come_in_pages(admin: Admin) -> None:
         ([], 400),
     ],
 )
-async def test_changes_that_make_no_sense(admin: Admin, document: Any, status: int) -> None:
+async def test_invalid_changes_are_refused(admin: Admin, document: Any, status: int) -> None:
     assert (await admin.call("PATCH", TABLE, document)).status == status
     assert (await admin.call("GET", TABLE)).document["tags"] == {}
 
@@ -129,16 +129,16 @@ async def test_changes_that_make_no_sense(admin: Admin, document: Any, status: i
         ("/labels?page-token=x", (400, "BadRequestException")),
     ],
 )
-async def test_questions_that_make_no_sense(admin: Admin, path: str, error: tuple[int, str]) -> None:
+async def test_invalid_requests_are_refused(admin: Admin, path: str, error: tuple[int, str]) -> None:
     assert (await admin.call("GET", path)).error == error
 
 
-async def test_rights_are_asked_for(admin: Admin) -> None:
+async def test_labels_require_permissions(admin: Admin) -> None:
     await label(admin, set_tags={"tier": "gold"})
-    nobody = await admin.lake.user("nobody", allow("s3tables:*"))
+    unprivileged = await admin.lake.user("unprivileged", allow("s3tables:*"))
     reader = await admin.lake.user("reader", allow("lakebed:GetLabels"))
-    assert (await admin.call("GET", TABLE, keys=nobody)).error == (403, "ForbiddenException")
-    assert (await admin.call("GET", "/labels?tag=tier", keys=nobody)).document == {"labelled": []}
+    assert (await admin.call("GET", TABLE, keys=unprivileged)).error == (403, "ForbiddenException")
+    assert (await admin.call("GET", "/labels?tag=tier", keys=unprivileged)).document == {"labelled": []}
     assert (await admin.call("GET", TABLE, keys=reader)).status == 200
     assert len((await admin.call("GET", "/labels?tag=tier", keys=reader)).document["labelled"]) == 1
     refused = await admin.call("PATCH", TABLE, {"set-tags": {"tier": "iron"}}, keys=reader)
@@ -146,7 +146,7 @@ async def test_rights_are_asked_for(admin: Admin) -> None:
     assert (await admin.call("GET", TABLE, keys=None)).error == (401, "NotAuthorizedException")
 
 
-async def test_changes_are_in_the_audit_trail(admin: Admin) -> None:
+async def test_changes_are_in_the_audit_log(admin: Admin) -> None:
     await label(admin, set_tags={"tier": "gold"})
     events = (await admin.call("GET", "/audit?kind=Labels*")).document["events"]
     assert [(one["kind"], one["subject"], one["payload"]["tags"]) for one in events] == [

@@ -9,22 +9,22 @@ from tests.wire.iceberg.lake import allow
 
 COMPACTION = "system.data-compaction"
 POLICY = "/policies/lake/ns/p"
-HOME = "/polaris/v1/lake/namespaces/ns/policies"
+POLICIES = "/polaris/v1/lake/namespaces/ns/policies"
 
 
-async def make(admin: Admin, name: str = "p", kind: str = COMPACTION) -> None:
+async def create(admin: Admin, name: str = "p", kind: str = COMPACTION) -> None:
     document = {"name": name, "type": kind, "content": '{"enable": true}'}
-    made = await admin.lake.send("POST", HOME, json.dumps(document).encode())
-    assert made.status == 200, made.body
+    created = await admin.lake.send("POST", POLICIES, json.dumps(document).encode())
+    assert created.status == 200, created.body
 
 
 async def attach(admin: Admin, target: dict[str, object], name: str = "p") -> None:
-    attached = await admin.lake.send("PUT", f"{HOME}/{name}/mappings", json.dumps({"target": target}).encode())
+    attached = await admin.lake.send("PUT", f"{POLICIES}/{name}/mappings", json.dumps({"target": target}).encode())
     assert attached.status == 204, attached.body
 
 
-async def test_targets_of_a_policy_come_in_pages(admin: Admin) -> None:
-    await make(admin)
+async def test_targets_of_a_policy_are_paged(admin: Admin) -> None:
+    await create(admin)
     targets: list[dict[str, object]] = [
         {"type": "catalog"},
         {"type": "namespace", "path": ["ns"]},
@@ -51,9 +51,9 @@ async def test_targets_of_a_policy_come_in_pages(admin: Admin) -> None:
     )
 
 
-async def test_effect_tells_from_what_to_what_and_why(admin: Admin) -> None:
-    await make(admin)
-    await make(admin, "q")
+async def test_effect_has_the_policies_before_and_after_and_the_reason(admin: Admin) -> None:
+    await create(admin)
+    await create(admin, "q")
     await attach(admin, {"type": "catalog"}, "q")
     before = await admin.lake.store.object_context.outbox.last_seq(admin.lake.store.meta)
     answer = (await admin.call("GET", f"{POLICY}/effect?namespace=ns&target-name=t")).document
@@ -66,16 +66,16 @@ async def test_effect_tells_from_what_to_what_and_why(admin: Admin) -> None:
     assert (change["policy-type"], change["from"]["name"], change["to"]["name"]) == (COMPACTION, "q", "p")
     assert change["why"] == "policy ns.p v0, attached to table ns.t, over ns.q v0 of catalog"
     assert await admin.lake.store.object_context.outbox.last_seq(admin.lake.store.meta) == before
-    gone = (await admin.call("GET", "/policies/lake/ns/q/effect?change=detach")).document
-    [change] = gone["affected"][0]["changes"]
+    detached = (await admin.call("GET", "/policies/lake/ns/q/effect?change=detach")).document
+    [change] = detached["affected"][0]["changes"]
     assert (change["from"]["name"], change["to"]) == ("q", None)
     assert change["why"] == f"no other policy of {COMPACTION} is attached to it, or to what it is in"
 
 
-async def test_effects_go_on_by_token(admin: Admin) -> None:
+async def test_effects_are_paged(admin: Admin) -> None:
     for name in ("u", "v", "w"):
         await admin.lake.table(name)
-    await make(admin)
+    await create(admin)
     seen: list[str] = []
     token = ""
     while True:
@@ -92,7 +92,7 @@ async def test_effects_go_on_by_token(admin: Admin) -> None:
 
 async def test_tables_without_a_policy_are_listed(admin: Admin) -> None:
     await admin.lake.table("u")
-    await make(admin)
+    await create(admin)
     await attach(admin, {"type": "table-like", "path": ["ns", "t"]})
     answer = (await admin.call("GET", "/tables/without-policy?warehouse=lake")).document
     assert ([one["table"] for one in answer["tables"]], answer["examined"]) == (["u"], 2)
@@ -124,16 +124,16 @@ async def test_tables_without_a_policy_are_listed(admin: Admin) -> None:
         ("/tables/without-policy?warehouse=lake&kind=table", (400, "BadRequestException")),
     ],
 )
-async def test_questions_that_make_no_sense(admin: Admin, path: str, error: tuple[int, str]) -> None:
-    await make(admin)
+async def test_invalid_requests_are_refused(admin: Admin, path: str, error: tuple[int, str]) -> None:
+    await create(admin)
     assert (await admin.call("GET", path)).error == error
 
 
-async def test_rights_are_asked_for(admin: Admin) -> None:
-    await make(admin)
-    nobody = await admin.lake.user("nobody", allow("s3tables:GetTable"))
+async def test_policies_require_permissions(admin: Admin) -> None:
+    await create(admin)
+    unprivileged = await admin.lake.user("unprivileged", allow("s3tables:GetTable"))
     reader = await admin.lake.user("reader", allow("lakebed:ReadPolicy", "s3tables:Get*", "s3tables:List*"))
     for path in (f"{POLICY}/targets", f"{POLICY}/effect", "/tables/without-policy?warehouse=lake"):
-        assert (await admin.call("GET", path, keys=nobody)).error == (403, "ForbiddenException")
+        assert (await admin.call("GET", path, keys=unprivileged)).error == (403, "ForbiddenException")
         assert (await admin.call("GET", path, keys=None)).error == (401, "NotAuthorizedException")
         assert (await admin.call("GET", path, keys=reader)).status == 200

@@ -5,26 +5,26 @@ import json
 import pytest
 
 from tests.wire.admin.conftest import Admin
-from tests.wire.iceberg.handlers.grown import append, message
+from tests.wire.iceberg.handlers.tables_with_data import append, message
 from tests.wire.iceberg.lake import allow
 
 POLICIES = "/polaris/v1/lake/namespaces/ns/policies"
 
 
 async def attach(admin: Admin, name: str, target: dict[str, object], **content: object) -> None:
-    """Make a policy about compaction, and have it hold for a target."""
+    """Create a compaction policy and attach it to a target."""
     document = {
         "name": name,
         "type": "system.data-compaction",
         "content": json.dumps({"enable": True, **content}),
     }
-    made = await admin.lake.send("POST", POLICIES, json.dumps(document).encode())
-    assert made.status == 200, made.body
+    created = await admin.lake.send("POST", POLICIES, json.dumps(document).encode())
+    assert created.status == 200, created.body
     attached = await admin.lake.send("PUT", f"{POLICIES}/{name}/mappings", json.dumps({"target": target}).encode())
     assert attached.status == 204, attached.body
 
 
-async def test_health_tells_of_a_table_by_its_files(admin: Admin) -> None:
+async def test_health_is_measured_by_manifests_or_summaries(admin: Admin) -> None:
     for _ in range(3):
         await append(admin.lake)
     health = (await admin.call("GET", "/tables/lake/ns/t/health")).document
@@ -34,7 +34,7 @@ async def test_health_tells_of_a_table_by_its_files(admin: Admin) -> None:
     assert [(one["table"], one["measured"]) for one in listed["tables"]] == [("t", "summary")]
 
 
-async def test_healths_go_on_by_token(admin: Admin) -> None:
+async def test_health_list_is_paged(admin: Admin) -> None:
     for name in ("u", "v"):
         await admin.lake.table(name)
     seen: list[str] = []
@@ -48,23 +48,23 @@ async def test_healths_go_on_by_token(admin: Admin) -> None:
     assert sorted(seen) == ["t", "u", "v"]
 
 
-async def test_only_tables_that_the_caller_may_look_at_are_listed(admin: Admin) -> None:
+async def test_only_permitted_tables_are_listed(admin: Admin) -> None:
     await admin.lake.table("u")
-    everything = (await admin.call("GET", "/tables/health?warehouse=lake")).document["tables"]
-    (shown,) = [one for one in everything if one["table"] == "u"]
+    tables = (await admin.call("GET", "/tables/health?warehouse=lake")).document["tables"]
+    (permitted,) = [one for one in tables if one["table"] == "u"]
     one = await admin.lake.user(
         "one",
         allow("s3tables:ListTables"),
         allow(
             "s3tables:GetTableMaintenanceConfiguration",
-            resource=f"arn:aws:s3tables:*:*:bucket/lake/table/{shown['entry']}",
+            resource=f"arn:aws:s3tables:*:*:bucket/lake/table/{permitted['entry']}",
         ),
     )
     listed = (await admin.call("GET", "/tables/health?warehouse=lake", keys=one)).document["tables"]
     assert [table["table"] for table in listed] == ["u"]
 
 
-async def test_a_plan_tells_what_would_be_done_and_does_nothing(admin: Admin) -> None:
+async def test_plan_previews_tasks_and_submits_them_on_request(admin: Admin) -> None:
     for _ in range(6):
         await append(admin.lake)
     assert (await admin.call("GET", "/tables/lake/ns/t/plan")).document == {
@@ -93,37 +93,37 @@ async def test_a_plan_tells_what_would_be_done_and_does_nothing(admin: Admin) ->
     assert [one["id"] for one in again["tasks"]] == [task["id"]]
 
 
-async def test_planning_at_once_takes_the_right_to_maintain(admin: Admin) -> None:
-    looker = await admin.lake.user("looker", allow("s3tables:GetTableMaintenanceConfiguration", "lakebed:SubmitTask"))
-    assert (await admin.call("GET", "/tables/lake/ns/t/plan", keys=looker)).status == 200
-    refused = await admin.call("POST", "/tables/lake/ns/t/plan", keys=looker)
+async def test_submitting_a_plan_requires_permission_to_maintain(admin: Admin) -> None:
+    reader = await admin.lake.user("reader", allow("s3tables:GetTableMaintenanceConfiguration", "lakebed:SubmitTask"))
+    assert (await admin.call("GET", "/tables/lake/ns/t/plan", keys=reader)).status == 200
+    refused = await admin.call("POST", "/tables/lake/ns/t/plan", keys=reader)
     assert (refused.status, "s3tables:RunTableMaintenance" in message(refused)) == (403, True)
 
 
-async def test_policies_of_a_table_tell_why_they_hold(admin: Admin) -> None:
+async def test_policies_of_a_table_have_the_reason(admin: Admin) -> None:
     await attach(admin, "far", {"type": "catalog"})
     await attach(admin, "near", {"type": "namespace", "path": ["ns"]})
-    looker = await admin.lake.user("looker", allow("s3tables:GetTableMaintenanceConfiguration"))
-    (held,) = (await admin.call("GET", "/tables/lake/ns/t/policies", keys=looker)).document["policies"]
-    assert (held["name"], held["policy-type"], held["inherited"]) == ("near", "system.data-compaction", True)
-    assert held["attached-to"] == "namespace ns"
-    assert [(one["name"], one["attached-to"]) for one in held["overrides"]] == [("far", "catalog")]
-    assert "inherited from namespace ns" in held["reason"]
+    reader = await admin.lake.user("reader", allow("s3tables:GetTableMaintenanceConfiguration"))
+    (applied,) = (await admin.call("GET", "/tables/lake/ns/t/policies", keys=reader)).document["policies"]
+    assert (applied["name"], applied["policy-type"], applied["inherited"]) == ("near", "system.data-compaction", True)
+    assert applied["attached-to"] == "namespace ns"
+    assert [(one["name"], one["attached-to"]) for one in applied["overrides"]] == [("far", "catalog")]
+    assert "inherited from namespace ns" in applied["reason"]
 
 
-@pytest.mark.parametrize("word", ["health", "plan", "policies"])
-async def test_what_is_not_there_is_named(admin: Admin, word: str) -> None:
+@pytest.mark.parametrize("resource", ["health", "plan", "policies"])
+async def test_missing_table_namespace_or_catalog_is_not_found(admin: Admin, resource: str) -> None:
     for path, kind in (
         ("lake/ns/none", "NoSuchTableException"),
         ("lake/none/t", "NoSuchTableException"),
         ("none/ns/t", "NoSuchWarehouseException"),
     ):
-        refused = await admin.call("GET", f"/tables/{path}/{word}")
-        if (word, path) == ("policies", "lake/none/t"):
+        refused = await admin.call("GET", f"/tables/{path}/{resource}")
+        if (resource, path) == ("policies", "lake/none/t"):
             kind = "NoSuchNamespaceException"
         assert refused.error == (404, kind), path
-    assert (await admin.call("GET", f"/tables/lake/a%2Fb/t/{word}")).status == 400
-    assert (await admin.call("GET", f"/tables/lake/ns/t/{word}?detail=1")).status == 400
+    assert (await admin.call("GET", f"/tables/lake/a%2Fb/t/{resource}")).status == 400
+    assert (await admin.call("GET", f"/tables/lake/ns/t/{resource}?detail=1")).status == 400
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_what_is_not_there_is_named(admin: Admin, word: str) -> None:
         ("warehouse=lake&page-token=x", 400, "page token"),
     ],
 )
-async def test_a_question_about_nothing_is_told_so(admin: Admin, query: str, status: int, expected: str) -> None:
+async def test_invalid_queries_are_refused(admin: Admin, query: str, status: int, expected: str) -> None:
     refused = await admin.call("GET", f"/tables/health?{query}")
     assert refused.status == status
     assert expected in message(refused)

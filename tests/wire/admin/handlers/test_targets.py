@@ -10,15 +10,15 @@ from tests.wire.iceberg.lake import DEPLOYMENT, allow
 URL = "https://receiver.example/events"
 
 
-async def test_a_target_is_made_shown_changed_and_removed(admin: Admin) -> None:
-    made = await admin.call("PUT", "/targets/webhook/r", {"settings": {"endpoint": URL}, "kinds": ["Table*"]})
-    assert made.status == 201
-    assert made.headers["cache-control"] == "no-store"
-    secret = made.document["made"]["secret"]
+async def test_target_is_created_returned_changed_and_deleted(admin: Admin) -> None:
+    created = await admin.call("PUT", "/targets/webhook/r", {"settings": {"endpoint": URL}, "kinds": ["Table*"]})
+    assert created.status == 201
+    assert created.headers["cache-control"] == "no-store"
+    secret = created.document["made"]["secret"]
     assert secret.startswith("whsec_")
-    shown = (await admin.call("GET", "/targets/webhook/r")).document
-    last = shown["last-seq"]
-    assert shown == {
+    target = (await admin.call("GET", "/targets/webhook/r")).document
+    last = target["last-seq"]
+    assert target == {
         "name": "r",
         "type": "webhook",
         "arn": "arn:lakebed:sqs:us-east-1:r:webhook",
@@ -33,8 +33,8 @@ async def test_a_target_is_made_shown_changed_and_removed(admin: Admin) -> None:
         "waiting": 0,
         "dead": 0,
     }
-    asked = {"settings": {"endpoint": URL}, "kinds": ["*"], "subject": "lake", "audit": True, "form": "lakebed"}
-    changed = await admin.call("PUT", "/targets/webhook/r", asked)
+    document = {"settings": {"endpoint": URL}, "kinds": ["*"], "subject": "lake", "audit": True, "form": "lakebed"}
+    changed = await admin.call("PUT", "/targets/webhook/r", document)
     assert (changed.status, changed.document["kinds"]) == (200, ["*"])
     assert [changed.document[name] for name in ("subject", "audit", "form")] == ["lake", True, "lakebed"]
     assert secret not in changed.body.decode()
@@ -45,11 +45,11 @@ async def test_a_target_is_made_shown_changed_and_removed(admin: Admin) -> None:
     assert [one["name"] for one in listed] == ["r"]
     assert (await admin.call("GET", "/targets/arns")).document == {"arns": ["arn:lakebed:sqs:us-east-1:r:webhook"]}
     assert (await admin.call("DELETE", "/targets/webhook/r")).status == 204
-    gone = await admin.call("GET", "/targets/webhook/r")
-    assert gone.error == (404, "NoSuchResourceException")
+    deleted = await admin.call("GET", "/targets/webhook/r")
+    assert deleted.error == (404, "NoSuchResourceException")
 
 
-async def test_dead_letters_are_listed_in_pages_and_tried_again(admin: Admin) -> None:
+async def test_dead_letters_are_paged_and_redriven(admin: Admin) -> None:
     await admin.call("PUT", "/targets/webhook/r", {"settings": {"endpoint": URL}})
     meta = admin.lake.store.meta
 
@@ -116,11 +116,11 @@ async def test_dead_letters_are_listed_in_pages_and_tried_again(admin: Admin) ->
         ("POST", "/targets/webhook/r/redrive", {"all": True}),
     ],
 )
-async def test_bad_input_is_refused(admin: Admin, method: str, path: str, document: object) -> None:
+async def test_invalid_requests_are_refused(admin: Admin, method: str, path: str, document: object) -> None:
     assert (await admin.call(method, path, document)).error == (400, "BadRequestException")
 
 
-async def test_only_who_may_manage_targets_does(admin: Admin) -> None:
+async def test_targets_require_permission(admin: Admin) -> None:
     keys = await admin.lake.user("reader", allow("lakebed:ReadEvents", "s3tables:*"))
     for method, path in (("GET", "/targets"), ("PUT", "/targets/webhook/r"), ("DELETE", "/targets/webhook/r")):
         answer = await admin.call(method, path, {"settings": {"endpoint": URL}} if method == "PUT" else None, keys=keys)
@@ -128,7 +128,7 @@ async def test_only_who_may_manage_targets_does(admin: Admin) -> None:
         assert "lakebed:ManageTargets" in answer.document["error"]["message"]
 
 
-async def test_a_target_is_paused_resumed_and_asked_whether_it_is_ready(admin: Admin) -> None:
+async def test_target_is_paused_resumed_and_tested(admin: Admin) -> None:
     await admin.call("PUT", "/targets/webhook/r", {"settings": {"endpoint": "http://127.0.0.1:9/x"}})
     for verb, is_paused in (("pause", True), ("resume", False)):
         assert (await admin.call("POST", f"/targets/webhook/r/{verb}")).status == 204

@@ -7,7 +7,7 @@ import pytest
 
 from tests.wire.iceberg.lake import Lake, allow
 
-from .grown import TABLE, append, message, pointer, set_property, table_with_data
+from .tables_with_data import TABLE, append, message, pointer, set_property, table_with_data
 
 CATALOG = TABLE + "/catalog"
 EXTERNAL = CATALOG + "/external"

@@ -5,7 +5,7 @@ import pytest
 from lakebed.meta.seam import Transaction
 from tests.wire.iceberg.lake import Lake, allow
 
-from .grown import TABLE, append, set_property, table_with_data
+from .tables_with_data import TABLE, append, set_property, table_with_data
 
 CATALOG = TABLE + "/catalog"
 MIGRATION = "/lake/catalog/migration"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.wire.iceberg.lake import SCHEMA, Lake
-from tests.wire.management.office import Office
+from tests.wire.management.management_client import ManagementClient
 
 TABLE = "/mirror/namespaces/ns/tables/t"
 PATH = f"{TABLE}/notifications"
@@ -21,7 +21,7 @@ async def mirror(lake: Lake) -> Lake:
     assert (await lake.send("PUT", "/sea")).status == 200
     properties, storage = {"default-base-location": "s3://sea/mirror"}, {"storageType": "S3"}
     made = {"type": "EXTERNAL", "name": "mirror", "properties": properties, "storageConfigInfo": storage}
-    await Office(lake).done("POST", "/catalogs", {"catalog": made})
+    await ManagementClient(lake).call_ok("POST", "/catalogs", {"catalog": made})
     asked = {"name": "t", "schema": SCHEMA, "stage-create": True}
     metadata = (await lake.call("POST", "/lake/namespaces/ns/tables", asked)).document["metadata"]
     body = json.dumps(metadata | {"table-uuid": UUID, "location": "s3://sea/mirror/t"}).encode()

@@ -4,7 +4,7 @@ import pytest
 
 from tests.wire.iceberg.lake import Lake
 
-from .grown import TABLE, table_with_data
+from .tables_with_data import TABLE, table_with_data
 
 PLAN = TABLE + "/plan"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.wire.iceberg.lake import Lake
 
-from .grown import TABLE, append, pointer, set_property, table_with_data
+from .tables_with_data import TABLE, append, pointer, set_property, table_with_data
 
 LOCATION = TABLE + "/metadata-location"
 ROLLBACK = TABLE + "/catalog/rollback"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.wire.iceberg.lake import Lake, allow
 
-from .grown import TABLE, message, table_with_data
+from .tables_with_data import TABLE, message, table_with_data
 
 REFS = TABLE + "/refs"
 

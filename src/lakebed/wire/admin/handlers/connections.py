@@ -17,14 +17,14 @@ from ..services import AdminServices
 
 
 async def list_connections(services: AdminServices, request: JsonRequest) -> Response:
-    """All connections."""
+    """List all connections."""
     check_parameters(request.http, ())
     found = await services.federation.connections.list(request.caller)
     return ok({"connections": [_document(connection) for connection in found]})
 
 
 async def get_connection(services: AdminServices, request: JsonRequest) -> Response:
-    """The connection of a catalog."""
+    """Get the connection of a catalog."""
     check_parameters(request.http, ())
     return ok(_document(await services.federation.connections.get(request.caller, request.names["catalog"])))
 

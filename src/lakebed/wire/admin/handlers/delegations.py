@@ -30,20 +30,20 @@ async def list_delegations(services: AdminServices, request: JsonRequest) -> Res
     check_parameters(http, (*_FILTERS, *paging.PARAMETERS))
     filters = " ".join(f"{name}={http.query[name]}" for name in _FILTERS if name in http.query)
     page = _pages.read(http, filters)
-    found = await services.trail.list_delegations(
+    found = await services.delegation_audit.list_delegations(
         request.caller, _filter(http), before=_NEWEST if page.after is None else page.after, limit=page.limit + 1
     )
-    shown = found[: page.limit]
-    document: dict[str, object] = {"delegations": [delegation_document(one) for one in shown]}
-    if len(found) > len(shown):
-        document["next-page-token"] = _pages.token(filters, shown[-1].seq)
+    items = found[: page.limit]
+    document: dict[str, object] = {"delegations": [delegation_document(one) for one in items]}
+    if len(found) > len(items):
+        document["next-page-token"] = _pages.token(filters, items[-1].seq)
     return ok(document)
 
 
 async def get_delegation(services: AdminServices, request: JsonRequest) -> Response:
     """Get the delegation of an access key."""
     check_parameters(request.http, ())
-    return ok(delegation_document(await services.trail.get(request.caller, request.names["delegation"])))
+    return ok(delegation_document(await services.delegation_audit.get(request.caller, request.names["delegation"])))
 
 
 async def list_delegated_accesses(services: AdminServices, request: JsonRequest) -> Response:
@@ -51,7 +51,9 @@ async def list_delegated_accesses(services: AdminServices, request: JsonRequest)
     check_parameters(request.http, paging.PARAMETERS)
     delegation = request.names["delegation"]
     page = _access_pages.read(request.http, delegation)
-    found = await services.trail.of_delegation(request.caller, delegation, after=page.after, limit=page.limit + 1)
+    found = await services.delegation_audit.of_delegation(
+        request.caller, delegation, after=page.after, limit=page.limit + 1
+    )
     return _accesses(found, page.limit, delegation)
 
 
@@ -62,10 +64,12 @@ async def list_object_accesses(services: AdminServices, request: JsonRequest) ->
     bucket, key = http.query.get("bucket", ""), http.query.get("key", "")
     if not bucket:
         raise InvalidInput("bucket is required", argument="bucket")
-    asked = f"{bucket}/{key}"
-    page = _access_pages.read(http, asked)
-    found = await services.trail.of_object(request.caller, bucket, key, after=page.after, limit=page.limit + 1)
-    return _accesses(found, page.limit, asked)
+    filters = f"{bucket}/{key}"
+    page = _access_pages.read(http, filters)
+    found = await services.delegation_audit.of_object(
+        request.caller, bucket, key, after=page.after, limit=page.limit + 1
+    )
+    return _accesses(found, page.limit, filters)
 
 
 def delegation_document(delegation: DelegationRecord) -> dict[str, Any]:  # Any: JSON
@@ -94,11 +98,11 @@ def delegation_document(delegation: DelegationRecord) -> dict[str, Any]:  # Any:
     return document
 
 
-def _accesses(found: list[TracedAccess], limit: int, asked: str) -> Response:
-    shown = found[:limit]
-    document: dict[str, object] = {"accesses": [_access_document(one) for one in shown]}
-    if len(found) > len(shown):
-        document["next-page-token"] = _access_pages.token(asked, shown[-1].access.group)
+def _accesses(found: list[TracedAccess], limit: int, filters: str) -> Response:
+    items = found[:limit]
+    document: dict[str, object] = {"accesses": [_access_document(one) for one in items]}
+    if len(found) > len(items):
+        document["next-page-token"] = _access_pages.token(filters, items[-1].access.group)
     return ok(document)
 
 
@@ -119,7 +123,7 @@ def _access_document(traced: TracedAccess) -> dict[str, Any]:  # Any: JSON
         "principal": access.recipient.principal,
         "table-id": access.recipient.table_id,
         "request-id": access.recipient.obtained_by,
-        # Otherwise only the four fields above are known: they are in the token.
+        # Without the record, only the four fields above are known: they are in the session token.
         "issue-recorded": delegation is not None,
     }
     if delegation is not None:

@@ -1,4 +1,4 @@
-"""The event log and the audit trail, by cursor."""
+"""The event log and the audit log, by cursor."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _PARAMETERS = ("after", "limit", "wait-seconds", "kind", "subject", "principal")
 
 
 async def list_events(services: AdminServices, request: JsonRequest) -> Response:
-    """What happened, of whatever kind."""
-    return await _answer(services, services.events, request)
+    """List events of all kinds."""
+    return await _list(services, services.events, request)
 
 
 async def list_audit(services: AdminServices, request: JsonRequest) -> Response:
-    """What happened to users, keys and policies, and what was refused."""
-    return await _answer(services, services.audit, request)
+    """List audit records: changes of users, keys and policies, and refused requests."""
+    return await _list(services, services.audit, request)
 
 
-async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) -> Response:
+async def _list(services: AdminServices, log: EventLog, request: JsonRequest) -> Response:
     http = request.http
     check_parameters(http, _PARAMETERS)
     ids = services.event_ids
     limit = number_parameter(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
     seconds = wait_seconds(http) if limit else 0.0
-    selection = asked_selection(http)
+    selection = event_selection(http)
     page = EventPage((), ids.parse_cursor(http.query.get("after", "0"), "after"), 0, 0)
 
-    async def look() -> bool:
+    async def read() -> bool:
         nonlocal page
         page = await log.read(request.caller, selection, after=page.next_after, limit=limit)
         return bool(page.entries)
@@ -44,7 +44,7 @@ async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) 
     async def wait_for_event(left: float) -> bool:
         return await log.wait_for_event(page.next_after, left)
 
-    await poll_until(http, seconds, look, wait_for_event)
+    await poll_until(http, seconds, read, wait_for_event)
     return ok(
         {
             "events": [event_document(entry, ids.of(entry)) for entry in page.entries],
@@ -57,8 +57,8 @@ async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) 
     )
 
 
-def asked_selection(http: Request) -> EventSelection:
-    """Which events a request asks for. Raises InvalidInput."""
+def event_selection(http: Request) -> EventSelection:
+    """The requested events. Raises InvalidInput."""
     kinds, subject, principal = (http.query.get(name, "") for name in ("kind", "subject", "principal"))
     if "kind" in http.query:
         return parse_selection(kinds, subject=subject, principal=principal)

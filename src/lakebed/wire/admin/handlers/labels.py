@@ -76,7 +76,7 @@ async def find_labelled(services: AdminServices, request: JsonRequest) -> Respon
         http.query.get("catalog", ""),
     )
     page = _pages.read(http, str(query))
-    found = await services.labelling.find(request.caller, query, after=page.after or "", limit=page.limit)
+    found = await services.labels.find(request.caller, query, after=page.after or "", limit=page.limit)
     document: dict[str, object] = {"labelled": [labels_document(one.subject, one.labels) for one in found.found]}
     if found.truncated:
         document["next-page-token"] = _pages.token(str(query), found.last_key)
@@ -109,7 +109,7 @@ def _getting(kind: LabelKind) -> Handler[AdminServices]:
     async def get_labels(services: AdminServices, request: JsonRequest) -> Response:
         check_parameters(request.http, ())
         subject = _subject(kind, request)
-        return ok(labels_document(subject, await services.labelling.get(request.caller, subject)))
+        return ok(labels_document(subject, await services.labels.get(request.caller, subject)))
 
     return get_labels
 
@@ -117,14 +117,14 @@ def _getting(kind: LabelKind) -> Handler[AdminServices]:
 def _changing(kind: LabelKind) -> Handler[AdminServices]:
     async def change_labels(services: AdminServices, request: JsonRequest) -> Response:
         check_parameters(request.http, ())
-        asked = await request.document(ChangeDocument)
+        change = (await request.document(ChangeDocument)).change
         subject = _subject(kind, request)
-        return ok(labels_document(subject, await services.labelling.change(request.caller, subject, asked.change)))
+        return ok(labels_document(subject, await services.labels.change(request.caller, subject, change)))
 
     return change_labels
 
 
-_PLACES = {
+_PATHS = {
     LabelKind.CATALOG: "/{warehouse}",
     LabelKind.NAMESPACE: "/{warehouse}/{namespace}",
     LabelKind.TABLE: "/{warehouse}/{namespace}/{name}",
@@ -140,9 +140,9 @@ _PLACES = {
 
 def _routes() -> Iterator[Route[AdminServices]]:
     yield Route("findLabelled", "GET", "/v1/labels", find_labelled, is_standard=False)
-    for kind, place in _PLACES.items():
+    for kind, parameters in _PATHS.items():
         noun = "".join(word.capitalize() for word in kind.split("-"))
-        path = f"/v1/labels/{kind}{place}"
+        path = f"/v1/labels/{kind}{parameters}"
         yield Route(f"get{noun}Labels", "GET", path, _getting(kind), is_standard=False)
         yield Route(f"change{noun}Labels", "PATCH", path, _changing(kind), is_standard=False)
 

@@ -28,7 +28,7 @@ async def list_targets(services: AdminServices, request: JsonRequest) -> Respons
     """List the attachments of a policy."""
     http, policy = request.http, request.names["policy"]
     check_parameters(http, paging.PARAMETERS)
-    filters = _about(request)
+    filters = _policy_filters(request)
     page = _target_pages.read(http, filters)
     found = await services.attachments.targets(
         request.caller, request.catalog, request.namespace, policy, after=page.after or "", limit=page.limit
@@ -44,7 +44,7 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
     http = request.http
     check_parameters(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
     change, target = choice_parameter(http, "change", AttachmentChange) or AttachmentChange.ATTACH, _target(http)
-    filters = f"{_about(request)} {change} {tuple(target)}"
+    filters = f"{_policy_filters(request)} {change} {tuple(target)}"
     page = _effect_pages.read(http, filters)
     found = await services.coverage.effect(
         request.caller,
@@ -74,7 +74,7 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
 
 
 async def list_uncovered(services: AdminServices, request: JsonRequest) -> Response:
-    """List the tables of a warehouse or namespace to which no policy applies."""
+    """List the tables of a catalog or namespace to which no policy applies."""
     http = request.http
     check_parameters(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))
     warehouse, kind = http.query.get("warehouse", ""), http.query.get("type", "")
@@ -97,7 +97,7 @@ async def list_uncovered(services: AdminServices, request: JsonRequest) -> Respo
     return ok(document)
 
 
-def _about(request: JsonRequest) -> str:
+def _policy_filters(request: JsonRequest) -> str:
     return f"{request.catalog} {request.names['namespace']} {request.names['policy']}"
 
 

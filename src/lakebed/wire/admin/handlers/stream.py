@@ -1,4 +1,4 @@
-"""Events as they happen: server-sent events, gone on with by `Last-Event-ID`."""
+"""The live feed: server-sent events, resumed with `Last-Event-ID`."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from lakebed.wire.json.routing import Route
 
 from ..queries import check_parameters
 from ..services import AdminServices
-from .events import asked_selection
+from .events import event_selection
 
 ALIVE_SECONDS: Final = 15.0
-"""How long nothing is sent at most: below what proxies cut off."""
+"""The interval of heartbeats without events: below the idle timeouts of proxies."""
 
 _PARAMETERS: Final = ("after", "kind", "subject", "principal", "form")
 _LAST_ID: Final = "last-event-id"
 
 
 async def stream_events(services: AdminServices, request: JsonRequest) -> Response:
-    """What happens from now on, or from where the caller has come to."""
+    """Stream events from now on, or from the client's position."""
     http = request.http
     check_parameters(http, _PARAMETERS)
-    selection = asked_selection(http)
+    selection = event_selection(http)
     form = parse_form(http.query.get("form", Form.LAKEBED.value))
     await services.events.authorize(request.caller)
-    after, lost = await _place(services, http)
+    after, oldest = await _position(services, http)
     headers = [
         ("Content-Type", "text/event-stream; charset=utf-8"),
         ("Cache-Control", "no-cache"),
         ("X-Accel-Buffering", "no"),
     ]
-    return Response(200, headers, stream=_events(services, request, selection, form, after, lost))
+    return Response(200, headers, stream=_events(services, request, selection, form, after, oldest))
 
 
-async def _place(services: AdminServices, http: Request) -> tuple[int, int | None]:
-    """Where to begin, and, if events behind it may be gone already, the oldest that is there. Raises InvalidInput."""
+async def _position(services: AdminServices, http: Request) -> tuple[int, int | None]:
+    """The position to start at. If later events may be deleted already, also the oldest event. Raises InvalidInput."""
     ids = services.event_ids
     if _LAST_ID in http.headers:
         after = ids.parse_cursor(http.headers[_LAST_ID], "Last-Event-ID")
@@ -62,17 +62,17 @@ async def _events(
     selection: EventSelection,
     form: Form,
     after: int,
-    lost: int | None,
+    oldest: int | None,
 ) -> AsyncIterator[bytes]:
     ids = services.event_ids
 
-    def written(entry: OutboxEntry) -> bytes:
+    def encode(entry: OutboxEntry) -> bytes:
         body = render(entry, form, region=services.region, ids=ids).body
         return b"id: %b\ndata: %b\n\n" % (ids.of(entry).encode(), body)
 
     yield b"retry: 1000\n\n"
-    if lost is not None:
-        yield b"event: gap\ndata: %b\n\n" % msgspec.json.encode({"after": after, "first-seq": lost})
+    if oldest is not None:
+        yield b"event: gap\ndata: %b\n\n" % msgspec.json.encode({"after": after, "first-seq": oldest})
     feed = services.feed
     async with feed.subscribe(
         lambda entry: selection.matches(entry.event), after=after, mask=mask_of_selection(selection)
@@ -80,8 +80,8 @@ async def _events(
         async for piece in stream_subscription(
             request.http,
             subscription,
-            written,
-            # With the place, so that what was passed over is not looked at again by who comes back.
+            encode,
+            # With the position: a client that reconnects skips the events that did not match.
             heartbeat=lambda: b": alive\nid: %b\n\n" % ids.cursor(subscription.after).encode(),
             heartbeat_seconds=ALIVE_SECONDS,
             authorize=lambda: services.events.authorize(request.caller),

@@ -1,4 +1,4 @@
-"""Stream servers: the leader, stranded buckets, and giving up a lost server."""
+"""Stream servers: status, stranded buckets, and giving up a lost server."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..services import AdminServices
 
 
 async def stream_status(services: AdminServices, request: JsonRequest) -> Response:
-    """The leader, all servers, and the stranded buckets."""
+    """Get the leader, all servers, and the stranded buckets."""
     check_parameters(request.http, ())
     return ok(_status_document(await services.failover.status(request.caller)))
 
 
 async def forget_stream_server(services: AdminServices, request: JsonRequest) -> Response:
-    """Give up the records that only a lost server's disk has."""
+    """Give up the records that exist only on the disk of a lost server."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     forgotten = await services.failover.forget(request.caller, request.names["server"])

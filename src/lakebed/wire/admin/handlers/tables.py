@@ -46,7 +46,7 @@ class TakeArrivalsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 async def list_health(services: AdminServices, request: JsonRequest) -> Response:
-    """List the health of tables in a warehouse or namespace, measured by snapshot summaries."""
+    """List the health of tables in a catalog or namespace, measured by snapshot summaries."""
     http = request.http
     check_parameters(http, ("warehouse", "namespace", *paging.PARAMETERS))
     warehouse, namespace = http.query.get("warehouse", ""), http.query.get("namespace", "")
@@ -83,8 +83,8 @@ async def submit_plan(services: AdminServices, request: JsonRequest) -> Response
     """Plan a table and submit its tasks."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    plan, placed = await services.maintenance.plan_now(request.caller, request.catalog, request.table)
-    return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.spec} for one in placed]})
+    plan, submitted = await services.maintenance.plan_now(request.caller, request.catalog, request.table)
+    return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.spec} for one in submitted]})
 
 
 async def list_table_policies(services: AdminServices, request: JsonRequest) -> Response:
@@ -99,10 +99,10 @@ async def list_table_policies(services: AdminServices, request: JsonRequest) -> 
 async def list_arrivals(services: AdminServices, request: JsonRequest) -> Response:
     """List the pending files of a table by event number."""
     check_parameters(request.http, ())
-    asked = await request.document(ArrivalsDocument)
-    destination = Destination(asked.warehouse, asked.namespace, asked.table)
-    limit = max(1, min(asked.limit, MAX_PAGE))
-    found = await services.arrivals.list(request.caller, destination, after=asked.after, limit=limit)
+    document = await request.document(ArrivalsDocument)
+    destination = Destination(document.warehouse, document.namespace, document.table)
+    limit = max(1, min(document.limit, MAX_PAGE))
+    found = await services.arrivals.list(request.caller, destination, after=document.after, limit=limit)
     deployment = {"deployment": services.event_ids.deployment}
     return ok({"arrivals": [msgspec.to_builtins(one) | deployment for one in found]})
 
@@ -110,9 +110,9 @@ async def list_arrivals(services: AdminServices, request: JsonRequest) -> Respon
 async def take_arrivals(services: AdminServices, request: JsonRequest) -> Response:
     """Acknowledge pending files."""
     check_parameters(request.http, ())
-    asked = await request.document(TakeArrivalsDocument)
-    destination = Destination(asked.warehouse, asked.namespace, asked.table)
-    await services.arrivals.take(request.caller, destination, asked.events)
+    document = await request.document(TakeArrivalsDocument)
+    destination = Destination(document.warehouse, document.namespace, document.table)
+    await services.arrivals.take(request.caller, destination, document.events)
     return no_content()
 
 

@@ -1,4 +1,4 @@
-"""Targets: where events go, how far that has come, and what could not be delivered."""
+"""Event targets: configure, test, pause and resume; list deliveries and redrive dead letters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _pages = paging.CursorPages("target deliveries", int)
 class EventTargetDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """The body of putTarget."""
 
-    settings: dict[str, Any] = {}  # Any: what they may be is for the type of target to say
+    settings: dict[str, Any] = {}  # Any: each type of target has its own settings
     form: str = ""
     kinds: list[str] = []
     subject: str = ""
@@ -41,99 +41,101 @@ class RedriveDocument(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def list_targets(services: AdminServices, request: JsonRequest) -> Response:
-    """All of them."""
+    """List all targets."""
     check_parameters(request.http, ())
     found = await services.targets.list(request.caller)
     return ok({"targets": [status_document(one) for one in found]})
 
 
 async def list_arns(services: AdminServices, request: JsonRequest) -> Response:
-    """How configurations of buckets name them."""
+    """List the ARNs of targets, for bucket notification configurations."""
     check_parameters(request.http, ())
     return ok({"arns": await services.targets.arns(request.caller)})
 
 
 async def get_target(services: AdminServices, request: JsonRequest) -> Response:
-    """One of them."""
+    """Get a target."""
     check_parameters(request.http, ())
-    return ok(status_document(await services.targets.get(request.caller, *_named(request))))
+    return ok(status_document(await services.targets.get(request.caller, *_target(request))))
 
 
 async def put_target(services: AdminServices, request: JsonRequest) -> Response:
-    """Add one, or change it; 201 if it is new, with what was made up for it, such as a secret."""
+    """Create or replace a target; 201 if it is new. The response has generated settings, such as a secret."""
     check_parameters(request.http, ())
-    asked = await request.document(EventTargetDocument)
+    document = await request.document(EventTargetDocument)
     put = await services.targets.put(
         request.caller,
-        *_named(request),
-        TargetSpec(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit, asked.requests),
+        *_target(request),
+        TargetSpec(
+            document.settings, document.form, document.kinds, document.subject, document.audit, document.requests
+        ),
     )
-    document = _described(put.record, put.arn)
+    target = _target_document(put.record, put.arn)
     if put.generated:
-        document["made"] = put.generated
-    return Response(201 if put.is_new else 200, [JSON, ("Cache-Control", "no-store")], msgspec.json.encode(document))
+        target["made"] = put.generated
+    return Response(201 if put.is_new else 200, [JSON, ("Cache-Control", "no-store")], msgspec.json.encode(target))
 
 
 async def delete_target(services: AdminServices, request: JsonRequest) -> Response:
-    """Remove one, and what waits for it."""
+    """Delete a target and its pending deliveries."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    await services.targets.delete(request.caller, *_named(request))
+    await services.targets.delete(request.caller, *_target(request))
     return no_content()
 
 
 async def check_target(services: AdminServices, request: JsonRequest) -> Response:
-    """Ask it whether it would take an event now."""
+    """Test whether a target is ready to accept an event."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    failure = await services.targets.test(request.caller, *_named(request))
+    failure = await services.targets.test(request.caller, *_target(request))
     return ok({"is-ready": failure is None} | ({} if failure is None else {"failure": failure}))
 
 
 async def pause_target(services: AdminServices, request: JsonRequest) -> Response:
-    """Send it nothing until it is resumed."""
+    """Pause deliveries to a target until it is resumed."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    await services.targets.pause(request.caller, *_named(request), is_paused=True)
+    await services.targets.pause(request.caller, *_target(request), is_paused=True)
     return no_content()
 
 
 async def resume_target(services: AdminServices, request: JsonRequest) -> Response:
-    """Send it events again, from where it stood."""
+    """Resume deliveries to a target where they were paused."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    await services.targets.pause(request.caller, *_named(request), is_paused=False)
+    await services.targets.pause(request.caller, *_target(request), is_paused=False)
     return no_content()
 
 
 async def list_deliveries(services: AdminServices, request: JsonRequest) -> Response:
-    """What was given up, or waits to be tried again, oldest first."""
-    http, (name, type_) = request.http, _named(request)
+    """List the dead letters of a target, or the deliveries that wait for a retry, oldest first."""
+    http, (name, type_) = request.http, _target(request)
     check_parameters(http, ("state", *paging.PARAMETERS))
     state = choice_parameter(http, "state", DeliveryState) or DeliveryState.DEAD
-    asked = f"{name}:{type_} {state}"
-    page = _pages.read(http, asked)
+    filters = f"{name}:{type_} {state}"
+    page = _pages.read(http, filters)
     found = await services.targets.deliveries(
         request.caller, name, type_, state, after_seq=page.after or 0, limit=page.limit + 1
     )
-    shown = found[: page.limit]
-    document: dict[str, object] = {"deliveries": [delivery_document(one, services.event_ids) for one in shown]}
-    if len(found) > len(shown):
-        document["next-page-token"] = _pages.token(asked, shown[-1].entry.seq)
+    items = found[: page.limit]
+    document: dict[str, object] = {"deliveries": [delivery_document(one, services.event_ids) for one in items]}
+    if len(found) > len(items):
+        document["next-page-token"] = _pages.token(filters, items[-1].entry.seq)
     return ok(document)
 
 
 async def redrive_target(services: AdminServices, request: JsonRequest) -> Response:
-    """Have what was given up tried again, or one event of it."""
+    """Redrive the dead letters of a target, or one of them."""
     check_parameters(request.http, ())
-    asked = await request.document(RedriveDocument) if request.body else RedriveDocument()
-    count = await services.targets.redrive(request.caller, *_named(request), asked.seq)
+    document = await request.document(RedriveDocument) if request.body else RedriveDocument()
+    count = await services.targets.redrive(request.caller, *_target(request), document.seq)
     return ok({"redriven": count})
 
 
 def status_document(status: TargetStatus) -> dict[str, Any]:
-    """A target, and how its deliveries stand. Its secrets are not shown again."""
-    document = _described(status.record, status.arn) | {
+    """A target with the state of its deliveries, without secrets."""
+    document = _target_document(status.record, status.arn) | {
         "last-seq": status.last_seq,
         "waiting": status.waiting,
         "dead": status.dead,
@@ -148,7 +150,7 @@ def status_document(status: TargetStatus) -> dict[str, Any]:
 
 
 def delivery_document(delivery: Delivery, ids: EventIds) -> dict[str, Any]:
-    """An event that was not delivered."""
+    """An event that is not delivered yet, or a dead letter."""
     document = {
         "event": event_document(delivery.entry, ids.of(delivery.entry)),
         "state": delivery.state,
@@ -160,7 +162,7 @@ def delivery_document(delivery: Delivery, ids: EventIds) -> dict[str, Any]:
     return document | ({"rule": delivery.rule} if delivery.rule else {})
 
 
-def _described(record: TargetRecord, arn: str) -> dict[str, Any]:
+def _target_document(record: TargetRecord, arn: str) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": record.name,
         "type": record.type,
@@ -179,7 +181,7 @@ def _described(record: TargetRecord, arn: str) -> dict[str, Any]:
     return document
 
 
-def _named(request: JsonRequest) -> tuple[str, str]:
+def _target(request: JsonRequest) -> tuple[str, str]:
     return request.names["target"], request.names["target-type"]
 
 

@@ -60,33 +60,33 @@ class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
 
 
 async def lease_tasks(services: AdminServices, request: JsonRequest) -> Response:
-    """Lease due tasks; an empty list if none is due in time."""
+    """Lease due tasks. Waits for one; the list is empty if none is due in time."""
     check_parameters(request.http, ())
-    asked = await request.document(LeaseDocument)
-    kinds = [kind.value for kind in asked.kinds] or KINDS
-    taken: Sequence[TaskView] = ()
+    document = await request.document(LeaseDocument)
+    kinds = [kind.value for kind in document.kinds] or KINDS
+    leased: Sequence[TaskView] = ()
 
-    async def look() -> bool:
-        nonlocal taken
-        taken = await services.tasks.lease(
-            request.caller, asked.worker, asked.kinds, lease_seconds=asked.lease_seconds, limit=asked.limit
+    async def lease() -> bool:
+        nonlocal leased
+        leased = await services.tasks.lease(
+            request.caller, document.worker, document.kinds, lease_seconds=document.lease_seconds, limit=document.limit
         )
-        return bool(taken)
+        return bool(leased)
 
     async def wait_for_work(left: float) -> bool:
         return await services.queue.wait_for_work(kinds, left)
 
-    await poll_until(request.http, asked.wait_seconds, look, wait_for_work)
-    return ok({"tasks": [lease_document(seen) for seen in taken]})
+    await poll_until(request.http, document.wait_seconds, lease, wait_for_work)
+    return ok({"tasks": [lease_document(view) for view in leased]})
 
 
 async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Response:
-    """Extend a lease; the spec with the table's current name, or null for a dropped table."""
+    """Extend a lease. The response has the spec with the table's current name, or null for a dropped table."""
     check_parameters(request.http, ())
-    asked = await request.document(HeartbeatDocument)
-    progress = _object(asked.progress, "progress") if bytes(asked.progress) else None
+    document = await request.document(HeartbeatDocument)
+    progress = _object(document.progress, "progress") if bytes(document.progress) else None
     spec = await services.tasks.heartbeat(
-        request.caller, task_id(request), asked.token, lease_seconds=asked.lease_seconds, progress=progress
+        request.caller, task_id(request), document.token, lease_seconds=document.lease_seconds, progress=progress
     )
     return ok({"order": spec})
 
@@ -94,26 +94,28 @@ async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Respo
 async def complete_task(services: AdminServices, request: JsonRequest) -> Response:
     """Complete a task with its report."""
     check_parameters(request.http, ())
-    asked = await request.document(CompletionDocument)
-    report = _object(asked.report, "report")
-    await services.tasks.complete(request.caller, task_id(request), asked.token, report)
+    document = await request.document(CompletionDocument)
+    report = _object(document.report, "report")
+    await services.tasks.complete(request.caller, task_id(request), document.token, report)
     return no_content()
 
 
 async def fail_task(services: AdminServices, request: JsonRequest) -> Response:
     """Fail a task, for a retry or for good."""
     check_parameters(request.http, ())
-    asked = await request.document(FailureDocument)
-    state = await services.tasks.fail(request.caller, task_id(request), asked.token, asked.reason, retry=asked.retry)
+    document = await request.document(FailureDocument)
+    state = await services.tasks.fail(
+        request.caller, task_id(request), document.token, document.reason, retry=document.retry
+    )
     return ok({"state": state})
 
 
 def _object(raw: msgspec.Raw, name: str) -> bytes:
     """A JSON object, stored as sent. Raises InvalidInput for other values."""
-    document = bytes(raw)
-    if not document.startswith(b"{"):
+    text = bytes(raw)
+    if not text.startswith(b"{"):
         raise InvalidInput(f"{name} must be an object", argument=name)
-    return document
+    return text
 
 
 ROUTES = (

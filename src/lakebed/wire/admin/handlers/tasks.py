@@ -18,7 +18,7 @@ from ..services import AdminServices
 
 _pages = paging.CursorPages("tasks", int)
 _LARGEST_ID = (1 << 63) - 1
-_BY_SERVER = ("entry", "policy", "cost", "requested_by")
+_SET_BY_SERVER = ("entry", "policy", "cost", "requested_by")
 
 
 class SubmittedSpec(TaskSpec, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
@@ -35,10 +35,10 @@ async def list_tasks(services: AdminServices, request: JsonRequest) -> Response:
     found = await services.tasks.list(
         request.caller, state=state, job=job, after_id=page.after or 0, limit=page.limit + 1
     )
-    shown = found[: page.limit]
-    document: dict[str, object] = {"tasks": [task_document(seen) for seen in shown]}
-    if len(found) > len(shown):
-        document["next-page-token"] = _pages.token(filters, shown[-1].task.id)
+    items = found[: page.limit]
+    document: dict[str, object] = {"tasks": [task_document(view) for view in items]}
+    if len(found) > len(items):
+        document["next-page-token"] = _pages.token(filters, items[-1].task.id)
     return ok(document)
 
 
@@ -52,14 +52,14 @@ async def submit_task(services: AdminServices, request: JsonRequest) -> Response
     """Submit a task; 201 if it is new, 200 if the same job is open for the table already."""
     check_parameters(request.http, ())
     spec = await request.document(SubmittedSpec)
-    stated = [name for name in _BY_SERVER if getattr(spec, name)]
-    if stated:
-        names = ", ".join(name.replace("_", "-") for name in stated)
-        raise InvalidInput(f"fields set by the server must be left out: {names}", argument=stated[0])
-    seen, is_new = await services.tasks.submit(request.caller, spec)
-    answer = ok(task_document(seen))
-    answer.status = 201 if is_new else 200
-    return answer
+    refused = [name for name in _SET_BY_SERVER if getattr(spec, name)]
+    if refused:
+        names = ", ".join(name.replace("_", "-") for name in refused)
+        raise InvalidInput(f"fields set by the server must be left out: {names}", argument=refused[0])
+    task, is_new = await services.tasks.submit(request.caller, spec)
+    response = ok(task_document(task))
+    response.status = 201 if is_new else 200
+    return response
 
 
 async def redrive_task(services: AdminServices, request: JsonRequest) -> Response:

@@ -1,4 +1,4 @@
-"""Tables of external catalogs: import one by its metadata file, bridge it, sync it."""
+"""Tables of external catalogs: import by metadata file, bridge and sync."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ ROLLBACK_STRATEGY: Final = "retain-current-pointer"
 
 _PolicyMode = Literal["lakebed-authoritative", "rustfs-authoritative"]
 _CredentialMode = Literal["lakebed-table-credentials", "rustfs-table-credentials"]
-"""Each has one meaning under two names: clients of RustFS, which has these routes too, send its name."""
+"""Each value has two names with one meaning: clients of RustFS, which has the same routes, send its name."""
 
 _PUBLIC_AUTH_FIELDS: Final = ("access_key_id", "region", "service", "client_id", "token_uri")
-"""Fields of an authentication that are not secret, by the same name in documents and in `RemoteAuth`."""
+"""Fields of an authentication without secrets, with the same names in documents and in `RemoteAuth`."""
 
 _Text = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -71,7 +71,7 @@ class AuthDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, k
     scopes: list[str] = msgspec.field(default_factory=list)
 
     def __repr__(self) -> str:
-        # It holds secrets, and documents may appear in errors.
+        # Documents can appear in errors, and this one has secrets.
         return f"AuthDocument(type={self.type!r})"
 
 
@@ -198,7 +198,7 @@ async def delete_bridge(services: IcebergServices, request: JsonRequest) -> Resp
 async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Sync the table now."""
     document = await read_strict_document(request, SyncDocument)
-    synced = await services.extensions.syncing.sync(
+    synced = await services.extensions.syncs.sync(
         request.mutation, request.catalog, request.table, _sync_request(document), services.clock.now_ms()
     )
     table = _table_document(synced.committed.entry, synced.committed.metadata)
@@ -206,7 +206,7 @@ async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Respon
 
 
 async def replay_sync(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
-    """The response to a repeated sync: table and bridge as they are now."""
+    """The response to a repeated sync, with the current table and bridge."""
     known = await services.entries.by_id(entry_id)
     bridged = await services.extensions.bridges.get(request.caller, request.catalog, request.table)
     metadata = await services.entries.metadata(known.entry)
@@ -224,9 +224,9 @@ def _sync_request(document: SyncDocument) -> SyncRequest:
     if isinstance(document.catalog, ExternalCatalogKind):
         config = document.config(document.catalog)
     else:
-        plain = SyncDocument()
-        stated = [name for name in document.__struct_fields__ if getattr(document, name) != getattr(plain, name)]
-        if not _SYNC_FIELDS.issuperset(stated):
+        default = SyncDocument()
+        changed = [name for name in document.__struct_fields__ if getattr(document, name) != getattr(default, name)]
+        if not _SYNC_FIELDS.issuperset(changed):
             raise InvalidInput("a sync with configuration fields requires a catalog", argument="catalog")
     return SyncRequest(
         config,
@@ -238,15 +238,15 @@ def _sync_request(document: SyncDocument) -> SyncRequest:
     )
 
 
-def _levels(stated: str | list[str]) -> Levels:
+def _levels(namespace: str | list[str]) -> Levels:
     """The levels of a namespace, given as a list or joined by dots."""
-    if isinstance(stated, str):
-        return tuple(stated.split(".")) if stated else ()
-    return tuple(stated)
+    if isinstance(namespace, str):
+        return tuple(namespace.split(".")) if namespace else ()
+    return tuple(namespace)
 
 
 def _table_document(entry: Entry, metadata: CachedMetadata) -> dict[str, Any]:
-    """A loaded table, with the version that the next sync expects."""
+    """A loaded table, with the version token for the next sync."""
     return {
         "metadata-location": entry.metadata_at,
         "metadata": msgspec.Raw(metadata.document),

@@ -1,4 +1,4 @@
-"""What a client asks first: how the catalog wants to be spoken to."""
+"""The configuration endpoint, which clients call first: defaults, overrides and endpoints."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from lakebed.wire.json.table_access import allowed_delegation
 from ..services import IcebergServices
 
 IDEMPOTENCY_LIFETIME: Final = "PT24H"
-"""How long answers are kept under their Idempotency-Key; saying so makes clients send keys."""
+"""How long responses are kept by Idempotency-Key. Clients send keys only if the configuration has it."""
 
 _ARN: Final = re.compile(r"arn:aws[\w-]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+)")
 
 
 def configuration_route(endpoints: list[str]) -> Route[IcebergServices]:
-    """The route of the configuration, which lists the endpoints of the others."""
+    """The route of the configuration, which lists the given endpoints."""
 
     async def get_config(services: IcebergServices, request: JsonRequest) -> Response:
-        raw = [pair for pair in request.http.raw_query.split("&") if pair.partition("=")[0] == "warehouse"]
-        if len(raw) > 1:
+        pairs = [pair for pair in request.http.raw_query.split("&") if pair.partition("=")[0] == "warehouse"]
+        if len(pairs) > 1:
             raise InvalidInput("warehouse is given more than once", argument="warehouse")
-        stated = request.http.query.get("warehouse")
+        warehouse = request.http.query.get("warehouse")
         defaults = {
             "lakebed.catalog-endpoint-prefix": f"{CATALOG_BASES[0]}/v1",
             "lakebed.catalog-compat-endpoint-prefix": f"{CATALOG_BASES[1]}/v1",
         }
         overrides = {"namespace-separator": "%1F"}
-        if stated is not None:
-            catalog = await services.catalogs.enter(request.caller, catalog_name(stated))
+        if warehouse is not None:
+            catalog = await services.catalogs.enter(request.caller, catalog_name(warehouse))
             if not catalog.is_table_bucket:
-                # As the contract of catalogs has it; those that a bucket came with have never told theirs here.
+                # As in Polaris. Table buckets have never returned their properties here.
                 defaults = {**catalog.properties, BASE_LOCATION: catalog.base_location, **defaults}
             defaults["lakebed.access-delegation"] = allowed_delegation(services.access_delegation, catalog)
             defaults["warehouse-location"] = catalog.base_location
-            # Clients put it into their paths as it is.
+            # Clients insert it into paths without encoding it.
             overrides["prefix"] = quote(catalog.name, safe="")
         return ok(
             {
@@ -57,24 +57,24 @@ def configuration_route(endpoints: list[str]) -> Route[IcebergServices]:
     return Route("getConfig", "GET", "/v1/config", get_config)
 
 
-def catalog_name(stated: str) -> str:
-    """The catalog that a client's `catalog` names: by name or ARN, a table bucket by its location too.
+def catalog_name(warehouse: str) -> str:
+    """The name of the catalog that `warehouse` identifies: by name, ARN, or location of a table bucket.
 
     Raises InvalidInput.
     """
-    arn = _ARN.fullmatch(stated)
+    arn = _ARN.fullmatch(warehouse)
     if arn is not None:
         return arn["name"]
-    name = stated.removeprefix("s3://").removeprefix("s3a://").rstrip("/")
+    name = warehouse.removeprefix("s3://").removeprefix("s3a://").rstrip("/")
     if not name or "/" in name:
         raise InvalidInput(
-            "warehouse is the name of a table bucket or catalog, the bucket's location s3://NAME/ or an ARN",
+            "warehouse must be the name of a catalog or table bucket, its location s3://NAME/ or its ARN",
             argument="warehouse",
-            value=stated,
+            value=warehouse,
         )
     return name
 
 
 def standard_endpoints(routes: Iterable[Route[IcebergServices]]) -> list[str]:
-    """The endpoints of the contract that are served, spelled as it spells them."""
+    """The supported endpoints of the specification, in its spelling."""
     return [route.endpoint for route in routes if route.is_standard]

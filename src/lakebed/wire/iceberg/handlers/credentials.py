@@ -1,4 +1,4 @@
-"""Keys to a table's files, and fresh ones in time."""
+"""Credential vending: temporary credentials for a table's files, and their refresh."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 from lakebed.wire.json.table_access import allowed_delegation
 
-from ..delegation import scope_facts, vend_credentials
+from ..delegation import scope_settings, vend_credentials
 from ..services import IcebergServices
 from ..unregistered_table_hint import hint_of_request
 
-_NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma", "no-cache"), ("Expires", "0")]
+_NO_STORE: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma", "no-cache"), ("Expires", "0")]
 
 
 async def load_credentials(services: IcebergServices, request: JsonRequest) -> Response:
-    """Temporary keys for the files of a table, as far as the caller may have them."""
+    """Vended credentials for the files of a table, within the caller's permissions."""
     identifier = request.table
     lookup = await services.entries.look_up(services.meta, request.catalog, identifier)
-    catalog, entry, where = lookup.catalog, lookup.live, hint_of_request(request.http)
-    if where is not None and lookup.entry is None:
+    catalog, entry, hint = lookup.catalog, lookup.live, hint_of_request(request.http)
+    if hint is not None and lookup.entry is None:
         data = await services.data_access.of_unrecorded(
-            request.caller, catalog, identifier, where.table, where.location, where.properties
+            request.caller, catalog, identifier, hint.table, hint.location, hint.properties
         )
         if lookup.namespace is None:
             raise no_such_namespace(identifier.namespace)
     else:
         if entry is None or entry.kind is not EntryKind.TABLE:
-            # Who may not read the data does not learn that there is no table.
+            # Callers without read permission do not learn whether the table exists.
             entry = await services.entries.authorize_entry(
                 request.caller, lookup, EntryKind.TABLE, Action.GET_TABLE_DATA
             )
         data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
-        where = None
+        hint = None
     if not allowed_delegation(services.access_delegation, catalog).vends:
-        facts = scope_facts(f"s3://{data.bucket}/{data.home.directory}", vends=False)
-        return ok({"config": facts, "storage-credentials": []}, _NEVER_KEPT)
-    vended = vend_credentials(services, request, catalog, identifier, data, where)
-    return ok({"config": vended.facts, "storage-credentials": [vended.storage_credential]}, _NEVER_KEPT)
+        description = scope_settings(f"s3://{data.bucket}/{data.home.directory}", vends=False)
+        return ok({"config": description, "storage-credentials": []}, _NO_STORE)
+    vended = vend_credentials(services, request, catalog, identifier, data, hint)
+    return ok({"config": vended.description, "storage-credentials": [vended.storage_credential]}, _NO_STORE)
 
 
 ROUTES = (

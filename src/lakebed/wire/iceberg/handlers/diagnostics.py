@@ -1,13 +1,12 @@
-"""Reports on the catalog itself: what it has on record of a table, how the table is, and what can be put right.
+"""Diagnostics: the catalog's records of a table, their consistency, and recovery.
 
-Every value is read or counted when it is asked for. What is a matter of design, such as how commits are made durable,
-is said in words of our own; what is not known is left out.
+All values are read or counted per request; unknown values are left out. Routes and fields are those of RustFS, with
+Lakebed's terms for its design, such as the durability of commits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from lakebed.catalog.diagnostics.catalog_inventory import CatalogInventory
@@ -21,32 +20,33 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
 from lakebed.wire.json.routing import Route
 
+from ..maintenance_responses import rfc3339
 from ..services import IcebergServices
 from .tables import TABLE_PATH
 
 BACKING: Final = "STRONG_KV_WAL"
-"""The label under which clients know a catalog whose commits are transactions of one strongly consistent store."""
+"""The clients' label of a catalog with commits in transactions of a strongly consistent store."""
 
 ALREADY_STRONG: Final = "ALREADY_STRONG"
-"""Said of a catalog that has nothing to be moved to: there is one backing, and it is that one."""
+"""The migration status of every catalog: there is no other backing to migrate to."""
 
 _VERSION: Final = 1
 
 
 async def export_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """What the catalog has on record of a table."""
-    recorded = await services.extensions.examination.recorded(request.caller, request.catalog, request.table)
+    """Export the catalog's records of a table."""
+    recorded = await services.extensions.diagnostics.recorded(request.caller, request.catalog, request.table)
     return ok(_export(recorded))
 
 
 async def diagnose_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """How a table is."""
-    found = await services.extensions.examination.diagnose(request.caller, request.catalog, request.table)
+    """Diagnose a table."""
+    found = await services.extensions.diagnostics.diagnose(request.caller, request.catalog, request.table)
     return ok(_diagnosis(found))
 
 
 async def recover_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Put right what can be. A recovery has no options: the body is ignored."""
+    """Repair a table's records. A recovery has no options: the body is ignored."""
     done = await services.extensions.recovery.recover(request.caller, request.catalog, request.table)
     return ok(
         {
@@ -59,23 +59,23 @@ async def recover_table(services: IcebergServices, request: JsonRequest) -> Resp
 
 
 async def get_migration(services: IcebergServices, request: JsonRequest) -> Response:
-    """What a move of the catalog would find."""
-    survey = await services.extensions.surveys.survey(request.caller, request.catalog)
-    return ok(_migration(survey))
+    """Preview a migration of the catalog: an inventory of its records."""
+    inventory = await services.extensions.inventories.survey(request.caller, request.catalog)
+    return ok(_migration(inventory))
 
 
 async def start_migration(services: IcebergServices, request: JsonRequest) -> Response:
-    """There is nothing to move: the same report, with a digest of what was found."""
+    """Return the same report with a digest of the records: there is nothing to migrate."""
     await read_strict_document(request, EmptyDocument)
-    fingerprint = await services.extensions.surveys.fingerprint(request.caller, request.catalog)
-    survey = await services.extensions.surveys.survey(request.caller, request.catalog)
-    return ok({**_migration(survey), "source_fingerprint": fingerprint})
+    fingerprint = await services.extensions.inventories.fingerprint(request.caller, request.catalog)
+    inventory = await services.extensions.inventories.survey(request.caller, request.catalog)
+    return ok({**_migration(inventory), "source_fingerprint": fingerprint})
 
 
 async def cancel_migration(services: IcebergServices, request: JsonRequest) -> Response:
-    """No move ever begins, so none holds writes back."""
+    """Report that no migration blocks writes, because none ever starts."""
     await read_strict_document(request, EmptyDocument)
-    catalog = await services.extensions.surveys.authorize_change(request.caller, request.catalog)
+    catalog = await services.extensions.inventories.authorize_change(request.caller, request.catalog)
     return ok({"table_bucket": catalog.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
 
 
@@ -92,7 +92,7 @@ def _export(recorded: RecordedState) -> dict[str, Any]:
             "warehouse_root": catalog.base_location,
             "state": "ACTIVE",
             "properties": catalog.properties,
-            "created_at": _moment(catalog.created_ms),
+            "created_at": rfc3339(catalog.created_ms),
         },
         "namespace": {
             "version": _VERSION,
@@ -102,7 +102,7 @@ def _export(recorded: RecordedState) -> dict[str, Any]:
             "namespace_id": str(namespace.id),
             "state": "ACTIVE",
             "properties": namespace.properties,
-            "created_at": _moment(recorded.namespace_created_ms),
+            "created_at": rfc3339(recorded.namespace_created_ms),
         },
         "table": {
             "version": _VERSION,
@@ -120,8 +120,8 @@ def _export(recorded: RecordedState) -> dict[str, Any]:
             "state": "ACTIVE" if entry.dropped_ms is None else "DELETING",
             "protected": entry.protected,
             "properties": {} if recorded.origin is None else recorded.origin.properties,
-            "created_at": _moment(entry.created_ms),
-            "updated_at": _moment(entry.updated_ms),
+            "created_at": rfc3339(entry.created_ms),
+            "updated_at": rfc3339(entry.updated_ms),
         },
     }
     if recorded.origin is not None:
@@ -129,13 +129,13 @@ def _export(recorded: RecordedState) -> dict[str, Any]:
             "metadata_location": recorded.origin.metadata_at,
             "external_version_token": recorded.origin.external_token,
             "imported_by": recorded.origin.principal,
-            "imported_at": _moment(recorded.origin.imported_ms),
+            "imported_at": rfc3339(recorded.origin.imported_ms),
         }
     return {**parts, "backing_manifest": _backing_manifest(recorded, parts)}
 
 
 def _backing_manifest(recorded: RecordedState, parts: Mapping[str, object]) -> dict[str, Any]:
-    entry, line, commits = recorded.entry, recorded.line, recorded.commits
+    entry, chain, commits = recorded.entry, recorded.line, recorded.commits
     manifest: dict[str, Any] = {
         "version": _VERSION,
         "current": {
@@ -146,12 +146,12 @@ def _backing_manifest(recorded: RecordedState, parts: Mapping[str, object]) -> d
             "durability": "POINTER_LOG_AND_METADATA_FILE_IN_ONE_TRANSACTION",
             "current_pointer_path": f"entries/{entry.id}",
             "wal": {
-                "status": log_status(line),
+                "status": log_status(chain),
                 "commit_log_prefix": f"entry_commits/{entry.id}",
                 "idempotency_index_prefix": f"entry_commits_by_id/{entry.id}",
                 "committed_generation": entry.generation,
                 "commit_log_count": commits.records,
-                "line_status": line.status,
+                "line_status": chain.status,
                 **_counts(recorded),
             },
         },
@@ -160,7 +160,7 @@ def _backing_manifest(recorded: RecordedState, parts: Mapping[str, object]) -> d
             "target_kind": BACKING,
             "status": ALREADY_STRONG,
             "required_steps": [],
-            "blockers": log_blockers(line),
+            "blockers": log_blockers(chain),
         },
         "ha": {
             "metadata_store": recorded.store,
@@ -170,8 +170,8 @@ def _backing_manifest(recorded: RecordedState, parts: Mapping[str, object]) -> d
         },
         "scale_validation": {
             "commit_log_count": commits.records,
-            "first_commit_at": None if commits.first_ms is None else _moment(commits.first_ms),
-            "last_commit_at": None if commits.last_ms is None else _moment(commits.last_ms),
+            "first_commit_at": None if commits.first_ms is None else rfc3339(commits.first_ms),
+            "last_commit_at": None if commits.last_ms is None else rfc3339(commits.last_ms),
         },
     }
     manifest["current"]["snapshot"] = {
@@ -185,12 +185,12 @@ def _backing_manifest(recorded: RecordedState, parts: Mapping[str, object]) -> d
 
 
 def _counts(recorded: RecordedState) -> dict[str, int]:
-    line = recorded.line
+    chain = recorded.line
     return {
-        "staged_before_table_update_count": line.count(RecoveryState.STAGED_BEFORE_TABLE_UPDATE),
-        "finalization_required_count": line.count(RecoveryState.FINALIZATION_REQUIRED),
-        "idempotency_repair_required_count": line.conflicting_ids,
-        "manual_review_count": line.count(RecoveryState.MANUAL_REVIEW),
+        "staged_before_table_update_count": chain.count(RecoveryState.STAGED_BEFORE_TABLE_UPDATE),
+        "finalization_required_count": chain.count(RecoveryState.FINALIZATION_REQUIRED),
+        "idempotency_repair_required_count": chain.conflicting_ids,
+        "manual_review_count": chain.count(RecoveryState.MANUAL_REVIEW),
     }
 
 
@@ -236,26 +236,26 @@ def _diagnosis(found: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _migration(survey: CatalogInventory) -> dict[str, Any]:
+def _migration(inventory: CatalogInventory) -> dict[str, Any]:
     return {
-        "table_bucket": survey.catalog.name,
+        "table_bucket": inventory.catalog.name,
         "source_kind": BACKING,
         "target_kind": BACKING,
         "status": ALREADY_STRONG,
-        "store": survey.store,
-        "namespace_count": survey.namespaces,
-        "table_count": survey.tables,
-        "view_count": survey.views,
-        "generic_table_count": survey.generic_tables,
-        "dropped_count": survey.dropped,
-        "commit_log_count": survey.commits,
-        "idempotency_index_count": survey.client_ids,
-        "warehouse_prefix_count": survey.directories,
-        "warehouse_index_ready": survey.unplaced == 0 and survey.overlapping == 0,
+        "store": inventory.store,
+        "namespace_count": inventory.namespaces,
+        "table_count": inventory.tables,
+        "view_count": inventory.views,
+        "generic_table_count": inventory.generic_tables,
+        "dropped_count": inventory.dropped,
+        "commit_log_count": inventory.commits,
+        "idempotency_index_count": inventory.client_ids,
+        "warehouse_prefix_count": inventory.directories,
+        "warehouse_index_ready": inventory.unplaced == 0 and inventory.overlapping == 0,
         "object_backed_writes_fenced": False,
-        "ready_to_enable_durable_strong": not survey.blockers,
-        "blockers": survey.blockers,
-        "recommended_actions": survey.actions,
+        "ready_to_enable_durable_strong": not inventory.blockers,
+        "blockers": inventory.blockers,
+        "recommended_actions": inventory.actions,
         "rollback": {
             "backing_config_key": None,
             "current_backing_value": BACKING,
@@ -263,12 +263,8 @@ def _migration(survey: CatalogInventory) -> dict[str, Any]:
             "preserves_object_backed_catalog": False,
             "requires_operator_restart": False,
         },
-        "reason": "the catalog has one backing, which is transactional: there is nothing to migrate to",
+        "reason": "the catalog has one backing, a transactional store: there is nothing to migrate to",
     }
-
-
-def _moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _CATALOG = TABLE_PATH + "/catalog"

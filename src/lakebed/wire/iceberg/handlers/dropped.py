@@ -1,4 +1,4 @@
-"""Dropped tables and views that can come back, and protection from dropping."""
+"""Dropped tables and views: list, restore, purge; and protection from dropping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tables import TABLE_PATH
 
 
 class DroppedName(StrictDocument):
-    """Which dropped table or view is meant."""
+    """A dropped table or view by name."""
 
     namespace: list[str]
     name: str
@@ -32,7 +32,7 @@ class DroppedName(StrictDocument):
 
 
 class PurgeName(DroppedName):
-    """The same, and whether its files go too."""
+    """The body of purgeDropped; `files` deletes the files too."""
 
     files: bool = False
 
@@ -44,30 +44,29 @@ class Protection(StrictDocument):
 
 
 async def list_dropped(services: IcebergServices, request: JsonRequest) -> Response:
-    """The dropped tables and views of a warehouse that can be restored."""
+    """List the dropped tables and views of a catalog that can be restored."""
     page = read_page(request.http, f"dropped {request.catalog}")
     found = await services.dropping.dropped(request.caller, request.catalog, after=page.after, limit=page.limit)
     last = found.dropped[-1].entry.id if found.dropped else ""
     return ok(
         {
-            "dropped": [_described(one) for one in found.dropped],
+            "dropped": [_dropped_document(one) for one in found.dropped],
             "next-page-token": page.next_token(last, truncated=found.truncated),
         }
     )
 
 
 async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Response:
-    """Take a drop back."""
-    asked = await read_strict_document(request, DroppedName)
-    identifier = asked.identifier
+    """Restore a dropped table or view."""
+    identifier = (await read_strict_document(request, DroppedName)).identifier
     restored = await services.dropping.restore(request.mutation, request.catalog, identifier)
-    return ok(_named(identifier, restored))
+    return ok(_entry_document(identifier, restored))
 
 
 async def purge_dropped(services: IcebergServices, request: JsonRequest) -> Response:
-    """Give a dropped table or view up before its time."""
-    asked = await read_strict_document(request, PurgeName)
-    await services.dropping.purge_now(request.mutation, request.catalog, asked.identifier, files=asked.files)
+    """Purge a dropped table or view before its retention ends."""
+    document = await read_strict_document(request, PurgeName)
+    await services.dropping.purge_now(request.mutation, request.catalog, document.identifier, files=document.files)
     return no_content()
 
 
@@ -96,27 +95,27 @@ async def _protection(
 ) -> Response:
     found = await services.entries.get(request.caller, request.catalog, identifier, kind, Action.GET_TABLE)
     entry = found.live
-    assert entry is not None  # noqa: S101  # `get` has raised otherwise
-    return ok(_named(identifier, entry))
+    assert entry is not None  # noqa: S101  # `get` raises otherwise
+    return ok(_entry_document(identifier, entry))
 
 
 async def _protect(
     services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
-    asked = await read_strict_document(request, Protection)
+    document = await read_strict_document(request, Protection)
     entry = await services.dropping.protect(
-        request.mutation, request.catalog, identifier, kind, protected=asked.protected
+        request.mutation, request.catalog, identifier, kind, protected=document.protected
     )
-    return ok(_named(identifier, entry))
+    return ok(_entry_document(identifier, entry))
 
 
-async def shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
-    """The answer to a request that was answered before: the table or view as it is now."""
+async def replay_named(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
+    """The response to a repeated request, with the current table or view."""
     found = await services.entries.by_id(entry_id)
-    return ok(_named(found.identifier, found.entry))
+    return ok(_entry_document(found.identifier, found.entry))
 
 
-def _named(identifier: Identifier, entry: Entry) -> dict[str, Any]:
+def _entry_document(identifier: Identifier, entry: Entry) -> dict[str, Any]:
     return {
         "namespace": identifier.namespace,
         "name": identifier.name,
@@ -128,7 +127,7 @@ def _named(identifier: Identifier, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _described(dropped: DroppedEntry) -> dict[str, Any]:
+def _dropped_document(dropped: DroppedEntry) -> dict[str, Any]:
     entry = dropped.entry
     return {
         "namespace": dropped.namespace,
@@ -155,11 +154,11 @@ ROUTES = (
         restore_dropped,
         is_standard=False,
         changes=True,
-        replay=shown_again,
+        replay=replay_named,
     ),
     Route("purgeDropped", "POST", _DROPPED + "/purge", purge_dropped, is_standard=False, changes=True),
     Route("getTableProtection", "GET", _TABLE, get_table_protection, is_standard=False),
-    Route("protectTable", "PUT", _TABLE, protect_table, is_standard=False, changes=True, replay=shown_again),
+    Route("protectTable", "PUT", _TABLE, protect_table, is_standard=False, changes=True, replay=replay_named),
     Route("getViewProtection", "GET", _VIEW, get_view_protection, is_standard=False),
-    Route("protectView", "PUT", _VIEW, protect_view, is_standard=False, changes=True, replay=shown_again),
+    Route("protectView", "PUT", _VIEW, protect_view, is_standard=False, changes=True, replay=replay_named),
 )

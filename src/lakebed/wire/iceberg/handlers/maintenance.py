@@ -1,4 +1,4 @@
-"""Table maintenance: configuration, jobs and their reports, the scheduler and the worker, quarantine."""
+"""Table maintenance: configuration, jobs with reports, scheduler, worker and quarantine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..maintenance_responses import config_document, held_documents, report_document, scheduler_document
+from ..maintenance_responses import config_document, quarantine_documents, report_document, scheduler_document
 from ..services import IcebergServices
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -27,13 +27,13 @@ _CONFIG_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(Mai
 
 
 class ConfigDocument(MaintenanceConfig, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """A configuration as it is put. The document of a GET can be put again: `source` is ignored."""
+    """The body of putMaintenanceConfig. It accepts the response of a GET: `source` is ignored."""
 
     source: ConfigSource | None = None
 
     @property
     def config(self) -> MaintenanceConfig:
-        """The configuration alone."""
+        """The configuration without `source`."""
         return MaintenanceConfig(**{name: getattr(self, name) for name in _CONFIG_FIELDS})
 
 
@@ -76,7 +76,7 @@ async def put_config(services: IcebergServices, request: JsonRequest) -> Respons
 
 
 async def delete_config(services: IcebergServices, request: JsonRequest) -> Response:
-    """Remove a table's own configuration: its table bucket's applies again."""
+    """Remove a table's own configuration: the default of its table bucket applies again."""
     await read_strict_document(request, EmptyDocument)
     await services.maintenance.configs.put(request.caller, request.catalog, request.table, None)
     return no_content()
@@ -102,15 +102,15 @@ async def delete_default(services: IcebergServices, request: JsonRequest) -> Res
 
 
 async def run_maintenance(services: IcebergServices, request: JsonRequest) -> Response:
-    """Plan, remove, expire snapshots or queue a compaction."""
-    asked = await request.document(RunRequest)
-    return ok(report_document(await services.maintenance.run(request.caller, request.catalog, request.table, asked)))
+    """Run an operation: plan or remove files, expire snapshots, or queue a compaction."""
+    document = await request.document(RunRequest)
+    return ok(report_document(await services.maintenance.run(request.caller, request.catalog, request.table, document)))
 
 
 async def get_job(services: IcebergServices, request: JsonRequest) -> Response:
     """A job with its report."""
-    seen = await services.maintenance.job(request.caller, request.catalog, request.table, request.names["job"])
-    return ok(report_document(seen))
+    job = await services.maintenance.job(request.caller, request.catalog, request.table, request.names["job"])
+    return ok(report_document(job))
 
 
 async def get_scheduler(services: IcebergServices, request: JsonRequest) -> Response:
@@ -120,45 +120,47 @@ async def get_scheduler(services: IcebergServices, request: JsonRequest) -> Resp
 
 
 async def run_scheduler(services: IcebergServices, request: JsonRequest) -> Response:
-    """Queue a job. The body may be left out."""
-    asked = await request.document(SchedulerRun) if request.body else SchedulerRun()
-    seen, view = await services.maintenance.schedule(request.caller, request.catalog, request.table, asked.scheduler_id)
-    return ok({"report": report_document(seen), "scheduler": scheduler_document(seen.known, view)})
+    """Queue a job. The body is optional."""
+    document = await request.document(SchedulerRun) if request.body else SchedulerRun()
+    job, view = await services.maintenance.schedule(
+        request.caller, request.catalog, request.table, document.scheduler_id
+    )
+    return ok({"report": report_document(job), "scheduler": scheduler_document(job.known, view)})
 
 
 async def run_worker(services: IcebergServices, request: JsonRequest) -> Response:
     """Run a job to its end."""
-    asked = await request.document(WorkerRun)
-    seen = await services.maintenance.work(request.caller, request.catalog, request.table, asked.worker_id)
-    return ok(report_document(seen))
+    document = await request.document(WorkerRun)
+    job = await services.maintenance.work(request.caller, request.catalog, request.table, document.worker_id)
+    return ok(report_document(job))
 
 
-async def beat(services: IcebergServices, request: JsonRequest) -> Response:
+async def heartbeat(services: IcebergServices, request: JsonRequest) -> Response:
     """Accept a worker's heartbeat."""
-    asked = await request.document(Heartbeat)
-    seen = await services.maintenance.heartbeat(
+    document = await request.document(Heartbeat)
+    job = await services.maintenance.heartbeat(
         request.caller,
         request.catalog,
         request.table,
         request.names["job"],
-        worker_id=asked.worker_id,
-        lease_id=asked.lease_id,
+        worker_id=document.worker_id,
+        lease_id=document.lease_id,
     )
-    return ok(report_document(seen))
+    return ok(report_document(job))
 
 
 async def decide_quarantine(services: IcebergServices, request: JsonRequest) -> Response:
-    """Inspect the files of a job in quarantine, release them, or remove them."""
-    asked = await request.document(QuarantineDecision)
-    seen, reviewed, view = await services.maintenance.quarantine(
-        request.caller, request.catalog, request.table, request.names["job"], asked.action, asked.reason
+    """Inspect, release or delete the files of a job in quarantine."""
+    document = await request.document(QuarantineDecision)
+    job, reviewed, view = await services.maintenance.quarantine(
+        request.caller, request.catalog, request.table, request.names["job"], document.action, document.reason
     )
     return ok(
         {
-            "action": asked.action,
-            "report": report_document(seen),
-            "scheduler": scheduler_document(seen.known, view),
-            "quarantined-objects": held_documents(reviewed.held),
+            "action": document.action,
+            "report": report_document(job),
+            "scheduler": scheduler_document(job.known, view),
+            "quarantined-objects": quarantine_documents(reviewed.held),
             "done-object-count": reviewed.let_go.done,
             "kept-object-count": reviewed.let_go.kept,
         }
@@ -180,6 +182,6 @@ ROUTES = (
     Route("getMaintenanceScheduler", "GET", _TABLE + "/scheduler", get_scheduler, is_standard=False),
     Route("runMaintenanceScheduler", "POST", _TABLE + "/scheduler/run", run_scheduler, is_standard=False),
     Route("runMaintenanceWorker", "POST", _TABLE + "/worker/run", run_worker, is_standard=False),
-    Route("heartbeatMaintenanceJob", "POST", _TABLE + "/jobs/{job}/heartbeat", beat, is_standard=False),
+    Route("heartbeatMaintenanceJob", "POST", _TABLE + "/jobs/{job}/heartbeat", heartbeat, is_standard=False),
     Route("decideQuarantine", "POST", _TABLE + "/jobs/{job}/quarantine", decide_quarantine, is_standard=False),
 )

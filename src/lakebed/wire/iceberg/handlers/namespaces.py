@@ -1,4 +1,4 @@
-"""Namespaces: list, create, load, test, drop, and their properties."""
+"""Namespaces: list, create, load, check, drop, and update properties."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PropertyChanges(msgspec.Struct):
 
 
 async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Response:
-    """Direct children of a namespace, or of the warehouse."""
+    """List the direct children of a namespace, or the top-level namespaces."""
     parent = request.http.query.get("parent", "")
     page = read_page(request.http, f"namespaces {request.catalog} {parent}")
     levels = split_namespace(parent) if parent else ()
@@ -48,11 +48,11 @@ async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Re
     try:
         found = await children(levels)
     except NoSuchNamespace:
-        # Iceberg 1.7.0 and PyIceberg 0.12 encode the namespace before they encode the parameter.
-        meant = unquote_plus(parent)
-        if meant == parent:
+        # Iceberg 1.7.0 and PyIceberg 0.12 encode the namespace twice.
+        decoded = unquote_plus(parent)
+        if decoded == parent:
             raise
-        found = await children(split_namespace(meant))
+        found = await children(split_namespace(decoded))
     last = found.namespaces[-1].path if found.namespaces else ""
     return ok(
         {
@@ -63,21 +63,23 @@ async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Re
 
 
 async def create_namespace(services: IcebergServices, request: JsonRequest) -> Response:
-    """Make a namespace."""
-    asked = await request.document(NewNamespace)
-    made = await services.namespaces.create(request.mutation, request.catalog, asked.namespace, asked.properties)
-    return ok({"namespace": made.levels, "properties": made.properties})
+    """Create a namespace."""
+    document = await request.document(NewNamespace)
+    namespace = await services.namespaces.create(
+        request.mutation, request.catalog, document.namespace, document.properties
+    )
+    return ok({"namespace": namespace.levels, "properties": namespace.properties})
 
 
 async def load_namespace(services: IcebergServices, request: JsonRequest) -> Response:
-    """A namespace and its properties, and where its tables are put by clients that put them somewhere."""
+    """A namespace with its properties, and the default location for its tables."""
     catalog, found = await services.namespaces.load(request.caller, request.catalog, request.namespace)
     properties = {"location": namespace_location(catalog, found)} | found.properties
     return ok({"namespace": found.levels, "properties": properties})
 
 
 async def namespace_exists(services: IcebergServices, request: JsonRequest) -> Response:
-    """Whether it is there."""
+    """Check whether a namespace exists."""
     await services.namespaces.get(
         request.caller, request.catalog, request.namespace, privileges=OPERATIONS["namespaceExists"].target
     )
@@ -85,16 +87,16 @@ async def namespace_exists(services: IcebergServices, request: JsonRequest) -> R
 
 
 async def drop_namespace(services: IcebergServices, request: JsonRequest) -> Response:
-    """Remove an empty namespace."""
+    """Drop an empty namespace."""
     await services.namespaces.drop(request.mutation, request.catalog, request.namespace)
     return no_content()
 
 
 async def update_properties(services: IcebergServices, request: JsonRequest) -> Response:
     """Set and remove properties."""
-    asked = await request.document(PropertyChanges)
+    document = await request.document(PropertyChanges)
     change = await services.namespaces.set_properties(
-        request.mutation, request.catalog, request.namespace, updates=asked.updates, removals=asked.removals
+        request.mutation, request.catalog, request.namespace, updates=document.updates, removals=document.removals
     )
     return ok(change)
 

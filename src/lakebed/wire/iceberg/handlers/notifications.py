@@ -16,7 +16,7 @@ from ..services import IcebergServices
 
 
 class Payload(msgspec.Struct, rename="kebab"):
-    """The change of a table. The path names the table; its metadata is read from its location."""
+    """The change of a table. The table's name is in the path, and its metadata is read from `metadata_location`."""
 
     table_name: str
     timestamp: int
@@ -33,7 +33,7 @@ class NotificationDocument(msgspec.Struct, rename="kebab"):
 
 
 async def send_notification(services: IcebergServices, request: JsonRequest) -> Response:
-    """Apply a change of a table that another catalog manages."""
+    """Apply a change of a table of another catalog."""
     document = await request.document(NotificationDocument)
     payload = document.payload
     notification = Notification(

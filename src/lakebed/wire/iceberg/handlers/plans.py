@@ -1,4 +1,4 @@
-"""Scan planning by the server: plan, look again, give up, fetch tasks."""
+"""Server-side scan planning: plan, fetch the result, cancel, fetch scan tasks."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ class TaskDocument(msgspec.Struct, rename="kebab"):
 
 
 async def plan_table_scan(services: IcebergServices, request: JsonRequest) -> Response:
-    """Which files a query reads."""
+    """Plan the files of a query."""
     document = await parse_body(partial(parse_document, kind=dict[str, object]), request.body)
     planned = await services.scans.plan(request.caller, request.catalog, request.table, document)
-    return await _answer(services, request, planned)
+    return await _plan_response(services, request, planned)
 
 
 async def fetch_planning_result(services: IcebergServices, request: JsonRequest) -> Response:
-    """Where a plan is."""
+    """The status and result of a plan."""
     planned = await services.scans.result(request.caller, request.catalog, request.table, request.names["plan-id"])
-    return await _answer(services, request, planned)
+    return await _plan_response(services, request, planned)
 
 
 async def cancel_planning(services: IcebergServices, request: JsonRequest) -> Response:
-    """Give a plan up."""
+    """Cancel a plan."""
     await services.scans.cancel(request.caller, request.catalog, request.table, request.names["plan-id"])
     return no_content()
 
 
 async def fetch_scan_tasks(services: IcebergServices, request: JsonRequest) -> Response:
-    """The files of one task of a plan."""
-    asked = await request.document(TaskDocument)
-    return ok(await services.scans.tasks(request.caller, request.catalog, request.table, asked.plan_task))
+    """The file scan tasks of a plan task."""
+    document = await request.document(TaskDocument)
+    return ok(await services.scans.tasks(request.caller, request.catalog, request.table, document.plan_task))
 
 
-async def _answer(services: IcebergServices, request: JsonRequest, planned: PlannedScan) -> Response:
+async def _plan_response(services: IcebergServices, request: JsonRequest, planned: PlannedScan) -> Response:
     result = planned.result
     document = result.document()
     if result.failure is not None:

@@ -1,4 +1,4 @@
-"""The pointer to a table's metadata file: read it, move it, take it back."""
+"""The metadata pointer of a table: get, move and roll back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tables import TABLE_PATH
 
 
 class MovePointer(StrictDocument):
-    """The body of a move, forth or back."""
+    """The body of a move or rollback."""
 
     metadata_location: Location
     version_token: Word
@@ -27,46 +27,48 @@ class MovePointer(StrictDocument):
 
 
 async def get_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:
-    """Where a table's metadata file is, and the version that a move names."""
+    """The metadata location of a table, with the version token for the next move."""
     found = await services.entries.get(
         request.caller, request.catalog, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
     )
     entry = found.live
-    assert entry is not None  # noqa: S101  # `get` has raised otherwise
+    assert entry is not None  # noqa: S101  # `get` raises otherwise
     return ok(_pointer(entry))
 
 
 async def update_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:
-    """Make another metadata file the current one."""
-    asked = await read_strict_document(request, MovePointer)
+    """Move the pointer to another metadata file."""
+    document = await read_strict_document(request, MovePointer)
     moved = await services.extensions.pointers.move(
         request.mutation,
         request.catalog,
         request.table,
-        asked.metadata_location,
-        expected_token=asked.version_token,
-        commit_id=asked.commit_id or asked.idempotency_key,
+        document.metadata_location,
+        expected_token=document.version_token,
+        commit_id=document.commit_id or document.idempotency_key,
     )
     return ok(_pointer(moved.entry))
 
 
 async def roll_back_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Make an earlier metadata file what the table says again."""
-    asked = await read_strict_document(request, MovePointer)
+    """Roll back to the state of an earlier metadata file."""
+    document = await read_strict_document(request, MovePointer)
     rolled = await services.extensions.rollback.roll_back(
         request.mutation,
         request.catalog,
         request.table,
-        asked.metadata_location,
-        expected_token=asked.version_token,
-        commit_id=asked.commit_id or asked.idempotency_key,
+        document.metadata_location,
+        expected_token=document.version_token,
+        commit_id=document.commit_id or document.idempotency_key,
     )
     committed = rolled.committed
-    return ok({**commit_document(committed.entry, committed.metadata, asked.commit_id), "rollback-mode": rolled.mode})
+    return ok(
+        {**commit_document(committed.entry, committed.metadata, document.commit_id), "rollback-mode": rolled.mode}
+    )
 
 
-async def pointer_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
-    """The answer to a move that was answered before: the pointer as it is now."""
+async def replay_move(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
+    """The response to a repeated move, with the current pointer."""
     return ok(_pointer((await services.entries.by_id(entry_id)).entry))
 
 
@@ -90,7 +92,7 @@ ROUTES = (
         update_metadata_location,
         is_standard=False,
         changes=True,
-        replay=pointer_shown_again,
+        replay=replay_move,
     ),
     Route(
         "rollBackTable",

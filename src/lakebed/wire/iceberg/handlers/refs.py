@@ -1,4 +1,4 @@
-"""Branches and tags by name: list, set, delete."""
+"""Branches and tags: list, set, delete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _CommitFields(StrictDocument, kw_only=True):
 
     @property
     def options(self) -> CommitOptions:
-        """What the document says of the commit besides the change."""
+        """The options of the commit."""
         return CommitOptions(self.commit_id or self.idempotency_key, writer=self.writer)
 
 
@@ -46,17 +46,17 @@ class SetReference(_CommitFields, kw_only=True):
 
 
 class RemoveReference(_CommitFields, kw_only=True):
-    """The body of a deletion of a branch or tag; there may be none."""
+    """The optional body of a deletion of a branch or tag."""
 
     force: bool = False
     expected_snapshot_id: _Long | UnsetType | None = UNSET
 
 
 async def list_refs(services: IcebergServices, request: JsonRequest) -> Response:
-    """All branches and tags of a table."""
+    """List the branches and tags of a table."""
     found = await services.extensions.refs.list(request.caller, request.catalog, request.table)
     loaded = found.loaded
-    document: dict[str, Any] = {
+    refs: dict[str, Any] = {
         "table-bucket": loaded.catalog.name,
         "namespace": display(loaded.namespace.levels),
         "table": loaded.entry.name,
@@ -66,18 +66,18 @@ async def list_refs(services: IcebergServices, request: JsonRequest) -> Response
         "user-defined-ref-count": len(found.user_defined),
         "refs": {name: msgspec.Raw(reference.written) for name, reference in found.refs.items()},
     }
-    return ok(document)
+    return ok(refs)
 
 
 async def set_ref(services: IcebergServices, request: JsonRequest) -> Response:
-    """Make a branch or tag, or move it."""
-    asked = await read_strict_document(request, SetReference)
+    """Create or change a branch or tag."""
+    document = await read_strict_document(request, SetReference)
     reference: dict[str, int | str | None] = {
-        "snapshot-id": asked.snapshot_id,
-        "type": asked.type,
-        "min-snapshots-to-keep": asked.min_snapshots_to_keep,
-        "max-snapshot-age-ms": asked.max_snapshot_age_ms,
-        "max-ref-age-ms": asked.max_ref_age_ms,
+        "snapshot-id": document.snapshot_id,
+        "type": document.type,
+        "min-snapshots-to-keep": document.min_snapshots_to_keep,
+        "max-snapshot-age-ms": document.max_snapshot_age_ms,
+        "max-ref-age-ms": document.max_ref_age_ms,
     }
     committed = await services.extensions.refs.set(
         request.mutation,
@@ -85,25 +85,25 @@ async def set_ref(services: IcebergServices, request: JsonRequest) -> Response:
         request.table,
         request.names["ref"],
         reference,
-        asked.expected_snapshot_id,
-        asked.options,
+        document.expected_snapshot_id,
+        document.options,
     )
-    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+    return commit_response(committed.entry, committed.metadata, document.commit_id)
 
 
 async def delete_ref(services: IcebergServices, request: JsonRequest) -> Response:
     """Delete a branch or tag."""
-    asked = await read_strict_document(request, RemoveReference)
+    document = await read_strict_document(request, RemoveReference)
     committed = await services.extensions.refs.remove(
         request.mutation,
         request.catalog,
         request.table,
         request.names["ref"],
-        asked.expected_snapshot_id,
-        asked.options,
-        force=asked.force,
+        document.expected_snapshot_id,
+        document.options,
+        force=document.force,
     )
-    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+    return commit_response(committed.entry, committed.metadata, document.commit_id)
 
 
 _ALL = TABLE_PATH + "/refs"

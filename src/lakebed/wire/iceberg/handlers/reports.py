@@ -1,4 +1,4 @@
-"""Metrics that engines report of scans and commits, and reading them again."""
+"""Metrics reports of scans and commits: store and list."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..services import IcebergServices
 
 KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)
 _REPORTING: Final = (Action.GET_TABLE, Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA)
-"""What reports are asked about: the first here, the others for tables of another catalog."""
+"""Authorized actions of reportMetrics: the first for internal catalogs, the others for federated ones."""
 
 _NEWEST: Final = (1 << 63) - 1
 _MAX_PAGE: Final = 1000
 
 
 class ReportHead(msgspec.Struct, rename="kebab"):
-    """What every report says of itself."""
+    """The common fields of all reports."""
 
     report_type: str
     table_name: str
@@ -35,20 +35,25 @@ class ReportHead(msgspec.Struct, rename="kebab"):
 
 
 async def report_metrics(services: IcebergServices, request: JsonRequest) -> Response:
-    """Keep a report."""
+    """Store a report."""
     head = await parse_body(partial(parse_document, kind=ReportHead), request.body)
     if head.report_type not in KINDS:
-        raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
+        raise invalid_report_type(head.report_type)
     await services.reports.keep(request.caller, request.catalog, request.table, head.report_type, request.body)
     return no_content()
 
 
+def invalid_report_type(kind: str) -> InvalidInput:
+    """The error for an unknown report type."""
+    return InvalidInput(f"report-type must be one of {', '.join(KINDS)}", argument="report-type", value=kind)
+
+
 async def list_metrics(services: IcebergServices, request: JsonRequest) -> Response:
-    """Reports of a table, newest first."""
+    """List the reports of a table, newest first."""
     query = request.http.query
     before, limit = query.get("before", str(_NEWEST)), query.get("limit", "100")
     if not (before.isascii() and before.isdigit() and limit.isascii() and limit.isdigit() and int(limit) >= 1):
-        raise InvalidInput("before and limit are whole numbers", argument="limit")
+        raise InvalidInput("before and limit must be whole numbers", argument="limit")
     found = await services.reports.list(
         request.caller,
         request.catalog,

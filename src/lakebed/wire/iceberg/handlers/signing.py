@@ -1,4 +1,4 @@
-"""Signs requests for a table's files, for clients that are given no keys."""
+"""Remote signing: signs S3 requests for a table's files, for clients without credentials."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from ..unregistered_table_hint import hint_of_request
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
-_NEVER_KEPT: Final = (("Cache-Control", "no-cache"),)
-"""No signature may be kept for a second request, though that of a read would be good for every range of a file.
+_NO_CACHE: Final = (("Cache-Control", "no-cache"),)
+"""Signatures must not be cached, although a signature of a read is valid for every range of a file.
 
-Java clients keep those that come with `Cache-Control: private` in one place for all users of their process, under
-method, region and URI: not under who asked, nor where. A second user of the same Spark or Trino would read with the
-first one's signature what it has no rights to, and would pass for the first one in every log.
+With `Cache-Control: private`, Java clients cache signatures by method, region and URI in one cache per process. A
+second user of the same Spark or Trino process would then read with the first user's signature and permissions, and
+appear as the first user in logs.
 """
 
 
@@ -66,68 +66,68 @@ class SignDocument(msgspec.Struct):
     provider: str = "s3"
 
 
-class _Wanted(NamedTuple):
-    """A request to be signed, read and understood."""
+class _ParsedRequest(NamedTuple):
+    """An S3 request to be signed, parsed."""
 
     document: SignDocument
     address: StoreRequest
-    reach: AffectedKeys
+    keys: AffectedKeys
 
 
 async def sign_request(services: IcebergServices, request: JsonRequest) -> Response:
     """Sign a request for the files of the table in the path."""
-    wanted = await _read(services, request)
+    parsed = await _parse(services, request)
     identifier = request.table
     lookup = await services.entries.look_up(services.meta, request.catalog, identifier)
-    catalog, entry, where = lookup.catalog, lookup.entry, hint_of_request(request.http)
-    if where is not None and entry is None:
+    catalog, entry, hint = lookup.catalog, lookup.entry, hint_of_request(request.http)
+    if hint is not None and entry is None:
         data = await services.data_access.of_unrecorded(
-            request.caller, catalog, identifier, where.table, where.location, where.properties
+            request.caller, catalog, identifier, hint.table, hint.location, hint.properties
         )
         if lookup.namespace is None:
             raise no_such_namespace(identifier.namespace)
-        return _signed(services, request, wanted, catalog, identifier, data)
-    if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
-        # Who may not read the data does not learn that there is no table.
+        return _sign(services, request, parsed, catalog, identifier, data)
+    if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_head(parsed)):
+        # Callers without read permission do not learn whether the table exists.
         await services.entries.authorize_entry(request.caller, lookup, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
     data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
-    return _signed(services, request, wanted, catalog, identifier, data)
+    return _sign(services, request, parsed, catalog, identifier, data)
 
 
 async def sign_s3_request(services: IcebergServices, request: JsonRequest) -> Response:
-    """Sign a request for the files of whichever table they are of: for clients that do not say which."""
-    wanted = await _read(services, request)
-    bucket = await services.meta.row(BUCKET_BY_NAME, wanted.address.target.bucket)
-    placed = None if bucket is None else await locate_entry(services.meta, bucket_from(bucket), wanted.reach.first)
+    """Sign a request for the files of any table: the table is found by the location of the file."""
+    parsed = await _parse(services, request)
+    bucket = await services.meta.row(BUCKET_BY_NAME, parsed.address.target.bucket)
+    placed = None if bucket is None else await locate_entry(services.meta, bucket_from(bucket), parsed.keys.first)
     if placed is None or placed.entry.kind is not EntryKind.TABLE:
-        raise AccessDenied("the request is not for the files of a table")
-    if placed.entry.dropped_ms is not None and not _is_look(wanted):
-        raise AccessDenied("the request is for the files of a table that was dropped")
+        raise AccessDenied("the request is not for files of a table")
+    if placed.entry.dropped_ms is not None and not _is_head(parsed):
+        raise AccessDenied("the request is for files of a dropped table")
     data = await services.data_access.of_entry(request.caller, placed.catalog, placed.namespace, placed.entry)
     identifier = Identifier(placed.namespace, placed.entry.name)
-    return _signed(services, request, wanted, placed.catalog, identifier, data)
+    return _sign(services, request, parsed, placed.catalog, identifier, data)
 
 
-def _is_look(wanted: _Wanted) -> bool:
-    """Whether the request only asks if a file is there: engines do so for tables that they have just dropped."""
-    return wanted.document.method == "HEAD"
+def _is_head(parsed: _ParsedRequest) -> bool:
+    """Whether the request only checks for a file: engines do so after they drop a table."""
+    return parsed.document.method == "HEAD"
 
 
-async def _read(services: IcebergServices, request: JsonRequest) -> _Wanted:
+async def _parse(services: IcebergServices, request: JsonRequest) -> _ParsedRequest:
     document = await request.document(SignDocument)
     if document.provider != "s3":
-        raise NotSupported(f"requests to this provider are not signed. provider={document.provider}")
+        raise NotSupported(f"unsupported provider: only s3 requests are signed. provider={document.provider}")
     if document.region != services.store.region:
         raise InvalidInput(
-            f"the region is another than the store's. region={document.region} expected={services.store.region}",
+            f"region differs from the region of the store. region={document.region} expected={services.store.region}",
             argument="region",
         )
     for name, values in document.headers.items():
         if not _NAME.fullmatch(name) or any(_CONTROL.search(value) for value in values):
-            raise InvalidInput("a header cannot be sent as it is", argument="headers", value=name)
+            raise InvalidInput("invalid header name or value", argument="headers", value=name)
     address = services.store.parse(document.uri, request.http)
-    call = SigningRequest(
+    signing = SigningRequest(
         document.method,
         address.target.bucket,
         address.target.key,
@@ -135,12 +135,12 @@ async def _read(services: IcebergServices, request: JsonRequest) -> _Wanted:
         await _deleted_keys(services, document.body) if document.method == "POST" and "delete" in address.query else (),
         _copy_source(document.headers),
     )
-    return _Wanted(document, address, affected_keys(call))
+    return _ParsedRequest(document, address, affected_keys(signing))
 
 
-def _shown(wanted: _Wanted) -> str:
-    """The request that is signed, as it is kept: the path, and what it asks for there. No query holds a secret here."""
-    target, query = wanted.address.target, wanted.address.raw_query
+def _request_text(parsed: _ParsedRequest) -> str:
+    """The path and query of the signed request, for the trace of delegated access. The query has no secrets."""
+    target, query = parsed.address.target, parsed.address.raw_query
     return f"{target.bucket}/{target.key}" + (f"?{query}" if query else "")
 
 
@@ -150,38 +150,38 @@ async def _deleted_keys(services: IcebergServices, body: str | None) -> tuple[st
     try:
         return tuple(await parse_body(services.deleted_keys, body.encode()))
     except (InvalidInput, UnicodeEncodeError) as error:
-        raise InvalidInput("the body is not a list of what to delete", argument="body") from error
+        raise InvalidInput("the body is not a DeleteObjects request", argument="body") from error
 
 
 def _copy_source(headers: Mapping[str, list[str]]) -> tuple[str, str] | None:
-    """What `x-amz-copy-source` names, read as the store reads it."""
-    given = [value for name, values in headers.items() if name.lower() == "x-amz-copy-source" for value in values]
-    if not given:
+    """The bucket and key in `x-amz-copy-source`, decoded as in the store."""
+    sources = [value for name, values in headers.items() if name.lower() == "x-amz-copy-source" for value in values]
+    if not sources:
         return None
-    if len(given) > 1:
-        raise InvalidInput("a copy has one source", argument="x-amz-copy-source")
+    if len(sources) > 1:
+        raise InvalidInput("x-amz-copy-source is given more than once", argument="x-amz-copy-source")
     try:
-        decoded = unquote_to_bytes(given[0].partition("?versionId=")[0]).decode()
+        decoded = unquote_to_bytes(sources[0].partition("?versionId=")[0]).decode()
     except UnicodeError as error:
-        raise InvalidInput("the copy's source is not UTF-8", argument="x-amz-copy-source") from error
+        raise InvalidInput("x-amz-copy-source is not UTF-8", argument="x-amz-copy-source") from error
     bucket, _, key = decoded.removeprefix("/").partition("/")
     return bucket, key
 
 
-def _signed(
+def _sign(
     services: IcebergServices,
     request: JsonRequest,
-    wanted: _Wanted,
+    parsed: _ParsedRequest,
     catalog: Catalog,
     identifier: Identifier,
     data: TableData,
 ) -> Response:
     if not allowed_delegation(services.access_delegation, catalog).signs:
-        raise AccessDenied(f"remote signing is switched off for this catalog. catalog={catalog.name}")
-    document, address = wanted.document, wanted.address
+        raise AccessDenied(f"remote signing is disabled for this catalog. catalog={catalog.name}")
+    document, address = parsed.document, parsed.address
     if address.target.bucket != data.bucket:
-        raise AccessDenied(f"the table's files are in another bucket. bucket={address.target.bucket}")
-    check_within(wanted.reach, data, may_write=data.writes)
+        raise AccessDenied(f"the request is for another bucket than the table's. bucket={address.target.bucket}")
+    check_within(parsed.keys, data, may_write=data.writes)
     key = services.vending.vend(
         request.caller.principal,
         access_purpose(
@@ -190,19 +190,18 @@ def _signed(
             catalog,
             identifier,
             method=document.method,
-            target=_shown(wanted),
+            target=_request_text(parsed),
         ),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
-        # No more than this request needs: the token goes back with the signature.
-        writes=wanted.reach.writes,
+        # Only what this request needs: the response contains the session token.
+        writes=parsed.keys.writes,
     )
-    signed = signed_headers(document.headers)
-    made = _signature_headers(
+    signature = _signature_headers(
         document.method,
         address,
-        signed,
+        signed_headers(document.headers),
         access_key_id=key.access_key_id,
         secret=key.secret,
         session_token=key.session_token,
@@ -210,14 +209,14 @@ def _signed(
         now_ms=services.clock.now_ms(),
     )
     headers = returned_headers(document.headers)
-    known = {name.lower() for name in headers}
-    headers |= {name: [value] for name, value in made.items() if name.lower() not in known}
-    return ok({"uri": document.uri, "headers": headers}, [*_NEVER_KEPT])
+    present = {name.lower() for name in headers}
+    headers |= {name: [value] for name, value in signature.items() if name.lower() not in present}
+    return ok({"uri": document.uri, "headers": headers}, [*_NO_CACHE])
 
 
 def _signature_headers(
     method: str,
-    wanted: StoreRequest,
+    address: StoreRequest,
     headers: Mapping[str, str],
     *,
     access_key_id: str,
@@ -226,21 +225,21 @@ def _signature_headers(
     region: str,
     now_ms: int,
 ) -> dict[str, str]:
-    """The headers that make the request a signed one, by SigV4 in its header, with temporary keys.
+    """The Signature Version 4 headers of a request, with temporary credentials.
 
-    `headers` are those to be signed besides, by name in lower case; what is said of the body is among them.
+    `headers` are the further headers to sign, by name in lower case, including `x-amz-content-sha256`.
     """
     amz_date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    added = {"host": wanted.host, "x-amz-date": amz_date, "x-amz-security-token": session_token.reveal()}
-    everything = {**headers, **added}
-    names = tuple(sorted(everything))
+    added = {"host": address.host, "x-amz-date": amz_date, "x-amz-security-token": session_token.reveal()}
+    all_headers = {**headers, **added}
+    names = tuple(sorted(all_headers))
     scope = sigv4.CredentialScope(access_key_id, amz_date[:8], region, "s3")
     canonical = sigv4.canonical_request(
         method,
-        # As it will be sent: S3 signs a path encoded once, which it is already.
-        wanted.raw_path,
-        sigv4.canonical_query(wanted.raw_query),
-        sigv4.canonical_headers(everything, names),
+        # As the client sends it: S3 signs the path encoded once.
+        address.raw_path,
+        sigv4.canonical_query(address.raw_query),
+        sigv4.canonical_headers(all_headers, names),
         ";".join(names),
         headers["x-amz-content-sha256"],
     )
@@ -248,7 +247,7 @@ def _signature_headers(
     return {
         "Authorization": f"{sigv4.ALGORITHM} Credential={access_key_id}/{scope.text}, SignedHeaders={';'.join(names)},"
         f" Signature={signature}",
-        "Host": wanted.host,
+        "Host": address.host,
         "X-Amz-Date": amz_date,
         "X-Amz-Security-Token": session_token.reveal(),
         "X-Amz-Content-SHA256": headers["x-amz-content-sha256"],

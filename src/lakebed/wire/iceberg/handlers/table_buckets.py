@@ -1,4 +1,4 @@
-"""Table buckets: enable, describe, list, and their properties."""
+"""Table buckets: enable, get, list, and update properties."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class BucketPropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def enable_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
-    """Make an existing bucket a table bucket; again is the same."""
+    """Make an existing bucket a table bucket. Idempotent."""
     await read_strict_document(request, EmptyDocument)
-    return ok(_described(services, await services.catalogs.enable(request.caller, request.catalog)))
+    return ok(_bucket_document(services, await services.catalogs.enable(request.caller, request.catalog)))
 
 
 async def get_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
-    """What a table bucket is."""
-    return ok(_described(services, await services.catalogs.get(request.caller, request.catalog)))
+    """Get a table bucket."""
+    return ok(_bucket_document(services, await services.catalogs.get(request.caller, request.catalog)))
 
 
 async def list_table_buckets(services: IcebergServices, request: JsonRequest) -> Response:
-    """The caller's table buckets."""
+    """List the table buckets that the caller can see."""
     page = read_page(request.http, "table-buckets")
     found = await services.catalogs.list(request.caller, after=page.after, limit=page.limit)
     last = found.catalogs[-1].name if found.catalogs else ""
     return ok(
         {
-            "table-buckets": [_described(services, catalog) for catalog in found.catalogs],
+            "table-buckets": [_bucket_document(services, catalog) for catalog in found.catalogs],
             "next-page-token": page.next_token(last, truncated=found.truncated),
         }
     )
@@ -51,14 +51,14 @@ async def list_table_buckets(services: IcebergServices, request: JsonRequest) ->
 
 async def update_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """Set and remove properties of a table bucket."""
-    asked = await request.document(BucketPropertyChanges)
+    document = await request.document(BucketPropertyChanges)
     changed = await services.catalogs.set_properties(
-        request.caller, request.catalog, updates=asked.updates, removals=asked.removals
+        request.caller, request.catalog, updates=document.updates, removals=document.removals
     )
-    return ok(_described(services, changed))
+    return ok(_bucket_document(services, changed))
 
 
-def _described(services: IcebergServices, catalog: Catalog) -> dict[str, Any]:
+def _bucket_document(services: IcebergServices, catalog: Catalog) -> dict[str, Any]:
     name = catalog.name
     return {
         "table-bucket": name,

@@ -1,4 +1,4 @@
-"""Tables: list, create, load, test, commit, drop, rename, register."""
+"""Tables: list, create, load, check, commit, drop, unregister, rename, register."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ..services import IcebergServices
 TABLE_PATH: Final = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
 
 COMMITTING: Final = (Action.CREATE_TABLE, Action.UPDATE_METADATA_LOCATION)
-"""What commits are asked about, by whether they create their table."""
+"""Authorized actions of commits: the first for commits that create the table."""
 
 
 class IdentifierDocument(msgspec.Struct):
-    """A table or view by name, as documents have it."""
+    """A table or view by name."""
 
     namespace: list[str]
     name: str
@@ -45,7 +45,7 @@ class IdentifierDocument(msgspec.Struct):
 
 
 class CommitDocument(msgspec.Struct, rename="kebab"):
-    """The body of updateTable, with what table buckets add to it."""
+    """The body of updateTable, with extensions for table buckets."""
 
     requirements: msgspec.Raw = msgspec.Raw(b"")
     updates: msgspec.Raw = msgspec.Raw(b"")
@@ -75,15 +75,15 @@ class RegisterDocument(msgspec.Struct, rename="kebab"):
 
 
 async def list_tables(services: IcebergServices, request: JsonRequest) -> Response:
-    """The tables of a namespace."""
+    """List the tables of a namespace."""
     return await list_entries(services.entries, request, EntryKind.TABLE)
 
 
 async def create_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Make a table, or say what it would be."""
-    asked = await parse_body(parse_create_table, request.body)
-    if asked.stage_create:
-        staged = await services.creation.stage(request.mutation, request.catalog, request.namespace, asked)
+    """Create or stage a table."""
+    document = await parse_body(parse_create_table, request.body)
+    if document.stage_create:
+        staged = await services.creation.stage(request.mutation, request.catalog, request.namespace, document)
         granted = await delegate_access(
             services,
             request,
@@ -101,12 +101,14 @@ async def create_table(services: IcebergServices, request: JsonRequest) -> Respo
                 "storage-credentials": granted.credentials,
             }
         )
-    made = await services.creation.create(request.mutation, request.catalog, request.namespace, asked)
-    return await table_response(services, request, made.found.catalog, made.identifier, made.entry, made.metadata)
+    created = await services.creation.create(request.mutation, request.catalog, request.namespace, document)
+    return await table_response(
+        services, request, created.found.catalog, created.identifier, created.entry, created.metadata
+    )
 
 
 async def load_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """A table with its metadata."""
+    """Load a table with its metadata."""
     found = await services.entries.load(
         request.caller, request.catalog, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
     )
@@ -114,7 +116,7 @@ async def load_table(services: IcebergServices, request: JsonRequest) -> Respons
 
 
 async def table_exists(services: IcebergServices, request: JsonRequest) -> Response:
-    """Whether it is there."""
+    """Check whether a table exists."""
     await services.entries.get(
         request.caller,
         request.catalog,
@@ -127,86 +129,88 @@ async def table_exists(services: IcebergServices, request: JsonRequest) -> Respo
 
 
 def _read_commit(identifier: Identifier, body: bytes) -> tuple[CommitDocument, TableChange | None]:
-    """The body of a commit, and the change in it; None for one that names the new metadata file instead."""
-    asked = parse_document(body, CommitDocument)
-    if asked.identifier is not None and asked.identifier.identifier != identifier:
-        raise InvalidInput("the identifier in the document is not the one in the path", argument="identifier")
-    if asked.new_metadata_location is not None:
-        return asked, None
-    if not bytes(asked.requirements) or not bytes(asked.updates):
-        raise InvalidInput("a commit has requirements and updates, both of them lists")
-    return asked, read_change(identifier, bytes(asked.requirements), bytes(asked.updates))
+    """The body of a commit and its change; None for a commit with a `new-metadata-location` instead."""
+    document = parse_document(body, CommitDocument)
+    if document.identifier is not None and document.identifier.identifier != identifier:
+        raise InvalidInput("identifier in the document differs from the path", argument="identifier")
+    if document.new_metadata_location is not None:
+        return document, None
+    if not bytes(document.requirements) or not bytes(document.updates):
+        raise InvalidInput("a commit requires the lists requirements and updates")
+    return document, read_change(identifier, bytes(document.requirements), bytes(document.updates))
 
 
 async def update_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Commit to a table."""
     identifier = request.table
-    asked, change = await parse_body(partial(_read_commit, identifier), request.body)
+    document, change = await parse_body(partial(_read_commit, identifier), request.body)
     if change is None:
-        return await _move_pointer(services, request, identifier, asked)
-    commit_id = asked.commit_id or asked.idempotency_key
+        return await _move_pointer(services, request, identifier, document)
+    commit_id = document.commit_id or document.idempotency_key
     committed = await services.commits.commit(
-        request.mutation, request.catalog, change, CommitOptions(commit_id, asked.operation, asked.writer)
+        request.mutation, request.catalog, change, CommitOptions(commit_id, document.operation, document.writer)
     )
-    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+    return commit_response(committed.entry, committed.metadata, document.commit_id)
 
 
 async def _move_pointer(
-    services: IcebergServices, request: JsonRequest, identifier: Identifier, asked: CommitDocument
+    services: IcebergServices, request: JsonRequest, identifier: Identifier, document: CommitDocument
 ) -> Response:
-    """A commit that names the new metadata file instead of changes."""
-    if any(bytes(one) not in (b"", b"[]") for one in (asked.requirements, asked.updates)):
-        raise InvalidInput("a commit has either a new-metadata-location, or requirements and updates")
-    if asked.expected_version_token is None or asked.new_metadata_location is None:
-        raise InvalidInput("expected-version-token is missing", argument="expected-version-token")
+    """Commit a new metadata file instead of changes."""
+    if any(bytes(one) not in (b"", b"[]") for one in (document.requirements, document.updates)):
+        raise InvalidInput("a commit must have either a new-metadata-location, or requirements and updates")
+    if document.expected_version_token is None or document.new_metadata_location is None:
+        raise InvalidInput("expected-version-token is required", argument="expected-version-token")
     committed = await services.extensions.pointers.move(
         request.mutation,
         request.catalog,
         identifier,
-        asked.new_metadata_location,
-        expected_token=asked.expected_version_token,
-        expected_at=asked.expected_metadata_location,
-        operation=asked.operation or "commit",
-        commit_id=asked.commit_id or asked.idempotency_key,
+        document.new_metadata_location,
+        expected_token=document.expected_version_token,
+        expected_at=document.expected_metadata_location,
+        operation=document.operation or "commit",
+        commit_id=document.commit_id or document.idempotency_key,
     )
-    return commit_response(committed.entry, committed.metadata, asked.commit_id)
+    return commit_response(committed.entry, committed.metadata, document.commit_id)
 
 
 async def drop_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Drop a table, and its files if the client asks for it."""
+    """Drop a table, with its files if `purgeRequested` is true."""
     purge = request.flag("purgeRequested")
     await services.dropping.drop(request.mutation, request.catalog, request.table, EntryKind.TABLE, purge=purge)
     return no_content()
 
 
 async def unregister_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Take the name off a table and say where it was."""
+    """Remove a table from the catalog and return its metadata; its files stay."""
 
-    def show(entry: Entry, document: bytes) -> bytes:
+    def encode(entry: Entry, document: bytes) -> bytes:
         return msgspec.json.encode({"metadata-location": entry.metadata_at, "metadata": msgspec.Raw(document)})
 
     return Response(
-        200, [JSON], await services.dropping.unregister(request.mutation, request.catalog, request.table, show)
+        200, [JSON], await services.dropping.unregister(request.mutation, request.catalog, request.table, encode)
     )
 
 
 async def rename_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Give a table another name."""
-    asked = await request.document(RenameDocument)
+    """Rename a table."""
+    document = await request.document(RenameDocument)
     await services.renaming.rename(
-        request.mutation, request.catalog, asked.source.identifier, asked.destination.identifier, EntryKind.TABLE
+        request.mutation, request.catalog, document.source.identifier, document.destination.identifier, EntryKind.TABLE
     )
     return no_content()
 
 
 async def register_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Give a metadata file a name."""
-    asked = await request.document(RegisterDocument)
-    identifier = check_identifier(request.namespace, asked.name)
-    made = await services.registration.register_table(
-        request.mutation, request.catalog, identifier, asked.metadata_location, overwrite=asked.overwrite
+    """Register a table by its metadata file."""
+    document = await request.document(RegisterDocument)
+    identifier = check_identifier(request.namespace, document.name)
+    registered = await services.registration.register_table(
+        request.mutation, request.catalog, identifier, document.metadata_location, overwrite=document.overwrite
     )
-    return await table_response(services, request, made.found.catalog, identifier, made.entry, made.metadata)
+    return await table_response(
+        services, request, registered.found.catalog, identifier, registered.entry, registered.metadata
+    )
 
 
 _ALL = "/v1/{warehouse}/namespaces/{namespace}/tables"

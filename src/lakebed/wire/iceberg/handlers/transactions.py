@@ -1,4 +1,4 @@
-"""Commits to many tables at once."""
+"""Multi-table transactions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..services import IcebergServices
 from .tables import COMMITTING, IdentifierDocument
 
 MAX_TABLES = 1024
-"""Most tables of one transaction."""
+"""Tables per transaction."""
 
 
 class TableChangeDocument(msgspec.Struct):
-    """What a transaction asks of one table."""
+    """The changes of one table in a transaction."""
 
     identifier: IdentifierDocument
     requirements: msgspec.Raw
@@ -34,11 +34,11 @@ class TransactionDocument(msgspec.Struct, rename="kebab"):
 
 
 def read_transaction(body: bytes) -> TransactionDocument:
-    """The body of commitTransaction. Raises InvalidInput."""
-    asked = parse_document(body, TransactionDocument)
-    if not 1 <= len(asked.table_changes) <= MAX_TABLES:
-        raise InvalidInput(f"a transaction changes 1 to {MAX_TABLES} tables", argument="table-changes")
-    return asked
+    """Parse the body of commitTransaction. Raises InvalidInput."""
+    document = parse_document(body, TransactionDocument)
+    if not 1 <= len(document.table_changes) <= MAX_TABLES:
+        raise InvalidInput(f"a transaction must change 1 to {MAX_TABLES} tables", argument="table-changes")
+    return document
 
 
 def _read_changes(body: bytes) -> list[TableChange]:
@@ -49,7 +49,7 @@ def _read_changes(body: bytes) -> list[TableChange]:
 
 
 async def commit_transaction(services: IcebergServices, request: JsonRequest) -> Response:
-    """Commit to all of these tables, or to none."""
+    """Commit to all tables of a transaction, or to none."""
     changes = await parse_body(_read_changes, request.body)
     await services.commits.commit_all(request.mutation, request.catalog, changes)
     return no_content()

@@ -1,4 +1,4 @@
-"""Views: list, create, load, test, replace, drop, rename, register."""
+"""Views: list, create, load, check, replace, drop, rename, register."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class ReplaceDocument(msgspec.Struct):
 
 
 async def list_views(services: IcebergServices, request: JsonRequest) -> Response:
-    """The views of a namespace."""
+    """List the views of a namespace."""
     return await list_entries(services.entries, request, EntryKind.VIEW)
 
 
 async def create_view(services: IcebergServices, request: JsonRequest) -> Response:
-    """Make a view."""
-    asked = await parse_body(parse_create_view, request.body)
-    made = await services.views.create(request.mutation, request.catalog, request.namespace, asked)
-    return view_response(made.entry, made.metadata)
+    """Create a view."""
+    document = await parse_body(parse_create_view, request.body)
+    created = await services.views.create(request.mutation, request.catalog, request.namespace, document)
+    return view_response(created.entry, created.metadata)
 
 
 async def load_view(services: IcebergServices, request: JsonRequest) -> Response:
-    """A view with its metadata."""
+    """Load a view with its metadata."""
     found = await services.entries.load(
         request.caller, request.catalog, request.view, EntryKind.VIEW, Action.GET_METADATA_LOCATION
     )
@@ -52,7 +52,7 @@ async def load_view(services: IcebergServices, request: JsonRequest) -> Response
 
 
 async def view_exists(services: IcebergServices, request: JsonRequest) -> Response:
-    """Whether it is there."""
+    """Check whether a view exists."""
     await services.entries.get(
         request.caller,
         request.catalog,
@@ -65,10 +65,10 @@ async def view_exists(services: IcebergServices, request: JsonRequest) -> Respon
 
 
 def _read_replacement(identifier: Identifier, body: bytes) -> tuple[tuple[Requirement, ...], tuple[Update, ...]]:
-    asked = parse_document(body, ReplaceDocument)
-    if asked.identifier is not None and asked.identifier.identifier != identifier:
-        raise InvalidInput("the identifier in the document is not the one in the path", argument="identifier")
-    return parse_view_requirements(asked.requirements), parse_view_updates(asked.updates)
+    document = parse_document(body, ReplaceDocument)
+    if document.identifier is not None and document.identifier.identifier != identifier:
+        raise InvalidInput("identifier in the document differs from the path", argument="identifier")
+    return parse_view_requirements(document.requirements), parse_view_updates(document.updates)
 
 
 async def replace_view(services: IcebergServices, request: JsonRequest) -> Response:
@@ -86,22 +86,22 @@ async def drop_view(services: IcebergServices, request: JsonRequest) -> Response
 
 
 async def rename_view(services: IcebergServices, request: JsonRequest) -> Response:
-    """Give a view another name."""
-    asked = await request.document(RenameDocument)
+    """Rename a view."""
+    document = await request.document(RenameDocument)
     await services.renaming.rename(
-        request.mutation, request.catalog, asked.source.identifier, asked.destination.identifier, EntryKind.VIEW
+        request.mutation, request.catalog, document.source.identifier, document.destination.identifier, EntryKind.VIEW
     )
     return no_content()
 
 
 async def register_view(services: IcebergServices, request: JsonRequest) -> Response:
-    """Give a view's metadata file a name."""
-    asked = await request.document(RegisterDocument)
-    identifier = check_identifier(request.namespace, asked.name)
-    made = await services.registration.register_view(
-        request.mutation, request.catalog, identifier, asked.metadata_location
+    """Register a view by its metadata file."""
+    document = await request.document(RegisterDocument)
+    identifier = check_identifier(request.namespace, document.name)
+    registered = await services.registration.register_view(
+        request.mutation, request.catalog, identifier, document.metadata_location
     )
-    return view_response(made.entry, made.metadata)
+    return view_response(registered.entry, registered.metadata)
 
 
 _ALL = "/v1/{warehouse}/namespaces/{namespace}/views"

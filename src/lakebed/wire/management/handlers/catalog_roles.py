@@ -1,4 +1,4 @@
-"""Catalog roles, the principal roles that they are assigned to, and their grants."""
+"""Catalog roles: create, list, get, update, delete; their assignees and grants."""
 
 from __future__ import annotations
 
@@ -28,79 +28,88 @@ class NewCatalogRole(msgspec.Struct, rename="camel"):
 
 
 async def create_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Make a role."""
-    asked = (await request.document(NewCatalogRole)).catalog_role
-    made = await services.catalog_roles.create(
+    """Create a catalog role."""
+    document = (await request.document(NewCatalogRole)).catalog_role
+    role = await services.catalog_roles.create(
         services.administrator(request.caller),
         request.names["catalog"],
-        asked.name,
-        properties=asked.properties or {},
+        document.name,
+        properties=document.properties or {},
     )
-    return created(catalog_role_document(made))
+    return created(catalog_role_document(role))
 
 
 async def list_roles(services: ManagementServices, request: JsonRequest) -> Response:
-    """All roles of a catalog."""
+    """List the roles of a catalog."""
     found = await services.catalog_roles.list(services.administrator(request.caller), request.names["catalog"])
     return ok({"roles": [catalog_role_document(role) for role in found]})
 
 
 async def get_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """A role."""
-    by, names = services.administrator(request.caller), request.names
-    return ok(catalog_role_document(await services.catalog_roles.get(by, names["catalog"], names["catalog-role"])))
+    """Get a catalog role."""
+    administrator, names = services.administrator(request.caller), request.names
+    return ok(
+        catalog_role_document(await services.catalog_roles.get(administrator, names["catalog"], names["catalog-role"]))
+    )
 
 
 async def update_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Replace the properties of a role."""
-    asked = await request.document(UpdateDocument)
+    """Replace the properties of a catalog role."""
+    document = await request.document(UpdateDocument)
     changed = await services.catalog_roles.update(
         services.administrator(request.caller),
         request.names["catalog"],
         request.names["catalog-role"],
-        properties=asked.properties,
-        version=asked.current_entity_version,
+        properties=document.properties,
+        version=document.current_entity_version,
     )
     return ok(catalog_role_document(changed))
 
 
 async def delete_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Remove a role with its grants."""
-    by, names = services.administrator(request.caller), request.names
-    await services.catalog_roles.delete(by, names["catalog"], names["catalog-role"])
+    """Delete a catalog role with its grants."""
+    administrator, names = services.administrator(request.caller), request.names
+    await services.catalog_roles.delete(administrator, names["catalog"], names["catalog-role"])
     return no_content()
 
 
 async def list_principal_roles(services: ManagementServices, request: JsonRequest) -> Response:
-    """The principal roles that have a catalog role."""
-    by, names = services.administrator(request.caller), request.names
-    found = await services.catalog_roles.holders(by, names["catalog"], names["catalog-role"])
+    """List the principal roles that a catalog role is assigned to."""
+    administrator, names = services.administrator(request.caller), request.names
+    found = await services.catalog_roles.holders(administrator, names["catalog"], names["catalog-role"])
     return ok({"roles": [principal_role_document(role) for role in found]})
 
 
 async def list_grants(services: ManagementServices, request: JsonRequest) -> Response:
-    """What a role holds."""
-    by, names = services.administrator(request.caller), request.names
-    found = await services.catalog_grants.list(by, names["catalog"], names["catalog-role"])
+    """List the grants of a catalog role."""
+    administrator, names = services.administrator(request.caller), request.names
+    found = await services.catalog_grants.list(administrator, names["catalog"], names["catalog-role"])
     return ok({"grants": [grant_document(grant) for grant in found]})
 
 
 async def add_grant(services: ManagementServices, request: JsonRequest) -> Response:
-    """Give a privilege to a role."""
-    asked = (await request.document(GrantRequest)).grant
-    by, names = services.administrator(request.caller), request.names
-    await services.catalog_grants.add(by, names["catalog"], names["catalog-role"], asked.target, asked.held)
+    """Grant a privilege to a catalog role."""
+    document = (await request.document(GrantRequest)).grant
+    administrator, names = services.administrator(request.caller), request.names
+    await services.catalog_grants.add(
+        administrator, names["catalog"], names["catalog-role"], document.target, document.held
+    )
     return created()
 
 
 async def revoke_grant(services: ManagementServices, request: JsonRequest) -> Response:
-    """Take a privilege from a role; with `cascade`, on all that is inside as well."""
-    asked = (await request.document(GrantRequest)).grant
-    by, names = services.administrator(request.caller), request.names
+    """Revoke a privilege from a catalog role; with `cascade`, also on the contained securables."""
+    document = (await request.document(GrantRequest)).grant
+    administrator, names = services.administrator(request.caller), request.names
     await services.catalog_grants.revoke(
-        by, names["catalog"], names["catalog-role"], asked.target, asked.held, cascade=request.flag("cascade")
+        administrator,
+        names["catalog"],
+        names["catalog-role"],
+        document.target,
+        document.held,
+        cascade=request.flag("cascade"),
     )
-    # The specification answers 201, although nothing is created.
+    # The specification returns 201, although nothing is created.
     return created()
 
 

@@ -1,4 +1,4 @@
-"""Catalogs: created, listed, shown, changed, removed. Table buckets are among them."""
+"""Catalogs, including table buckets: create, list, get, update, delete."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from ..services import ManagementServices
 
 
 async def create_catalog(services: ManagementServices, request: JsonRequest) -> Response:
-    """Make a catalog in a bucket of this server, or one that another catalog is behind."""
-    asked = (await request.document(NewCatalog)).checked()
-    behind = asked.connection_config_info
-    made: CatalogConnection | None = None
+    """Create a catalog in a bucket of this server, or a federated catalog."""
+    document = (await request.document(NewCatalog)).checked()
+    info = document.connection_config_info
+    connection: CatalogConnection | None = None
 
     async def connect(tx: Transaction, now_ms: int) -> None:
-        nonlocal made
-        if behind is not None and services.connections is not None:
-            made = await services.connections.connect(
-                tx, request.caller, asked.name, behind.config, behind.secrets, now_ms
+        nonlocal connection
+        if info is not None and services.connections is not None:
+            connection = await services.connections.connect(
+                tx, request.caller, document.name, info.config, info.secrets, now_ms
             )
 
-    if behind is not None:
+    if info is not None:
         if services.connections is None:
-            raise NotSupported("no catalog of this server can be backed by another")
-        services.connections.check(behind.config, behind.secrets)
+            raise NotSupported("this server does not support federated catalogs")
+        services.connections.check(info.config, info.secrets)
     catalog = await services.catalog_management.create(
         services.administrator(request.caller),
         request.caller,
-        asked.name,
-        kind=asked.type,
-        properties=asked.properties,
-        allowed=asked.storage_config_info.locations(services.object_context.region) or [],
+        document.name,
+        kind=document.type,
+        properties=document.properties,
+        allowed=document.storage_config_info.locations(services.object_context.region) or [],
         also=connect,
     )
-    return created(catalog_document(catalog, made))
+    return created(catalog_document(catalog, connection))
 
 
 async def _connections(services: ManagementServices) -> dict[str, CatalogConnection]:
@@ -49,42 +49,42 @@ async def _connections(services: ManagementServices) -> dict[str, CatalogConnect
 
 
 async def list_catalogs(services: ManagementServices, request: JsonRequest) -> Response:
-    """All catalogs."""
+    """List all catalogs."""
     found = await services.catalogs.list(services.administrator(request.caller))
     connections = await _connections(services)
     return ok({"catalogs": [catalog_document(catalog, connections.get(catalog.name)) for catalog in found]})
 
 
 async def get_catalog(services: ManagementServices, request: JsonRequest) -> Response:
-    """A catalog."""
+    """Get a catalog."""
     catalog = await services.catalogs.get(services.administrator(request.caller), request.names["catalog"])
     return ok(catalog_document(catalog, (await _connections(services)).get(catalog.name)))
 
 
 async def update_catalog(services: ManagementServices, request: JsonRequest) -> Response:
-    """Replace the properties or the allowed locations of a catalog; what is left out stays."""
-    asked = await request.document(CatalogUpdate)
-    storage = asked.storage_config_info
+    """Replace the properties or the allowed locations of a catalog; absent fields stay unchanged."""
+    document = await request.document(CatalogUpdate)
+    storage = document.storage_config_info
     changed = await services.catalog_management.update(
         services.administrator(request.caller),
         request.caller,
         request.names["catalog"],
-        version=asked.current_entity_version,
-        properties=asked.properties,
+        version=document.current_entity_version,
+        properties=document.properties,
         allowed=None if storage is None else storage.locations(services.object_context.region),
     )
     return ok(catalog_document(changed, (await _connections(services)).get(changed.name)))
 
 
 async def delete_catalog(services: ManagementServices, request: JsonRequest) -> Response:
-    """Remove an empty catalog."""
-    by, name = services.administrator(request.caller), request.names["catalog"]
+    """Delete an empty catalog."""
+    administrator, name = services.administrator(request.caller), request.names["catalog"]
 
     async def disconnect(tx: Transaction, now_ms: int) -> None:
         if services.connections is not None:
             await services.connections.release(tx, request.caller, name, now_ms)
 
-    await services.catalog_management.delete(by, request.caller, name, disconnect)
+    await services.catalog_management.delete(administrator, request.caller, name, disconnect)
     return no_content()
 
 

@@ -1,4 +1,4 @@
-"""Principal roles: created, listed, shown, changed, removed; who has them; the catalog roles that they have."""
+"""Principal roles: create, list, get, update, delete; their assignees and catalog roles."""
 
 from __future__ import annotations
 
@@ -33,73 +33,77 @@ class CatalogRoleAssignment(msgspec.Struct, rename="camel"):
 
 
 async def create_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Make a role."""
-    asked = (await request.document(NewPrincipalRole)).principal_role
-    made = await services.principal_roles.create(
+    """Create a principal role."""
+    document = (await request.document(NewPrincipalRole)).principal_role
+    role = await services.principal_roles.create(
         services.administrator(request.caller),
-        asked.name,
-        properties=asked.properties or {},
-        federated=asked.federated,
+        document.name,
+        properties=document.properties or {},
+        federated=document.federated,
     )
-    return created(principal_role_document(made))
+    return created(principal_role_document(role))
 
 
 async def list_roles(services: ManagementServices, request: JsonRequest) -> Response:
-    """All roles."""
+    """List the principal roles."""
     found = await services.principal_roles.list(services.administrator(request.caller))
     return ok({"roles": [principal_role_document(role) for role in found]})
 
 
 async def get_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """A role."""
-    by = services.administrator(request.caller)
-    return ok(principal_role_document(await services.principal_roles.get(by, request.names["principal-role"])))
+    """Get a principal role."""
+    administrator = services.administrator(request.caller)
+    return ok(
+        principal_role_document(await services.principal_roles.get(administrator, request.names["principal-role"]))
+    )
 
 
 async def update_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Replace the properties of a role."""
-    asked = await request.document(UpdateDocument)
+    """Replace the properties of a principal role."""
+    document = await request.document(UpdateDocument)
     changed = await services.principal_roles.update(
         services.administrator(request.caller),
         request.names["principal-role"],
-        properties=asked.properties,
-        version=asked.current_entity_version,
+        properties=document.properties,
+        version=document.current_entity_version,
     )
     return ok(principal_role_document(changed))
 
 
 async def delete_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Remove a role."""
+    """Delete a principal role."""
     await services.principal_roles.delete(services.administrator(request.caller), request.names["principal-role"])
     return no_content()
 
 
 async def list_principals(services: ManagementServices, request: JsonRequest) -> Response:
-    """The users who have a role."""
-    by = services.administrator(request.caller)
-    found = await services.principals.holders(by, request.names["principal-role"])
+    """List the principals that a principal role is assigned to."""
+    administrator = services.administrator(request.caller)
+    found = await services.principals.holders(administrator, request.names["principal-role"])
     return ok({"principals": [principal_document(principal) for principal in found]})
 
 
 async def list_catalog_roles(services: ManagementServices, request: JsonRequest) -> Response:
-    """The roles of a catalog that a principal role has."""
-    by, names = services.administrator(request.caller), request.names
-    found = await services.catalog_roles.of_principal_role(by, names["principal-role"], names["catalog"])
+    """List the catalog roles of one catalog that a principal role has."""
+    administrator, names = services.administrator(request.caller), request.names
+    found = await services.catalog_roles.of_principal_role(administrator, names["principal-role"], names["catalog"])
     return ok({"roles": [catalog_role_document(role) for role in found]})
 
 
 async def assign_catalog_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Give a catalog role to a principal role."""
-    asked = await request.document(CatalogRoleAssignment)
-    by, names = services.administrator(request.caller), request.names
-    await services.catalog_roles.assign(by, names["principal-role"], names["catalog"], asked.catalog_role.name)
+    """Assign a catalog role to a principal role."""
+    document = await request.document(CatalogRoleAssignment)
+    administrator, names = services.administrator(request.caller), request.names
+    await services.catalog_roles.assign(
+        administrator, names["principal-role"], names["catalog"], document.catalog_role.name
+    )
     return created()
 
 
 async def revoke_catalog_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Take a catalog role from a principal role."""
-    by, names = services.administrator(request.caller), request.names
-    await services.catalog_roles.revoke(by, names["principal-role"], names["catalog"], names["catalog-role"])
+    """Revoke a catalog role from a principal role."""
+    administrator, names = services.administrator(request.caller), request.names
+    await services.catalog_roles.revoke(administrator, names["principal-role"], names["catalog"], names["catalog-role"])
     return no_content()
 
 

@@ -1,4 +1,4 @@
-"""Users: created, listed, shown, changed, removed; their client credentials; the roles that they have."""
+"""Principals: create, list, get, update, delete; their client credentials and principal roles."""
 
 from __future__ import annotations
 
@@ -38,93 +38,93 @@ class RoleAssignment(msgspec.Struct, rename="camel"):
 
 
 async def create_principal(services: ManagementServices, request: JsonRequest) -> Response:
-    """Make a user, and show its client credentials this once."""
-    asked = await request.document(NewPrincipal)
-    made = await services.principals.create(
+    """Create a principal and return its client credentials, this time only."""
+    document = await request.document(NewPrincipal)
+    principal = await services.principals.create(
         services.administrator(request.caller),
-        asked.principal.name,
-        properties=asked.principal.properties or {},
-        rotation_required=bool(asked.credential_rotation_required),
+        document.principal.name,
+        properties=document.principal.properties or {},
+        rotation_required=bool(document.credential_rotation_required),
     )
-    return created(_with_secret(made))
+    return created(_with_secret(principal))
 
 
 async def list_principals(services: ManagementServices, request: JsonRequest) -> Response:
-    """All users."""
+    """List all principals."""
     found = await services.principals.list(services.administrator(request.caller))
     return ok({"principals": [principal_document(principal) for principal in found]})
 
 
 async def get_principal(services: ManagementServices, request: JsonRequest) -> Response:
-    """A user."""
-    by = services.administrator(request.caller)
-    return ok(principal_document(await services.principals.get(by, request.names["principal"])))
+    """Get a principal."""
+    administrator = services.administrator(request.caller)
+    return ok(principal_document(await services.principals.get(administrator, request.names["principal"])))
 
 
 async def update_principal(services: ManagementServices, request: JsonRequest) -> Response:
-    """Replace the properties of a user."""
-    asked = await request.document(UpdateDocument)
+    """Replace the properties of a principal."""
+    document = await request.document(UpdateDocument)
     changed = await services.principals.update(
         services.administrator(request.caller),
         request.names["principal"],
-        properties=asked.properties,
-        version=asked.current_entity_version,
+        properties=document.properties,
+        version=document.current_entity_version,
     )
     return ok(principal_document(changed))
 
 
 async def delete_principal(services: ManagementServices, request: JsonRequest) -> Response:
-    """Remove a user."""
+    """Delete a principal."""
     await services.principals.delete(services.administrator(request.caller), request.names["principal"])
     return no_content()
 
 
 async def rotate_credentials(services: ManagementServices, request: JsonRequest) -> Response:
-    """A fresh secret; the present one is good until the next rotation."""
-    by = services.administrator(request.caller)
-    return ok(_with_secret(await services.principals.rotate(by, request.names["principal"])))
+    """Create a new client secret; the current one stays valid until the next rotation."""
+    administrator = services.administrator(request.caller)
+    return ok(_with_secret(await services.principals.rotate(administrator, request.names["principal"])))
 
 
 async def reset_credentials(services: ManagementServices, request: JsonRequest) -> Response:
-    """Credentials in place of all before them, generated or as the caller has them."""
-    asked = await request.document(ResetDocument) if request.body else ResetDocument()
+    """Replace all client credentials with generated or given ones."""
+    document = await request.document(ResetDocument) if request.body else ResetDocument()
     reset = await services.principals.reset(
         services.administrator(request.caller),
         request.names["principal"],
-        client_id=asked.client_id,
-        secret=None if asked.client_secret is None else Secret(asked.client_secret),
+        client_id=document.client_id,
+        secret=None if document.client_secret is None else Secret(document.client_secret),
     )
     return ok(_with_secret(reset))
 
 
 async def list_roles(services: ManagementServices, request: JsonRequest) -> Response:
-    """The principal roles that a user has."""
-    by = services.administrator(request.caller)
-    found = await services.principal_roles.of_principal(by, request.names["principal"])
+    """List the principal roles of a principal."""
+    administrator = services.administrator(request.caller)
+    found = await services.principal_roles.of_principal(administrator, request.names["principal"])
     return ok({"roles": [principal_role_document(role) for role in found]})
 
 
 async def assign_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Give a principal role to a user."""
-    asked = await request.document(RoleAssignment)
+    """Assign a principal role to a principal."""
+    document = await request.document(RoleAssignment)
     await services.principal_roles.assign(
-        services.administrator(request.caller), request.names["principal"], asked.principal_role.name
+        services.administrator(request.caller), request.names["principal"], document.principal_role.name
     )
     return created()
 
 
 async def revoke_role(services: ManagementServices, request: JsonRequest) -> Response:
-    """Take a principal role from a user."""
+    """Revoke a principal role from a principal."""
     await services.principal_roles.revoke(
         services.administrator(request.caller), request.names["principal"], request.names["principal-role"]
     )
     return no_content()
 
 
-def _with_secret(made: PrincipalWithSecret) -> dict[str, Any]:
-    credentials = made.credentials
+def _with_secret(created: PrincipalWithSecret) -> dict[str, Any]:
+    credentials = created.credentials
     return {
-        "principal": principal_document(made.principal),
+        "principal": principal_document(created.principal),
         "credentials": {"clientId": credentials.client_id, "clientSecret": credentials.secret.reveal()},
     }
 

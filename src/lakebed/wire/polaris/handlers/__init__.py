@@ -1,1 +1,1 @@
-"""One module a noun: each reads its request, asks the services, and writes the answer."""
+"""Handlers by resource: they parse the request, call a service, and build the response."""

@@ -23,7 +23,7 @@ from ..services import PolarisServices
 HEADER: Final = "polaris-generic-table-access-delegation"
 VENDED: Final = "vended-credentials"
 
-_NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private")]
+_NO_STORE: Final[Headers] = [("Cache-Control", "no-store, private")]
 
 
 class NewGenericTableDocument(msgspec.Struct, rename="kebab"):
@@ -37,46 +37,48 @@ class NewGenericTableDocument(msgspec.Struct, rename="kebab"):
 
 
 async def create_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
-    """Make a generic table."""
-    asked = await request.document(NewGenericTableDocument)
-    made = await services.generic_tables.create(
+    """Create a generic table."""
+    document = await request.document(NewGenericTableDocument)
+    created = await services.generic_tables.create(
         request.mutation,
         request.catalog,
         request.namespace,
-        NewGenericTable(asked.name, asked.format, asked.base_location, asked.doc, asked.properties or {}),
-        with_data=_wants_keys(request),
+        NewGenericTable(
+            document.name, document.format, document.base_location, document.doc, document.properties or {}
+        ),
+        with_data=_requests_credentials(request),
     )
-    return await _shown(services, request, made)
+    return await _table_response(services, request, created)
 
 
 async def list_generic_tables(services: PolarisServices, request: JsonRequest) -> Response:
-    """The generic tables of a namespace."""
+    """List the generic tables of a namespace."""
     return await list_entries(services.entries, request, EntryKind.GENERIC_TABLE)
 
 
 async def load_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
-    """A generic table, with keys to its files if the client asks for them."""
-    found = await services.generic_tables.get(request.caller, request.catalog, _named(request))
-    return await _shown(services, request, found)
+    """Load a generic table, with vended credentials if the client requests them."""
+    found = await services.generic_tables.get(request.caller, request.catalog, _identifier(request))
+    return await _table_response(services, request, found)
 
 
 async def drop_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
-    """Take the name off a generic table. Its files stay."""
-    await services.dropping.drop(request.mutation, request.catalog, _named(request), EntryKind.GENERIC_TABLE)
+    """Drop a generic table. Its files stay."""
+    await services.dropping.drop(request.mutation, request.catalog, _identifier(request), EntryKind.GENERIC_TABLE)
     return no_content()
 
 
-async def shown_again(services: PolarisServices, request: JsonRequest, entry_id: str) -> Response:
-    """The answer to a creation that was answered before: the table as it is now, with keys of its own."""
+async def replay_create(services: PolarisServices, request: JsonRequest, entry_id: str) -> Response:
+    """The response to a repeated creation, with the current table and new credentials."""
     known = await services.entries.by_id(entry_id)
     found = ResolvedName(known.catalog, known.namespace, known.entry)
-    return await _shown(
+    return await _table_response(
         services, request, await services.generic_tables.described(services.meta, found, known.identifier)
     )
 
 
 def generic_table_document(table: GenericTable) -> dict[str, Any]:
-    """A generic table as the contract shows it."""
+    """A generic table as JSON."""
     document: dict[str, Any] = {"name": table.identifier.name, "format": table.format}
     if table.base_location is not None:
         document["base-location"] = table.base_location
@@ -85,20 +87,20 @@ def generic_table_document(table: GenericTable) -> dict[str, Any]:
     return document | {"properties": table.properties}
 
 
-async def _shown(services: PolarisServices, request: JsonRequest, table: GenericTable) -> Response:
+async def _table_response(services: PolarisServices, request: JsonRequest, table: GenericTable) -> Response:
     document: dict[str, Any] = {"table": generic_table_document(table)}
-    if not _wants_keys(request):
+    if not _requests_credentials(request):
         return ok(document)
     check_has_files(table.base_location)
     if not allowed_delegation(services.access_delegation, table.catalog).vends:
         return ok(document | {"storage-access-configs": []})
-    return ok(document | {"storage-access-configs": [await _access(services, request, table)]}, _NEVER_KEPT)
+    return ok(document | {"storage-access-configs": [await _access(services, request, table)]}, _NO_STORE)
 
 
 async def _access(services: PolarisServices, request: JsonRequest, table: GenericTable) -> dict[str, Any]:
-    """Keys to a generic table's files, to write if the caller may, else to read. Raises AccessDenied.
+    """Vended credentials for a generic table's files, within the caller's permissions. Raises AccessDenied.
 
-    There is no place to renew them at: a client loads the table again.
+    There is no refresh endpoint: clients load the table again.
     """
     namespace = table.identifier.namespace
     data = await services.data_access.of_entry(request.caller, table.catalog, namespace, table.entry)
@@ -114,23 +116,23 @@ async def _access(services: PolarisServices, request: JsonRequest, table: Generi
         "prefix": f"s3://{data.bucket}/{data.home.directory}",
         "config": {
             **credential_settings(key, services.store, request.http),
-            # As the contract of generic tables calls it.
+            # The region's name in generic tables; Iceberg tables have `client.region`.
             "s3.client.region": services.region,
         },
     }
 
 
-def _wants_keys(request: JsonRequest) -> bool:
-    """Whether the client asks for keys. Raises InvalidInput if it asks for anything else."""
-    asked = request.http.headers.get(HEADER)
-    if asked is None:
+def _requests_credentials(request: JsonRequest) -> bool:
+    """Whether the client requests vended credentials. Raises InvalidInput for other kinds of access delegation."""
+    mode = request.http.headers.get(HEADER)
+    if mode is None:
         return False
-    if asked.strip().lower() != VENDED:
-        raise InvalidInput(f"{HEADER} is {VENDED}", argument=HEADER, value=asked[:80])
+    if mode.strip().lower() != VENDED:
+        raise InvalidInput(f"{HEADER} must be {VENDED}", argument=HEADER, value=mode[:80])
     return True
 
 
-def _named(request: JsonRequest) -> Identifier:
+def _identifier(request: JsonRequest) -> Identifier:
     return check_identifier(request.namespace, request.names["generic-table"])
 
 
@@ -138,7 +140,7 @@ _ALL = "/polaris/v1/{warehouse}/namespaces/{namespace}/generic-tables"
 _ONE = _ALL + "/{generic-table}"
 
 ROUTES = (
-    Route("createGenericTable", "POST", _ALL, create_generic_table, changes=True, replay=shown_again),
+    Route("createGenericTable", "POST", _ALL, create_generic_table, changes=True, replay=replay_create),
     Route("listGenericTables", "GET", _ALL, list_generic_tables),
     Route("loadGenericTable", "GET", _ONE, load_generic_table),
     Route("dropGenericTable", "DELETE", _ONE, drop_generic_table, changes=True),

@@ -1,4 +1,4 @@
-"""Mappings: policies attached to targets and detached from them, and which policies hold for a target."""
+"""Policy mappings: attach and detach policies, list their targets, and list the applicable policies of a target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .policies import policy_type
 
 
 class PolicyTargetDocument(msgspec.Struct):
-    """What a policy goes with."""
+    """The target of a policy."""
 
     type: Literal["catalog", "namespace", "table-like"]
     path: list[str] | None = None
@@ -37,10 +37,10 @@ class PolicyTargetDocument(msgspec.Struct):
             return TargetName()
         if self.type == "namespace":
             if not path:
-                raise InvalidInput("the path of a namespace has at least one level", argument="path")
+                raise InvalidInput("the path of a namespace requires at least one level", argument="path")
             return TargetName.of(path)
         if len(path) < 2 or not path[-1]:
-            raise InvalidInput("the path of a table or view is its namespace and its name", argument="path")
+            raise InvalidInput("the path of a table or view requires a namespace and a name", argument="path")
         return TargetName.of(path[:-1], path[-1])
 
 
@@ -58,30 +58,30 @@ class DetachmentDocument(msgspec.Struct):
 
 
 async def attach_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """Have a policy hold for a target."""
-    asked = await request.document(AttachmentDocument)
+    """Attach a policy to a target."""
+    document = await request.document(AttachmentDocument)
     await services.attachments.attach(
         request.mutation,
         request.catalog,
         request.namespace,
         request.names["policy-name"],
-        asked.target.target,
-        asked.parameters or {},
+        document.target.target,
+        document.parameters or {},
     )
     return no_content()
 
 
 async def detach_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """Have a policy hold for a target no longer."""
-    asked = await request.document(DetachmentDocument)
+    """Detach a policy from a target."""
+    document = await request.document(DetachmentDocument)
     await services.attachments.detach(
-        request.mutation, request.catalog, request.namespace, request.names["policy-name"], asked.target.target
+        request.mutation, request.catalog, request.namespace, request.names["policy-name"], document.target.target
     )
     return no_content()
 
 
 async def list_mappings(services: PolarisServices, request: JsonRequest) -> Response:
-    """What a policy is attached to."""
+    """List the targets of a policy."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"mappings {request.catalog} {request.names['namespace']} {policy}")
     found = await services.attachments.targets(
@@ -97,22 +97,22 @@ async def list_mappings(services: PolarisServices, request: JsonRequest) -> Resp
 
 
 async def get_applicable_policies(services: PolarisServices, request: JsonRequest) -> Response:
-    """The policies that hold for a catalog, namespace, table or view, and why."""
+    """List the policies that apply to a catalog, namespace, table or view, and why."""
     query = request.http.query
     namespace, name, kind = query.get("namespace", ""), query.get("target-name", ""), policy_type(request)
     if name and not namespace:
-        raise InvalidInput("target-name is of a table or view in a namespace; give that too", argument="namespace")
+        raise InvalidInput("target-name requires namespace", argument="namespace")
     page = read_page(request.http, f"applicable {request.catalog} {namespace} {name} {kind}")
     target = TargetName.of(split_namespace(namespace) if namespace else (), name)
     found = await services.attachments.applicable(request.caller, request.catalog, target, kind=kind)
-    behind = _positions.decode(page.after) if page.after else None
-    rest = found if behind is None else [one for one in found if sort_key(one) > behind]
-    shown = rest[: page.limit]
-    last = _positions.encode(sort_key(shown[-1])) if shown else ""
+    after = _positions.decode(page.after) if page.after else None
+    rest = found if after is None else [one for one in found if sort_key(one) > after]
+    policies = rest[: page.limit]
+    last = _positions.encode(sort_key(policies[-1])) if policies else ""
     return ok(
         {
-            "applicable-policies": [applicable_document(one) for one in shown],
-            "next-page-token": page.next_token(last, truncated=len(rest) > len(shown)),
+            "applicable-policies": [applicable_document(one) for one in policies],
+            "next-page-token": page.next_token(last, truncated=len(rest) > len(policies)),
         }
     )
 

@@ -47,20 +47,20 @@ class PolicyUpdate(msgspec.Struct, rename="kebab"):
 
 
 async def create_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """Make a policy."""
-    asked = await request.document(NewPolicyDocument)
-    made = await services.policies.create(
+    """Create a policy."""
+    document = await request.document(NewPolicyDocument)
+    created = await services.policies.create(
         request.mutation,
         request.catalog,
         request.namespace,
-        NewPolicy(asked.name, asked.type, asked.content, asked.description),
-        _shown,
+        NewPolicy(document.name, document.type, document.content, document.description),
+        _encode_response,
     )
-    return ok(_loaded(made))
+    return ok(_response(created))
 
 
 async def list_policies(services: PolarisServices, request: JsonRequest) -> Response:
-    """The policies of a namespace, of all types or of one."""
+    """List the policies of a namespace, optionally of one type."""
     kind = policy_type(request)
     listing = f"policies {request.catalog} {request.names['namespace']} {kind}"
     page = read_page(request.http, listing)
@@ -77,47 +77,47 @@ async def list_policies(services: PolarisServices, request: JsonRequest) -> Resp
 
 
 async def load_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """A policy."""
+    """Load a policy."""
     found = await services.policies.get(
         request.caller, request.catalog, request.namespace, request.names["policy-name"]
     )
-    return ok(_loaded(found))
+    return ok(_response(found))
 
 
 async def update_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """Replace description and content."""
-    asked = await request.document(PolicyUpdate)
+    """Replace the description and content of a policy."""
+    document = await request.document(PolicyUpdate)
     changed = await services.policies.update(
         request.mutation,
         request.catalog,
         request.namespace,
         request.names["policy-name"],
-        description=asked.description,
-        content=asked.content,
-        current_version=asked.current_policy_version,
-        show=_shown,
+        description=document.description,
+        content=document.content,
+        current_version=document.current_policy_version,
+        show=_encode_response,
     )
-    return ok(_loaded(changed))
+    return ok(_response(changed))
 
 
 async def patch_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """Replace what is given of description and content, and keep the rest."""
-    asked = await request.document(PolicyPatch)
+    """Change the given ones of description and content."""
+    document = await request.document(PolicyPatch)
     changed = await services.policies.update(
         request.mutation,
         request.catalog,
         request.namespace,
         request.names["policy-name"],
-        description=UNSET if asked.description is msgspec.UNSET else asked.description,
-        content=UNSET if asked.content is msgspec.UNSET else asked.content,
-        current_version=asked.current_policy_version,
-        show=_shown,
+        description=UNSET if document.description is msgspec.UNSET else document.description,
+        content=UNSET if document.content is msgspec.UNSET else document.content,
+        current_version=document.current_policy_version,
+        show=_encode_response,
     )
-    return ok(_loaded(changed))
+    return ok(_response(changed))
 
 
 async def drop_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """Remove a policy, and its attachments if the caller says so."""
+    """Drop a policy, with its attachments if `detach-all` is true."""
     await services.policies.drop(
         request.mutation,
         request.catalog,
@@ -129,16 +129,16 @@ async def drop_policy(services: PolarisServices, request: JsonRequest) -> Respon
 
 
 def policy_type(request: JsonRequest) -> str:
-    """The type that is asked for; empty for all of them."""
+    """The requested policy type; empty for all types."""
     return request.http.query.get("policyType", "")
 
 
-def _loaded(policy: Policy) -> dict[str, Any]:
+def _response(policy: Policy) -> dict[str, Any]:
     return {"policy": policy_document(policy)}
 
 
-def _shown(policy: Policy) -> bytes:
-    return _encode(_loaded(policy))
+def _encode_response(policy: Policy) -> bytes:
+    return _encode(_response(policy))
 
 
 _ALL = "/polaris/v1/{warehouse}/namespaces/{namespace}/policies"

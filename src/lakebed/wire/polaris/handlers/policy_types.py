@@ -1,4 +1,4 @@
-"""Types of policies: list, load, create, drop. Polaris has the system's only, and no routes for them."""
+"""Policy types: list, load, create, drop. An extension: Polaris has only predefined types, without routes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class NewTypeDocument(StrictDocument):
-    """The body of a definition."""
+    """The body of createPolicyType."""
 
     name: str
     schema: dict[str, Any]
-    """Any: JSON schemas have any shape; `define_type` looks at it."""
+    """A JSON schema, checked by `define_type`."""
     description: str | None = None
     inheritable: bool = True
     targets: list[PolicyTargetKind] | None = None
 
 
 async def list_policy_types(services: PolarisServices, request: JsonRequest) -> Response:
-    """The types there are, the system's among them."""
+    """List the policy types, including the predefined ones."""
     page = read_page(request.http, f"policy-types {request.catalog}")
     found = await services.policy_types.list(request.caller, request.catalog, after=page.after, limit=page.limit)
     last = found.types[-1].name if found.types else ""
@@ -46,35 +46,35 @@ async def list_policy_types(services: PolarisServices, request: JsonRequest) -> 
 
 
 async def create_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
-    """Define a type."""
-    asked = await read_strict_document(request, NewTypeDocument)
-    made = define_type(
-        asked.name,
-        asked.schema,
-        inheritable=asked.inheritable,
-        targets=tuple(PolicyTargetKind) if asked.targets is None else tuple(asked.targets),
-        description=asked.description,
+    """Create a policy type."""
+    document = await read_strict_document(request, NewTypeDocument)
+    kind = define_type(
+        document.name,
+        document.schema,
+        inheritable=document.inheritable,
+        targets=tuple(PolicyTargetKind) if document.targets is None else tuple(document.targets),
+        description=document.description,
         now_ms=services.clock.now_ms(),
     )
-    await services.policy_types.create(request.mutation, request.catalog, made, _shown)
-    return ok(_loaded(made))
+    await services.policy_types.create(request.mutation, request.catalog, kind, _encode_response)
+    return ok(_response(kind))
 
 
 async def load_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
-    """A type."""
+    """Load a policy type."""
     found = await services.policy_types.get(request.caller, request.catalog, request.names["type"])
-    return ok(_loaded(found))
+    return ok(_response(found))
 
 
 async def drop_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
-    """Remove a type that has no policies."""
+    """Drop a policy type without policies."""
     await read_strict_document(request, EmptyDocument)
     await services.policy_types.drop(request.mutation, request.catalog, request.names["type"])
     return no_content()
 
 
 def type_document(kind: PolicyType) -> dict[str, Any]:
-    """A type, with the schema of its content, or with what the system's own rules are."""
+    """A policy type as JSON, with the schema of its content, or the options of a predefined type."""
     document: dict[str, Any] = {
         "name": kind.name,
         "inheritable": kind.inheritable,
@@ -95,12 +95,12 @@ def type_document(kind: PolicyType) -> dict[str, Any]:
     return document
 
 
-def _loaded(kind: PolicyType) -> dict[str, Any]:
+def _response(kind: PolicyType) -> dict[str, Any]:
     return {"policy-type": type_document(kind)}
 
 
-def _shown(kind: PolicyType) -> bytes:
-    return _encode(_loaded(kind))
+def _encode_response(kind: PolicyType) -> bytes:
+    return _encode(_response(kind))
 
 
 _ALL = "/polaris/v1/{warehouse}/policy-types"

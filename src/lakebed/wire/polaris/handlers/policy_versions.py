@@ -1,4 +1,4 @@
-"""Versions of policies: list, load. Not in Polaris, which keeps the latest only."""
+"""Policy versions: list, load. An extension: Polaris keeps only the latest version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_DIGITS = 18
 
 
 async def list_policy_versions(services: PolarisServices, request: JsonRequest) -> Response:
-    """The versions of a policy, the latest first, without their contents."""
+    """List the versions of a policy, the latest first, without their contents."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"versions {request.catalog} {request.names['namespace']} {policy}")
     found = await services.policy_versions.list(
@@ -41,15 +41,15 @@ async def list_policy_versions(services: PolarisServices, request: JsonRequest) 
 
 
 async def load_policy_version(services: PolarisServices, request: JsonRequest) -> Response:
-    """A policy as it was at a version."""
-    policy, made = await services.policy_versions.get(
+    """Load a version of a policy."""
+    policy, version = await services.policy_versions.get(
         request.caller, request.catalog, request.namespace, request.names["policy-name"], _version(request)
     )
-    return ok({"policy": policy_document(policy) | version_document(made)})
+    return ok({"policy": policy_document(policy) | version_document(version)})
 
 
 def version_document(version: PolicyVersion) -> dict[str, Any]:
-    """When a version was made, and by whom."""
+    """A version as JSON: when and by which principal it was created."""
     document: dict[str, Any] = {"version": version.version, "created-at-ms": version.created_ms}
     if version.description is not None:
         document["description"] = version.description
@@ -59,10 +59,10 @@ def version_document(version: PolicyVersion) -> dict[str, Any]:
 
 
 def _version(request: JsonRequest) -> int:
-    """The version in the path. Raises NoSuchPolicy: what is no number is no version."""
+    """The version in the path. Raises NoSuchPolicy for text that is not a number."""
     text = request.names["version"]
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise NoSuchPolicy(f"versions of policies are whole numbers. version={text[:80]}")
+        raise NoSuchPolicy(f"policy version must be a whole number. version={text[:80]}")
     return int(text)
 
 
