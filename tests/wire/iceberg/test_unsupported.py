@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.wire.iceberg.unsupported import UNSUPPORTED_IN_FEDERATION, UNSUPPORTED, inventory
+from lakebed.wire.iceberg.unsupported import UNSUPPORTED, UNSUPPORTED_IN_FEDERATION, inventory
 
 from .lake import Lake, opened_lake
 
