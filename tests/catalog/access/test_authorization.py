@@ -342,7 +342,7 @@ NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
         ),
         NoSuchNamespace,
     ),
-    "diagnose": (lambda c, who: extended(c).tables.examination.diagnose(who, "lake", AWAY), NoSuchNamespace),
+    "diagnose": (lambda c, who: extended(c).tables.diagnostics.diagnose(who, "lake", AWAY), NoSuchNamespace),
     "see a bridge": (lambda c, who: extended(c).tables.bridges.get(who, "lake", AWAY), NoSuchNamespace),
     "remove a bridge": (lambda c, who: extended(c).tables.bridges.remove(who, "lake", AWAY), NoSuchNamespace),
     "follow a bridge": (lambda c, who: extended(c).tables.bridges.authorize_sync(who, "lake", AWAY), NoSuchNamespace),

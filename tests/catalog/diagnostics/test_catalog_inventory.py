@@ -15,7 +15,7 @@ from .test_table_diagnostics import tamper
 
 
 async def survey(catalog: CatalogHarness) -> CatalogInventory:
-    return await extended(catalog).tables.surveys.survey(ROOT, "lake")
+    return await extended(catalog).tables.inventories.survey(ROOT, "lake")
 
 
 async def test_catalog_contents_are_counted(catalog: CatalogHarness) -> None:
@@ -35,7 +35,7 @@ async def test_catalog_contents_are_counted(catalog: CatalogHarness) -> None:
 async def test_other_catalogs_are_not_counted(light_catalog: CatalogHarness) -> None:
     await light_catalog.warehouse("other")
     await light_catalog.create()
-    found = await extended(light_catalog).tables.surveys.survey(ROOT, "other")
+    found = await extended(light_catalog).tables.inventories.survey(ROOT, "other")
     assert (found.namespaces, found.tables, found.commits, found.directories) == (0, 0, 0, 0)
 
 
@@ -47,7 +47,7 @@ async def test_catalogs_of_one_bucket_are_counted_separately(catalog: CatalogHar
             await catalog.creation.create(Mutation(ROOT), warehouse, ("ns",), a_table(table))
     elsewhere = a_table("w", location="s3://sea/more/w")
     await catalog.creation.create(Mutation(ROOT), "one0", ("ns",), elsewhere)
-    surveys = extended(catalog).tables.surveys
+    surveys = extended(catalog).tables.inventories
     counted = [await surveys.survey(ROOT, warehouse) for warehouse in ("one", "one0", "two", "lake")]
     assert [(found.tables, found.directories, found.overlapping) for found in counted] == [
         (1, 1, 0),
@@ -87,7 +87,7 @@ async def test_migration_problems_are_found(
 
 
 async def test_fingerprint_changes_only_with_commits(light_catalog: CatalogHarness) -> None:
-    surveys = extended(light_catalog).tables.surveys
+    surveys = extended(light_catalog).tables.inventories
     await light_catalog.create()
     first = await surveys.fingerprint(ROOT, "lake")
     assert await surveys.fingerprint(ROOT, "lake") == first
@@ -96,7 +96,7 @@ async def test_fingerprint_changes_only_with_commits(light_catalog: CatalogHarne
 
 
 async def test_inventory_requires_permission(light_catalog: CatalogHarness) -> None:
-    surveys = extended(light_catalog).tables.surveys
+    surveys = extended(light_catalog).tables.inventories
     with pytest.raises(NoSuchCatalog):
         await surveys.survey(ROOT, "none")
     with pytest.raises(AccessDenied):

@@ -17,11 +17,11 @@ from tests.objects.stores import ROOT
 
 
 async def recorded(catalog: CatalogHarness) -> RecordedState:
-    return await extended(catalog).tables.examination.recorded(ROOT, "lake", name())
+    return await extended(catalog).tables.diagnostics.recorded(ROOT, "lake", name())
 
 
 async def diagnose(catalog: CatalogHarness) -> Diagnosis:
-    return await extended(catalog).tables.examination.diagnose(ROOT, "lake", name())
+    return await extended(catalog).tables.diagnostics.diagnose(ROOT, "lake", name())
 
 
 async def recover(catalog: CatalogHarness) -> Recovered:
@@ -93,14 +93,14 @@ async def test_diagnosis_requires_permission(light_catalog: CatalogHarness) -> N
     await light_catalog.create_view()
     tables = extended(light_catalog).tables
     with pytest.raises(AccessDenied):
-        await tables.examination.diagnose(NOBODY, "lake", name())
+        await tables.diagnostics.diagnose(NOBODY, "lake", name())
     with pytest.raises(AccessDenied):
         await tables.recovery.recover(may("s3tables:GetTableMetadataLocation"), "lake", name())
     for absent in (name("none"), name("v")):
         with pytest.raises(NoSuchTable):
-            await tables.examination.diagnose(ROOT, "lake", absent)
+            await tables.diagnostics.diagnose(ROOT, "lake", absent)
     with pytest.raises(NoSuchNamespace):
-        await tables.examination.recorded(ROOT, "lake", name("t", "none"))
+        await tables.diagnostics.recorded(ROOT, "lake", name("t", "none"))
 
 
 # -- files ----------------------------------------------------------------------------------------------------------

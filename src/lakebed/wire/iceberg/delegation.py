@@ -123,8 +123,8 @@ async def delegate_access(
     if mode is AccessMode.SIGNING and (entry is not None or not allowed.vends):
         hint = UnregisteredTableHint(data.table, location, properties())
         return TableAccess(config | _signing_settings(request, catalog, identifier, hint))
-    hint = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
-    vended = vend_credentials(services, request, catalog, identifier, data, hint)
+    refresh_hint = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
+    vended = vend_credentials(services, request, catalog, identifier, data, refresh_hint)
     return TableAccess(
         config | vended.settings,
         [vended.storage_credential],

@@ -26,7 +26,7 @@ AS_ROOT = Mutation(ROOT)
 async def sync(
     catalog: CatalogHarness, request: SyncRequest, http: Http = no_network, mutation: Mutation = AS_ROOT
 ) -> SyncResult:
-    syncing = extended(catalog, http).tables.syncing
+    syncing = extended(catalog, http).tables.syncs
     return await syncing.sync(mutation, "lake", name(), request, catalog.store.clock.now_ms())
 
 
