@@ -13,7 +13,7 @@ from lakebed.events.delivery.model import TargetRecord
 from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.delivery.rows import DELIVERIES, DELIVERY, WAITING
 from lakebed.events.targets.registry import TargetTypes
-from lakebed.events.targets.webhook import WebhookSettings, webhook_kind
+from lakebed.events.targets.webhook import WebhookSettings, webhook_type
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.outbox import Outbox
@@ -64,7 +64,7 @@ async def test_a_stored_webhook_is_a_target_that_signs_with_its_secret_and_stand
     old: MetaStore,
 ) -> None:
     await migrate(old)
-    kinds = TargetTypes([webhook_kind(ManualClock(), timeout_seconds=1, allow_http=False)])
+    kinds = TargetTypes([webhook_type(ManualClock(), timeout_seconds=1, allow_http=False)])
     records = TargetRecords(old, Vault(MASTER, PURPOSE), kinds, {})
     expected = TargetRecord(
         "Ware_house-1",

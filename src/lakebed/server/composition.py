@@ -248,7 +248,7 @@ def _wire(
     credentials = CredentialLookup(access_keys, sessions)
     authenticator = SignatureAuthenticator(credentials, clock)
     governance = wire_governance_events(
-        object_context, master, settings.listeners, settings.targets, foundation.live.interests
+        object_context, master, settings.listeners, settings.targets, foundation.live.event_listeners
     )
     services = S3Services.on(
         object_context,
@@ -339,13 +339,13 @@ def _wire(
 
     stores: dict[str, ReadinessCheck] = {"metadata store": metadata_answers, "object store": object_store_is_ours}
     admin = AdminApplication({**stores, **checks}, metrics.render)
-    interests = foundation.live.interests
+    event_listeners = foundation.live.event_listeners
     requests = wire_request_audit(
         meta,
         governance.requests,
         clock,
         master,
-        interests,
+        event_listeners,
         governance.records.request_subscribers,
         instruments.unrecorded.add,
     )

@@ -32,7 +32,7 @@ from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.registry import TargetTypes
 from lakebed.events.targets.seam import EventMessage, TargetType
-from lakebed.events.targets.webhook import webhook_kind
+from lakebed.events.targets.webhook import webhook_type
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
@@ -106,7 +106,7 @@ class Office:
     records: TargetRecords
     targets: TargetService
     dispatcher: EventDispatcher
-    interests: ListenerRegistry
+    listeners: ListenerRegistry
     requests: RequestLog
 
     async def tell(self, *subjects: str, kind: str = "TableCommitted", operation: str = "", table: str = "") -> None:
@@ -173,8 +173,8 @@ def open_office(
 ) -> Office:
     """One process on the store."""
     master = MasterKeys({"first": b"1" * 32}, active="first")
-    kinds = TargetTypes([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
-    interests = ListenerRegistry(object_context.meta, clock, holder)
+    kinds = TargetTypes([receiver.kind, webhook_type(clock, timeout_seconds=1, allow_http=False)])
+    listeners = ListenerRegistry(object_context.meta, clock, holder)
     records = TargetRecords(object_context.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in configured})
     requests = RequestLog(object_context.meta, max_entries=max_entries)
     dispatcher = EventDispatcher(
@@ -184,7 +184,7 @@ def open_office(
         records,
         kinds,
         matcher or RuleMatcher(object_context.meta),
-        interests,
+        listeners,
         holder,
         Random(1),
         requests,
@@ -193,8 +193,8 @@ def open_office(
         ids=IDS,
         max_attempts=3,
     )
-    targets = TargetService(object_context, records, kinds, requests, interests)
-    return Office(object_context, clock, receiver, records, targets, dispatcher, interests, requests)
+    targets = TargetService(object_context, records, kinds, requests, listeners)
+    return Office(object_context, clock, receiver, records, targets, dispatcher, listeners, requests)
 
 
 @pytest.fixture

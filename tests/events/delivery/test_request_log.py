@@ -28,7 +28,7 @@ async def serve(office: Office, name: str = "r") -> None:
 
 def exists(office: Office) -> bool:
     """Whether its process notes requests."""
-    return office.interests.has_request_subscribers
+    return office.listeners.has_request_subscribers
 
 
 async def test_who_asks_for_requests_is_sent_each_as_an_entry_of_an_audit_log(office: Office) -> None:
@@ -106,7 +106,7 @@ async def test_a_change_holds_for_the_process_at_once_and_for_others_when_they_l
     await office.put(requests=True)
     assert exists(office)
     assert not exists(other)
-    await other.interests.share()
+    await other.listeners.share()
     assert exists(other)
     await office.put(requests=False)
     assert not exists(office)
@@ -174,7 +174,7 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     assert isinstance(object_context.clock, ManualClock)
     office = open_office(object_context, object_context.clock, receiver, a_target("r", "TableCommitted", requests=True))
     await office.requests.begin(["r:memory"])
-    await office.interests.refresh_request_subscribers()
+    await office.listeners.refresh_request_subscribers()
     assert exists(office)
     # Before anybody serves it.
     await office.ask("R1")
@@ -189,7 +189,7 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     after = open_office(object_context, object_context.clock, receiver)
     await after.dispatcher._held.acquire()
     await after.dispatcher.refresh(Counts())
-    await after.interests.refresh_request_subscribers()
+    await after.listeners.refresh_request_subscribers()
     assert not exists(after)
 
 

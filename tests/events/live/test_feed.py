@@ -143,13 +143,13 @@ async def test_a_reader_that_failed_goes_on(
 
 
 async def test_reads_are_told_of_while_somebody_listens_for_them(store: ObjectStore) -> None:
-    interests = ListenerRegistry(store.meta, store.clock, "p")
-    feed = LiveFeed(store.meta, store.object_context.outbox, interests)
+    listeners = ListenerRegistry(store.meta, store.clock, "p")
+    feed = LiveFeed(store.meta, store.object_context.outbox, listeners)
     bucket = await store.bucket("b-1")
     mask = EventName.OBJECT_ACCESSED_ALL.mask
     async with feed.subscribe(after=0, bucket="b-1", mask=mask):
-        assert interests.wants(bucket, "ObjectAccessed:Get")
-    assert not interests.wants(bucket, "ObjectAccessed:Get")
+        assert listeners.wants(bucket, "ObjectAccessed:Get")
+    assert not listeners.wants(bucket, "ObjectAccessed:Get")
 
 
 # -- without a subscription -------------------------------------------------------------------------------------

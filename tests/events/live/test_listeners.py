@@ -37,34 +37,34 @@ async def rows(store: ObjectStore) -> int:
 
 
 async def test_nobody_wants_what_nobody_asked_for(store: ObjectStore, bucket: Bucket) -> None:
-    interests = process(store, "p")
-    assert not interests.wants(bucket, GET)
-    with interests.listening("b-1", EventName.OBJECT_CREATED_ALL.mask):
-        await interests.share()
-        assert not interests.wants(bucket, GET)
+    listeners = process(store, "p")
+    assert not listeners.wants(bucket, GET)
+    with listeners.listening("b-1", EventName.OBJECT_CREATED_ALL.mask):
+        await listeners.share()
+        assert not listeners.wants(bucket, GET)
         assert await rows(store) == 0
 
 
 async def test_a_rule_of_the_bucket_asks_in_every_process(store: ObjectStore, bucket: Bucket) -> None:
     await store.buckets.set(ROOT, "b-1", "s3:PutBucketNotification", event_mask=EventName.OBJECT_ACCESSED_GET.mask)
     ruled = await store.buckets.find("b-1")
-    interests = process(store, "p")
-    assert interests.wants(ruled, GET)
-    assert not interests.wants(ruled, HEAD)
+    listeners = process(store, "p")
+    assert listeners.wants(ruled, GET)
+    assert not listeners.wants(ruled, HEAD)
 
 
 async def test_a_listener_is_known_at_once_in_its_own_process(store: ObjectStore, bucket: Bucket) -> None:
-    interests, other = process(store, "p"), await store.bucket("b-2")
-    with interests.listening("b-1", READS):
-        assert interests.wants(bucket, GET)
-        assert not interests.wants(bucket, NO_OP)
-        assert not interests.wants(other, GET)
-        with interests.listening(ALL_BUCKETS, EventName.OBJECT_REMOVED_ALL.mask):
-            assert interests.wants(other, NO_OP)
-        with interests.listening("b-1", READS):
+    listeners, other = process(store, "p"), await store.bucket("b-2")
+    with listeners.listening("b-1", READS):
+        assert listeners.wants(bucket, GET)
+        assert not listeners.wants(bucket, NO_OP)
+        assert not listeners.wants(other, GET)
+        with listeners.listening(ALL_BUCKETS, EventName.OBJECT_REMOVED_ALL.mask):
+            assert listeners.wants(other, NO_OP)
+        with listeners.listening("b-1", READS):
             pass
-        assert interests.wants(bucket, GET)
-    assert not interests.wants(bucket, GET)
+        assert listeners.wants(bucket, GET)
+    assert not listeners.wants(bucket, GET)
 
 
 async def test_a_listener_is_known_elsewhere_after_a_look(store: ObjectStore, bucket: Bucket) -> None:
@@ -131,9 +131,9 @@ async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bu
     await one.share()
     await two.share()
     other = await store.bucket("b-2")
-    for interests in (one, two):
-        assert interests.wants(bucket, GET)
-        assert not interests.wants(other, GET)
+    for listeners in (one, two):
+        assert listeners.wants(bucket, GET)
+        assert not listeners.wants(other, GET)
     one.set_target_masks(())
     await one.share()
     await two.share()

@@ -43,8 +43,8 @@ class FailingStore:
 
 
 def recorder(store: ObjectStore, meta: MetaStore | None = None, *, max_entries: int = 100) -> ReadEvents:
-    interests = ListenerRegistry(store.meta, store.clock, "p")
-    return ReadEvents(meta or store.meta, store.object_context.outbox, store.clock, interests, max_entries=max_entries)
+    listeners = ListenerRegistry(store.meta, store.clock, "p")
+    return ReadEvents(meta or store.meta, store.object_context.outbox, store.clock, listeners, max_entries=max_entries)
 
 
 async def kinds(store: ObjectStore) -> list[str]:

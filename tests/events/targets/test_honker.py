@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import InvalidInput, Undeliverable
-from lakebed.events.targets.registry import target_type_named
+from lakebed.events.targets.registry import load_target_type
 from lakebed.events.targets.seam import EventMessage
 from tests.contracts.targets import TargetContract, make_message, shared_messages
 from tests.fixtures.brokers.honker import HonkerService, honker_folder
@@ -116,7 +116,7 @@ class TestHonker(TargetContract):
 
 
 def test_the_kind_is_found_by_its_name(service: HonkerService) -> None:
-    kind = target_type_named("honker")
+    kind = load_target_type("honker")
     assert (kind.name, kind.settings) == ("honker", type(service.settings("p")))
 
 

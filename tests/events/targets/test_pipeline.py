@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.events.forms import Form, render
-from lakebed.events.targets.pipeline import ArrivedFile, PipelineTarget, PipelineTargetSettings, pipeline_kind
+from lakebed.events.targets.pipeline import ArrivedFile, PipelineTarget, PipelineTargetSettings, pipeline_type
 from lakebed.events.targets.seam import EventMessage
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.objects.events import ObjectEvent
@@ -38,7 +38,7 @@ class Noted:
 
 async def test_a_file_that_was_written_is_noted_with_what_it_was_then() -> None:
     noted = Noted()
-    target = pipeline_kind(noted).make(SETTINGS)
+    target = pipeline_type(noted).make(SETTINGS)
     await target.check()
     await target.send(told())
     await target.close()

@@ -8,9 +8,9 @@ import pytest
 from lakebed.core.errors import InvalidInput
 from lakebed.events.targets.registry import TargetTypes
 from lakebed.events.targets.seam import TargetType
-from tests.fixtures.memory_target import MemorySettings, memory_kind
+from tests.fixtures.memory_target import MemorySettings, memory_type
 
-KINDS = TargetTypes([memory_kind({})])
+KINDS = TargetTypes([memory_type({})])
 
 
 def test_settings_are_read_as_their_kind_has_them() -> None:
@@ -22,9 +22,9 @@ def test_other_kinds_are_found_when_they_are_asked_for() -> None:
 
     def find(name: str) -> TargetType[Any]:
         asked.append(name)
-        return dataclasses.replace(memory_kind({}), name=name)
+        return dataclasses.replace(memory_type({}), name=name)
 
-    kinds = TargetTypes([memory_kind({})], find)
+    kinds = TargetTypes([memory_type({})], find)
     assert kinds.find("memory").name == "memory"
     assert kinds.read("other", {}) == MemorySettings()
     assert asked == ["other"]

@@ -7,13 +7,13 @@ import pytest
 import lakebed.events.targets as targets
 from lakebed.core.errors import InvalidInput, MissingExtra
 from lakebed.core.extras import EXTRAS
-from lakebed.events.targets.registry import TYPES, WITHOUT_EXTRA, target_type_named
+from lakebed.events.targets.registry import TYPES, WITHOUT_EXTRA, load_target_type
 from lakebed.events.targets.seam import TargetSettings
 
 
 @pytest.mark.parametrize("name", sorted({*TYPES} - WITHOUT_EXTRA))
 def test_a_kind_has_its_own_name_and_secrets_that_are_fields(name: str) -> None:
-    kind = target_type_named(name)
+    kind = load_target_type(name)
     assert kind.name == name
     assert issubclass(kind.settings, TargetSettings)
     assert kind.settings.secrets <= set(kind.settings.__struct_fields__)
@@ -22,7 +22,7 @@ def test_a_kind_has_its_own_name_and_secrets_that_are_fields(name: str) -> None:
 def test_what_is_no_kind_is_refused() -> None:
     for name in ("seam", "pigeon", "../kafka", ""):
         with pytest.raises(InvalidInput) as refused:
-            target_type_named(name)
+            load_target_type(name)
         assert refused.value.argument == "type"
 
 
@@ -33,7 +33,7 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "aiokafka", None)
     monkeypatch.delattr(targets, "kafka", raising=False)
     with pytest.raises(MissingExtra, match=r"lakebed\[targets-kafka\]"):
-        target_type_named("kafka")
+        load_target_type("kafka")
 
 
 def test_each_extra_for_a_target_has_its_kind() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.targets.mysql import MySqlDsn
-from lakebed.events.targets.registry import target_type_named
+from lakebed.events.targets.registry import load_target_type
 
 GOOD: dict[str, dict[str, Any]] = {
     "amqp": {"url": "amqp://broker", "exchange": "events", "routing_key": "lakebed"},
@@ -71,21 +71,21 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_what_is_needed_is_enough(kind: str) -> None:
-    settings = msgspec.convert(GOOD[kind], target_type_named(kind).settings)
+    settings = msgspec.convert(GOOD[kind], load_target_type(kind).settings)
     settings.validate()
     assert msgspec.to_builtins(settings) | GOOD[kind] == msgspec.to_builtins(settings)
 
 
 @pytest.mark.parametrize("kind", GOOD)
 async def test_making_one_connects_to_nobody(kind: str) -> None:
-    target = target_type_named(kind).make(msgspec.convert(GOOD[kind], target_type_named(kind).settings))
+    target = load_target_type(kind).make(msgspec.convert(GOOD[kind], load_target_type(kind).settings))
     assert target.max_in_flight >= 1
     await target.close()
 
 
 @pytest.mark.parametrize(("kind", "changes", "argument"), BAD)
 def test_what_is_wrong_is_named(kind: str, changes: dict[str, Any], argument: str) -> None:
-    settings = msgspec.convert(GOOD[kind] | changes, target_type_named(kind).settings)
+    settings = msgspec.convert(GOOD[kind] | changes, load_target_type(kind).settings)
     with pytest.raises(InvalidInput) as refused:
         settings.validate()
     assert refused.value.argument == argument
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_named(kind: str, changes: dict[str, Any], argument: st
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_field_that_is_not_known_is_refused(kind: str) -> None:
     with pytest.raises(msgspec.ValidationError, match="pigeon"):
-        msgspec.convert(GOOD[kind] | {"pigeon": 1}, target_type_named(kind).settings)
+        msgspec.convert(GOOD[kind] | {"pigeon": 1}, load_target_type(kind).settings)
 
 
 def test_the_forms_of_a_dsn() -> None:

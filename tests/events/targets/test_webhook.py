@@ -10,7 +10,7 @@ from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import new_secret, verify
 from lakebed.events.forms import Form, render
-from lakebed.events.targets.webhook import WebhookSettings, WebhookTarget, webhook_kind
+from lakebed.events.targets.webhook import WebhookSettings, WebhookTarget, webhook_type
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.net.http import HttpRequest, HttpResponse
 from tests.events.made import IDS
@@ -166,7 +166,7 @@ def test_settings_that_cannot_be_are_refused_by_their_names(settings: dict[str, 
 
 def test_plain_http_is_for_this_machine_or_for_who_allows_it() -> None:
     def make(url: str, *, allow_http: bool) -> None:
-        kind = webhook_kind(ManualClock(), timeout_seconds=1, allow_http=allow_http)
+        kind = webhook_type(ManualClock(), timeout_seconds=1, allow_http=allow_http)
         kind.make(WebhookSettings(endpoint=url, secret=SECRET))
 
     make("http://127.0.0.1:8080/x", allow_http=False)

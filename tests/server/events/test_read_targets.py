@@ -11,7 +11,7 @@ from lakebed.core.webhooks import new_secret
 from lakebed.events.delivery import TargetOrigin, TargetRecord, parse_subscription
 from lakebed.events.targets.pipeline import ArrivedFile
 from lakebed.events.targets.webhook import WebhookSettings
-from lakebed.server.events.targets import read_targets, target_kinds
+from lakebed.server.events.targets import read_targets, target_types
 
 SECRET = new_secret().reveal()
 GOOD = f"""
@@ -41,7 +41,7 @@ async def nowhere(file: ArrivedFile) -> None:
 
 def read(text: str = GOOD) -> dict[str, TargetRecord]:
     settings = load(text).settings.targets
-    return read_targets(settings, target_kinds(settings, ManualClock(), nowhere))
+    return read_targets(settings, target_types(settings, ManualClock(), nowhere))
 
 
 def test_targets_are_those_of_the_settings() -> None:
@@ -68,7 +68,7 @@ def test_secrets_are_not_shown() -> None:
 def test_one_can_be_named_in_the_environment() -> None:
     spelled = f'{{type = "webhook", settings = {{endpoint = "http://127.0.0.1/", secret = "{SECRET}"}}}}'
     settings = load_settings(environ={"LAKEBED_TARGETS__NAMED__R": spelled}).settings.targets
-    (record,) = read_targets(settings, target_kinds(settings, ManualClock(), nowhere)).values()
+    (record,) = read_targets(settings, target_types(settings, ManualClock(), nowhere)).values()
     assert record.settings == WebhookSettings(endpoint="http://127.0.0.1/", secret=SECRET)
 
 

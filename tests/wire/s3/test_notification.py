@@ -94,15 +94,15 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     clock = ManualClock()
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, clock) as store:
         f = store.object_context
-        interests = ListenerRegistry(f.meta, clock, "p")
-        accesses = ReadEvents(f.meta, f.outbox, clock, interests)
+        event_listeners = ListenerRegistry(f.meta, clock, "p")
+        accesses = ReadEvents(f.meta, f.outbox, clock, event_listeners)
         authenticator = FixedAuthenticator(NoCredentials(), clock)
         services = S3Services.on(
             replace(f, read_events=accesses),
             authenticator,
             policies=PolicyAuthorizer(clock),
             lifecycle_day_ms=DAY_MS,
-            feed=LiveFeed(f.meta, f.outbox, interests),
+            feed=LiveFeed(f.meta, f.outbox, event_listeners),
             targets=KnownTargets(),
         )
         application = S3Application(services, None, clock=clock)  # type: ignore[arg-type]  # the tests request no tokens

@@ -133,7 +133,7 @@ def _object_of(message: EventMessage) -> _Object:
     return record.s3.object
 
 
-def pipeline_kind(arrive: Arrive) -> TargetType[Any]:  # Any: as in `TargetTypes`
+def pipeline_type(arrive: Arrive) -> TargetType[Any]:  # Any: as in `TargetTypes`
     """The target type `pipeline`."""
     return TargetType(
         NAME, PipelineTargetSettings, lambda settings: PipelineTarget(settings, arrive), takes_requests=False

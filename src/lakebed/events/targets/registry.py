@@ -56,7 +56,7 @@ BUILT_IN: Final = ("pipeline", "webhook")
 """Types that the server constructs itself, since they depend on its settings."""
 
 
-def target_type_named(name: str) -> TargetType[Any]:  # Any: each type has its own settings class
+def load_target_type(name: str) -> TargetType[Any]:  # Any: each type has its own settings class
     """Import a target type. Raises InvalidInput for unknown names, MissingExtra without its client library."""
     if name not in TYPES:
         known = ", ".join(sorted([*TYPES, *BUILT_IN]))

@@ -151,7 +151,7 @@ class WebhookTarget:
         await self._http.close()
 
 
-def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> TargetType[WebhookSettings]:
+def webhook_type(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> TargetType[WebhookSettings]:
     """The target type `webhook`. Plain HTTP is limited to loopback addresses, unless `allow_http` is set."""
 
     def make(settings: WebhookSettings) -> WebhookTarget:

@@ -42,7 +42,7 @@ class DeliveryParts(NamedTuple):
     """What delivers."""
 
     dispatcher: EventDispatcher
-    interests: ListenerRegistry
+    event_listeners: ListenerRegistry
 
 
 def serve(context: ChildContext) -> int:
@@ -58,7 +58,7 @@ async def _deliver(child: Child) -> None:
     async with compose(context.settings, context.identity, context.server) as parts:
         chores = [
             asyncio.create_task(_keep_delivering(parts.dispatcher, instruments)),
-            asyncio.create_task(parts.interests.run()),
+            asyncio.create_task(parts.event_listeners.run()),
         ]
         instruments.running.set(1)
         await child.wait_for_stop()
@@ -77,19 +77,19 @@ async def compose(settings: Settings, identity: Identity, server: str) -> AsyncI
     meta = await open_metadata(settings, master)
     try:
         outbox = Outbox(meta)
-        interests = ListenerRegistry(meta, clock, server)
+        event_listeners = ListenerRegistry(meta, clock, server)
         dispatcher = wire_dispatcher(
             meta,
             outbox,
             clock,
             master,
             settings.targets,
-            interests,
+            event_listeners,
             server,
             region=settings.server.region,
             deployment=await establish_deployment_id(meta),
         )
-        yield DeliveryParts(dispatcher, interests)
+        yield DeliveryParts(dispatcher, event_listeners)
     finally:
         await meta.close()
 

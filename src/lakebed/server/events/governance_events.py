@@ -61,11 +61,11 @@ def wire_governance_events(
     master: MasterKeys,
     listeners: ListenersSettings | None = None,
     targets: TargetsSettings | None = None,
-    interests: ListenerRegistry | None = None,
+    event_listeners: ListenerRegistry | None = None,
 ) -> GovernanceEvents:
     """Wire listeners and targets by the settings; without settings there are none.
 
-    Without `interests`, no request of this process subscribes to live events. Raises InvalidSetting.
+    Without `event_listeners`, no request of this process subscribes to live events. Raises InvalidSetting.
     """
     listeners, targets = listeners or ListenersSettings(), targets or TargetsSettings()
     f, clock = object_context, object_context.clock
@@ -80,7 +80,7 @@ def wire_governance_events(
     tasks = TaskQueue(f.meta, clock, random.SystemRandom())
     requests = request_log(f.meta, targets)
     administered, records = wire_targets(
-        f, master, targets, tasks, requests, interests or ListenerRegistry(f.meta, clock, "")
+        f, master, targets, tasks, requests, event_listeners or ListenerRegistry(f.meta, clock, "")
     )
     return GovernanceEvents(
         hooks, RefusalRecorder(f.meta, f.outbox, clock), administered, records, requests, tasks, Arrivals(f)

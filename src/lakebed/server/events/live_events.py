@@ -17,12 +17,14 @@ from lakebed.meta.seam import MetaStore
 class LiveEvents:
     """What the edges and the worker need of it."""
 
-    interests: ListenerRegistry
+    event_listeners: ListenerRegistry
     accesses: ReadEvents
     feed: LiveFeed
 
 
 def wire_live_events(meta: MetaStore, outbox: Outbox, clock: Clock) -> LiveEvents:
     """All of it, for this process."""
-    interests = ListenerRegistry(meta, clock, f"{socket.gethostname()}:{os.getpid()}")
-    return LiveEvents(interests, ReadEvents(meta, outbox, clock, interests), LiveFeed(meta, outbox, interests))
+    event_listeners = ListenerRegistry(meta, clock, f"{socket.gethostname()}:{os.getpid()}")
+    return LiveEvents(
+        event_listeners, ReadEvents(meta, outbox, clock, event_listeners), LiveFeed(meta, outbox, event_listeners)
+    )

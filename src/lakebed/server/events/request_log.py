@@ -37,20 +37,20 @@ class RequestAudit:
 
     recorder: RequestRecorder
     behind: WriteBehind
-    interests: ListenerRegistry
+    event_listeners: ListenerRegistry
     log: RequestLog
     configured: Sequence[str]
     """The targets in the settings that subscribe to requests."""
 
     def record(self, request: Request) -> None:
         """Record a request if a target subscribes to requests."""
-        if self.interests.has_request_subscribers:
+        if self.event_listeners.has_request_subscribers:
             self.recorder.start_record(request)
 
     async def begin(self) -> None:
         """Find out whether any target subscribes to requests, before the first request arrives."""
         await self.log.begin(self.configured)
-        await self.interests.refresh_request_subscribers()
+        await self.event_listeners.refresh_request_subscribers()
 
 
 def wire_request_audit(
@@ -58,14 +58,14 @@ def wire_request_audit(
     log: RequestLog,
     clock: Clock,
     master: MasterKeys,
-    interests: ListenerRegistry,
+    event_listeners: ListenerRegistry,
     configured: Sequence[str],
     dropped: Callable[[int], None],
 ) -> RequestAudit:
     """The request log of this process."""
     behind = WriteBehind(meta, log.log, "requests", flush_seconds=FLUSH_SECONDS, on_drop=dropped)
     sink = record_sink(behind, own_messages(master), socket.gethostname())
-    return RequestAudit(RequestRecorder(sink, clock), behind, interests, log, configured)
+    return RequestAudit(RequestRecorder(sink, clock), behind, event_listeners, log, configured)
 
 
 def record_sink(behind: WriteBehind, own: LoopGuard, node: str) -> RecordSink:

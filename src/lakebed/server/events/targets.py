@@ -26,9 +26,9 @@ from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.ids import EventIds
 from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_kind
-from lakebed.events.targets.registry import TargetTypes, target_type_named
-from lakebed.events.targets.webhook import webhook_kind
+from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_type
+from lakebed.events.targets.registry import TargetTypes, load_target_type
+from lakebed.events.targets.webhook import webhook_type
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
@@ -44,13 +44,13 @@ def wire_targets(
     settings: TargetsSettings,
     tasks: TaskQueue,
     requests: RequestLog,
-    interests: ListenerRegistry,
+    event_listeners: ListenerRegistry,
 ) -> tuple[TargetService, TargetRecords]:
     """Those who look after targets, as the settings have them. Raises InvalidSetting."""
     f = object_context
-    kinds = target_kinds(settings, f.clock, _noted_by(ArrivalRecorder(f.meta, f.outbox, f.clock, tasks)))
+    kinds = target_types(settings, f.clock, _noted_by(ArrivalRecorder(f.meta, f.outbox, f.clock, tasks)))
     records = _records(f.meta, master, settings, kinds)
-    return TargetService(f, records, kinds, requests, interests), records
+    return TargetService(f, records, kinds, requests, event_listeners), records
 
 
 def wire_dispatcher(
@@ -59,7 +59,7 @@ def wire_dispatcher(
     clock: Clock,
     master: MasterKeys,
     settings: TargetsSettings,
-    interests: ListenerRegistry,
+    event_listeners: ListenerRegistry,
     holder: str,
     *,
     region: str,
@@ -67,7 +67,7 @@ def wire_dispatcher(
 ) -> EventDispatcher:
     """Who delivers, under a name of its own among all that share the store. Raises InvalidSetting."""
     tasks = TaskQueue(meta, clock, random.SystemRandom())
-    kinds = target_kinds(settings, clock, _noted_by(ArrivalRecorder(meta, outbox, clock, tasks)))
+    kinds = target_types(settings, clock, _noted_by(ArrivalRecorder(meta, outbox, clock, tasks)))
     return EventDispatcher(
         meta,
         outbox,
@@ -75,7 +75,7 @@ def wire_dispatcher(
         _records(meta, master, settings, kinds),
         kinds,
         RuleMatcher(meta),
-        interests,
+        event_listeners,
         holder,
         random.SystemRandom(),
         request_log(meta, settings),
@@ -106,10 +106,10 @@ def _noted_by(intake: ArrivalRecorder) -> Arrive:
     return arrive
 
 
-def target_kinds(settings: TargetsSettings, clock: Clock, arrive: Arrive) -> TargetTypes:
+def target_types(settings: TargetsSettings, clock: Clock, arrive: Arrive) -> TargetTypes:
     """Every kind of target that this build has."""
-    webhook = webhook_kind(clock, timeout_seconds=settings.timeout, allow_http=settings.allow_http)
-    return TargetTypes([webhook, pipeline_kind(arrive)], target_type_named)
+    webhook = webhook_type(clock, timeout_seconds=settings.timeout, allow_http=settings.allow_http)
+    return TargetTypes([webhook, pipeline_type(arrive)], load_target_type)
 
 
 def read_targets(settings: TargetsSettings, kinds: TargetTypes) -> dict[str, TargetRecord]:

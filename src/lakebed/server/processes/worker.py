@@ -63,7 +63,7 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(_purge_tables(parts)),
             asyncio.create_task(_run_scheduler(parts)),
             asyncio.create_task(parts.governance.recorder.run()),
-            asyncio.create_task(parts.live.interests.run()),
+            asyncio.create_task(parts.live.event_listeners.run()),
             asyncio.create_task(parts.live.accesses.run()),
             asyncio.create_task(parts.requests.behind.run()),
             asyncio.create_task(parts.worker_starter.run()),
