@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from lakebed.core import errors as e
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.s3.chunked import ChunkSignatureMismatch, MalformedChunk, MalformedTrailer, TruncatedBody
-from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3_ERRORS, RenderedError, error_response, render_error
-from lakebed.wire.s3.xml import MalformedDocument
+from lakebed.wire.s3.errors import (
+    CONFIGURATION_CODES,
+    S3_ERRORS,
+    RenderedError,
+    error_response,
+    render_error,
+    write_error,
+)
+from lakebed.wire.s3.xml import MalformedDocument, parse_document
+
+from .documents.client import understood
 
 
 def _tree(root: type[e.LakebedError] = e.LakebedError) -> Iterator[type[e.LakebedError]]:
@@ -257,3 +266,22 @@ def test_responses_304_and_to_head_have_no_body(status: int) -> None:
     )
     assert response.body == b""
     assert ("ETag", '"a"') in response.headers
+
+
+def test_client_parses_the_error_with_its_details() -> None:
+    body = write_error(
+        "InvalidArgument", "no <good>", "/b/k&", "R1", {"ArgumentName": "max-keys", "ArgumentValue": "x"}
+    )
+    assert understood("GetObject", body, 400)["Error"] == {
+        "Code": "InvalidArgument",
+        "Message": "no <good>",
+        "Resource": "/b/k&",
+        "ArgumentName": "max-keys",
+        "ArgumentValue": "x",
+    }
+    assert parse_document(body, "Error").text_of("RequestId") == "R1"
+
+
+def test_invalid_unicode_in_an_error_is_replaced() -> None:
+    body = write_error("NoSuchKey", "", "/b/\udcff", "R1")
+    assert understood("GetObject", body, 404)["Error"]["Resource"] == "/b/?"

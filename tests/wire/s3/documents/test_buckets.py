@@ -121,6 +121,6 @@ def test_invalid_encryption_is_rejected() -> None:
     with_key: dict[str, object] = {
         "ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256", "KMSMasterKeyID": "k"}
     }
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error:
         read_encryption(encryption_body(with_key))
-    assert refused.value.argument == "KMSMasterKeyID"
+    assert error.value.argument == "KMSMasterKeyID"

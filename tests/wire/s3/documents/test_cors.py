@@ -50,6 +50,6 @@ def test_invalid_cors_configuration_is_malformed(content: str) -> None:
 
 def test_unsupported_method_is_an_invalid_argument() -> None:
     rule = {"AllowedMethods": ["PATCH"], "AllowedOrigins": ["*"]}
-    with pytest.raises(InvalidInput, match="method is PATCH") as refused:
+    with pytest.raises(InvalidInput, match="method is PATCH") as error:
         read_cors(sent("PutBucketCors", Bucket="b", CORSConfiguration={"CORSRules": [rule]}))
-    assert not isinstance(refused.value, MalformedDocument)
+    assert not isinstance(error.value, MalformedDocument)

@@ -121,10 +121,10 @@ def test_invalid_lifecycle_configuration_is_malformed(content: str) -> None:
     ],
 )
 def test_invalid_values_name_their_argument(change: dict[str, object], argument: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error:
         read([{"ID": "r", "Prefix": "", "Status": "Enabled", "Expiration": {"Days": 1}} | change])
-    assert not isinstance(refused.value, MalformedDocument)
-    assert refused.value.argument == argument
+    assert not isinstance(error.value, MalformedDocument)
+    assert error.value.argument == argument
 
 
 @pytest.mark.parametrize("kind", ["Transition", "NoncurrentVersionTransition"])

@@ -84,9 +84,9 @@ def test_completion_of_too_many_parts_is_malformed() -> None:
 
 @pytest.mark.parametrize("number", [0, -1, 10_001])
 def test_part_number_out_of_range_names_its_argument(number: int) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error:
         read_completion(completion(f"<Part><PartNumber>{number}</PartNumber><ETag>e</ETag></Part>"))
-    assert refused.value.argument == "PartNumber"
+    assert error.value.argument == "PartNumber"
 
 
 def test_invalid_or_multiple_checksums_of_a_part_are_rejected() -> None:

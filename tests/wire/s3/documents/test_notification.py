@@ -126,16 +126,16 @@ def test_other_documents_are_malformed() -> None:
     ],
 )
 def test_invalid_filters_are_rejected(rules: list[tuple[str, str]], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message) as refused:
+    with pytest.raises(InvalidInput, match=message) as error:
         filtered(*rules)
-    assert not isinstance(refused.value, MalformedDocument)
+    assert not isinstance(error.value, MalformedDocument)
 
 
 @pytest.mark.parametrize("part", ["<Name>prefix</Name>", "<Value>a</Value>", ""])
 def test_filter_rule_without_name_or_value_is_rejected(part: str) -> None:
-    with pytest.raises(InvalidInput, match="Name and a Value") as refused:
+    with pytest.raises(InvalidInput, match="Name and a Value") as error:
         rule(f"<Filter><S3Key><FilterRule>{part}</FilterRule></S3Key></Filter>")
-    assert not isinstance(refused.value, MalformedDocument)
+    assert not isinstance(error.value, MalformedDocument)
 
 
 def test_unknown_event_is_rejected() -> None:
@@ -145,9 +145,9 @@ def test_unknown_event_is_rejected() -> None:
 
 @pytest.mark.parametrize("kind", ["TopicConfiguration", "CloudFunctionConfiguration", "EventBridgeConfiguration"])
 def test_destinations_of_aws_services_are_rejected(kind: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error:
         read(f"<{kind}/>")
-    assert refused.value.argument == "notification-destination"
+    assert error.value.argument == "notification-destination"
 
 
 NAMES = [name for name in EventName if name.value.startswith("s3:") and name.ordinal < 48]

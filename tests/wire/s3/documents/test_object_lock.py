@@ -138,13 +138,13 @@ def test_lock_headers_are_parsed() -> None:
     ],
 )
 def test_invalid_lock_headers_name_their_argument(mode: str | None, until: str | None, argument: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error:
         retention_from_headers(mode, until)
-    assert refused.value.argument == argument
-    assert not isinstance(refused.value, MalformedDocument)
+    assert error.value.argument == argument
+    assert not isinstance(error.value, MalformedDocument)
 
 
 def test_unknown_legal_hold_header_names_its_argument() -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error:
         legal_hold_from_header("on")
-    assert refused.value.argument == "x-amz-object-lock-legal-hold"
+    assert error.value.argument == "x-amz-object-lock-legal-hold"
