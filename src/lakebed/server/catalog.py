@@ -283,10 +283,10 @@ def wire_catalog(
                 *(mount.on(polaris) for mount in catalog_edge.polaris),
             ],
             observe=observe,
-            refused=governance.refused_at("catalog"),
+            on_refusal=governance.refusal_recorder("catalog"),
         ),
         JsonApplication(
-            shared, [admin_mount().on(admin)], observe=observe_admin, refused=governance.refused_at("admin")
+            shared, [admin_mount().on(admin)], observe=observe_admin, on_refusal=governance.refusal_recorder("admin")
         ),
         shared,
         external,

@@ -277,7 +277,7 @@ def _wire(
         observe=instruments.s3.observe,
         trace=access_trace(accesses),
         around_deletion=governance.hooks.around_catalog_deletion,
-        refused=governance.refused_at("s3"),
+        on_refusal=governance.refusal_recorder("s3"),
     )
 
     tokens = wire_tokens(
@@ -289,7 +289,7 @@ def _wire(
         access_keys,
         root,
         instruments.oauth.observe,
-        refused=governance.refused_at("oauth"),
+        on_refusal=governance.refusal_recorder("oauth"),
     )
     bundle = settings.federation.ca_bundle
     outbound = catalog_http(None if bundle is None else str(bundle))
@@ -327,7 +327,7 @@ def _wire(
             )
         ],
         observe=instruments.management.observe,
-        refused=governance.refused_at("management"),
+        on_refusal=governance.refusal_recorder("management"),
     )
 
     async def metadata_answers() -> None:

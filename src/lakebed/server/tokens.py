@@ -64,7 +64,7 @@ def wire_tokens(
     root: Credential,
     observe: Observe | None = None,
     http: Http | None = None,
-    refused: OnRefusal | None = None,
+    on_refusal: OnRefusal | None = None,
 ) -> TokenServices:
     """Token services by the settings. Raises InvalidSetting. `http` sends requests to identity providers."""
     own = settings.tokens
@@ -100,7 +100,7 @@ def wire_tokens(
             clock=clock,
             issues=own.mode is not TokenMode.EXTERNAL,
             observe=observe,
-            refused=refused,
+            on_refusal=on_refusal,
         ),
         BearerTokens(sources),
         ClientCredentialStore(meta, outbox, hashes, clock, root.principal, root.access_key_id),

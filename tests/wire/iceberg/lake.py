@@ -266,7 +266,7 @@ def wire_lake(
         domains=domains,
         trace=access_trace(accesses),
         around_deletion=hooks.around_catalog_deletion,
-        refused=governance.refused_at("s3"),
+        on_refusal=governance.refusal_recorder("s3"),
     )
     principals = Principals(f.meta, f.outbox, clock, root.principal)
     clients = ClientCredentialStore(
@@ -284,7 +284,7 @@ def wire_lake(
                 ManagementServices.on(f, root, clients, catalog.jobs.copies.discard_orphans, catalog.federation)
             )
         ],
-        refused=governance.refused_at("management"),
+        on_refusal=governance.refusal_recorder("management"),
     )
     trace = DelegationTraceWriter(delegations, accesses)
     return Lake(

@@ -51,8 +51,8 @@ class GovernanceEvents:
     tasks: TaskQueue
     arrivals: Arrivals
 
-    def refused_at(self, edge: str) -> OnRefusal:
-        """Records refused requests of an edge."""
+    def refusal_recorder(self, edge: str) -> OnRefusal:
+        """Records refused requests of a protocol."""
         return refusal_recorder(self.recorder, edge, ROUTE_OPERATIONS, failed_changes=edge != "s3")
 
 

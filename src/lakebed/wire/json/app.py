@@ -62,13 +62,13 @@ class JsonApplication:
         mounts: Sequence[ServedMount],
         *,
         observe: Observe | None = None,
-        refused: OnRefusal | None = None,
+        on_refusal: OnRefusal | None = None,
     ) -> None:
         self._services = services
         self._clock = services.clock
         self.mounts = tuple(mounts)
         self._observe = observe
-        self._refused = refused
+        self._on_refusal = on_refusal
 
     async def __call__(self, request: Request) -> Response:
         """Respond to a request. Raises nothing but cancellation."""
@@ -84,9 +84,9 @@ class JsonApplication:
         except (LakebedError, RecursionError) as caught:
             error = caught if isinstance(caught, LakebedError) else _nested_too_deeply(caught)
             model = error_model(error)
-            if self._refused is not None:
+            if self._on_refusal is not None:
                 subject = subject_of_path(found.names).path if found is not None else request.raw_path
-                self._refused(request, operation, subject, model.status, error)
+                self._on_refusal(request, operation, subject, model.status, error)
             response = error_response(model, client_message(error, model), is_head=request.method == "HEAD")
             if model.status >= 500:
                 log.warning("request failed", extra=_log_fields(request, operation), exc_info=error)
@@ -138,9 +138,9 @@ class JsonApplication:
 def _nested_too_deeply(error: RecursionError) -> InvalidInput:
     """The error for a document that is within the bounds of JSON but too deep for a recursive handler."""
     log.warning("request document is nested too deeply", exc_info=error)
-    refused = InvalidInput("the request document is nested too deeply")
-    refused.__cause__ = error
-    return refused
+    rejected = InvalidInput("the request document is nested too deeply")
+    rejected.__cause__ = error
+    return rejected
 
 
 def reject_head(fault: HeadFault, request_id: str) -> Response:

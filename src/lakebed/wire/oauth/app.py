@@ -51,7 +51,7 @@ class TokenApplication:
         clock: Clock,
         issues: bool = True,
         observe: Observe | None = None,
-        refused: OnRefusal | None = None,
+        on_refusal: OnRefusal | None = None,
     ) -> None:
         """`issues` is false if an identity provider issues all tokens."""
         self._clients = clients
@@ -60,7 +60,7 @@ class TokenApplication:
         self._clock = clock
         self._issues = issues
         self._observe = observe
-        self._refused = refused
+        self._on_refusal = on_refusal
 
     async def __call__(self, request: Request) -> Response:
         """Respond to one request. Raises only on cancellation."""
@@ -71,9 +71,9 @@ class TokenApplication:
             response = await (self._public_keys(request) if is_keys else self._token(request))
         except LakebedError as error:
             response = oauth_error_response(error)
-            if self._refused is not None:
+            if self._on_refusal is not None:
                 client = error.client if isinstance(error, OAuthFault) else ""
-                self._refused(request, operation, client or request.raw_path, response.status, error)
+                self._on_refusal(request, operation, client or request.raw_path, response.status, error)
             if oauth_error_model(error).status >= 500:
                 log.warning("request failed", extra=_log_fields(request, operation), exc_info=error)
         except Exception:

@@ -83,11 +83,11 @@ class S3Application:
         observe: Observe | None = None,
         trace: Trace | None = None,
         around_deletion: AroundDeletion | None = None,
-        refused: OnRefusal | None = None,
+        on_refusal: OnRefusal | None = None,
     ) -> None:
         self._services = services
         self._around_deletion = around_deletion
-        self._refused = refused
+        self._on_refusal = on_refusal
         self._tokens = tokens
         self._clock = clock
         self._domains = domains
@@ -103,9 +103,9 @@ class S3Application:
             response = await self._respond(request, exchange)
         except LakebedError as error:
             response = self._error_response(request, render_error(error, is_anonymous=exchange.is_anonymous))
-            if self._refused is not None:
+            if self._on_refusal is not None:
                 subject = unquote(request.raw_path, errors="replace").strip("/")
-                self._refused(request, exchange.operation, subject, response.status, error)
+                self._on_refusal(request, exchange.operation, subject, response.status, error)
             if response.status >= 500 and response.status != 501:
                 log.warning("request failed", extra=exchange.log_fields(request), exc_info=error)
         except Exception:

@@ -127,14 +127,14 @@ class PostPolicy:
     def check(self, fields: Mapping[str, str], now_ms: int) -> None:
         """Raise AwsFault unless a form with these fields, by lower-case name, satisfies the policy now."""
         if now_ms > self.expires_ms:
-            raise _refused("Policy expired.")
+            raise _policy_violation("Policy expired.")
         for condition in self.conditions:
             if not condition.is_met_by(fields.get(condition.field)):
-                raise _refused(f"Policy Condition failed: {condition.text}")
+                raise _policy_violation(f"Policy Condition failed: {condition.text}")
         known = {condition.field for condition in self.conditions} | _UNCHECKED
         extra = [name for name in fields if name not in known and not name.startswith(_IGNORED_PREFIX)]
         if extra:
-            raise _refused(f"Extra input fields: {', '.join(extra)}")
+            raise _policy_violation(f"Extra input fields: {', '.join(extra)}")
 
 
 def parse_post_policy(encoded: str) -> PostPolicy:
@@ -224,7 +224,7 @@ def _read_size(value: object) -> int:
     raise _not_json()
 
 
-def _refused(reason: str) -> AwsFault:
+def _policy_violation(reason: str) -> AwsFault:
     return AwsFault(403, "AccessDenied", f"Invalid according to Policy: {reason}")
 
 
