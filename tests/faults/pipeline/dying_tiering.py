@@ -75,7 +75,7 @@ def on_reaching(step: str, act: Callable[[], object]) -> None:
         case "write":
             _before(tier_stream._Tiering, "_write", act)
         case "fast forward":
-            _before(tier_stream._Tiering, "_follow", act)
+            _before(tier_stream._Tiering, "_fast_forward", act)
         case "drop branch":
             _before_dropping(act)
         case "tell":

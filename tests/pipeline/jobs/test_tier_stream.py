@@ -194,6 +194,6 @@ def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
 
 def test_a_log_that_cannot_be_read_is_refused_before_a_table_is_made(stream_bench: StreamBench) -> None:
     stream = stream_bench.make(properties={"table.log.format": "INDEXED"})
-    with pytest.raises(InvalidInput, match="only logs in Arrow are read"):
+    with pytest.raises(InvalidInput, match="only logs in Arrow format"):
         tier(stream_bench, stream)
     assert not stream_bench.bench.spark.catalog.tableExists(stream_bench.bench.table(DATABASE, stream).sql)

@@ -26,5 +26,5 @@ def test_what_became_of_a_row_and_where_it_was_follow_the_columns_that_are_wante
 def test_only_logs_in_arrow_are_read() -> None:
     check_format(table())
     check_format(table(**{"table.log.format": "arrow"}))
-    with pytest.raises(InvalidInput, match="only logs in Arrow are read"):
+    with pytest.raises(InvalidInput, match="only logs in Arrow format"):
         check_format(table(**{"table.log.format": "INDEXED"}))

@@ -40,7 +40,7 @@ def test_rows_are_as_they_were_if_nothing_changed() -> None:
 
 
 def test_rows_are_looked_at_in_portions_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(union_overlay, "_PORTION_ROWS", 4)
+    monkeypatch.setattr(union_overlay, "_BATCH_ROWS", 4)
     overlay = Overlay(SCHEMA, ["id"], [(batch((5, "E"), (0, "Z")), bytes([AFTER, DELETE]))])
     before = (batch((number, "x"), (number + 1, "x"), (number + 2, "x")) for number in range(0, 12, 3))
     kept = [row["id"] for each in overlay.over(before) for row in each.to_pylist()]

@@ -5,7 +5,7 @@ small, too large, or with too many deletes. A compacted table therefore needs no
 `rewrite-all` takes all files.
 
 Deletes of a single data file, such as deletion vectors, count for that file. Position deletes of a partition and
-equality deletes do not tell how many rows of a file they delete: where the table's deletes reach
+equality deletes do not say how many rows of a file they delete: where the table's deletes reach
 `delete-ratio-threshold`, every file with deletes is rewritten.
 """
 

@@ -48,15 +48,15 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     """Append events that are not in the table."""
     report = ReportBuilder(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
     limit = options.number("batch-limit") or DEFAULT_BATCH
-    is_there = spark.catalog.tableExists(table.sql)
-    if not is_there and dry_run:
+    exists = spark.catalog.tableExists(table.sql)
+    if not exists and dry_run:
         report.skip("table", "the table does not exist yet, and would be created")
         return report.end()
     made: list[int] = []
     with LakebedClient(access=table.access) as client:
         log = client.events.read(0, limit=1)
         until = log.last_seq
-        if not is_there:
+        if not exists:
             _create(spark, table)
         _check_deployment(spark, table, log.deployment, dry_run=dry_run)
         report.details["last-seq-of-server"] = until
@@ -85,8 +85,8 @@ def last_exported(spark: SparkSession, table: CatalogTable) -> int:
     Rows may have been deleted and snapshots expired, but not both of the newest.
     """
     (found,) = rows(spark, f"SELECT max(seq) AS seq FROM {table.sql}")
-    told = rows(spark, f"SELECT summary['{LAST_SEQ}'] AS seq FROM {table.inside('snapshots')}")
-    return max([int(found["seq"] or 0), *(int(row["seq"]) for row in told if row["seq"])])
+    summaries = rows(spark, f"SELECT summary['{LAST_SEQ}'] AS seq FROM {table.inside('snapshots')}")
+    return max([int(found["seq"] or 0), *(int(row["seq"]) for row in summaries if row["seq"])])
 
 
 def _export_batch(

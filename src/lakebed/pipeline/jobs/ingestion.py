@@ -177,8 +177,8 @@ class _Ingest:
 def last_batch(spark: SparkSession, table: CatalogTable) -> int:
     """The number of the last commit: the larger of the newest row's and the newest snapshot's."""
     (found,) = rows(spark, f"SELECT max({BATCH}) AS number FROM {table.sql}")
-    told = rows(spark, f"SELECT summary['{LAST_BATCH}'] AS number FROM {table.inside('snapshots')}")
-    return max([int(found["number"] or 0), *(int(row["number"]) for row in told if row["number"])])
+    summaries = rows(spark, f"SELECT summary['{LAST_BATCH}'] AS number FROM {table.inside('snapshots')}")
+    return max([int(found["number"] or 0), *(int(row["number"]) for row in summaries if row["number"])])
 
 
 def _add_columns(spark: SparkSession, table: CatalogTable) -> None:

@@ -1,12 +1,13 @@
-"""Tiering: what came into a stream table is added to a table of the lake, exactly once.
+"""Lake tiering: copies new records of a stream table to an Iceberg table, exactly once.
 
-How far the stream is in the table stands in the snapshot that made it so: rows and offsets are committed together or
-not at all, and whoever comes next goes on from what the table itself says. A round writes to a branch that begins at
-the snapshot whose offsets it has read, and has the table follow the branch only if it is still at that snapshot: of two
-jobs at the same time one gives way, and so does one that met another commit. Rows of logs are appended; of changes of
-keys the last of each key is merged (ADR 33).
+The tiered offsets are in the summary of the snapshot that has the records: rows and offsets commit together, and the
+next round continues from the table's own state. A round writes to a branch that starts at the snapshot whose offsets it
+read, and fast-forwards `main` only if that is still the current snapshot: of two concurrent rounds, or a round and
+another commit, one fails and retries. Log records are appended; of changelogs the last change of each key is merged
+(ADR 33).
 
-The server is told afterwards. If that is lost, the next round finds it in the table and tells it.
+The round then commits the offsets to the stream server. If it is killed before that, the next round reads them from the
+table and commits them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ USER: Final = "__fluss_lake_tiering"
 _PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 _NO_ANCESTOR: Final = "is not an ancestor of"
 _BRANCH_DAYS: Final = 1
-"""How long a branch stays that nobody removed: its job was killed."""
+"""Retention of branches whose job was killed."""
 
 OPTIONS: Final = (
     TextOption("stream", "DATABASE.TABLE of the stream; by default the namespace and the name of the table"),
@@ -57,42 +58,42 @@ OPTIONS: Final = (
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
-    """Add all that is in the stream by now."""
+    """Run one tiering round."""
     report = ReportBuilder(JobKind.TIER_STREAM, table, dry_run=dry_run)
     database, name = stream_of(table, options.text("stream"))
     access = stream_access(table.access, options.text("streams"))
     with access.connect() as client:
-        progress.stage("looking at the stream")
+        progress.stage("reading offsets")
         source = describe(client, database, name)
         check_format(source)
-        is_there = spark.catalog.tableExists(table.sql)
-        if dry_run and not is_there:
+        exists = spark.catalog.tableExists(table.sql)
+        if dry_run and not exists:
             ends = list_offsets(client, source, LATEST)
             report.read = FileTotals(rows=sum(span.count for span in plan_spans({}, {}, ends)))
-            report.skip("table", "it is not there yet, and would be made")
+            report.skip("table", "it does not exist and would be created")
             return report.end()
         tiering = _Tiering(spark, table, access, client, source, report)
         if not dry_run:
-            tiering.see_to_table(is_there=is_there)
+            tiering.ensure_table(exists=exists)
         made = retry_on_conflict(spark, table, progress, lambda: tiering.round(progress))
     if made is not None:
         report.snapshots = [made]
         report.changed = True
     elif not report.read.rows:
-        report.skip("stream", "nothing is in it that is not in the table")
+        report.skip("stream", "all of its records are tiered")
     return report.end()
 
 
 def stream_of(table: CatalogTable, given: str | None) -> tuple[str, str]:
-    """The stream that is tiered into a table. Raises InvalidInput."""
+    """Database and name of the stream table that is tiered into a table. Raises InvalidInput."""
     database, separator, name = (given or ".".join((*table.ref.namespace[-1:], table.ref.table))).partition(".")
     if not separator or not database or not name:
-        raise InvalidInput(f"a stream is DATABASE.TABLE. found={given!r}", argument="stream")
+        raise InvalidInput(f"expected a stream table as DATABASE.TABLE. found={given!r}", argument="stream")
     return database, name
 
 
 class _Tiering:
-    """One stream into one table."""
+    """Tiers one stream table into one Iceberg table."""
 
     def __init__(
         self,
@@ -111,28 +112,28 @@ class _Tiering:
         self._source = source
         self._draft = report
 
-    def see_to_table(self, *, is_there: bool) -> None:
-        """Have a table with all columns of the stream. Raises InvalidInput for one that is something else."""
+    def ensure_table(self, *, exists: bool) -> None:
+        """Create the table, or add missing columns. Raises InvalidInput if the table is not a tiered one."""
         spark, table = self._spark, self._table
-        if not is_there:
+        if not exists:
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.namespace_sql}")
             spark.sql(create_statement(table.sql, self._source))
-        there = [field.name for field in spark.table(table.sql).schema.fields]
-        if missing := [name for name in ORIGIN.names if name not in there]:
+        names = [field.name for field in spark.table(table.sql).schema.fields]
+        if missing := [name for name in ORIGIN.names if name not in names]:
             raise InvalidInput(
-                f"the table was not made for a stream: name another, which is made. table={table}"
+                f"the table was not created by tiering: choose another, which will be created. table={table}"
                 f" missing={', '.join(missing)}",
                 argument="table",
             )
-        for added in missing_columns(self._source, there):
+        for added in missing_columns(self._source, names):
             spark.sql(f"ALTER TABLE {table.sql} ADD COLUMN {added}")
 
     def round(self, progress: Progress) -> int | None:
-        """Add what is in the stream and not in the table; the snapshot, if there is one."""
+        """Tier the records that are not in the table. The new snapshot, if there were any."""
         base = current_snapshot(self._spark, self._table)
-        done = self._done(base)
+        done = self._tiered_offsets(base)
         begin, end = (list_offsets(self._client, self._source, which) for which in (EARLIEST, LATEST))
-        self._check_gone(missing_spans(done, begin))
+        self._check_missing(missing_spans(done, begin))
         spans = plan_spans(done, begin, end)
         self._draft.read = FileTotals(rows=sum(span.count for span in spans))
         if not spans or self._draft.dry_run:
@@ -142,47 +143,48 @@ class _Tiering:
         prepared = self._lake.prepare(source.id, source.database, source.name, reached)
         progress.stage(f"adding {self._draft.read.rows} records")
         offsets = TableOffsets(source.id, reached)
-        told = {OFFSETS: offsets.text(), PREPARED: prepared, COMMITTER: USER}
-        with self._branch(base) as branch, self._saying(told):
+        summary = {OFFSETS: offsets.text(), PREPARED: prepared, COMMITTER: USER}
+        with self._branch(base) as branch, self._snapshot_properties(summary):
             self._write(branch, self._frame(spans))
-            snapshot = self._follow(branch)
+            snapshot = self._fast_forward(branch)
         self._draft.wrote = self._draft.read
-        progress.stage("telling the server")
+        progress.stage("committing offsets")
         self._publish(TieredOffsets(snapshot, offsets, prepared))
         return snapshot
 
-    def _done(self, base: int | None) -> Offsets:
-        """How far the stream is in the table. Raises InvalidInput for a table of something else."""
+    def _tiered_offsets(self, base: int | None) -> Offsets:
+        """The offsets up to which the table has the stream. Raises InvalidInput for a table of another stream."""
         if base is None:
             return {}
         found = rows(self._spark, f"SELECT snapshot_id, parent_id, summary FROM {self._table.inside('snapshots')}")
-        told = latest_tiered_offsets(found, base)
-        if told is not None:
-            if told.offsets.table_id != self._source.id:
+        tiered = latest_tiered_offsets(found, base)
+        if tiered is not None:
+            if tiered.offsets.table_id != self._source.id:
                 raise InvalidInput(
-                    f"the table holds another stream, which had the same name or was dropped. table={self._table}"
-                    f" stream={self._source.path} id={self._source.id} found={told.offsets.table_id}",
+                    "the table has the records of another stream, which had the same name or was dropped."
+                    f" table={self._table}"
+                    f" stream={self._source.path} id={self._source.id} found={tiered.offsets.table_id}",
                     argument="stream",
                 )
             if not self._draft.dry_run:
-                self._publish(told)
-            return told.offsets.offsets
-        # All snapshots that said it are expired.
+                self._publish(tiered)
+            return tiered.offsets.offsets
+        # All snapshots with tiered offsets have expired.
         known = self._lake.latest(self._source.database, self._source.name)
         if known is None:
             raise InvalidInput(
-                f"the table has rows, and nothing says how far the stream is in it. table={self._table}"
-                f" stream={self._source.path}",
+                f"the table has rows without tiered offsets. table={self._table} stream={self._source.path}",
                 argument="table",
             )
         if self._source.schema.has_primary_key:
-            return known.offsets  # to merge changes again makes no difference
-        # The server need not have been told of the last one: its job was killed before. The rows themselves tell.
-        there = self._found()
-        return {bucket: max(known.offsets.get(bucket, 0), there.get(bucket, 0)) for bucket in {*known.offsets, *there}}
+            return known.offsets  # merging changes again has no effect
+        # The job of the last round may have been killed before it committed its offsets: compare with the rows.
+        found_offsets = self._offsets_of_rows()
+        buckets = {*known.offsets, *found_offsets}
+        return {bucket: max(known.offsets.get(bucket, 0), found_offsets.get(bucket, 0)) for bucket in buckets}
 
-    def _found(self) -> dict[tuple[int | None, int], int]:
-        """How far each log is in the table, by its rows."""
+    def _offsets_of_rows(self) -> dict[tuple[int | None, int], int]:
+        """The end of each bucket's log in the table, by its rows."""
         source = self._source
         partitions = {partition.values: partition.id for partition in source.partitions}
         keys = [quoted_name(key) for key in (*source.partition_keys, BUCKET)]
@@ -191,27 +193,27 @@ class _Tiering:
             f"SELECT {', '.join(keys)}, max({OFFSET}) FROM {self._table.sql} GROUP BY {', '.join(keys)}"
         ).collect():
             partition_id = partitions.get(tuple(map(str, values))) if values else None
-            if partition_id is not None or not values:  # one that was dropped gets no more records
+            if partition_id is not None or not values:  # dropped partitions get no more records
                 found[partition_id, int(bucket)] = int(last) + 1
         return found
 
-    def _publish(self, told: TieredOffsets) -> None:
-        """Tell the server of a snapshot, unless it knows."""
+    def _publish(self, tiered: TieredOffsets) -> None:
+        """Commit the offsets of a snapshot to the server, unless it has them."""
         source = self._source
         known = self._lake.latest(source.database, source.name)
-        if known is None or known.snapshot_id != told.snapshot:
-            self._lake.commit(source.id, told.snapshot, told.prepared)
+        if known is None or known.snapshot_id != tiered.snapshot:
+            self._lake.commit(source.id, tiered.snapshot, tiered.prepared)
 
-    def _check_gone(self, gone: Sequence[ReadSpan]) -> None:
-        """Records that are gone before they were read: a hole in a log, but rows that are wrong in a table of keys."""
-        for span in gone:
+    def _check_missing(self, missing: Sequence[ReadSpan]) -> None:
+        """Report records that were deleted before they were tiered: a gap in a log table, wrong rows in a KV table."""
+        for span in missing:
             detail = f"partition={span.bucket[0]} bucket={span.bucket[1]} offsets={span.start} to {span.end - 1}"
             if self._source.schema.has_primary_key:
                 raise InvalidInput(
-                    "changes are gone that were not merged yet: the stream keeps them for too short a time"
-                    f" (table.log.ttl). table={self._table} stream={self._source.path} {detail}"
+                    "changes were deleted before they were tiered: increase table.log.ttl, or tier more often."
+                    f" table={self._table} stream={self._source.path} {detail}"
                 )
-            self._draft.find(self._source.path, "missing", f"the stream keeps these records no more: {detail}")
+            self._draft.find(self._source.path, "missing", f"the stream has deleted these records: {detail}")
 
     def _frame(self, spans: Sequence[ReadSpan]) -> DataFrame:
         source = self._source
@@ -230,19 +232,19 @@ class _Tiering:
         finally:
             self._spark.catalog.dropTempView(view)
 
-    def _follow(self, branch: str) -> int:
-        """Have the table be what the branch is; its snapshot. Raises CommitConflict if somebody else committed."""
+    def _fast_forward(self, branch: str) -> int:
+        """Fast-forward the table to the branch. Its snapshot. Raises CommitConflict after another commit."""
         try:
             (done,) = call(self._spark, self._table, "fast_forward", branch="main", to=branch)
         except Exception as error:
             if is_spark_error(error) and _NO_ANCESTOR in str(error):
-                raise CommitConflict(f"somebody else committed first. table={self._table}") from error
+                raise CommitConflict(f"the table has changed since the round began. table={self._table}") from error
             raise
         return int(done["updated_ref"])
 
     @contextmanager
     def _branch(self, base: int | None) -> Iterator[str]:
-        """A branch that begins at a snapshot, or with nothing, and goes in any case."""
+        """A branch that starts at a snapshot, or empty. It is dropped at the end."""
         branch = f"lakebed_tiering_{uuid.uuid4().hex}"
         start = "" if base is None else f" AS OF VERSION {base}"
         self._spark.sql(f"ALTER TABLE {self._table.sql} CREATE BRANCH {branch}{start} RETAIN {_BRANCH_DAYS} DAYS")
@@ -252,19 +254,19 @@ class _Tiering:
             self._spark.sql(f"ALTER TABLE {self._table.sql} DROP BRANCH IF EXISTS {branch}")
 
     @contextmanager
-    def _saying(self, told: Mapping[str, str]) -> Iterator[None]:
-        """Have snapshots say these things."""
-        for key, value in told.items():
+    def _snapshot_properties(self, properties: Mapping[str, str]) -> Iterator[None]:
+        """Add properties to the summaries of new snapshots."""
+        for key, value in properties.items():
             self._spark.conf.set(f"{_PROPERTY}{key}", value)
         try:
             yield
         finally:
-            for key in told:
+            for key in properties:
                 self._spark.conf.unset(f"{_PROPERTY}{key}")
 
 
 JOB: Final = JobDefinition(
-    JobKind.TIER_STREAM, "Adds what came into a stream to a table, each record once", OPTIONS, run
+    JobKind.TIER_STREAM, "Copies new records of a stream table to an Iceberg table, each once", OPTIONS, run
 )
 
 

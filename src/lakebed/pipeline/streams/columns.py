@@ -1,6 +1,6 @@
-"""The columns of stream tables as Spark and Iceberg have them: types that both know, and where a record came from.
+"""Columns of stream tables in types that Spark and Iceberg share, and the origin columns of records.
 
-Spark counts time in microseconds, has no type for a time of day (a text here) and none for bytes of a fixed length.
+Spark has microsecond timestamps, no TIME type (text here), and no fixed-length binary.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ ORIGIN: Final = pa.schema(
         pa.field(TIMESTAMP, pa.timestamp("us", "UTC"), nullable=False),
     ]
 )
-"""Where a record was, and when it came."""
+"""Bucket, offset and append time of a record."""
 
 _MICROSECONDS: Final = 1000
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """The same columns in types of Spark's."""
+    """The columns in Spark types."""
     return pa.schema([_spark_field(field) for field in schema])
 
 
 def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
-    """The columns of rows in the types of a `spark_schema`."""
+    """The columns of rows, cast to a `spark_schema`."""
     return [
         column if column.type == field.type else column.cast(field.type, safe=False)
         for column, field in zip(rows.columns, schema, strict=True)
@@ -43,7 +43,7 @@ def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
 
 
 def with_origin(columns: Sequence[pa.Array], count: int, bucket: int, offset: int, timestamp_ms: int) -> list[pa.Array]:
-    """The columns of records that follow each other, and where they were."""
+    """The columns of consecutive records with their origin columns."""
     import numpy as np
 
     moment = pa.scalar(timestamp_ms * _MICROSECONDS, ORIGIN.field(TIMESTAMP).type)

@@ -1,7 +1,7 @@
-"""How far a stream table was read: the offsets of its buckets, and what is left to read from there. Pure.
+"""Offsets of the buckets of a stream table, and the spans between them. Pure.
 
-Offsets are written down as the protocol's tools do: `{"version":1,"table_id":7,"bucket_offsets":[12,-1]}`, or with
-`"partition_offsets":[{"partition_id":3,"bucket_offsets":[…]}]`. The index is the bucket; -1: nothing is known of it.
+The JSON form is Fluss's: `{"version":1,"table_id":7,"bucket_offsets":[12,-1]}`, or with
+`"partition_offsets":[{"partition_id":3,"bucket_offsets":[…]}]`. The index is the bucket; -1 is unknown.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["Offsets", "ReadSpan", "TableOffsets", "missing_spans", "plan_spans"]
 
 Bucket = tuple[int | None, int]
 Offsets = Mapping[Bucket, int]
-"""By partition and bucket, the next one to be read."""
+"""The next offset to read, by partition and bucket."""
 
 _UNKNOWN: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSpan:
-    """Records of one bucket, from an offset up to another."""
+    """A range of offsets of one bucket; `end` is exclusive."""
 
     bucket: Bucket
     start: int
@@ -32,19 +32,19 @@ class ReadSpan:
 
     @property
     def count(self) -> int:
-        """How many offsets it has."""
+        """Number of offsets."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class TableOffsets:
-    """How far all buckets of a table are."""
+    """The offsets of all buckets of a table."""
 
     table_id: int
     offsets: Offsets
 
     def document(self) -> dict[str, Any]:
-        """As it is written down."""
+        """The JSON form."""
         by_partition: dict[int | None, dict[int, int]] = {}
         for (partition_id, bucket), offset in self.offsets.items():
             by_partition.setdefault(partition_id, {})[bucket] = offset
@@ -58,12 +58,12 @@ class TableOffsets:
         return head | {"partition_offsets": parts}
 
     def text(self) -> str:
-        """In one line."""
+        """The JSON form as compact text."""
         return json.dumps(self.document(), separators=(",", ":"))
 
     @classmethod
     def parse(cls, found: str | Mapping[str, Any]) -> TableOffsets:
-        """What was written down. Raises InvalidInput."""
+        """Parse the JSON form. Raises InvalidInput."""
         try:
             parts: list[tuple[int | None, Any]]
             document = json.loads(found) if isinstance(found, str) else found
@@ -79,11 +79,11 @@ class TableOffsets:
             }
             return cls(int(document["table_id"]), offsets)
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"these are no offsets of a stream table. found={str(found)[:200]}") from error
+            raise InvalidInput(f"invalid offsets of a stream table. found={str(found)[:200]}") from error
 
 
 def plan_spans(start: Offsets, begin: Offsets, end: Offsets) -> list[ReadSpan]:
-    """What is to be read, of each bucket that there is: from where it was left, or where its log begins, to its end."""
+    """Spans to read: for each bucket in `end`, from `start` or the beginning of its log to its end."""
     spans = [
         ReadSpan(bucket, max(start.get(bucket, 0), begin.get(bucket, 0)), last)
         for bucket, last in sorted(end.items(), key=lambda item: (item[0][0] or 0, item[0][1]))
@@ -92,7 +92,7 @@ def plan_spans(start: Offsets, begin: Offsets, end: Offsets) -> list[ReadSpan]:
 
 
 def missing_spans(start: Offsets, begin: Offsets) -> list[ReadSpan]:
-    """What was not read yet and cannot be any more: the log begins behind it."""
+    """Spans that were not read and are deleted: the log begins after them."""
     spans = [ReadSpan(bucket, start.get(bucket, 0), first) for bucket, first in begin.items()]
     return [span for span in spans if span.count > 0]
 

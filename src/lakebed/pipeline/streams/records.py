@@ -53,7 +53,7 @@ class RecordReader:
         return pa.schema([*self.rows, *change, *(ORIGIN if self.has_origin else [])])
 
     def read(self, client: StreamClient, span: ReadSpan) -> Iterator[pa.RecordBatch]:
-        """The records of a span, a batch as it was written at a time. Error codes: those of `read_range`."""
+        """The records of a span, in batches as written. Error codes: those of `read_range`."""
         import numpy as np
         import pyarrow as pa
 
@@ -73,7 +73,7 @@ class RecordReader:
 def check_format(table: TableInfo) -> None:
     """Raise InvalidInput for a table whose log is not read."""
     if table.properties.get("table.log.format", "ARROW").upper() != "ARROW":
-        raise InvalidInput(f"only logs in Arrow are read. table={table.path}", argument="table")
+        raise InvalidInput(f"only logs in Arrow format can be read. table={table.path}", argument="table")
 
 
 def frame_of(spark: SparkSession, access: StreamAccess, reader: RecordReader, spans: Sequence[ReadSpan]) -> DataFrame:

@@ -1,18 +1,21 @@
-"""`spark.read.format("lakebed-stream")`: stream tables, as tables and as streams of Spark.
+"""The Spark data source `lakebed-stream`: reads stream tables in batch and in Structured Streaming.
 
     spark.dataSource.register(StreamSource)
     spark.read.format("lakebed-stream").option("table", "fluss.orders").load()
 
-Options: `table`; `mode`: `log` (records that were appended; the default of a table without keys), `snapshot` (the rows
-that keys have now; the default of one with keys), `changelog` (what became of them, with `_change_type`) or `union`
-(what the lake has, and what came after: records of a log, rows of keys); `origin` (`true` adds `__bucket`, `__offset`
-and `__timestamp`; of records alone); `from` and `to`: `earliest`, `latest`, or offsets in JSON (`stream_offsets`);
-`columns`, with commas; of a union, `warehouse`, and `lake-table` (`NAMESPACE.TABLE`) where it is not called as the
-stream is. And how the server is reached: `streams` (`HOST:PORT`), `endpoint`, `access-key-id`, `secret-access-key`, or
-the driver's environment.
+Options:
 
-A task of Spark reads one bucket, or some files of the lake. What there is of a table is found out on the driver, and
-goes to the tasks with them: all read the table as it was then, whatever columns it gets meanwhile.
+- `table`: DATABASE.TABLE
+- `mode`: `log` (default of log tables), `snapshot` (current rows, default of KV tables), `changelog` (with
+  `_change_type`), or `union` (the Iceberg table and the records that are not tiered)
+- `origin`: `true` adds `__bucket`, `__offset` and `__timestamp`; for records only
+- `from`, `to`: `earliest`, `latest`, or offsets in JSON (`TableOffsets`)
+- `columns`: comma-separated
+- `warehouse`, `lake-table` (NAMESPACE.TABLE, if it differs from the stream's name): for `union`
+- `streams` (HOST:PORT), `endpoint`, `access-key-id`, `secret-access-key`: default to the driver's environment
+
+A task reads one bucket, or some files of the Iceberg table. The driver reads the table's description once and sends it
+to the tasks, so that all read with the same schema.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ _EARLIEST, _LATEST = "earliest", "latest"
 
 
 class Mode(StrEnum):
-    """What of a table is read."""
+    """How a table is read."""
 
     LOG = "log"
     SNAPSHOT = "snapshot"
@@ -72,37 +75,39 @@ class Mode(StrEnum):
 
 
 class StreamSource(DataSource):
-    """The data source, by its name."""
+    """Spark's entry point."""
 
     @classmethod
     def name(cls) -> str:
-        """What follows `format(`."""
+        """The name for `format(…)`."""
         return "lakebed-stream"
 
     def schema(self) -> StructType:
-        """The columns of the table, and those that were asked for."""
+        """The columns that are read."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return from_arrow_schema(_Asked.of(self.options).records.schema, prefer_timestamp_ntz=True)
+        return from_arrow_schema(_Request.of(self.options).records.schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a batch."""
-        return _Batch(_Asked.of(self.options))
+        """A batch reader."""
+        return _Batch(_Request.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For a stream."""
-        asked = _Asked.of(self.options)
-        if asked.mode in (Mode.SNAPSHOT, Mode.UNION):
-            known = "changelog" if asked.table.schema.has_primary_key else "log"
-            raise InvalidInput(f"a {asked.mode} is no stream: read `{known}`, or it as a batch", argument="mode")
-        if asked.until != _LATEST:
-            raise InvalidInput("a stream has no end: leave out `to`, or read a batch", argument="to")
-        return _Stream(asked)
+        """A streaming reader."""
+        request = _Request.of(self.options)
+        if request.mode in (Mode.SNAPSHOT, Mode.UNION):
+            known = "changelog" if request.table.schema.has_primary_key else "log"
+            raise InvalidInput(
+                f"mode `{request.mode}` cannot be streamed: use `{known}`, or a batch read", argument="mode"
+            )
+        if request.until != _LATEST:
+            raise InvalidInput("a streaming read has no end: omit `to`, or use a batch read", argument="to")
+        return _Stream(request)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What was asked for, checked, with the table as it is."""
+class _Request:
+    """The validated options and the table's description."""
 
     table: TableInfo
     access: StreamAccess
@@ -111,24 +116,24 @@ class _Asked:
     has_origin: bool
     since: str
     until: str
-    keys: ServerAccess
+    server: ServerAccess
     lake: TableRef | None = None
-    """Of a union: the table of the lake, if it is said where that is."""
+    """The Iceberg table of a union read, if the options name it."""
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> _Asked:
+    def of(cls, options: Mapping[str, str]) -> _Request:
         given = {name.lower(): value for name, value in options.items()}
         if unknown := sorted(given.keys() - _OPTIONS):
-            raise InvalidInput(f"no such option. found={', '.join(unknown)} known={', '.join(sorted(_OPTIONS))}")
+            raise InvalidInput(f"unknown option. found={', '.join(unknown)} expected={', '.join(sorted(_OPTIONS))}")
         database, _, name = (given.get("table") or given.get("path") or "").partition(".")
         if not database or not name:
-            raise InvalidInput("option `table` is DATABASE.TABLE", argument="table")
-        keys = find_access(
+            raise InvalidInput("expected option `table` as DATABASE.TABLE", argument="table")
+        server = find_access(
             given.get("endpoint"),
             access_key_id=given.get("access-key-id"),
             secret_access_key=given.get("secret-access-key"),
         )
-        access = stream_access(keys, given.get("streams"))
+        access = stream_access(server, given.get("streams"))
         with access.connect() as client:
             table = describe(client, database, name)
         mode = _mode(given.get("mode"), table)
@@ -148,74 +153,76 @@ class _Asked:
             has_origin,
             given.get("from", _EARLIEST),
             given.get("to", _LATEST),
-            keys,
+            server,
             _lake_table(given, table),
         )
 
     @property
     def union(self) -> UnionRead:
-        """The lake, and what came after."""
-        return UnionRead(self.table, self.access, self.keys, self.lake, self.columns, self.has_origin)
+        """The union read."""
+        return UnionRead(self.table, self.access, self.server, self.lake, self.columns, self.has_origin)
 
     @property
     def records(self) -> RecordReader:
-        """The columns that are asked for, of whatever is read."""
+        """A reader of the requested columns."""
         return RecordReader(self.table, self.columns, self.mode is Mode.CHANGELOG, self.has_origin)
 
     def offsets(self, client: StreamClient, where: str) -> Offsets:
-        """What a word, or what was written down, stands for now. Raises InvalidInput."""
+        """Resolve `earliest`, `latest` or offsets in JSON. Raises InvalidInput."""
         if where in (_EARLIEST, _LATEST):
             return list_offsets(client, self.table, EARLIEST if where == _EARLIEST else LATEST)
         found = TableOffsets.parse(where)
         if found.table_id != self.table.id:
             raise InvalidInput(
-                f"these are offsets of another table. table={self.table.path} id={self.table.id} found={found.table_id}"
+                f"the offsets belong to another table. table={self.table.path} expected={self.table.id}"
+                f" found={found.table_id}"
             )
         return found.offsets
 
 
 @dataclass
 class _Part(InputPartition):
-    """What one task of Spark reads."""
+    """The input of one task."""
 
-    what: ReadSpan | UnionPart
+    content: ReadSpan | UnionPart
 
     def __post_init__(self) -> None:
         super().__init__(None)
 
 
 class _Batch(DataSourceReader):
-    def __init__(self, asked: _Asked) -> None:
-        self._asked = asked
+    def __init__(self, request: _Request) -> None:
+        self._request = request
 
     def partitions(self) -> Sequence[InputPartition]:
-        asked = self._asked
-        if asked.mode is Mode.SNAPSHOT:
-            return [_Part(ReadSpan(bucket, 0, 0)) for bucket in asked.table.buckets]
-        if asked.mode is Mode.UNION:
-            return [_Part(part) for part in asked.union.plan()]
-        with asked.access.connect() as client:
-            begin = list_offsets(client, asked.table, EARLIEST)
-            since = begin if asked.since == _EARLIEST else asked.offsets(client, asked.since)
-            return [_Part(span) for span in plan_spans(since, {}, asked.offsets(client, asked.until))]
+        request = self._request
+        if request.mode is Mode.SNAPSHOT:
+            return [_Part(ReadSpan(bucket, 0, 0)) for bucket in request.table.buckets]
+        if request.mode is Mode.UNION:
+            return [_Part(part) for part in request.union.plan()]
+        with request.access.connect() as client:
+            begin = list_offsets(client, request.table, EARLIEST)
+            since = begin if request.since == _EARLIEST else request.offsets(client, request.since)
+            return [_Part(span) for span in plan_spans(since, {}, request.offsets(client, request.until))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:  # of a table without a partition or a record
+        if partition is None:  # the table has no partitions or records
             return iter(())
-        what = cast("_Part", partition).what
-        if isinstance(what, UnionPart):
-            return self._asked.union.read(what)
-        return _snapshot(self._asked, what) if self._asked.mode is Mode.SNAPSHOT else _records(self._asked, what)
+        content = cast("_Part", partition).content
+        if isinstance(content, UnionPart):
+            return self._request.union.read(content)
+        read = _snapshot if self._request.mode is Mode.SNAPSHOT else _records
+        return read(self._request, content)
 
 
 class _Stream(DataSourceStreamReader):
-    """A stream's offset is how far all buckets are."""
+    """Streaming offsets are the offsets of all buckets."""
 
-    def __init__(self, asked: _Asked) -> None:
-        self._asked = asked
+    def __init__(self, request: _Request) -> None:
+        self._request = request
 
     def initialOffset(self) -> dict[str, Any]:  # Any: JSON
-        return self._at(self._asked.since)
+        return self._at(self._request.since)
 
     def latestOffset(self) -> dict[str, Any]:  # Any: JSON
         return self._at(_LATEST)
@@ -225,31 +232,31 @@ class _Stream(DataSourceStreamReader):
         return [_Part(span) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _records(self._asked, cast("ReadSpan", cast("_Part", partition).what))
+        return _records(self._request, cast("ReadSpan", cast("_Part", partition).content))
 
     def _at(self, where: str) -> dict[str, Any]:  # Any: JSON
-        asked = self._asked
-        with asked.access.connect() as client:
-            # Partitions come and go while a stream runs.
-            found = describe(client, asked.table.database, asked.table.name)
-            return TableOffsets(found.id, replace(asked, table=found).offsets(client, where)).document()
+        request = self._request
+        with request.access.connect() as client:
+            # Partitions are created and dropped while a query runs.
+            found = describe(client, request.table.database, request.table.name)
+            return TableOffsets(found.id, replace(request, table=found).offsets(client, where)).document()
 
 
-def _records(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
-    """Records of a bucket. A generator: the connection is open while it is read."""
-    with asked.access.connect() as client:
-        yield from asked.records.read(client, span)
+def _records(request: _Request, span: ReadSpan) -> Iterator[pa.RecordBatch]:
+    """Records of a bucket. The connection is open while the generator is consumed."""
+    with request.access.connect() as client:
+        yield from request.records.read(client, span)
 
 
-def _snapshot(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
-    """The rows of a bucket's keys, all as of one moment."""
+def _snapshot(request: _Request, span: ReadSpan) -> Iterator[pa.RecordBatch]:
+    """The current rows of a bucket of a KV table, at one point in time."""
     import pyarrow as pa
 
     partition_id, bucket = span.bucket
-    schema = asked.records.schema
+    schema = request.records.schema
     with (
-        asked.access.connect() as client,
-        KvBatchScanner(client, asked.table.scanned(partition_id), buckets=[bucket], columns=asked.columns) as scan,
+        request.access.connect() as client,
+        KvBatchScanner(client, request.table.scanned(partition_id), buckets=[bucket], columns=request.columns) as scan,
     ):
         for batch in scan:
             yield pa.RecordBatch.from_arrays(fitted(batch, schema), schema=schema)
@@ -261,22 +268,25 @@ def _mode(word: str | None, table: TableInfo) -> Mode:
     try:
         mode = Mode(word.strip().lower())
     except ValueError as error:
-        raise InvalidInput(f"option `mode` is one of {', '.join(Mode)}. found={word!r}", argument="mode") from error
+        raise InvalidInput(f"unknown mode. found={word!r} expected={', '.join(Mode)}", argument="mode") from error
     known = ("snapshot", "changelog", "union") if table.schema.has_primary_key else ("log", "union")
     if mode not in known:
-        raise InvalidInput(f"the table is read as {', '.join(known)}. table={table.path} mode={mode}", argument="mode")
+        raise InvalidInput(
+            f"the mode does not apply to this table. table={table.path} mode={mode} expected={', '.join(known)}",
+            argument="mode",
+        )
     return mode
 
 
 def _check_options(mode: Mode, given: Collection[str], *, has_primary_key: bool, has_origin: bool) -> None:
-    """Raise InvalidInput for what means nothing with a mode."""
-    is_of_offsets = mode in (Mode.LOG, Mode.CHANGELOG)
-    if not is_of_offsets and {"from", "to"} & set(given):
-        raise InvalidInput(f"a {mode} is as of now: leave out `from` and `to`", argument="mode")
-    if has_origin and has_primary_key and not is_of_offsets:
-        raise InvalidInput("rows of keys have no offsets: leave out `origin`", argument="origin")
+    """Raise InvalidInput for options that do not apply to the mode."""
+    has_offsets = mode in (Mode.LOG, Mode.CHANGELOG)
+    if not has_offsets and {"from", "to"} & set(given):
+        raise InvalidInput(f"`from` and `to` do not apply to mode `{mode}`", argument="mode")
+    if has_origin and has_primary_key and not has_offsets:
+        raise InvalidInput("`origin` does not apply to rows of primary-key tables", argument="origin")
     if mode is not Mode.UNION and {"warehouse", "lake-table"} & set(given):
-        raise InvalidInput("`warehouse` and `lake-table` are of the mode `union`", argument="mode")
+        raise InvalidInput("`warehouse` and `lake-table` apply to mode `union` only", argument="mode")
 
 
 def _lake_table(given: Mapping[str, str], table: TableInfo) -> TableRef | None:

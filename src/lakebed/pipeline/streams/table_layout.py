@@ -1,7 +1,7 @@
-"""The Iceberg table that a stream table becomes: its columns, how it is divided, and the statements that fill it. Pure.
+"""The Iceberg table of a stream table: columns, partition spec, and statements that create and fill it. Pure.
 
-Columns of the stream come first, then where each record was (`__bucket`, `__offset`, `__timestamp`). Files are divided
-by the partitions of the stream and by its buckets: by their key where Iceberg computes the same buckets from it.
+Columns of the stream come first, then `__bucket`, `__offset` and `__timestamp`. The table is partitioned by the
+partition keys of the stream and by bucket: by Iceberg's bucket transform where that computes the same buckets.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _PROPERTIES: Final = {
     f"write.metadata.metrics.column.{BUCKET}": "full",
     f"write.metadata.metrics.column.{OFFSET}": "full",
 }
-_OF_LOGS: Final = {"write.distribution-mode": "none"}
-"""A task reads one bucket of one partition, and what it writes goes into one file as it is."""
-_OF_KEYS: Final = {
+_LOG_TABLE: Final = {"write.distribution-mode": "none"}
+"""A task reads one bucket of one partition, and writes one file without a shuffle."""
+_KV_TABLE: Final = {
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.delete.mode": "merge-on-read",
 }
-"""A round changes few rows of many files (ADR 33)."""
+"""A round changes few rows in many files (ADR 33)."""
 
 _NUMBER: Final = "_number"
 
 
 def create_statement(name: str, source: TableInfo) -> str:
-    """Makes the table, unless it is there."""
+    """Creates the table unless it exists."""
     fields = [*spark_schema(source.arrow), *ORIGIN]
     columns = ", ".join(f"{_column(field)}{'' if field.nullable else ' NOT NULL'}" for field in fields)
-    kind = _OF_KEYS if source.schema.has_primary_key else _OF_LOGS
+    kind = _KV_TABLE if source.schema.has_primary_key else _LOG_TABLE
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in (_PROPERTIES | kind).items())
     parts = ", ".join([*(quoted_name(key) for key in source.partition_keys), _bucket_part(source)])
     return (
@@ -49,18 +49,18 @@ def create_statement(name: str, source: TableInfo) -> str:
     )
 
 
-def missing_columns(source: TableInfo, there: Sequence[str]) -> list[str]:
-    """What the stream has got since, as columns to add: each behind the one that it follows in the stream."""
+def missing_columns(source: TableInfo, existing: Sequence[str]) -> list[str]:
+    """Columns of the stream that the table lacks, as column definitions in the order of the stream."""
     added, before = [], ""
     for field in spark_schema(source.arrow):
-        if field.name not in there:
+        if field.name not in existing:
             added.append(f"{_column(field)} {f'AFTER {quoted_name(before)}' if before else 'FIRST'}")
         before = field.name
     return added
 
 
 def merge_statement(name: str, changes: str, source: TableInfo) -> str:
-    """Brings rows to what the last change of each key made of them. `changes` is a view of a changelog with origins."""
+    """Applies the last change of each key. `changes` is a view of a changelog with origin columns."""
     keys = [quoted_name(key) for key in (*source.schema.primary_key, BUCKET)]
     columns = [quoted_name(field.name) for field in (*source.arrow, *ORIGIN)]
     last = (
@@ -77,8 +77,8 @@ def merge_statement(name: str, changes: str, source: TableInfo) -> str:
 
 
 def _bucket_part(source: TableInfo) -> str:
-    is_icebergs = source.properties.get("table.datalake.format", "").lower() == "iceberg"
-    if is_icebergs and len(source.bucket_key) == 1:
+    is_iceberg = source.properties.get("table.datalake.format", "").lower() == "iceberg"
+    if is_iceberg and len(source.bucket_key) == 1:
         return f"bucket({source.bucket_count}, {quoted_name(source.bucket_key[0])})"
     return quoted_name(BUCKET)
 

@@ -1,7 +1,6 @@
-"""What a snapshot of the lake says of the stream that it holds: how far the stream is in it. Pure.
+"""Tiered offsets in snapshot summaries: how far the stream table is in the Iceberg table. Pure.
 
-Rows and offsets are committed together (ADR 33), so that the table itself tells what it holds, whatever became of the
-job that wrote it.
+Rows and offsets commit together (ADR 33), so they agree even if the job was killed.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from .offsets import TableOffsets
 __all__ = ["OFFSETS", "PREPARED", "TieredOffsets", "latest_tiered_offsets", "readable_snapshot"]
 
 OFFSETS: Final = "lakebed.stream-offsets"
-"""In a snapshot's summary: how far the stream is in the table (`TableOffsets`)."""
+"""Key in snapshot summaries of the tiered offsets (`TableOffsets`)."""
 PREPARED: Final = "fluss-offsets"
-"""In a snapshot's summary: what the server calls the same."""
+"""Key in snapshot summaries of the server's file with the same offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class TieredOffsets:
-    """What a snapshot says of the stream."""
+    """The tiered offsets in a snapshot's summary."""
 
     snapshot: int
     offsets: TableOffsets
@@ -33,7 +32,7 @@ class TieredOffsets:
 
 
 def latest_tiered_offsets(snapshots: Sequence[Mapping[str, object]], current: int | None) -> TieredOffsets | None:
-    """What the newest says, from the current one back, that says anything. Rows as of Iceberg's table `snapshots`."""
+    """The newest tiered offsets, from the current snapshot back, among rows of Iceberg's metadata table `snapshots`."""
     by_id = {row["snapshot_id"]: row for row in snapshots}
     row = by_id.get(current)
     while row is not None:
@@ -48,19 +47,19 @@ def latest_tiered_offsets(snapshots: Sequence[Mapping[str, object]], current: in
 def readable_snapshot(
     published: TieredSnapshot, snapshots: Sequence[Mapping[str, object]], current: int | None
 ) -> TieredSnapshot | None:
-    """The snapshot to read, and what it holds: the one that was published, or if that is expired the newest that says.
+    """The snapshot to read and its offsets: the published one or, if that has expired, the newest with tiered offsets.
 
-    If none says any more, those who came after the published one have changed no row: maintenance was all there was, as
-    a round of tiering would have said so. None for a table without a snapshot. Raises InvalidInput for a table that
-    holds another stream.
+    If none has offsets, only maintenance has committed since the published one, and the current snapshot has the same
+    rows. None for a table without a snapshot. Raises InvalidInput for a table of another stream.
     """
     if any(row["snapshot_id"] == published.snapshot_id for row in snapshots):
         return published
-    told = latest_tiered_offsets(snapshots, current)
-    if told is None:
+    tiered = latest_tiered_offsets(snapshots, current)
+    if tiered is None:
         return None if current is None else TieredSnapshot(published.table_id, current, published.offsets)
-    if told.offsets.table_id != published.table_id:
+    if tiered.offsets.table_id != published.table_id:
         raise InvalidInput(
-            f"the table of the lake holds another stream. id={published.table_id} found={told.offsets.table_id}"
+            f"the Iceberg table has the records of another stream. expected={published.table_id}"
+            f" found={tiered.offsets.table_id}"
         )
-    return TieredSnapshot(published.table_id, told.snapshot, told.offsets.offsets)
+    return TieredSnapshot(published.table_id, tiered.snapshot, tiered.offsets.offsets)

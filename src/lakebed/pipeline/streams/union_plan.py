@@ -1,8 +1,8 @@
-"""Union read: the lake as of a snapshot and what came after it, so that each record is read once. Pure.
+"""Plans union reads: an Iceberg snapshot, and the records after its tiered offsets, each read once. Pure.
 
-A log is what the lake has, then the rest of each bucket. Rows of keys are what the lake has, but for keys that changed
-since, which are as their last change made them. Where the lake knows nothing of a bucket its keys are scanned, and if
-changes are gone that the lake does not have, those of the whole table.
+- Log tables: the snapshot's rows, then the tail of each bucket.
+- KV tables: the snapshot's rows, replaced by the last change of each key in the tails. Buckets without tiered offsets
+  are scanned on the server; so is the whole table if changes were deleted before they were tiered.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class UnionPlan:
-    """What is read of a table."""
+    """The sources of a union read."""
 
     lake: TieredSnapshot | None
-    """None if nothing of the lake is."""
+    """None: the Iceberg table is not read."""
     tails: tuple[ReadSpan, ...] = ()
-    """What came after the lake, up to where the logs ended when this was planned."""
+    """Records after the tiered offsets, up to the ends of the logs at planning."""
     scanned: tuple[Bucket, ...] = ()
-    """Buckets whose keys are scanned; nothing of them is in the lake."""
+    """Buckets that are scanned on the server, because the Iceberg table has none of their rows."""
 
     def tails_by_bucket(self) -> dict[int, list[ReadSpan]]:
-        """The tails of all partitions, by the number of the bucket."""
+        """The tails of all partitions by bucket number."""
         found: dict[int, list[ReadSpan]] = {}
         for span in self.tails:
             found.setdefault(span.bucket[1], []).append(span)
@@ -41,26 +41,26 @@ class UnionPlan:
 
 
 def plan_union(lake: TieredSnapshot | None, begin: Offsets, end: Offsets, *, has_primary_key: bool) -> UnionPlan:
-    """What is read of a table whose logs begin and end there, of which the lake has that."""
+    """Plan a read of logs from `begin` to `end` and of the tiered snapshot."""
     done = {} if lake is None else lake.offsets
     if not has_primary_key:
         return UnionPlan(lake, tuple(plan_spans(done, begin, end)))
     known = {bucket: last for bucket, last in end.items() if bucket in done}
     if missing_spans(done, {bucket: begin.get(bucket, 0) for bucket in known}):
-        # Changes that were never merged: the lake has rows that are wrong, and nothing says which.
+        # Changes that were never merged: an unknown part of the tiered rows is wrong.
         return UnionPlan(None, scanned=tuple(end))
     return UnionPlan(lake, tuple(plan_spans(done, {}, known)), tuple(bucket for bucket in end if bucket not in done))
 
 
 def chunks(items: Iterable[tuple[T, int]], limit: int) -> Iterator[Sequence[T]]:
-    """Things and their sizes in chunks that are no larger than that, but for one thing that is."""
+    """Group sized items into chunks up to the limit. A larger item is a chunk of its own."""
     chunk: list[T] = []
     size = 0
-    for item, its_size in items:
-        if chunk and size + its_size > limit:
+    for item, item_size in items:
+        if chunk and size + item_size > limit:
             yield chunk
             chunk, size = [], 0
         chunk.append(item)
-        size += its_size
+        size += item_size
     if chunk:
         yield chunk

@@ -1,7 +1,7 @@
-"""Union reads of stream tables: planned once, with everything pinned, and read part by part, wherever that is.
+"""Union reads of stream tables: planned once at fixed offsets, then read in parts, in any process.
 
-What was published of the lake is one answer: a snapshot, and the offsets up to which it holds the stream. The lake is
-read at that snapshot, and logs from those offsets to where they ended when the read was planned (ADR 34).
+The server publishes a snapshot and its tiered offsets together. The Iceberg table is read at that snapshot, and the
+logs from those offsets to their ends at planning (ADR 34).
 """
 
 from __future__ import annotations
@@ -37,68 +37,68 @@ if TYPE_CHECKING:
 __all__ = ["UnionPart", "UnionRead"]
 
 PART_BYTES: Final = 128 * 1024 * 1024
-"""How much of the lake's files a part has."""
+"""Size of a part's Iceberg files."""
 _HELD_BYTES: Final = 32 * 1024 * 1024
-"""How much of the lake's files is read at a time: small ones together, as each takes requests."""
+"""Size of files that are read together: batching small files saves requests."""
 
 LakeFilter = Callable[["pa.Schema"], "BooleanExpression"]
-"""Which rows of the lake are wanted at all; of the columns that it has."""
+"""Builds the row filter from the columns that the Iceberg table has."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnionPart:
-    """What is read in one place. Can be sent to other processes."""
+    """A part of a union read. Can be pickled."""
 
     files: tuple[FileScanTask, ...] = ()
     kept: BooleanExpression | None = None
-    """Of their rows."""
+    """The row filter on these files."""
     snapshot_id: int | None = None
     spans: tuple[ReadSpan, ...] = ()
-    """What came after; of keys, all changes of whatever may be in the files."""
+    """Records after the tiered offsets. For KV tables all changes of keys that may be in the files."""
     has_changes: bool = True
-    """Whether what the changes of keys made is read, too, and not only what they left."""
+    """Whether the part returns the changed rows of a KV table, besides the unchanged ones of its files."""
     scanned: Bucket | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnionRead:
-    """A stream table, and where it is in the lake. Can be sent to other processes."""
+    """A union read of a stream table and its Iceberg table. Can be pickled."""
 
     table: TableInfo
     streams: StreamAccess
     access: ServerAccess
     lake: TableRef | None
-    """The table that it is tiered into; None if that is not known, and may not be needed."""
+    """The Iceberg table, if known."""
     columns: tuple[str, ...]
     has_origin: bool = False
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that are read, in the types that the lake has for them."""
+        """The columns that are read, with the types of the Iceberg table."""
         import pyarrow as pa
 
         rows = self._typed(self.columns)
         return pa.schema([*rows, *ORIGIN]) if self.has_origin else rows
 
     def plan(self, kept: LakeFilter | None = None) -> list[UnionPart]:
-        """Pin what is read. Raises FlussError, and what opening a table raises; InvalidInput for a wrong one."""
+        """Plan the read at fixed offsets. Raises FlussError, InvalidInput, and errors of opening the Iceberg table."""
         with self.streams.connect() as client:
             published = LakeTieringClient(client).latest(self.table.database, self.table.name, readable=True)
             if published is None:
-                return list(self._of_stream(self._planned(client, None)))
+                return list(self._stream_parts(self._planned(client, None)))
             if self.lake is None:
                 raise InvalidInput(
-                    f"the stream is in the lake, too: say in which warehouse. stream={self.table.path}",
+                    f"the stream is tiered: name its warehouse. stream={self.table.path}",
                     argument="warehouse",
                 )
             with open_table(self.access, self.lake) as table:
                 plan = self._planned(client, self._state(published, table))
-                return [*self._of_tables(plan, table, self._kept(table, kept)), *self._of_stream(plan)]
+                return [*self._lake_parts(plan, table, self._filter(table, kept)), *self._stream_parts(plan)]
 
     def read(self, *parts: UnionPart) -> Iterator[pa.RecordBatch]:
-        """The rows of parts. A generator: connections are open while it is read.
+        """The rows of parts. Connections are open while the generator is consumed.
 
-        Raises NotFound if the snapshot is expired meanwhile, and its files are gone: a new plan has another.
+        Raises NotFound if the snapshot expired meanwhile and its files were removed: plan again.
         """
         with ExitStack() as stack:
             client = stack.enter_context(self.streams.connect())
@@ -111,17 +111,17 @@ class UnionRead:
                 elif self.table.schema.has_primary_key:
                     yield from self._rows(client, table, part)
                 else:
-                    yield from self._of_lake(table, part, self.schema)
+                    yield from self._lake_rows(table, part, self.schema)
                     yield from self._records(client, part.spans)
 
-    # -- what is read ------------------------------------------------------------------------------------------------
+    # -- planning ----------------------------------------------------------------------------------------------------
 
     def _planned(self, client: StreamClient, lake: TieredSnapshot | None) -> UnionPlan:
-        """After it is known what the lake has: what is in it was in a log before."""
+        """Plan with log ends that are read after the tiered offsets, so that the ends are never behind them."""
         found = describe(client, self.table.database, self.table.name)
         if found.id != self.table.id or (lake is not None and lake.table_id != found.id):
             raise InvalidInput(
-                f"the table was dropped and made anew: read again. table={self.table.path} id={self.table.id}"
+                f"the table was dropped and created again: restart the read. table={self.table.path} id={self.table.id}"
                 f" found={found.id}"
             )
         begin, end = (list_offsets(client, found, which) for which in (EARLIEST, LATEST))
@@ -131,7 +131,7 @@ class UnionRead:
         names = table.schema().column_names
         if missing := [name for name in ORIGIN.names if name not in names]:
             raise InvalidInput(
-                f"the table is none that a stream is tiered into. table={self.lake} missing={', '.join(missing)}"
+                f"the Iceberg table was not created by tiering. table={self.lake} missing={', '.join(missing)}"
             )
         current = table.current_snapshot()
         rows = [
@@ -144,16 +144,16 @@ class UnionRead:
         ]
         return readable_snapshot(published, rows, None if current is None else current.snapshot_id)
 
-    def _kept(self, table: Table, kept: LakeFilter | None) -> BooleanExpression:
+    def _filter(self, table: Table, kept: LakeFilter | None) -> BooleanExpression:
         from pyiceberg.expressions import AlwaysTrue
 
         if kept is None:
             return AlwaysTrue()
-        there = set(table.schema().column_names)
-        return kept(self._typed([name for name in self.table.schema.names if name in there]))
+        existing = set(table.schema().column_names)
+        return kept(self._typed([name for name in self.table.schema.names if name in existing]))
 
-    def _of_tables(self, plan: UnionPlan, table: Table, kept: BooleanExpression) -> Iterator[UnionPart]:
-        """The lake's files; those of buckets of keys that have changes, with these."""
+    def _lake_parts(self, plan: UnionPlan, table: Table, kept: BooleanExpression) -> Iterator[UnionPart]:
+        """Parts of Iceberg files. For KV tables, files of changed buckets come with the changes."""
         from pyiceberg.expressions import And, In, SetPredicate
 
         if plan.lake is None:
@@ -163,18 +163,18 @@ class UnionRead:
         if not changed:
             yield from _file_parts(table, at, kept)
             return
-        # Its parent's type says how it is made; its own, what Pydantic makes of its fields.
+        # Type checkers see the Pydantic constructor of In; its parent has the real one.
         is_in: type[SetPredicate] = In
         for bucket, spans in changed.items():
             found = [*_file_parts(table, at, And(kept, is_in(BUCKET, {bucket})))] or [UnionPart()]
             for number, part in enumerate(found):
                 yield replace(part, spans=tuple(spans), has_changes=not number)
-        # Not by what they are not in: bounds of files say nothing of that.
+        # Not as "not in changed": file bounds prune only by inclusion.
         if others := set(range(self.table.bucket_count)) - changed.keys():
             yield from _file_parts(table, at, And(kept, is_in(BUCKET, others)))
 
-    def _of_stream(self, plan: UnionPlan) -> Iterator[UnionPart]:
-        """What is read without the lake."""
+    def _stream_parts(self, plan: UnionPlan) -> Iterator[UnionPart]:
+        """Parts that need no Iceberg files."""
         if not self.table.schema.has_primary_key:
             yield from (UnionPart(spans=(span,)) for span in plan.tails)
         yield from (UnionPart(scanned=bucket) for bucket in plan.scanned)
@@ -182,7 +182,7 @@ class UnionRead:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _rows(self, client: StreamClient, table: Table | None, part: UnionPart) -> Iterator[pa.RecordBatch]:
-        """Rows of keys."""
+        """Rows of a part of a KV table."""
         from .union_overlay import Overlay
 
         keys = self.table.schema.primary_key
@@ -193,13 +193,13 @@ class UnionRead:
             for found in self._tail(client, span, schema.names)
         )
         overlay = Overlay(schema, keys, changes)
-        for batch in overlay.over(self._of_lake(table, part, schema)):
+        for batch in overlay.over(self._lake_rows(table, part, schema)):
             yield batch.select(list(self.columns))
         if part.has_changes:
             yield from overlay.rows.select(list(self.columns)).to_batches()
 
     def _records(self, client: StreamClient, spans: Sequence[ReadSpan]) -> Iterator[pa.RecordBatch]:
-        """Records of a log."""
+        """Log records of spans."""
         reader = RecordReader(self.table, self.columns, has_origin=self.has_origin)
         for span in spans:
             yield from reader.read(client, span)
@@ -216,15 +216,15 @@ class UnionRead:
             for batch in scan:
                 yield _batch(fitted(batch, schema), schema)
 
-    def _of_lake(self, table: Table | None, part: UnionPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of files; of columns that the lake has not got yet, nulls."""
+    def _lake_rows(self, table: Table | None, part: UnionPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Rows of Iceberg files. Columns that the table does not have yet are null."""
         if table is None or not part.files:
             return
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
-        there = [name for name in schema.names if name in table.schema().column_names]
-        projected = table.schema().select(*there)
+        existing = [name for name in schema.names if name in table.schema().column_names]
+        projected = table.schema().select(*existing)
         scan = ArrowScan(table.metadata, table.io, projected, part.kept or AlwaysTrue())
         for files in chunks(((file, file.file.file_size_in_bytes) for file in part.files), _HELD_BYTES):
             try:
@@ -232,7 +232,7 @@ class UnionRead:
                     yield _fitted_by_name(batch, schema)
             except FileNotFoundError as error:
                 raise NotFound(
-                    "the snapshot was expired while it was read, and its files are gone: read again."
+                    "the snapshot expired during the read, and its files were removed: restart the read."
                     f" table={self.lake} snapshot={part.snapshot_id}"
                 ) from error
 
@@ -244,7 +244,7 @@ class UnionRead:
 
 
 def _file_parts(table: Table, snapshot_id: int, kept: BooleanExpression) -> Iterator[UnionPart]:
-    """Files that may have such rows. The server plans them: it knows what is in which."""
+    """Parts of files that may have matching rows, planned by the server."""
     files = table.scan(row_filter=kept, snapshot_id=snapshot_id).plan_files()
     for chunk in chunks(((file, file.file.file_size_in_bytes) for file in files), PART_BYTES):
         yield UnionPart(tuple(chunk), kept, snapshot_id)
@@ -253,9 +253,11 @@ def _file_parts(table: Table, snapshot_id: int, kept: BooleanExpression) -> Iter
 def _fitted_by_name(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
-    there = set(rows.schema.names)
+    existing = set(rows.schema.names)
     columns = [
-        rows.column(field.name).cast(field.type, safe=False) if field.name in there else pa.nulls(len(rows), field.type)
+        rows.column(field.name).cast(field.type, safe=False)
+        if field.name in existing
+        else pa.nulls(len(rows), field.type)
         for field in schema
     ]
     return _batch(columns, schema)
