@@ -89,7 +89,7 @@ def test_columns_are_named_by_the_table_or_the_snapshot_schema() -> None:
     old = opened(table, filter={"type": "is-null", "term": "i"}, use_snapshot_schema=True)
     assert old.schema.id == 0
     assert render_filter(old.condition) == {"type": "is-null", "term": "i"}
-    with pytest.raises(InvalidInput, match="not there"):
+    with pytest.raises(InvalidInput, match="no such column"):
         opened(table, filter={"type": "is-null", "term": "i"})
     again = open_scan(table, a_request(filter={"type": "is-null", "term": "i"}), schema_id=0)
     assert again.schema.id == 0

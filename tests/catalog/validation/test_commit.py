@@ -503,7 +503,7 @@ class TestObjects:
         snapshot = lake.document["snapshots"][-1]
         del snapshot["manifest-list"]
         snapshot["manifests"] = [lake.lines[0].path]
-        await refused(lake, base, "requires a manifest-list")
+        await refused(lake, base, "needs a manifest-list")
 
     async def test_the_parents_list_is_lost(self) -> None:
         lake = Lake()
