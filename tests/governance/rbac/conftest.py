@@ -1,4 +1,4 @@
-"""A world on each kind of metadata store."""
+"""Test worlds on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["address"]
 
 @pytest.fixture
 async def world(address: str, clock: ManualClock) -> AsyncIterator[World]:
-    """Catalogs `lake`, with tables in it, and `pond`, on SQLite and on PostgreSQL."""
+    """Catalogs `lake`, with contents, and `pond`, on SQLite and on PostgreSQL."""
     store = await open_migrated(address)
     try:
         yield await filled(World(store, clock, Outbox(store)))
@@ -28,8 +28,8 @@ async def world(address: str, clock: ManualClock) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def light_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[World]:
-    """The same on SQLite, for rules that the stores have no part in."""
+async def sqlite_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[World]:
+    """The same on SQLite only, for rules that do not depend on the store."""
     store = await open_migrated_file(tmp_path / "meta.db")
     try:
         yield await filled(World(store, clock, Outbox(store)))
@@ -38,7 +38,7 @@ async def light_world(tmp_path: Path, clock: ManualClock) -> AsyncIterator[World
 
 
 async def filled(world: World) -> World:
-    """The world with `lake`: a, a.b, a.b.t, a.b.v (a view), a.p (a policy), c, c.t; and `pond`."""
+    """Add to `lake`: a, a.b, a.b.t, a.b.v (a view), a.p (a policy), c, c.t; and the catalog `pond`."""
     lake = await world.catalog("lake")
     await world.catalog("pond")
     a = await world.namespace(lake, "a")
@@ -48,5 +48,5 @@ async def filled(world: World) -> World:
     await world.entry(lake, b, "v", "view")
     await world.entry(lake, c, "t")
     await world.policy(lake, a, "p")
-    world.questions.asked.clear()
+    world.authorizer.requests.clear()
     return world

@@ -26,21 +26,21 @@ from tests.meta.stores import open_store
 from .world import ROOT, World
 
 
-async def test_role_is_of_its_catalog(world: World) -> None:
-    made = await world.catalog_roles.create(world.by, "lake", "reader", properties={"a": "b"})
-    assert (made.name, made.properties, made.version) == ("reader", {"a": "b"}, 1)
-    assert await world.catalog_roles.get(world.by, "lake", "reader") == made
+async def test_role_belongs_to_its_catalog(world: World) -> None:
+    created = await world.catalog_roles.create(world.by, "lake", "reader", properties={"a": "b"})
+    assert (created.name, created.properties, created.version) == ("reader", {"a": "b"}, 1)
+    assert await world.catalog_roles.get(world.by, "lake", "reader") == created
     assert [role.name for role in await world.catalog_roles.list(world.by, "lake")] == ["catalog_admin", "reader"]
     assert [role.name for role in await world.catalog_roles.list(world.by, "pond")] == ["catalog_admin"]
     other = await world.catalog_roles.create(world.by, "pond", "reader", properties={})
-    assert other.id != made.id
+    assert other.id != created.id
     with pytest.raises(AlreadyExists):
         await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     with pytest.raises(InvalidName):
         await world.catalog_roles.create(world.by, "lake", "system$reader", properties={})
 
 
-async def test_update_replaces_properties_of_the_version_that_is_there(world: World) -> None:
+async def test_properties_are_replaced_if_the_version_matches(world: World) -> None:
     await world.catalog_roles.create(world.by, "lake", "reader", properties={"a": "1"})
     changed = await world.catalog_roles.update(world.by, "lake", "reader", properties={}, version=1)
     assert (changed.properties, changed.version) == ({}, 2)
@@ -49,7 +49,7 @@ async def test_update_replaces_properties_of_the_version_that_is_there(world: Wo
         await world.catalog_roles.update(world.by, "lake", "reader", properties={}, version=1)
 
 
-async def test_catalog_begins_with_a_role_that_administers_it(world: World) -> None:
+async def test_new_catalog_has_catalog_admin(world: World) -> None:
     admin = await world.catalog_roles.get(world.by, "lake", "catalog_admin")
     grants = await world.catalog_grants.list(world.by, "lake", "catalog_admin")
     assert grants == [
@@ -64,14 +64,14 @@ async def test_catalog_begins_with_a_role_that_administers_it(world: World) -> N
         await world.catalog_roles.delete(world.by, "lake", "catalog_admin")
 
 
-async def test_role_is_given_to_principal_roles_and_taken_away(world: World) -> None:
+async def test_role_can_be_assigned_to_principal_roles_and_revoked(world: World) -> None:
     await world.principal_roles.create(world.by, "engineer", properties={})
-    made = await world.catalog_roles.create(world.by, "lake", "reader", properties={})
+    created = await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     before = await world.number()
     await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
     await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
     assert await world.number() == before + 1
-    assert await world.catalog_roles.of_principal_role(world.by, "engineer", "lake") == [made]
+    assert await world.catalog_roles.of_principal_role(world.by, "engineer", "lake") == [created]
     assert await world.catalog_roles.of_principal_role(world.by, "engineer", "pond") == []
     assert [role.name for role in await world.catalog_roles.holders(world.by, "lake", "reader")] == ["engineer"]
     await world.catalog_roles.revoke(world.by, "engineer", "lake", "reader")
@@ -81,20 +81,24 @@ async def test_role_is_given_to_principal_roles_and_taken_away(world: World) -> 
     assert await world.catalog_roles.of_principal_role(world.by, "engineer", "lake") == []
 
 
-async def test_deleted_role_goes_with_its_grants(world: World) -> None:
+async def test_deleting_a_role_deletes_its_grants(world: World) -> None:
     await world.principal_roles.create(world.by, "engineer", properties={})
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     await world.catalog_roles.assign(world.by, "engineer", "lake", "reader")
     target = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
     await world.catalog_grants.add(world.by, "lake", "reader", target, Privilege.TABLE_READ_DATA)
     await world.catalog_roles.delete(world.by, "lake", "reader")
-    assert [kind for kind, _ in await world.told()][-3:] == ["GrantRevoked", "CatalogRoleRevoked", "CatalogRoleDeleted"]
+    assert [kind for kind, _ in await world.events()][-3:] == [
+        "GrantRevoked",
+        "CatalogRoleRevoked",
+        "CatalogRoleDeleted",
+    ]
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     assert await world.catalog_grants.list(world.by, "lake", "reader") == []
     assert await world.catalog_roles.holders(world.by, "lake", "reader") == []
 
 
-async def test_roles_go_with_their_catalog(world: World) -> None:
+async def test_dropping_a_catalog_deletes_its_roles(world: World) -> None:
     lake = (await find_catalog(world.store, "lake")).id
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     await world.catalog_grants.add(world.by, "lake", "reader", GrantTarget(GrantKind.CATALOG), Privilege.TABLE_LIST)
@@ -107,9 +111,9 @@ async def test_roles_go_with_their_catalog(world: World) -> None:
         await world.catalog_roles.list(world.by, "lake")
 
 
-async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
-    world, roles = light_world, light_world.catalog_roles
-    for asked in (
+async def test_unknown_roles_and_catalogs_are_refused(sqlite_world: World) -> None:
+    world, roles = sqlite_world, sqlite_world.catalog_roles
+    for call in (
         roles.get(world.by, "lake", "ghost"),
         roles.update(world.by, "lake", "ghost", properties={}, version=1),
         roles.delete(world.by, "lake", "ghost"),
@@ -122,7 +126,7 @@ async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
         world.catalog_grants.list(world.by, "lake", "ghost"),
     ):
         with pytest.raises(NoSuchPrincipal):
-            await asked
+            await call
     for of_catalog in (
         roles.create(world.by, "ghost", "reader", properties={}),
         roles.of_principal_role(world.by, "service_admin", "ghost"),
@@ -133,11 +137,11 @@ async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
             await of_catalog
 
 
-async def test_every_use_case_asks_first_and_of_the_catalog(light_world: World) -> None:
-    world, roles = light_world, light_world.catalog_roles
+async def test_every_operation_is_authorized_first_on_the_catalog(sqlite_world: World) -> None:
+    world, roles = sqlite_world, sqlite_world.catalog_roles
     catalog = await find_catalog(world.store, "lake")
-    world.questions.refuses = lambda action: True
-    for action, asked in {
+    world.authorizer.refuses = lambda action: True
+    for action, call in {
         "CreateCatalogRole": roles.create(world.by, "lake", "a/b", properties={}),
         "ListCatalogRoles": roles.list(world.by, "lake"),
         "GetCatalogRole": roles.get(world.by, "lake", "ghost"),
@@ -150,8 +154,8 @@ async def test_every_use_case_asks_first_and_of_the_catalog(light_world: World) 
         "GetCatalog": world.catalogs.get(world.by, "lake"),
     }.items():
         with pytest.raises(AccessDenied):
-            await asked
-        named, resource, securable, privileges = world.questions.asked[-1]
+            await call
+        named, resource, securable, privileges = world.authorizer.requests[-1]
         assert (named, resource) == (f"lakebed:{action}", catalog.arn)
         assert securable == catalog_securable(catalog.id)
         assert privileges
@@ -170,22 +174,22 @@ async def test_catalogs_are_the_table_buckets(world: World) -> None:
     assert lake.arn == f"arn:aws:s3tables:us-east-1:{lake.owner}:bucket/lake"
 
 
-async def test_establishing_again_changes_nothing(world: World) -> None:
+async def test_creating_catalog_admin_again_changes_nothing(world: World) -> None:
     catalog = await world.catalog("sea")
-    before, told = await world.number(), len(await world.told())
+    before, events = await world.number(), len(await world.events())
 
     async def again(tx: Transaction) -> None:
         await create_catalog_admin(tx, world.outbox, catalog, "sea", ROOT, 9)
 
     await world.store.transact(again)
-    assert (await world.number(), len(await world.told())) == (before, told)
+    assert (await world.number(), len(await world.events())) == (before, events)
 
 
-async def test_what_a_catalog_begins_with_is_told(world: World) -> None:
-    before = len(await world.told())
+async def test_new_catalog_emits_events_for_its_role_and_grants(world: World) -> None:
+    before = len(await world.events())
     await world.catalog("sea")
-    told = [(kind, event.catalog, event.role) for kind, event in (await world.told())[before:]]
-    assert told == [
+    events = [(kind, event.catalog, event.role) for kind, event in (await world.events())[before:]]
+    assert events == [
         ("CatalogRoleCreated", "sea", CATALOG_ADMIN),
         ("GrantAdded", "sea", CATALOG_ADMIN),
         ("GrantAdded", "sea", CATALOG_ADMIN),
@@ -193,13 +197,13 @@ async def test_what_a_catalog_begins_with_is_told(world: World) -> None:
     ]
 
 
-async def test_without_a_service_to_administer_nothing_is_established(light_world: World) -> None:
-    await light_world.run("DELETE FROM principal_roles")
+async def test_catalog_admin_requires_service_admin(sqlite_world: World) -> None:
+    await sqlite_world.run("DELETE FROM principal_roles")
     with pytest.raises(Corrupted):
-        await light_world.catalog("sea")
+        await sqlite_world.catalog("sea")
 
 
-async def test_store_of_an_earlier_release_gets_what_a_new_one_has(address: str, clock: ManualClock) -> None:
+async def test_migrated_store_has_the_roles_of_a_new_one(address: str, clock: ManualClock) -> None:
     steps = product_migrations()
     store = await open_store(address)
     try:

@@ -1,4 +1,4 @@
-"""Grants in the one authorizer: they allow what no policy allows, and nothing that any policy denies."""
+"""The authorizer with grants: they allow what no policy allows, and nothing that a policy denies."""
 
 from __future__ import annotations
 
@@ -56,38 +56,38 @@ def test_grant_allows_what_no_policy_allows() -> None:
     assert not is_allowed(ann(grants=GrantSet()))
 
 
-def test_all_privileges_must_be_held() -> None:
+def test_all_required_privileges_must_be_granted() -> None:
     assert not is_allowed(ann(), privileges=(P.TABLE_READ_DATA, P.TABLE_DROP))
     assert not is_allowed(ann(), privileges=(P.TABLE_WRITE_DATA,))
 
 
-def test_grant_is_about_its_own_path() -> None:
+def test_grant_applies_only_to_its_path() -> None:
     assert not is_allowed(ann(), securable=catalog_securable(1))
     assert not is_allowed(ann(), securable=entry_securable(1, ["ns1"], "t"))
 
 
-def test_question_without_a_securable_or_privileges_is_decided_by_policies_alone() -> None:
+def test_request_without_a_securable_or_privileges_is_decided_by_policies_alone() -> None:
     everything = GrantSet([("service", privilege) for privilege in Privilege])
     assert not is_allowed(ann(grants=everything), securable=None)
     assert not is_allowed(ann(grants=everything), privileges=())
     assert is_allowed(ann(ALLOW, grants=None), securable=None, privileges=())
 
 
-def test_policies_allow_without_grants_as_before() -> None:
+def test_policies_allow_without_grants() -> None:
     assert is_allowed(ann(ALLOW, grants=None))
     assert is_allowed(ann(ALLOW), privileges=(P.TABLE_DROP,))
 
 
-def test_denial_in_a_policy_of_the_caller_wins() -> None:
+def test_deny_in_an_identity_policy_overrides_grants() -> None:
     assert not is_allowed(ann(DENY))
 
 
-def test_denial_in_the_resource_policy_wins() -> None:
+def test_deny_in_the_resource_policy_overrides_grants() -> None:
     denies = policy(statement("Deny", ACTION, "*", Principal="*"))
     assert not is_allowed(ann(), ResourceRules(owner=OWNER, policy=denies))
 
 
-def test_session_policy_must_allow_besides() -> None:
+def test_session_policy_must_allow_too() -> None:
     session = Session(None, 0, 10**15, policies=(policy(statement("Allow", "s3:GetObject", "*")),))
     assert not is_allowed(replace(ann(), session=session))
     assert is_allowed(replace(ann(), session=replace(session, policies=(ALLOW,))))
@@ -95,18 +95,18 @@ def test_session_policy_must_allow_besides() -> None:
     assert not is_allowed(replace(ann(), session=replace(session, policies=(), outer_policies=(DENY,))))
 
 
-def test_grant_is_good_for_users_of_other_accounts() -> None:
+def test_grant_applies_to_users_of_other_accounts() -> None:
     assert is_allowed(ann(account=OTHER))
     assert not is_allowed(ann(account=OTHER, grants=None))
-    # As before: an identity policy alone is not enough there.
+    # As without grants: an identity policy alone is not enough there.
     assert not is_allowed(ann(ALLOW, account=OTHER, grants=None))
 
 
-def test_anonymous_callers_hold_nothing() -> None:
+def test_anonymous_callers_have_no_grants() -> None:
     assert not is_allowed(ANONYMOUS)
 
 
-def test_refusal_says_that_no_grant_allows_it_either() -> None:
+def test_refusal_mentions_missing_grants() -> None:
     request = AccessRequest(ann(grants=None), ACTION, ARN, {}, TABLE, (P.TABLE_READ_DATA,))
     with pytest.raises(AccessDenied, match="and no grant"):
         PolicyAuthorizer(ManualClock()).decide(request, RULES)
@@ -115,7 +115,7 @@ def test_refusal_says_that_no_grant_allows_it_either() -> None:
     assert "grant" not in str(refused.value)
 
 
-def test_delegated_keys_get_nothing_more_by_grants() -> None:
+def test_grants_do_not_widen_vended_credentials() -> None:
     everything = GrantSet([("service", privilege) for privilege in Privilege])
     files = policy(statement("Allow", "s3:GetObject", "arn:aws:s3:::lake/t/*"))
     session = Session(None, 0, 10**15, policies=(files,), delegated_for="t")

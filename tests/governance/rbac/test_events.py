@@ -58,31 +58,31 @@ steps: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-Known: TypeAlias = tuple[str, ...]
+Row: TypeAlias = tuple[str, ...]
 
 
-class Followed:
-    """What somebody believes who has read nothing but events, from the first on."""
+class Replay:
+    """Roles, assignments and grants reconstructed from events."""
 
     def __init__(self) -> None:
-        # These come with the schema.
-        self.roles: set[Known] = {("service_admin",)}
-        self.members: set[Known] = {("root", "service_admin")}
-        self.catalog_roles: set[Known] = set()
-        self.assigned: set[Known] = set()
-        self.grants: set[Known] = set()
+        # Created by the schema.
+        self.roles: set[Row] = {("service_admin",)}
+        self.members: set[Row] = {("root", "service_admin")}
+        self.catalog_roles: set[Row] = set()
+        self.assigned: set[Row] = set()
+        self.grants: set[Row] = set()
 
-    def hear(self, kind: str, event: RoleEvent) -> None:
-        known, what = self._about(kind, event)
-        is_gone = kind.endswith(("Revoked", "Deleted"))
-        # What comes was not there, and what goes was.
-        assert (what in known) is is_gone
-        if is_gone:
-            known.remove(what)
+    def apply(self, kind: str, event: RoleEvent) -> None:
+        rows, row = self._row(kind, event)
+        is_removed = kind.endswith(("Revoked", "Deleted"))
+        # Created rows did not exist, and removed rows did.
+        assert (row in rows) is is_removed
+        if is_removed:
+            rows.remove(row)
         else:
-            known.add(what)
+            rows.add(row)
 
-    def _about(self, kind: str, event: RoleEvent) -> tuple[set[Known], Known]:
+    def _row(self, kind: str, event: RoleEvent) -> tuple[set[Row], Row]:
         if kind.startswith("PrincipalRole"):
             return (self.members, (event.user, event.role)) if event.user else (self.roles, (event.role,))
         if kind.startswith("Grant"):
@@ -92,65 +92,65 @@ class Followed:
         return self.catalog_roles, (event.catalog, event.role)
 
 
-async def check_followed(world: World) -> None:
-    followed = Followed()
-    for kind, event in await world.told():
-        followed.hear(kind, event)
+async def check_replay(world: World) -> None:
+    replay = Replay()
+    for kind, event in await world.events():
+        replay.apply(kind, event)
     store = world.store
-    assert followed.roles == set(await store.rows("SELECT name FROM principal_roles"))
+    assert replay.roles == set(await store.rows("SELECT name FROM principal_roles"))
     members = "SELECT m.principal, r.name FROM principal_role_members m JOIN principal_roles r ON r.id = m.role"
-    assert followed.members == set(await store.rows(members))
+    assert replay.members == set(await store.rows(members))
     of_catalogs = "SELECT b.name, r.name FROM catalog_roles r JOIN warehouses b ON b.id = r.catalog"
-    assert followed.catalog_roles == set(await store.rows(of_catalogs))
+    assert replay.catalog_roles == set(await store.rows(of_catalogs))
     assigned = (
         "SELECT p.name, b.name, r.name FROM catalog_role_members m JOIN principal_roles p ON p.id = m.principal_role"
         " JOIN catalog_roles r ON r.id = m.catalog_role JOIN warehouses b ON b.id = r.catalog"
     )
-    assert followed.assigned == set(await store.rows(assigned))
-    held = {
+    assert replay.assigned == set(await store.rows(assigned))
+    granted = {
         (catalog, role, str(grant.target), grant.privilege.name)
-        for catalog, role in followed.catalog_roles
+        for catalog, role in replay.catalog_roles
         for grant in await world.catalog_grants.list(world.by, catalog, role)
     }
-    assert followed.grants == held
+    assert replay.grants == granted
 
 
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(taken=st.lists(steps, min_size=4, max_size=30))
-def test_whoever_follows_the_events_knows_what_the_tables_hold(taken: list[Step]) -> None:
-    async def follow() -> None:
+def test_replaying_the_events_reproduces_the_tables(taken: list[Step]) -> None:
+    async def run() -> None:
         store = await SqliteStore.temporary()
         try:
             await migrate(store)
             world = await filled(World(store, ManualClock(), Outbox(store)))
-            # Something to change from the first step on, or most steps would find nothing.
+            # Start with data, so that most steps change something.
             await world.users.create_user("ann")
             await world.principal_roles.create(world.by, "engineer", properties={})
             await world.catalog_roles.create(world.by, "lake", "reader", properties={})
             for step in taken:
-                before, told = await world.number(), len(await world.told())
+                before, events = await world.number(), len(await world.events())
                 try:
                     await step(world)
                 except (NotFound, AlreadyExists):
-                    assert (await world.number(), len(await world.told())) == (before, told)
-            await check_followed(world)
+                    assert (await world.number(), len(await world.events())) == (before, events)
+            await check_replay(world)
         finally:
             await store.close()
 
-    asyncio.run(follow())
+    asyncio.run(run())
 
 
-async def test_events_say_who_made_the_change(light_world: World) -> None:
-    await light_world.principal_roles.create(light_world.by, "engineer", properties={})
-    await light_world.principal_roles.update(light_world.by, "engineer", properties={"a": "b"}, version=1)
-    await light_world.catalog_roles.create(light_world.by, "lake", "reader", properties={})
-    await light_world.catalog_roles.update(light_world.by, "lake", "reader", properties={"a": "b"}, version=1)
-    told = (await light_world.told())[-4:]
-    assert [kind for kind, _ in told] == [
+async def test_events_contain_the_caller(sqlite_world: World) -> None:
+    await sqlite_world.principal_roles.create(sqlite_world.by, "engineer", properties={})
+    await sqlite_world.principal_roles.update(sqlite_world.by, "engineer", properties={"a": "b"}, version=1)
+    await sqlite_world.catalog_roles.create(sqlite_world.by, "lake", "reader", properties={})
+    await sqlite_world.catalog_roles.update(sqlite_world.by, "lake", "reader", properties={"a": "b"}, version=1)
+    events = (await sqlite_world.events())[-4:]
+    assert [kind for kind, _ in events] == [
         "PrincipalRoleCreated",
         "PrincipalRoleConfigured",
         "CatalogRoleCreated",
         "CatalogRoleConfigured",
     ]
-    assert {(event.principal, event.account) for _, event in told} == {("root", light_world.by.principal.account)}
+    assert {(event.principal, event.account) for _, event in events} == {("root", sqlite_world.by.principal.account)}

@@ -20,7 +20,7 @@ from lakebed.governance.tokens import RoleScope, parse_scope
 
 
 @pytest.mark.parametrize("name", ["a", "data_engineer", "Café", "x" * 256, "two words", "system", "a.b-c", "系统"])
-def test_role_may_be_called_so(name: str) -> None:
+def test_valid_role_names(name: str) -> None:
     assert check_role_name(name) == name
 
 
@@ -49,20 +49,20 @@ def test_role_may_be_called_so(name: str) -> None:
         *("a\nb", "a\0b", "a\x7fb", "\ud800", "system$x", "SyStEm$", "a\u2028b"),
     ],
 )
-def test_role_may_not_be_called_so(name: str) -> None:
+def test_invalid_role_names_are_refused(name: str) -> None:
     with pytest.raises(InvalidName):
         check_role_name(name)
 
 
 @pytest.mark.parametrize("name", ["two words", "ALL", "all"])
-def test_principal_role_is_called_so_that_a_scope_can_name_it(name: str) -> None:
+def test_principal_role_names_that_scopes_cannot_contain_are_refused(name: str) -> None:
     assert check_role_name(name) == name
     with pytest.raises(InvalidName):
         check_principal_role_name(name)
 
 
 @given(st.text(max_size=20))
-def test_principal_role_that_may_be_called_so_is_named_by_a_scope(name: str) -> None:
+def test_scopes_can_name_every_valid_principal_role(name: str) -> None:
     try:
         check_principal_role_name(name)
     except InvalidName:
@@ -71,13 +71,13 @@ def test_principal_role_that_may_be_called_so_is_named_by_a_scope(name: str) -> 
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_properties_come_back_as_they_were_packed(properties: dict[str, str]) -> None:
+def test_properties_round_trip(properties: dict[str, str]) -> None:
     try:
-        kept = check_properties(properties)
+        checked = check_properties(properties)
     except InvalidInput:
         assert any("\0" in text or not text.isprintable() for pair in properties.items() for text in pair)
         return
-    assert unpack_properties(pack_properties(kept)) == properties
+    assert unpack_properties(pack_properties(checked)) == properties
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_properties_come_back_as_they_were_packed(properties: dict[str, str]) ->
         {"a": "x" * 70_000},
     ],
 )
-def test_properties_that_cannot_be_kept_are_refused(properties: dict[str, str]) -> None:
+def test_invalid_properties_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         check_properties(properties)
 
 
-def test_change_is_for_the_version_that_is_there() -> None:
+def test_version_must_match() -> None:
     check_version(3, 3)
     with pytest.raises(PreconditionFailed, match="version=4 expected=3"):
         check_version(4, 3)
 
 
-def test_target_holds_itself_and_what_is_inside() -> None:
+def test_target_contains_itself_and_its_contents() -> None:
     catalog = GrantTarget(GrantKind.CATALOG)
     outer = GrantTarget(GrantKind.NAMESPACE, ("a",))
     inner = GrantTarget(GrantKind.NAMESPACE, ("a", "b"))
@@ -114,7 +114,7 @@ def test_target_holds_itself_and_what_is_inside() -> None:
     assert not table.holds(GrantTarget(GrantKind.VIEW, ("a", "b"), "t"))
 
 
-def test_targets_show_themselves() -> None:
+def test_text_of_targets() -> None:
     assert str(GrantTarget(GrantKind.CATALOG)) == "catalog"
     assert str(GrantTarget(GrantKind.NAMESPACE, ("a", "b"))) == "namespace a.b"
     assert str(GrantTarget(GrantKind.TABLE, ("a",), "t")) == "table a.t"

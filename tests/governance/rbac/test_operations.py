@@ -25,25 +25,25 @@ from lakebed.wire.polaris.operations import polaris_routes
 P = Privilege
 
 
-def test_every_action_of_the_catalog_is_decided_on() -> None:
+def test_every_catalog_action_has_required_privileges() -> None:
     assert set(ACTION_PRIVILEGES) == set(Action)
 
 
-def test_every_operation_of_the_contracts_is_decided_on() -> None:
+def test_every_standard_operation_has_required_privileges() -> None:
     words = {operation.partition(" ")[0] for operation in OPERATIONS}
     served = {
         route.name for routes in (catalog_routes(), polaris_routes()) for route in routes.routes if route.is_standard
     }
     served |= {route.name for route in management_mount().routes.routes}
-    # What it tells is of nobody's, or of the warehouse that is named, which has an action of its own.
+    # It only describes the server, or the named catalog, which has an action of its own.
     assert served - words == {"getConfig"}
 
 
-def test_every_operation_takes_something() -> None:
+def test_every_operation_requires_a_privilege() -> None:
     assert all(needs.target for needs in OPERATIONS.values())
 
 
-def test_no_family_has_an_operation_of_another() -> None:
+def test_operation_families_are_disjoint() -> None:
     families = (
         NAMESPACE_OPERATIONS,
         TABLE_OPERATIONS,
@@ -83,7 +83,7 @@ def test_no_family_has_an_operation_of_another() -> None:
         ),
     ],
 )
-def test_operations_that_surprise(operation: str, target: set[Privilege], secondary: set[Privilege]) -> None:
+def test_unusual_operations(operation: str, target: set[Privilege], secondary: set[Privilege]) -> None:
     needs = OPERATIONS[operation]
     assert (set(needs.target), set(needs.secondary)) == (target, secondary)
 
@@ -112,36 +112,38 @@ def test_operations_that_surprise(operation: str, target: set[Privilege], second
         ("s3:GetObject", GrantKind.TABLE, set()),
     ],
 )
-def test_actions_go_by_what_they_are_done_to(action: str, kind: GrantKind, privileges: set[Privilege]) -> None:
+def test_required_privileges_depend_on_the_kind_of_target(
+    action: str, kind: GrantKind, privileges: set[Privilege]
+) -> None:
     assert set(action_privileges(action, kind)) == privileges
 
 
-def test_views_are_not_written_with_privileges_of_tables() -> None:
+def test_view_actions_do_not_require_table_privileges() -> None:
     for action in Action:
-        asked = action_privileges(action, GrantKind.VIEW)
+        required = action_privileges(action, GrantKind.VIEW)
         if action in (Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA, Action.ATTACH_POLICY, Action.DETACH_POLICY):
             continue
         if "Maintenance" in action or action is Action.SEND_NOTIFICATION:  # of catalogs: other ones tell of tables only
             continue
-        assert not any(privilege.name.startswith("TABLE_") for privilege in asked), action
+        assert not any(privilege.name.startswith("TABLE_") for privilege in required), action
 
 
-def test_each_privilege_of_a_change_is_of_one_kind_of_update() -> None:
+def test_each_update_privilege_belongs_to_one_update() -> None:
     assert set(UPDATE_PRIVILEGES.values()) == TABLE_UPDATES
     assert len(UPDATE_PRIVILEGES) == len(TABLE_UPDATES)
 
 
-def test_commit_takes_what_its_updates_take() -> None:
+def test_commit_requires_the_privileges_of_its_updates() -> None:
     assert commit_privileges(["add-schema", "set-current-schema", "add-schema"]) == (
         P.TABLE_ADD_SCHEMA,
         P.TABLE_SET_CURRENT_SCHEMA,
     )
-    # Those that have no privilege of their own, or that nobody has heard of, and commits of none.
+    # Updates without a privilege of their own, unknown updates, and commits without updates.
     assert commit_privileges(["add-encryption-key"]) == (P.TABLE_WRITE_PROPERTIES,)
     assert commit_privileges(["set-properties", "whatever"]) == (P.TABLE_WRITE_PROPERTIES, P.TABLE_SET_PROPERTIES)
     assert commit_privileges([]) == (P.TABLE_WRITE_PROPERTIES,)
 
 
-def test_who_may_write_data_may_commit_anything() -> None:
+def test_write_data_includes_every_commit() -> None:
     assert set(commit_privileges([*UPDATE_PRIVILEGES, "remove-schemas"])) <= INCLUDES[P.TABLE_WRITE_DATA]
     assert not set(commit_privileges(["add-snapshot"])) <= INCLUDES[P.TABLE_MANAGE_STRUCTURE]

@@ -16,29 +16,34 @@ from lakebed.governance.rbac.securables import SERVICE
 from .world import World
 
 
-async def test_created_role_is_found_and_listed(world: World) -> None:
-    made = await world.principal_roles.create(world.by, "engineer", properties={"team": "data"})
-    assert (made.name, made.properties, made.version, made.federated) == ("engineer", {"team": "data"}, 1, False)
-    assert made.created_ms == made.updated_ms == world.clock.now_ms()
-    assert await world.principal_roles.get(world.by, "engineer") == made
+async def test_created_role_can_be_read_and_listed(world: World) -> None:
+    created = await world.principal_roles.create(world.by, "engineer", properties={"team": "data"})
+    assert (created.name, created.properties, created.version, created.federated) == (
+        "engineer",
+        {"team": "data"},
+        1,
+        False,
+    )
+    assert created.created_ms == created.updated_ms == world.clock.now_ms()
+    assert await world.principal_roles.get(world.by, "engineer") == created
     assert [role.name for role in await world.principal_roles.list(world.by)] == ["engineer", "service_admin"]
 
 
-async def test_second_role_of_a_name_is_refused(world: World) -> None:
+async def test_duplicate_role_name_is_refused(world: World) -> None:
     await world.principal_roles.create(world.by, "engineer", properties={})
     with pytest.raises(AlreadyExists):
         await world.principal_roles.create(world.by, "engineer", properties={"other": "one"})
     assert (await world.principal_roles.get(world.by, "engineer")).properties == {}
 
 
-async def test_name_and_properties_follow_the_rules(light_world: World) -> None:
+async def test_invalid_names_and_properties_are_refused(sqlite_world: World) -> None:
     with pytest.raises(InvalidName):
-        await light_world.principal_roles.create(light_world.by, "a/b", properties={})
+        await sqlite_world.principal_roles.create(sqlite_world.by, "a/b", properties={})
     with pytest.raises(InvalidInput):
-        await light_world.principal_roles.create(light_world.by, "engineer", properties={"": "x"})
+        await sqlite_world.principal_roles.create(sqlite_world.by, "engineer", properties={"": "x"})
 
 
-async def test_update_replaces_properties_and_counts_the_version(world: World) -> None:
+async def test_update_replaces_properties_and_increments_the_version(world: World) -> None:
     await world.principal_roles.create(world.by, "engineer", properties={"a": "1"})
     world.clock.advance(1)
     changed = await world.principal_roles.update(world.by, "engineer", properties={"b": "2"}, version=1)
@@ -50,7 +55,7 @@ async def test_update_replaces_properties_and_counts_the_version(world: World) -
     assert await world.principal_roles.get(world.by, "engineer") == changed
 
 
-async def test_role_is_given_and_taken_away(world: World) -> None:
+async def test_role_can_be_assigned_and_revoked(world: World) -> None:
     await world.users.create_user("ann")
     await world.principal_roles.create(world.by, "engineer", properties={})
     before = await world.number()
@@ -58,7 +63,7 @@ async def test_role_is_given_and_taken_away(world: World) -> None:
     assert await world.number() == before + 1
     assert [role.name for role in await world.principal_roles.of_principal(world.by, "ann")] == ["engineer"]
     assert [user.name for user in await world.principals.holders(world.by, "engineer")] == ["ann"]
-    # Again: nothing changes, and nothing is told.
+    # Repeated: no change and no event.
     await world.principal_roles.assign(world.by, "ann", "engineer")
     assert await world.number() == before + 1
     await world.principal_roles.revoke(world.by, "ann", "engineer")
@@ -66,13 +71,13 @@ async def test_role_is_given_and_taken_away(world: World) -> None:
     assert await world.principal_roles.of_principal(world.by, "ann") == []
     with pytest.raises(NoSuchPrincipal, match="does not have this role"):
         await world.principal_roles.revoke(world.by, "ann", "engineer")
-    assert [kind for kind, event in await world.told() if event.user == "ann"] == [
+    assert [kind for kind, event in await world.events() if event.user == "ann"] == [
         "PrincipalRoleAssigned",
         "PrincipalRoleRevoked",
     ]
 
 
-async def test_root_administers_the_service_from_the_beginning(world: World) -> None:
+async def test_root_has_service_admin_initially(world: World) -> None:
     assert [role.name for role in await world.principal_roles.of_principal(world.by, "root")] == ["service_admin"]
     assert [user.name for user in await world.principals.holders(world.by, "service_admin")] == ["root"]
     await world.users.create_user("ann")
@@ -82,12 +87,12 @@ async def test_root_administers_the_service_from_the_beginning(world: World) -> 
     assert [user.name for user in await world.principals.holders(world.by, "service_admin")] == ["ann", "root", "zoe"]
 
 
-async def test_role_that_administers_the_service_stays(world: World) -> None:
+async def test_service_admin_cannot_be_deleted(world: World) -> None:
     with pytest.raises(InvalidInput, match="cannot be deleted"):
         await world.principal_roles.delete(world.by, "service_admin")
 
 
-async def test_deleted_role_is_lost_by_all_who_had_it(world: World) -> None:
+async def test_deleting_a_role_revokes_it_from_all_members(world: World) -> None:
     await world.users.create_user("ann")
     await world.principal_roles.create(world.by, "engineer", properties={})
     await world.principal_roles.assign(world.by, "ann", "engineer")
@@ -98,42 +103,42 @@ async def test_deleted_role_is_lost_by_all_who_had_it(world: World) -> None:
     assert await world.number() == before + 1
     assert await world.principal_roles.of_principal(world.by, "ann") == []
     assert await world.catalog_roles.holders(world.by, "lake", "reader") == []
-    assert [kind for kind, _ in await world.told()][-3:] == [
+    assert [kind for kind, _ in await world.events()][-3:] == [
         "PrincipalRoleRevoked",
         "CatalogRoleRevoked",
         "PrincipalRoleDeleted",
     ]
-    # A role of the same name is another one.
+    # A recreated role has no members.
     await world.principal_roles.create(world.by, "engineer", properties={})
     assert await world.principal_roles.of_principal(world.by, "ann") == []
 
 
-async def test_deleted_user_leaves_no_role_to_its_successor(world: World) -> None:
+async def test_recreated_user_does_not_inherit_roles(world: World) -> None:
     await world.users.create_user("ann")
     await world.principal_roles.create(world.by, "engineer", properties={})
     await world.principal_roles.assign(world.by, "ann", "engineer")
     before = await world.number()
     await world.users.delete_user("ann")
     assert await world.number() == before + 1
-    assert [(kind, event.user) for kind, event in await world.told()][-1] == ("PrincipalRoleRevoked", "ann")
+    assert [(kind, event.user) for kind, event in await world.events()][-1] == ("PrincipalRoleRevoked", "ann")
     await world.users.create_user("ann")
     assert await world.principal_roles.of_principal(world.by, "ann") == []
 
 
-async def test_nobody_is_given_a_role_of_which_a_provider_says_who_has_it(world: World) -> None:
+async def test_federated_role_cannot_be_assigned(world: World) -> None:
     await world.users.create_user("ann")
-    made = await world.principal_roles.create(world.by, "guests", properties={}, federated=True)
-    assert made.federated
+    created = await world.principal_roles.create(world.by, "guests", properties={}, federated=True)
+    assert created.federated
     with pytest.raises(InvalidInput, match="provider"):
         await world.principal_roles.assign(world.by, "ann", "guests")
 
 
-async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
-    world = light_world
+async def test_unknown_roles_and_principals_raise_no_such_principal(sqlite_world: World) -> None:
+    world = sqlite_world
     await world.users.create_user("ann")
     await world.principal_roles.create(world.by, "engineer", properties={})
     roles = world.principal_roles
-    for asked in (
+    for call in (
         roles.get(world.by, "ghost"),
         roles.update(world.by, "ghost", properties={}, version=1),
         roles.delete(world.by, "ghost"),
@@ -145,14 +150,14 @@ async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
         world.principals.holders(world.by, "ghost"),
     ):
         with pytest.raises(NoSuchPrincipal):
-            await asked
+            await call
 
 
-async def test_every_use_case_asks_first_and_of_the_service(light_world: World) -> None:
-    world = light_world
-    world.questions.refuses = lambda action: True
+async def test_every_operation_is_authorized_first_on_the_service(sqlite_world: World) -> None:
+    world = sqlite_world
+    world.authorizer.refuses = lambda action: True
     roles = world.principal_roles
-    for action, asked in {
+    for action, call in {
         "CreatePrincipalRole": roles.create(world.by, "a/b", properties={}),
         "ListPrincipalRoles": roles.list(world.by),
         "GetPrincipalRole": roles.get(world.by, "ghost"),
@@ -164,18 +169,18 @@ async def test_every_use_case_asks_first_and_of_the_service(light_world: World) 
         "ListAssigneePrincipalsForPrincipalRole": world.principals.holders(world.by, "ghost"),
     }.items():
         with pytest.raises(AccessDenied):
-            await asked
-        named, resource, securable, privileges = world.questions.asked[-1]
+            await call
+        named, resource, securable, privileges = world.authorizer.requests[-1]
         assert (named, resource, securable) == (f"lakebed:{action}", "*", SERVICE)
         assert privileges
 
 
-async def test_revoking_asks_about_the_role_and_about_who_loses_it(light_world: World) -> None:
-    await light_world.users.create_user("ann")
-    await light_world.principal_roles.assign(light_world.by, "ann", "service_admin")
-    light_world.questions.asked.clear()
-    await light_world.principal_roles.revoke(light_world.by, "ann", "service_admin")
-    assert [privileges for *_, privileges in light_world.questions.asked] == [
+async def test_revocation_is_authorized_on_role_and_principal(sqlite_world: World) -> None:
+    await sqlite_world.users.create_user("ann")
+    await sqlite_world.principal_roles.assign(sqlite_world.by, "ann", "service_admin")
+    sqlite_world.authorizer.requests.clear()
+    await sqlite_world.principal_roles.revoke(sqlite_world.by, "ann", "service_admin")
+    assert [privileges for *_, privileges in sqlite_world.authorizer.requests] == [
         (Privilege.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE,),
         (Privilege.PRINCIPAL_MANAGE_GRANTS_FOR_GRANTEE,),
     ]

@@ -34,17 +34,17 @@ CONTRACT: Final = (
 some = st.sampled_from(list(Privilege))
 
 
-def includes_naively(holder: Privilege, sought: Privilege) -> bool:
-    """Whether one brings the other along: by looking, for as long as something new is found, at everything."""
-    reached = {holder}
+def includes_naively(wider: Privilege, narrower: Privilege) -> bool:
+    """Whether one includes the other, by a fixed-point search."""
+    reached = {wider}
     while True:
-        further = {held for each in reached for held in DIRECTLY_INCLUDED.get(each, ())} | reached
+        further = {included for each in reached for included in DIRECTLY_INCLUDED.get(each, ())} | reached
         if further == reached:
-            return sought in reached
+            return narrower in reached
         reached = further
 
 
-def test_numbers_are_those_that_are_stored() -> None:
+def test_numbers_are_stable() -> None:
     assert [each.value for each in Privilege] == list(range(1, 110))
     stored = {
         P.SERVICE_MANAGE_ACCESS: 1,
@@ -62,13 +62,13 @@ def test_numbers_are_those_that_are_stored() -> None:
 
 
 @given(some, some)
-def test_closure_is_what_a_naive_search_finds(holder: Privilege, sought: Privilege) -> None:
-    assert (sought in INCLUDES[holder]) == includes_naively(holder, sought)
-    assert bool(MASKS[holder] >> sought & 1) == includes_naively(holder, sought)
+def test_closure_agrees_with_a_naive_search(wider: Privilege, narrower: Privilege) -> None:
+    assert (narrower in INCLUDES[wider]) == includes_naively(wider, narrower)
+    assert bool(MASKS[wider] >> narrower & 1) == includes_naively(wider, narrower)
 
 
 @given(some, some, some)
-def test_closure_is_an_order(one: Privilege, two: Privilege, three: Privilege) -> None:
+def test_inclusion_is_a_partial_order(one: Privilege, two: Privilege, three: Privilege) -> None:
     assert one in INCLUDES[one]
     if two in INCLUDES[one] and three in INCLUDES[two]:
         assert three in INCLUDES[one]
@@ -83,7 +83,7 @@ def test_mask_has_a_bit_for_each(privileges: list[Privilege]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("holder", "held"),
+    ("wider", "included"),
     [
         (P.CATALOG_MANAGE_CONTENT, P.CATALOG_MANAGE_METADATA),
         (P.CATALOG_MANAGE_CONTENT, P.TABLE_READ_DATA),
@@ -108,18 +108,18 @@ def test_mask_has_a_bit_for_each(privileges: list[Privilege]) -> None:
         (P.SERVICE_MANAGE_ACCESS, P.CATALOG_DROP),
     ],
 )
-def test_wider_one_brings_the_narrower_along(holder: Privilege, held: Privilege) -> None:
-    assert held in INCLUDES[holder]
-    assert holder not in INCLUDES[held]
+def test_wider_privilege_includes_the_narrower(wider: Privilege, included: Privilege) -> None:
+    assert included in INCLUDES[wider]
+    assert wider not in INCLUDES[included]
 
 
-def test_data_comes_with_no_right_to_metadata() -> None:
+def test_metadata_privileges_do_not_include_data() -> None:
     for data in (P.TABLE_READ_DATA, P.TABLE_WRITE_DATA):
         holders = {each for each in Privilege if data in INCLUDES[each]}
         assert holders <= {P.TABLE_READ_DATA, P.TABLE_WRITE_DATA, P.CATALOG_MANAGE_CONTENT}
 
 
-def test_access_and_content_do_not_bring_each_other() -> None:
+def test_access_and_content_do_not_include_each_other() -> None:
     access = INCLUDES[P.SERVICE_MANAGE_ACCESS] | INCLUDES[P.CATALOG_MANAGE_ACCESS]
     content = INCLUDES[P.CATALOG_MANAGE_CONTENT]
     assert not any(
@@ -129,17 +129,17 @@ def test_access_and_content_do_not_bring_each_other() -> None:
     assert access & content == {P.CATALOG_LIST, P.CATALOG_READ_PROPERTIES, P.CATALOG_WRITE_PROPERTIES}
 
 
-def test_structure_is_all_changes_but_those_that_bring_data() -> None:
-    held = INCLUDES[P.TABLE_MANAGE_STRUCTURE] - {P.TABLE_MANAGE_STRUCTURE}
-    assert held == TABLE_UPDATES - {P.TABLE_ADD_SNAPSHOT, P.TABLE_SET_SNAPSHOT_REF}
+def test_manage_structure_includes_all_updates_but_snapshots() -> None:
+    included = INCLUDES[P.TABLE_MANAGE_STRUCTURE] - {P.TABLE_MANAGE_STRUCTURE}
+    assert included == TABLE_UPDATES - {P.TABLE_ADD_SNAPSHOT, P.TABLE_SET_SNAPSHOT_REF}
     assert TABLE_UPDATES < INCLUDES[P.TABLE_WRITE_PROPERTIES] < INCLUDES[P.TABLE_WRITE_DATA]
 
 
-def test_policies_are_attached_by_who_may_attach() -> None:
+def test_policy_attachment_privileges() -> None:
     assert not {P.POLICY_ATTACH, P.POLICY_DETACH} & INCLUDES[P.POLICY_FULL_METADATA]
 
 
-def test_rotation_of_credentials_comes_with_nothing() -> None:
+def test_no_privilege_includes_credential_rotation() -> None:
     assert {each for each in Privilege if P.PRINCIPAL_ROTATE_CREDENTIALS in INCLUDES[each]} == {
         P.PRINCIPAL_ROTATE_CREDENTIALS
     }
@@ -147,7 +147,7 @@ def test_rotation_of_credentials_comes_with_nothing() -> None:
 
 @pytest.mark.skipif(not CONTRACT.is_file(), reason=f"{CONTRACT} is not there; POLARIS_CONTRACT may name its folder")
 @pytest.mark.parametrize("kind", GrantKind)
-def test_what_is_granted_on_a_kind_is_what_the_contract_lists(kind: GrantKind) -> None:
+def test_grantable_privileges_are_those_of_the_contract(kind: GrantKind) -> None:
     from tests.wire.iceberg.contract import read_document
 
     schemas: dict[str, Any] = read_document(CONTRACT)["components"]["schemas"]
@@ -155,7 +155,7 @@ def test_what_is_granted_on_a_kind_is_what_the_contract_lists(kind: GrantKind) -
 
 
 @given(st.sampled_from(GrantKind), some)
-def test_other_privileges_are_refused_by_name(kind: GrantKind, privilege: Privilege) -> None:
+def test_privileges_that_are_not_grantable_are_refused(kind: GrantKind, privilege: Privilege) -> None:
     if privilege in GRANTABLE[kind]:
         check_grantable(kind, privilege)
     else:
@@ -164,7 +164,7 @@ def test_other_privileges_are_refused_by_name(kind: GrantKind, privilege: Privil
 
 
 @given(st.text())
-def test_privilege_is_found_by_its_name_and_by_nothing_else(name: str) -> None:
+def test_privilege_is_found_only_by_its_name(name: str) -> None:
     if name in Privilege.__members__:
         assert privilege_named(name).name == name
     else:

@@ -39,7 +39,7 @@ async def user(world: World, name: str) -> str:
     return (await world.access_keys.create(name)).key.id
 
 
-async def test_a_grant_to_a_user_without_roles_holds_for_the_next_request(world: World, grants: StreamGrants) -> None:
+async def test_grant_to_a_user_without_roles_applies_to_the_next_request(world: World, grants: StreamGrants) -> None:
     key = await user(world, "alice")
     table = stream_securable("sales", "orders")
     assert not await may(world, key, table, P.STREAM_READ)
@@ -67,7 +67,7 @@ async def test_a_grant_to_a_user_without_roles_holds_for_the_next_request(world:
         (stream_key("sale"), False, False, False),
     ],
 )
-async def test_grants_flow_down(
+async def test_grants_are_inherited_by_children(
     world: World, grants: StreamGrants, place: str, reaches_table: bool, reaches_database: bool, reaches_all: bool
 ) -> None:
     key = await user(world, "alice")
@@ -77,7 +77,7 @@ async def test_grants_flow_down(
     assert await may(world, key, stream_securable(), P.STREAM_ALTER) is reaches_all
 
 
-async def test_any_user_and_roles_hold_too(world: World, grants: StreamGrants) -> None:
+async def test_grants_to_any_user_and_to_roles_apply(world: World, grants: StreamGrants) -> None:
     alice, bob = await user(world, "alice"), await user(world, "bob")
     await world.principal_roles.create(world.by, "writers", properties={})
     await world.principal_roles.assign(world.by, "bob", "writers")
@@ -92,13 +92,13 @@ async def test_any_user_and_roles_hold_too(world: World, grants: StreamGrants) -
     }
 
 
-async def test_who_is_not_there_is_given_nothing(world: World, grants: StreamGrants) -> None:
+async def test_grant_to_an_unknown_grantee_is_refused(world: World, grants: StreamGrants) -> None:
     for kind in GranteeKind:
         with pytest.raises(NoSuchPrincipal):
-            await grants.add(StreamGrant(kind, "nobody", stream_key(), P.STREAM_READ), ROOT)
+            await grants.add(StreamGrant(kind, "ghost", stream_key(), P.STREAM_READ), ROOT)
 
 
-async def test_root_and_who_manages_access(world: World, grants: StreamGrants) -> None:
+async def test_root_and_service_admin_have_stream_privileges(world: World, grants: StreamGrants) -> None:
     assert await grants.add(StreamGrant(USER, "root", stream_key(), P.STREAM_READ), ROOT)
     key = await user(world, "carol")
     await world.principal_roles.assign(world.by, "carol", "service_admin")
@@ -106,7 +106,7 @@ async def test_root_and_who_manages_access(world: World, grants: StreamGrants) -
     assert not await may(world, key, stream_securable("sales", "orders"), P.STREAM_READ)
 
 
-async def test_grants_go_with_their_user_and_role(world: World, grants: StreamGrants) -> None:
+async def test_grants_are_deleted_with_their_grantee(world: World, grants: StreamGrants) -> None:
     await user(world, "alice")
     await world.principal_roles.create(world.by, "writers", properties={})
     await grants.add(StreamGrant(USER, "alice", stream_key(), P.STREAM_READ), ROOT)
@@ -118,7 +118,7 @@ async def test_grants_go_with_their_user_and_role(world: World, grants: StreamGr
     assert not await may(world, again, stream_securable(), P.STREAM_READ)
 
 
-async def test_grants_go_with_what_they_are_on(world: World, grants: StreamGrants) -> None:
+async def test_grants_are_deleted_with_their_securable(world: World, grants: StreamGrants) -> None:
     key = await user(world, "alice")
     for place in (
         stream_key("sales"),
@@ -142,14 +142,16 @@ async def test_grants_go_with_what_they_are_on(world: World, grants: StreamGrant
     assert not await may(world, key, stream_securable("sales", "orders"), P.STREAM_READ)
 
 
-async def test_changes_are_told(world: World, grants: StreamGrants) -> None:
+async def test_changes_emit_events(world: World, grants: StreamGrants) -> None:
     await user(world, "alice")
     grant = StreamGrant(USER, "alice", stream_key("sales", "orders"), P.STREAM_READ)
     await grants.add(grant, ROOT)
     await grants.add(grant, ROOT)
     await grants.remove([grant], ROOT)
-    told = [told for told in await world.told("GrantAdded", "GrantRevoked") if told[1].securable.startswith("streams")]
-    assert [kind for kind, _ in told] == ["GrantAdded", "GrantRevoked"]
-    assert {(event.user, event.securable, event.privilege) for _, event in told} == {
+    events = [
+        entry for entry in await world.events("GrantAdded", "GrantRevoked") if entry[1].securable.startswith("streams")
+    ]
+    assert [kind for kind, _ in events] == ["GrantAdded", "GrantRevoked"]
+    assert {(event.user, event.securable, event.privilege) for _, event in events} == {
         ("alice", "streams sales.orders", "STREAM_READ")
     }

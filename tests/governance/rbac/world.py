@@ -1,4 +1,4 @@
-"""Catalogs with something in them, as rows: what roles and grants are about, without the services that make it."""
+"""Catalogs with contents, as rows, for tests of roles and grants without the services that create them."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from tests.governance.documents import OWNER
 
 ROOT = root_of(OWNER, "ROOTKEY")
 _EMPTY = b"\x80"
-"""No properties, packed."""
+"""Encoded empty properties."""
 
 
-class Questions:
-    """An authorizer that allows all, or refuses what it is told to, and keeps what it was asked."""
+class RecordingAuthorizer:
+    """An authorizer that records requests, and allows all but those that `refuses` matches."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, Securable, tuple[int, ...]]] = []
+        self.requests: list[tuple[str, str, Securable, tuple[int, ...]]] = []
         self.refuses: Callable[[str], bool] = lambda action: False
 
     async def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
-        self.asked.append((action, resource, securable, privileges))
+        self.requests.append((action, resource, securable, privileges))
         if self.refuses(action):
             raise AccessDenied("no")
 
 
 @dataclass
 class World:
-    """Services on a metadata store that has a few catalogs."""
+    """The services of roles and grants on a metadata store with catalogs."""
 
     store: MetaStore
     clock: ManualClock
     outbox: Outbox
-    questions: Questions = field(default_factory=Questions)
+    authorizer: RecordingAuthorizer = field(default_factory=RecordingAuthorizer)
 
     def __post_init__(self) -> None:
         store, outbox, clock = self.store, self.outbox, self.clock
         root = Credential("ROOTKEY", Secret("root-secret"), ROOT)
-        self.by = Administrator(ROOT, self.questions)
+        self.by = Administrator(ROOT, self.authorizer)
         self.users = Principals(store, outbox, clock, ROOT)
         self.access_keys = AccessKeys(store, outbox, MasterKeys({"first": b"1" * 32}, "first"), clock, root)
         self.clients = ClientCredentialStore(
@@ -65,29 +65,29 @@ class World:
         self.catalogs = Catalogs(store)
 
     def administrator(self, principal: Principal) -> Administrator:
-        """Somebody else who asks."""
-        return Administrator(principal, self.questions)
+        """Another caller."""
+        return Administrator(principal, self.authorizer)
 
     async def catalog(self, name: str) -> int:
-        """A catalog; its id."""
+        """Create a catalog. Returns its id."""
 
         async def work(tx: Transaction) -> int:
-            made = await tx.row(
+            row = await tx.row(
                 "INSERT INTO buckets (name, owner, region, created_ms, versioning, settings)"
                 " VALUES (?, ?, 'us-east-1', 1, '', ?) RETURNING id",
                 name,
                 OWNER,
                 _EMPTY,
             )
-            assert made is not None
-            # Numbers that are no bucket's: whoever takes one for the other finds nothing.
-            catalog = int(made[0]) + 1000
+            assert row is not None
+            # Unlike the bucket's id, so that code that confuses them finds nothing.
+            catalog = int(row[0]) + 1000
             await tx.run(
                 "INSERT INTO warehouses (id, name, bucket, base_prefix, kind, properties, version, created_ms,"
                 " updated_ms) VALUES (?, ?, ?, '', 'INTERNAL', ?, 1, 5, 5)",
                 catalog,
                 name,
-                made[0],
+                row[0],
                 _EMPTY,
             )
             await create_catalog_admin(tx, self.outbox, catalog, name, ROOT, self.clock.now_ms())
@@ -96,7 +96,7 @@ class World:
         return await self.store.transact(work)
 
     async def namespace(self, catalog: int, *levels: str) -> int:
-        """A namespace; its id."""
+        """Create a namespace. Returns its id."""
         path, parent = "\x1f".join(levels), "\x1f".join(levels[:-1])
         return await self._insert(
             "INSERT INTO namespaces (warehouse, path, parent, properties, created_ms) VALUES (?, ?, ?, ?, 1)"
@@ -108,7 +108,7 @@ class World:
         )
 
     async def entry(self, catalog: int, namespace: int, name: str, kind: str = "table") -> str:
-        """A table or view; its id."""
+        """Create a table or view. Returns its id."""
         entry = f"{kind}-{namespace}-{name}"
 
         async def work(tx: Transaction) -> None:
@@ -128,7 +128,7 @@ class World:
         return entry
 
     async def policy(self, catalog: int, namespace: int, name: str) -> int:
-        """A policy; its id."""
+        """Create a policy. Returns its id."""
         return await self._insert(
             "INSERT INTO policies (warehouse, namespace, name, type, inheritable, content, version, created_ms,"
             " updated_ms) VALUES (?, ?, ?, 'system.data-compaction', 1, ?, 0, 1, 1) RETURNING id",
@@ -139,7 +139,7 @@ class World:
         )
 
     async def run(self, statement: str, *values: int | str | bytes) -> None:
-        """Change rows behind the services' backs."""
+        """Run a statement directly on the store."""
 
         async def work(tx: Transaction) -> None:
             await tx.run(statement, *values)
@@ -152,20 +152,20 @@ class World:
         assert row is not None
         return int(row[0])
 
-    async def told(self, *kinds: str) -> Sequence[tuple[str, RoleEvent]]:
-        """The events of roles and grants, of these kinds or of all."""
+    async def events(self, *kinds: str) -> Sequence[tuple[str, RoleEvent]]:
+        """Events of roles and grants, of these kinds or all."""
         entries = await self.outbox.read_after(self.store, 0, 10_000)
-        events = [entry.event for entry in entries]
+        emitted = [entry.event for entry in entries]
         return [
             (event.kind, decode_role_event(event.payload))
-            for event in events
+            for event in emitted
             if event.kind.startswith(("PrincipalRole", "CatalogRole", "Grant")) and (not kinds or event.kind in kinds)
         ]
 
     async def _insert(self, statement: str, *values: int | str | bytes) -> int:
         async def work(tx: Transaction) -> int:
-            made = await tx.row(statement, *values)
-            assert made is not None
-            return int(made[0])
+            row = await tx.row(statement, *values)
+            assert row is not None
+            return int(row[0])
 
         return await self.store.transact(work)
