@@ -15,7 +15,7 @@ from lakebed.core.errors import AccessDenied, Unavailable
 from lakebed.core.settings import DecisionMode
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
-from tests.governance.decision_point.asking import Oracle
+from tests.governance.decision_point.fakes import FakeDecisionPoint
 
 from .harness import CatalogHarness, may, name, wire_catalog
 
@@ -24,10 +24,10 @@ ANN = may("s3tables:*")
 ANN = ANN._replace(principal=replace(ANN.principal, key=LongLivedKey("KEY", 1)), request_id="R1")
 
 
-def asking(catalog: CatalogHarness, oracle: Oracle, *, batch: bool = True) -> CatalogHarness:
+def asking(catalog: CatalogHarness, fake: FakeDecisionPoint, *, batch: bool = True) -> CatalogHarness:
     """The same catalog, by a server that asks."""
     store = catalog.store
-    point = DecisionPoint(oracle.post, store.clock, cache_seconds=0, post_batch=oracle.post if batch else None)
+    point = DecisionPoint(fake.post, store.clock, cache_seconds=0, post_batch=fake.post if batch else None)
     authorizer = ExternalAuthorizer(PolicyAuthorizer(store.clock), point, DecisionMode.AND)
     return wire_catalog(replace(store, object_context=replace(store.object_context, authorizer=authorizer)))
 
@@ -46,10 +46,10 @@ def showing(shows: Callable[[str], bool]) -> Callable[[Any], object]:
 
 async def test_decisions_are_requested_by_name(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
-    oracle = Oracle()
-    catalog = asking(light_catalog, oracle)
+    fake = FakeDecisionPoint()
+    catalog = asking(light_catalog, fake)
     await catalog.entries.load(ANN, "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
-    (asked,) = oracle.asked
+    (asked,) = fake.inputs
     assert (asked["actor"]["principal"], asked["action"]) == ("alice", "s3tables:GetTableMetadataLocation")
     (target,) = asked["resource"]["targets"]
     assert (target["type"], target["name"]) == ("TABLE_LIKE", "t")
@@ -61,7 +61,7 @@ async def test_decisions_are_requested_by_name(light_catalog: CatalogHarness) ->
 
 async def test_denial_does_not_reveal_whether_the_table_exists(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("orders")
-    catalog = asking(light_catalog, Oracle(lambda asked: False))
+    catalog = asking(light_catalog, FakeDecisionPoint(lambda query: False))
     texts = []
     for table in ("orders", "refunds"):
         with pytest.raises(AccessDenied) as refused:
@@ -74,7 +74,7 @@ async def test_denial_does_not_reveal_whether_the_table_exists(light_catalog: Ca
 async def test_pages_are_filled_with_visible_entries(light_catalog: CatalogHarness, limit: int) -> None:
     for table in ("a", "b", "c", "d", "e", "f"):
         await light_catalog.create(table)
-    catalog = asking(light_catalog, Oracle(showing(lambda table: table in "bef")))
+    catalog = asking(light_catalog, FakeDecisionPoint(showing(lambda table: table in "bef")))
     names: list[str] = []
     after, sizes = "", []
     while True:
@@ -92,33 +92,33 @@ async def test_pages_are_filled_with_visible_entries(light_catalog: CatalogHarne
 async def test_listing_costs_one_batched_decision(light_catalog: CatalogHarness) -> None:
     for number in range(50):
         await light_catalog.create(f"t{number}")
-    oracle = Oracle(showing(lambda table: True))
-    catalog = asking(light_catalog, oracle)
+    fake = FakeDecisionPoint(showing(lambda table: True))
+    catalog = asking(light_catalog, fake)
     assert len((await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=100)).names) == 50
-    assert [len(asked["resource"]["targets"]) for asked in oracle.asked] == [1, 50]
+    assert [len(query["resource"]["targets"]) for query in fake.inputs] == [1, 50]
 
 
 async def test_listing_is_complete_without_batched_decisions(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
-    oracle = Oracle()
-    catalog = asking(light_catalog, oracle, batch=False)
+    fake = FakeDecisionPoint()
+    catalog = asking(light_catalog, fake, batch=False)
     assert (await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=9)).names == ["t"]
-    assert len(oracle.asked) == 1
+    assert len(fake.inputs) == 1
 
 
 async def test_namespace_listing_follows_decisions(light_catalog: CatalogHarness) -> None:
     for child in ("a", "b", "c"):
         await light_catalog.namespace("ns", child)
-    catalog = asking(light_catalog, Oracle(showing(lambda child: child != "b")))
+    catalog = asking(light_catalog, FakeDecisionPoint(showing(lambda child: child != "b")))
     page = await catalog.namespaces.list(ANN, "lake", ["ns"], after="", limit=2)
     assert ([one.levels[-1] for one in page.namespaces], page.truncated) == (["a", "c"], False)
 
 
 async def test_missing_decision_denies_reads_and_changes(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
-    oracle = Oracle()
-    catalog = asking(light_catalog, oracle)
-    oracle.is_down = True
+    fake = FakeDecisionPoint()
+    catalog = asking(light_catalog, fake)
+    fake.is_down = True
     async with light_catalog.unchanged():
         with pytest.raises(Unavailable):
             await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=9)
@@ -137,7 +137,7 @@ async def test_no_decision_is_requested_inside_a_transaction(
     open_transactions = 0
     transact = store.meta.transact
 
-    class Watching(Oracle):
+    class Watching(FakeDecisionPoint):
         async def post(self, body: bytes) -> Any:
             assert not open_transactions
             return await super().post(body)
@@ -154,9 +154,9 @@ async def test_no_decision_is_requested_inside_a_transaction(
         return await transact(inside)
 
     monkeypatch.setattr(store.meta, "transact", watched)
-    oracle = Watching()
-    catalog = asking(light_catalog, oracle)
+    fake = Watching()
+    catalog = asking(light_catalog, fake)
     await catalog.namespace("other", caller=ANN)
     await catalog.create("u", caller=ANN)
     await catalog.drop("u", caller=ANN)
-    assert len(oracle.asked) >= 3
+    assert len(fake.inputs) >= 3

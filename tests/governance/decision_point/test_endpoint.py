@@ -36,7 +36,7 @@ async def test_documents_are_posted_with_the_token() -> None:
     assert asked.headers["content-type"] == "application/json"
 
 
-async def test_token_shows_nowhere() -> None:
+async def test_errors_do_not_contain_the_token() -> None:
     endpoint = DecisionEndpoint("http://127.0.0.1:1/", timeout_seconds=1, token=Secret(TOKEN))
     assert TOKEN not in repr(vars(endpoint))
     with pytest.raises(Unavailable) as refused:
@@ -49,7 +49,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def serving(serve: Serve) -> AsyncIterator[str]:
-    """A server that does this on every connection, and hangs up on all of them in the end."""
+    """A server with this handler. It closes all connections at the end."""
     served: list[asyncio.StreamWriter] = []
     tasks: list[asyncio.Task[None]] = []
 
@@ -72,7 +72,7 @@ async def serving(serve: Serve) -> AsyncIterator[str]:
 
 
 class Counting:
-    """A server that counts connections, answers each request on them, and hangs up after as many as it is told."""
+    """Counts connections, and closes each after a number of requests."""
 
     def __init__(self, *, a_connection: int = 1_000, answer: bytes = b"{}") -> None:
         self.connections = 0
@@ -99,7 +99,7 @@ class Counting:
             pass
 
 
-async def test_connections_are_used_again() -> None:
+async def test_connections_are_reused() -> None:
     server = Counting()
     async with server.serving() as url, connected(url) as endpoint:
         for _ in range(20):
@@ -111,7 +111,7 @@ async def test_connections_are_used_again() -> None:
     assert server.connections <= 20
 
 
-async def test_connection_that_was_closed_meanwhile_costs_no_answer() -> None:
+async def test_request_on_a_closed_connection_is_resent() -> None:
     server = Counting(a_connection=1)
     async with server.serving() as url, connected(url) as endpoint:
         for _ in range(3):
@@ -119,7 +119,7 @@ async def test_connection_that_was_closed_meanwhile_costs_no_answer() -> None:
     assert (server.connections, server.requests) == (3, 3)
 
 
-async def test_nobody_there() -> None:
+async def test_refused_connection_is_unavailable() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         async with connected(f"http://127.0.0.1:{taken.getsockname()[1]}/") as endpoint:
@@ -127,11 +127,11 @@ async def test_nobody_there() -> None:
                 await endpoint.post(b"{}")
 
 
-async def test_who_does_not_answer_is_not_waited_for() -> None:
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_timeout_is_unavailable() -> None:
+    async def never_respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with serving(say_nothing) as url, connected(url, timeout=0.05) as endpoint:
+    async with serving(never_respond) as url, connected(url, timeout=0.05) as endpoint:
         with pytest.raises(Unavailable, match="no response in time"):
             await endpoint.post(b"{}")
 
@@ -145,7 +145,7 @@ async def test_who_does_not_answer_is_not_waited_for() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b" " * (MAX_RESPONSE_BYTES + 1),
     ],
 )
-async def test_what_is_no_whole_answer_is_none(answer: bytes) -> None:
+async def test_incomplete_response_is_unavailable(answer: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -155,7 +155,7 @@ async def test_what_is_no_whole_answer_is_none(answer: bytes) -> None:
             await endpoint.post(b"{}")
 
 
-async def test_chunked_answers_are_read() -> None:
+async def test_chunked_responses_are_read() -> None:
     body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -22,7 +22,7 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
 from tests.governance.documents import policy, statement
 
-from .asking import RULES, Oracle, question, user
+from .fakes import RULES, FakeDecisionPoint, access_request, user
 
 AND, INSTEAD = DecisionMode.AND, DecisionMode.INSTEAD
 ALLOWS = policy(statement(action="*", resource="*"))
@@ -30,25 +30,27 @@ DENIES = policy(statement("Deny", action="s3tables:GetTableData", resource="*"))
 ROOT = root_of(DEFAULT_ACCOUNT, "ROOTKEY")
 
 
-def authorizer_of(oracle: Oracle, mode: DecisionMode, *, batch: bool = False) -> ExternalAuthorizer:
+def authorizer_of(fake: FakeDecisionPoint, mode: DecisionMode, *, batch: bool = False) -> ExternalAuthorizer:
     clock = ManualClock()
-    point = DecisionPoint(oracle.post, clock, cache_seconds=2, post_batch=oracle.post if batch else None)
+    point = DecisionPoint(fake.post, clock, cache_seconds=2, post_batch=fake.post if batch else None)
     return ExternalAuthorizer(PolicyAuthorizer(clock), point, mode)
 
 
-async def is_allowed(oracle: Oracle, mode: DecisionMode, caller: Principal, rules: ResourceRules = RULES) -> bool:
-    authorizer: Authorizer = authorizer_of(oracle, mode)
+async def is_allowed(
+    fake: FakeDecisionPoint, mode: DecisionMode, caller: Principal, rules: ResourceRules = RULES
+) -> bool:
+    authorizer: Authorizer = authorizer_of(fake, mode)
     try:
-        await authorizer.authorize(question(caller), rules)
+        await authorizer.authorize(access_request(caller), rules)
     except AccessDenied:
         return False
     return True
 
 
 @pytest.mark.parametrize(
-    ("mode", "caller", "says", "allowed"),
+    ("mode", "caller", "decision", "allowed"),
     [
-        # It may only refuse further.
+        # It can only refuse more.
         (AND, user(ALLOWS), True, True),
         (AND, user(ALLOWS), False, False),
         (AND, user(), True, False),
@@ -56,7 +58,7 @@ async def is_allowed(oracle: Oracle, mode: DecisionMode, caller: Principal, rule
         (AND, ROOT, True, True),
         (AND, ROOT, False, False),
         (AND, ANONYMOUS, True, False),
-        # It allows, and what denies still denies.
+        # It allows, but a deny still applies.
         (INSTEAD, user(), True, True),
         (INSTEAD, user(), False, False),
         (INSTEAD, user(ALLOWS), False, False),
@@ -69,37 +71,37 @@ async def is_allowed(oracle: Oracle, mode: DecisionMode, caller: Principal, rule
         (INSTEAD, user(session=Session(None, 1, 2, outer_policies=(DENIES,))), True, False),
     ],
 )
-async def test_what_it_says_beside_policies(mode: DecisionMode, caller: Principal, says: bool, allowed: bool) -> None:
-    assert await is_allowed(Oracle(lambda asked: says), mode, caller) is allowed
+async def test_combination_with_policies(mode: DecisionMode, caller: Principal, decision: bool, allowed: bool) -> None:
+    assert await is_allowed(FakeDecisionPoint(lambda query: decision), mode, caller) is allowed
 
 
 @pytest.mark.parametrize("mode", DecisionMode)
-async def test_resource_policy_that_denies_is_not_lifted(mode: DecisionMode) -> None:
+async def test_deny_in_the_resource_policy_still_applies(mode: DecisionMode) -> None:
     rules = ResourceRules(DEFAULT_ACCOUNT, policy(statement("Deny", "*", "*", Principal="*")))
-    assert not await is_allowed(Oracle(), mode, user(ALLOWS), rules)
-    assert not await is_allowed(Oracle(), mode, ROOT, rules)
+    assert not await is_allowed(FakeDecisionPoint(), mode, user(ALLOWS), rules)
+    assert not await is_allowed(FakeDecisionPoint(), mode, ROOT, rules)
 
 
-async def test_what_policies_refuse_is_not_asked() -> None:
-    oracle = Oracle()
-    assert not await is_allowed(oracle, AND, user())
-    assert not await is_allowed(oracle, INSTEAD, user(DENIES))
-    assert oracle.asked == []
-
-
-@pytest.mark.parametrize("mode", DecisionMode)
-async def test_server_itself_is_not_asked_about(mode: DecisionMode) -> None:
-    oracle = Oracle(lambda asked: False)
-    assert await is_allowed(oracle, mode, root_of(DEFAULT_ACCOUNT))
-    assert oracle.asked == []
+async def test_requests_that_policies_refuse_are_not_queried() -> None:
+    fake = FakeDecisionPoint()
+    assert not await is_allowed(fake, AND, user())
+    assert not await is_allowed(fake, INSTEAD, user(DENIES))
+    assert fake.inputs == []
 
 
 @pytest.mark.parametrize("mode", DecisionMode)
-async def test_keys_for_the_files_of_a_table_are_confined_and_not_asked_about(mode: DecisionMode) -> None:
-    oracle = Oracle(lambda asked: False)
+async def test_server_itself_is_exempt(mode: DecisionMode) -> None:
+    fake = FakeDecisionPoint(lambda query: False)
+    assert await is_allowed(fake, mode, root_of(DEFAULT_ACCOUNT))
+    assert fake.inputs == []
+
+
+@pytest.mark.parametrize("mode", DecisionMode)
+async def test_vended_credentials_are_exempt_but_limited(mode: DecisionMode) -> None:
+    fake = FakeDecisionPoint(lambda query: False)
     inside = policy(statement(action="s3:GetObject", resource="arn:aws:s3:::lake/t/*"))
     caller = user(session=Session(None, 1, 2, policies=(inside,), delegated_for="T"))
-    authorizer = authorizer_of(oracle, mode)
+    authorizer = authorizer_of(fake, mode)
     await authorizer.authorize(AccessRequest(caller, "s3:GetObject", "arn:aws:s3:::lake/t/f"), RULES)
     with pytest.raises(AccessDenied):
         await authorizer.authorize(AccessRequest(caller, "s3:GetObject", "arn:aws:s3:::lake/u/f"), RULES)
@@ -107,49 +109,47 @@ async def test_keys_for_the_files_of_a_table_are_confined_and_not_asked_about(mo
         await authorizer.authorize(
             AccessRequest(caller, "s3:GetObject", "arn:aws:s3:::lake/t/f"), ResourceRules("999999999999")
         )
-    assert oracle.asked == []
+    assert fake.inputs == []
 
 
 @pytest.mark.parametrize("mode", DecisionMode)
-async def test_without_an_answer_nothing_is_allowed_and_the_log_says_why(
-    mode: DecisionMode, caplog: pytest.LogCaptureFixture
-) -> None:
-    oracle = Oracle()
-    oracle.is_down = True
+async def test_failed_query_refuses_and_is_logged(mode: DecisionMode, caplog: pytest.LogCaptureFixture) -> None:
+    fake = FakeDecisionPoint()
+    fake.is_down = True
     with caplog.at_level(logging.ERROR, "lakebed.decisions"), pytest.raises(Unavailable, match="does not respond"):
-        await authorizer_of(oracle, mode).authorize(question(user(ALLOWS)), RULES)
+        await authorizer_of(fake, mode).authorize(access_request(user(ALLOWS)), RULES)
     (record,) = caplog.records
-    told = record.__dict__
-    assert (told["principal"], told["action"], told["request_id"]) == (
+    fields = record.__dict__
+    assert (fields["principal"], fields["action"], fields["request_id"]) == (
         f"arn:aws:iam::{DEFAULT_ACCOUNT}:user/ann",
         "s3tables:GetTableData",
         "R1",
     )
-    assert "ConnectionRefusedError" in told["reason"]
+    assert "ConnectionRefusedError" in fields["reason"]
 
 
-async def test_refusal_is_in_the_words_of_every_other(caplog: pytest.LogCaptureFixture) -> None:
-    authorizer = authorizer_of(Oracle(lambda asked: False), AND)
+async def test_refusal_has_the_format_of_other_refusals(caplog: pytest.LogCaptureFixture) -> None:
+    authorizer = authorizer_of(FakeDecisionPoint(lambda query: False), AND)
     with (
         caplog.at_level(logging.INFO, "lakebed.decisions"),
-        # The catalog shows of a refusal what stands before the principal.
+        # The catalog shows the part of a refusal before the principal.
         pytest.raises(AccessDenied, match=r"^the decision point does not allow it\. principal=arn:aws:iam::"),
     ):
-        await authorizer.authorize(question(user(ALLOWS)), RULES)
+        await authorizer.authorize(access_request(user(ALLOWS)), RULES)
     assert [record.message for record in caplog.records] == ["the decision point denied a request"]
 
 
-async def test_lists_show_what_it_shows() -> None:
-    oracle = Oracle(lambda asked: [1])
-    authorizer = authorizer_of(oracle, AND, batch=True)
+async def test_lists_are_filtered() -> None:
+    fake = FakeDecisionPoint(lambda query: [1])
+    authorizer = authorizer_of(fake, AND, batch=True)
     assert authorizer.filters_lists
     some = [AccessTarget("TABLE_LIKE", ("lake", "ns", name)) for name in "ab"]
-    assert await authorizer.visible(question(), RULES, some) == some[1:]
-    assert await authorizer.visible(question(root_of(DEFAULT_ACCOUNT)), RULES, some) == some
-    oracle.is_down = True
+    assert await authorizer.visible(access_request(), RULES, some) == some[1:]
+    assert await authorizer.visible(access_request(root_of(DEFAULT_ACCOUNT)), RULES, some) == some
+    fake.is_down = True
     with pytest.raises(Unavailable):
-        await authorizer.visible(question(), RULES, some)
+        await authorizer.visible(access_request(), RULES, some)
 
 
-def test_lists_are_whole_where_nobody_answers_for_many() -> None:
-    assert not authorizer_of(Oracle(), AND).filters_lists
+def test_lists_are_not_filtered_without_batch_support() -> None:
+    assert not authorizer_of(FakeDecisionPoint(), AND).filters_lists

@@ -1,4 +1,4 @@
-"""What was done with keys of the catalog is added up, written down once, and not lost while it cannot be."""
+"""The use of vended credentials is counted, written once, and kept while the store fails."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from .test_delegations import VENDED
 
 __all__ = ["address"]
 
-PLACE = AccessGroup("lake", "tables/t/f", "KEY", "GetObject", 206)
-HOLDER = CredentialRecipient("bob", "T1", "R0")
+GROUP = AccessGroup("lake", "tables/t/f", "KEY", "GetObject", 206)
+RECIPIENT = CredentialRecipient("bob", "T1", "R0")
 places = st.builds(
     AccessGroup,
     st.sampled_from(["lake", "pond"]),
@@ -51,54 +51,54 @@ async def store(address: str) -> AsyncIterator[MetaStore]:
     await opened.close()
 
 
-def note(tally: AccessCounter, place: AccessGroup = PLACE, request_id: str = "R1", sent: int = 10) -> None:
-    tally.count(place, HOLDER, received_bytes=1, sent_bytes=sent, request_id=request_id)
+def count_request(counter: AccessCounter, group: AccessGroup = GROUP, request_id: str = "R1", sent: int = 10) -> None:
+    counter.count(group, RECIPIENT, received_bytes=1, sent_bytes=sent, request_id=request_id)
 
 
 async def all_of(store: MetaStore, delegation: str = "KEY") -> list[DelegatedAccess]:
     return await DelegatedAccesses(store).of_delegation(delegation, after=None, limit=1000)
 
 
-async def test_requests_that_came_to_the_same_are_one_row(store: MetaStore) -> None:
+async def test_equal_requests_share_a_row(store: MetaStore) -> None:
     clock = ManualClock(1_000)
-    tally = AccessCounter(store, clock)
-    note(tally, request_id="R1")
+    counter = AccessCounter(store, clock)
+    count_request(counter, request_id="R1")
     clock.advance(1)
-    note(tally, request_id="R2", sent=5)
-    note(tally, PLACE._replace(status=403), request_id="R3")
-    assert await tally.flush() == 2
+    count_request(counter, request_id="R2", sent=5)
+    count_request(counter, GROUP._replace(status=403), request_id="R3")
+    assert await counter.flush() == 2
     clock.advance(1)
-    note(tally, request_id="R4")
-    await tally.flush()
+    count_request(counter, request_id="R4")
+    await counter.flush()
     assert await all_of(store) == [
-        DelegatedAccess(PLACE, 3, 3, 25, 1_000, 3_000, "R4", HOLDER),
-        DelegatedAccess(PLACE._replace(status=403), 1, 1, 10, 2_000, 2_000, "R3", HOLDER),
+        DelegatedAccess(GROUP, 3, 3, 25, 1_000, 3_000, "R4", RECIPIENT),
+        DelegatedAccess(GROUP._replace(status=403), 1, 1, 10, 2_000, 2_000, "R3", RECIPIENT),
     ]
-    assert await tally.flush() == 0
+    assert await counter.flush() == 0
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(places, st.integers(0, 2**40), st.booleans()), max_size=30), st.integers(0, 10**6))
-async def test_rows_hold_what_was_counted_however_often_they_were_written(
+async def test_rows_contain_all_counted_requests(
     store: MetaStore, noted: list[tuple[AccessGroup, int, bool]], salt: int
 ) -> None:
-    """Against a counter; each example under keys of its own."""
-    tally = AccessCounter(store, ManualClock())
+    """Compared with a counter; each example has its own keys."""
+    counter = AccessCounter(store, ManualClock())
     requests: Counter[AccessGroup] = Counter()
     sent: Counter[AccessGroup] = Counter()
     before = Counter({access.group: access.requests for access in await _everything(store)})
     sent_before = Counter({access.group: access.sent_bytes for access in await _everything(store)})
-    for place, size, is_flushed in noted:
-        note(tally, place, sent=size)
-        requests[place] += 1
-        sent[place] += size
+    for group, size, is_flushed in noted:
+        count_request(counter, group, sent=size)
+        requests[group] += 1
+        sent[group] += size
         if is_flushed:
-            await tally.flush()
-    await tally.flush()
+            await counter.flush()
+    await counter.flush()
     after = await _everything(store)
     assert Counter({access.group: access.requests for access in after}) == before + requests
     assert {access.group: access.sent_bytes for access in after if access.group in requests} == {
-        place: sent_before[place] + sent[place] for place in requests
+        group: sent_before[group] + sent[group] for group in requests
     }
 
 
@@ -106,36 +106,36 @@ async def _everything(store: MetaStore) -> list[DelegatedAccess]:
     return [access for key in ("KEY1", "KEY2") for access in await all_of(store, key)]
 
 
-async def test_what_cannot_be_written_waits(store: MetaStore) -> None:
+async def test_counts_are_kept_while_the_store_fails(store: MetaStore) -> None:
     failing = Failing(store)
-    tally = AccessCounter(failing, ManualClock())
-    note(tally, request_id="R1")
+    counter = AccessCounter(failing, ManualClock())
+    count_request(counter, request_id="R1")
     with pytest.raises(Unavailable):
-        await tally.flush()
-    note(tally, request_id="R2")
-    note(tally, PLACE._replace(key="g"))
+        await counter.flush()
+    count_request(counter, request_id="R2")
+    count_request(counter, GROUP._replace(key="g"))
     failing.is_down = False
-    assert await tally.flush() == 2
+    assert await counter.flush() == 2
     (_, first) = await all_of(store)
     assert (first.requests, first.last_request_id) == (2, "R2")
 
 
-async def test_no_more_waits_than_may(store: MetaStore) -> None:
+async def test_buffer_is_limited(store: MetaStore) -> None:
     failing = Failing(store)
-    tally = AccessCounter(failing, ManualClock(), max_rows=2)
+    counter = AccessCounter(failing, ManualClock(), max_rows=2)
     for key in ("a", "b", "c"):
-        note(tally, PLACE._replace(key=key))
+        count_request(counter, GROUP._replace(key=key))
     with pytest.raises(Unavailable):
-        await tally.flush()
+        await counter.flush()
     for key in ("a", "d"):
-        note(tally, PLACE._replace(key=key))
+        count_request(counter, GROUP._replace(key=key))
     failing.is_down = False
-    assert await tally.flush() == 2
+    assert await counter.flush() == 2
     assert [(one.group.key, one.requests) for one in await all_of(store)] == [("a", 2), ("b", 1)]
 
 
-async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
-    tally, read = AccessCounter(store, ManualClock()), DelegatedAccesses(store)
+async def test_pages_are_contiguous(store: MetaStore) -> None:
+    counter, read = AccessCounter(store, ManualClock()), DelegatedAccesses(store)
     expected = sorted(
         AccessGroup("lake", key, delegation, operation, status)
         for key in ("f", "g")
@@ -143,9 +143,9 @@ async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
         for operation in ("GetObject", "PutObject")
         for status in (200, 403)
     )
-    for place in reversed(expected):
-        note(tally, place)
-    await tally.flush()
+    for group in reversed(expected):
+        count_request(counter, group)
+    await counter.flush()
 
     async def pages_of_key(delegation: str) -> list[AccessGroup]:
         found: list[AccessGroup] = []
@@ -160,15 +160,15 @@ async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
         return found
 
     for delegation in ("K1", "K2"):
-        assert await pages_of_key(delegation) == [place for place in expected if place.delegation == delegation]
+        assert await pages_of_key(delegation) == [group for group in expected if group.delegation == delegation]
     for key in ("f", "g"):
-        assert await pages_of_object(key) == [place for place in expected if place.key == key]
+        assert await pages_of_object(key) == [group for group in expected if group.key == key]
 
 
 KEY1_PLACE = AccessGroup("lake", "f", "KEY1", "GetObject", 200)
 
 
-async def is_kept(store: MetaStore, delegation_id: str) -> bool:
+async def is_recorded(store: MetaStore, delegation_id: str) -> bool:
     try:
         await DelegationLog(store).find(delegation_id)
     except NotFound:
@@ -176,7 +176,7 @@ async def is_kept(store: MetaStore, delegation_id: str) -> bool:
     return True
 
 
-async def test_what_waits_is_written_however_often_the_store_fails(
+async def test_writer_retries_until_the_store_recovers(
     store: MetaStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(delegated_accesses, "FLUSH_SECONDS", 0.0)
@@ -190,9 +190,9 @@ async def test_what_waits_is_written_however_often_the_store_fails(
     failing.is_down = False
     while not await DelegatedAccesses(store).of_delegation("KEY1", after=None, limit=1):
         await asyncio.sleep(0)
-    assert await is_kept(store, "KEY1")
+    assert await is_recorded(store, "KEY1")
     delegations.enqueue(replace(VENDED, id="KEY2"))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await is_kept(store, "KEY2")
+    assert await is_recorded(store, "KEY2")

@@ -1,4 +1,4 @@
-"""Requests that are signed for others: which, for what, and what of them."""
+"""Remote signing: which requests are signed, and which of their headers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from lakebed.governance.delegation.remote_signing import (
 KEY = "t/data/f.parquet"
 
 
-class InT:
-    """The directory `t/`."""
+class DirectoryT:
+    """The table directory `t/`."""
 
     def holds(self, key: str) -> bool:
         return key.startswith("t/")
@@ -38,7 +38,7 @@ def call(method: str, key: str = KEY, query: Mapping[str, str] | None = None, **
 
 
 @pytest.mark.parametrize(
-    ("asked", "writes"),
+    ("signing_request", "writes"),
     [
         (call("GET"), False),
         (call("GET", query={"x-id": "GetObject", "versionId": "v1"}), False),
@@ -52,8 +52,8 @@ def call(method: str, key: str = KEY, query: Mapping[str, str] | None = None, **
         (call("GET", query={"uploadId": "u"}), True),
     ],
 )
-def test_requests_for_one_key_read_it_or_write_it(asked: SigningRequest, writes: bool) -> None:
-    assert affected_keys(asked) == AffectedKeys((KEY,), None, writes)
+def test_affected_key_of_object_requests(signing_request: SigningRequest, writes: bool) -> None:
+    assert affected_keys(signing_request) == AffectedKeys((KEY,), None, writes)
 
 
 @pytest.mark.parametrize(
@@ -65,18 +65,18 @@ def test_requests_for_one_key_read_it_or_write_it(asked: SigningRequest, writes:
         ({"uploads": "", "prefix": "t/"}, AffectedKeys((), "t/", True)),
     ],
 )
-def test_listings_reach_all_keys_of_their_prefix(query: dict[str, str], reach: AffectedKeys) -> None:
+def test_affected_prefix_of_listings(query: dict[str, str], reach: AffectedKeys) -> None:
     assert affected_keys(call("GET", "", query)) == reach
 
 
-def test_deletion_of_many_reaches_each_of_them() -> None:
-    asked = call("POST", "", {"delete": ""}, batch=("t/a", "t/b"))
-    assert affected_keys(asked) == AffectedKeys(("t/a", "t/b"), None, True)
+def test_affected_keys_of_a_batch_delete() -> None:
+    signing_request = call("POST", "", {"delete": ""}, batch=("t/a", "t/b"))
+    assert affected_keys(signing_request) == AffectedKeys(("t/a", "t/b"), None, True)
     with pytest.raises(InvalidInput, match="the body with the keys to delete is missing"):
         affected_keys(call("POST", "", {"delete": ""}))
 
 
-def test_copy_reaches_its_source() -> None:
+def test_affected_keys_of_a_copy_include_its_source() -> None:
     assert affected_keys(call("PUT", copy_source=("lake", "u/secret"))).keys == (KEY, "u/secret")
     with pytest.raises(AccessDenied, match="another bucket"):
         affected_keys(call("PUT", copy_source=("vault", "t/secret")))
@@ -102,28 +102,28 @@ def test_other_requests_are_not_signed(refused: SigningRequest) -> None:
         affected_keys(refused)
 
 
-def test_every_key_has_to_be_inside() -> None:
-    check_within(AffectedKeys(("t/a", "t/b/c"), None, True), InT(), may_write=True)
+def test_every_key_must_be_in_a_directory() -> None:
+    check_within(AffectedKeys(("t/a", "t/b/c"), None, True), DirectoryT(), may_write=True)
     for outside in ("t", "t10/a", "u/a", "", "t/../u/a", "t/./a"):
         with pytest.raises(AccessDenied, match="not in a directory"):
-            check_within(AffectedKeys(("t/a", outside), None, True), InT(), may_write=True)
+            check_within(AffectedKeys(("t/a", outside), None, True), DirectoryT(), may_write=True)
 
 
-def test_who_may_read_gets_no_write_signed() -> None:
-    check_within(AffectedKeys((KEY,), None, False), InT(), may_write=False)
+def test_reader_cannot_have_a_write_signed() -> None:
+    check_within(AffectedKeys((KEY,), None, False), DirectoryT(), may_write=False)
     with pytest.raises(AccessDenied, match="can read the table's files but not change them"):
-        check_within(AffectedKeys((KEY,), None, True), InT(), may_write=False)
+        check_within(AffectedKeys((KEY,), None, True), DirectoryT(), may_write=False)
 
 
 @pytest.mark.parametrize("prefix", ["", "t", "t1", "t10/", "u/", "t/dat"])
-def test_listing_is_of_a_directory_inside(prefix: str) -> None:
-    """`t` would list `t10` as well."""
-    check_within(AffectedKeys((), "t/data/", False), InT(), may_write=False)
+def test_listed_prefix_must_be_a_directory(prefix: str) -> None:
+    """`t` also matches `t10`."""
+    check_within(AffectedKeys((), "t/data/", False), DirectoryT(), may_write=False)
     with pytest.raises(AccessDenied, match="not a directory"):
-        check_within(AffectedKeys((), prefix, False), InT(), may_write=False)
+        check_within(AffectedKeys((), prefix, False), DirectoryT(), may_write=False)
 
 
-def test_headers_that_change_from_one_request_to_the_next_are_not_signed() -> None:
+def test_only_required_headers_are_signed() -> None:
     sent = {
         "Range": ["bytes=0-7"],
         "X-Amz-Date": ["20200101T000000Z"],
@@ -152,7 +152,7 @@ def test_headers_that_change_from_one_request_to_the_next_are_not_signed() -> No
 
 
 @pytest.mark.parametrize(
-    ("headers", "claim"),
+    ("headers", "expected_hash"),
     [
         ({}, UNSIGNED_PAYLOAD),
         ({"x-amz-content-sha256": ["UNSIGNED-PAYLOAD"]}, UNSIGNED_PAYLOAD),
@@ -161,8 +161,10 @@ def test_headers_that_change_from_one_request_to_the_next_are_not_signed() -> No
         ({"x-amz-content-sha256": [UNSIGNED_TRAILER]}, UNSIGNED_TRAILER),
     ],
 )
-def test_body_is_unsigned_unless_the_client_says_what_it_is(headers: dict[str, list[str]], claim: str) -> None:
-    assert signed_headers(headers)["x-amz-content-sha256"] == claim
+def test_payload_is_unsigned_unless_the_client_sends_its_hash(
+    headers: dict[str, list[str]], expected_hash: str
+) -> None:
+    assert signed_headers(headers)["x-amz-content-sha256"] == expected_hash
 
 
 def test_body_signed_in_chunks_is_refused() -> None:
@@ -176,7 +178,7 @@ def test_body_signed_in_chunks_is_refused() -> None:
         st.lists(st.text("ab ,", min_size=1), min_size=1, max_size=2),
     )
 )
-def test_store_finds_every_header_signed_that_it_insists_on(headers: dict[str, list[str]]) -> None:
+def test_all_headers_that_s3_requires_are_signed(headers: dict[str, list[str]]) -> None:
     signed = signed_headers(headers)
     for name in returned_headers(headers):
         if name.lower().startswith("x-amz-"):

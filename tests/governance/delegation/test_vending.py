@@ -1,4 +1,4 @@
-"""Keys to a table's files: the policy that confines them, tried on keys by brute force."""
+"""Credential vending: the session policy, checked by brute force, and the records."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ NEVER = (
     "s3:GetObjectTagging",
 )
 ALPHABET = 'ab*?$/{}"\\ é\n'
-"""Everything that means something to somebody: wildcards, variables, JSON, paths, UTF-8."""
+"""Characters with a meaning in wildcards, variables, JSON, paths or UTF-8."""
 
 segments = st.text(ALPHABET.replace("/", ""), min_size=1, max_size=4)
 directories = st.lists(segments, min_size=1, max_size=3).map(lambda parts: "/".join(parts) + "/")
 
 
 def allows(document: bytes, action: str, resource: str, *, prefix: str | None = None) -> bool:
-    """Whether a caller with no rights of its own may do it with keys of this policy."""
+    """Whether a caller without own permissions can do it with credentials of this policy."""
     vended = session(document, delegated_for="table")
     context: dict[str, str | tuple[str, ...]] = {} if prefix is None else {"s3:prefix": prefix}
     try:
@@ -66,7 +66,7 @@ def is_inside(key: str, chosen: Iterable[str]) -> bool:
 
 @st.composite
 def keys_near(draw: st.DrawFn, chosen: list[str]) -> str:
-    """Keys in the directories, and those that a careless comparison would take for such."""
+    """Keys in the directories, and keys that a careless comparison would count as such."""
     directory = draw(st.sampled_from(chosen))
     tail = draw(st.text(ALPHABET, max_size=4))
     return draw(
@@ -105,7 +105,7 @@ def test_policy_allows_exactly_the_keys_inside_the_directories(
 
 
 @pytest.mark.parametrize("writes", [False, True])
-def test_policy_says_where_the_bucket_is_and_nothing_else_of_it(writes: bool) -> None:
+def test_policy_allows_the_buckets_location_and_no_other_bucket_action(writes: bool) -> None:
     document = directory_policy(BUCKET, ["t/"], writes=writes)
     assert on_prefix(document, None, "s3:GetBucketLocation")
     for action in ("s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:PutBucketPolicy", "s3:DeleteBucket"):
@@ -125,7 +125,7 @@ def test_cve_2026_42810_wildcards_in_a_directory_open_no_other() -> None:
         assert not on_prefix(document, neighbour.rpartition("/")[0] + "/")
 
 
-def test_cve_2026_42811_quotes_in_a_directory_do_not_end_the_text_they_stand_in() -> None:
+def test_cve_2026_42811_quotes_in_a_directory_do_not_end_the_json_string() -> None:
     name = 'q","Resource":"*"},{"Effect":"Allow","Action":"s3:*/'
     document = directory_policy(BUCKET, [name], writes=False)
     assert len(json.loads(document)["Statement"]) == 3
@@ -133,7 +133,7 @@ def test_cve_2026_42811_quotes_in_a_directory_do_not_end_the_text_they_stand_in(
     assert not on_key(document, "s3:GetObject", "other/f")
 
 
-def test_directory_does_not_open_its_sibling_whose_name_begins_alike() -> None:
+def test_directory_does_not_include_siblings_with_the_same_prefix() -> None:
     document = directory_policy(BUCKET, ["ns/t/"], writes=True)
     for sibling in ("ns/t", "ns/t10/f", "ns/t-old/f", "ns/t0"):
         assert not on_key(document, "s3:GetObject", sibling)
@@ -142,19 +142,19 @@ def test_directory_does_not_open_its_sibling_whose_name_begins_alike() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["t", "", "/t/", "/"])
-def test_what_is_not_a_directory_makes_no_policy(wrong: str) -> None:
+def test_invalid_directories_are_refused(wrong: str) -> None:
     with pytest.raises(InvalidInput, match="not a directory"):
         directory_policy(BUCKET, ["fine/", wrong], writes=False)
 
 
-def test_no_directory_makes_no_policy() -> None:
-    """A session without a policy would be held to nothing."""
+def test_policy_without_directories_is_refused() -> None:
+    """A session without a policy would be unlimited."""
     with pytest.raises(InvalidInput, match="require a directory"):
         directory_policy(BUCKET, [], writes=False)
 
 
-def test_deep_directories_fit() -> None:
-    """Two thousand characters is what session policies have elsewhere; a key has half of that."""
+def test_policy_of_deep_directories_fits() -> None:
+    """Session policies have 2048 characters in AWS; object keys have up to 1024."""
     deep = "a-rather-long-namespace-level/" * 25
     assert len(directory_policy(BUCKET, [deep], writes=True)) <= DEFAULT_POLICY_BYTES
     several = [f"{name}/{deep}" for name in ("home", "data", "metadata", "objects", "folders")]
@@ -162,40 +162,40 @@ def test_deep_directories_fit() -> None:
 
 
 @given(st.lists(directories, max_size=6))
-def test_outermost_directories_hold_what_all_of_them_hold(chosen: list[str]) -> None:
-    kept = outermost(chosen)
-    assert kept == sorted(kept)
-    assert set(kept) <= set(chosen)
-    assert all(is_inside(directory, kept) for directory in chosen)
-    assert not any(one != other and one.startswith(other) for one in kept for other in kept)
+def test_outermost_directories_contain_all_directories(chosen: list[str]) -> None:
+    delegations = outermost(chosen)
+    assert delegations == sorted(delegations)
+    assert set(delegations) <= set(chosen)
+    assert all(is_inside(directory, delegations) for directory in chosen)
+    assert not any(one != other and one.startswith(other) for one in delegations for other in delegations)
 
 
 @given(st.text(ALPHABET))
-def test_plain_text_stands_for_itself_alone(text: str) -> None:
+def test_plain_text_matches_only_itself(text: str) -> None:
     document = directory_policy(BUCKET, [f"d/{text}x/".replace("//", "/")], writes=False)
     assert plain_text(text).replace("${*}", "*").replace("${?}", "?").replace("${$}", "$") == text
     assert on_key(document, "s3:GetObject", f"d/{text}x/".replace("//", "/"))
 
 
-# -- handing out --------------------------------------------------------------------------------------------------
+# -- vending ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-async def nobody(principals: Principals, access_keys: AccessKeys) -> Principal:
-    """A user who may do nothing in S3."""
-    await principals.create_user("nobody")
-    await access_keys.create("nobody", access_key_id="nobodys-key")
-    return (await access_keys.lookup("nobodys-key")).principal
+async def unprivileged(principals: Principals, access_keys: AccessKeys) -> Principal:
+    """A user without permissions in S3."""
+    await principals.create_user("unprivileged")
+    await access_keys.create("unprivileged", access_key_id="unprivileged-key")
+    return (await access_keys.lookup("unprivileged-key")).principal
 
 
 PURPOSE = DelegationPurpose(DelegationKind.VENDED, "REQUEST", "192.0.2.1", "lake", "ns\x1fdeep", "t")
 
 
-async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(
-    nobody: Principal, sessions: Sessions, store: MetaStore
+async def test_vended_credentials_need_no_permission_on_the_bucket(
+    unprivileged: Principal, sessions: Sessions, store: MetaStore
 ) -> None:
     vending = CredentialVending(sessions, DelegationLog(store), ttl_seconds=900)
-    key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=True)
+    key = vending.vend(unprivileged, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=True)
     caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
     authorizer = PolicyAuthorizer(ManualClock())
     inside = AccessRequest(caller, "s3:PutObject", f"arn:aws:s3:::{BUCKET}/t/f")
@@ -203,14 +203,14 @@ async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(
     with pytest.raises(AccessDenied, match="a session policy does not allow it"):
         authorizer.decide(inside._replace(resource=f"arn:aws:s3:::{BUCKET}/u/f"), ResourceRules(owner=OWNER))
     with pytest.raises(AccessDenied, match="no identity policy"):
-        authorizer.decide(inside._replace(principal=nobody), ResourceRules(owner=OWNER))
+        authorizer.decide(inside._replace(principal=unprivileged), ResourceRules(owner=OWNER))
     assert caller.session is not None
     assert caller.session.delegated_for == "t1"
 
 
 @pytest.mark.parametrize(("wish", "given"), [(1, 60), (60, 60), (900, 900), (3600, 3600), (86_400, 3600), (61.9, 61)])
-async def test_life_of_vended_keys_is_within_bounds(
-    nobody: Principal,
+async def test_lifetime_of_vended_credentials_is_limited(
+    unprivileged: Principal,
     sessions: Sessions,
     store: MetaStore,
     clock: ManualClock,
@@ -223,20 +223,20 @@ async def test_life_of_vended_keys_is_within_bounds(
     warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert bool(warned) is not (60 <= wish <= 3600)
     assert all("credential TTL clamped" in message and f"used_seconds={given}" in message for message in warned)
-    key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    key = vending.vend(unprivileged, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
     assert key.session.expires_ms == clock.now_ms() + given * 1000
 
 
-async def test_whom_keys_were_made_for_goes_on_record(nobody: Principal, sessions: Sessions, store: MetaStore) -> None:
-    kept = DelegationLog(store)
-    vending = CredentialVending(sessions, kept, ttl_seconds=900)
-    key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/", "far/"], writes=True)
+async def test_vending_is_recorded(unprivileged: Principal, sessions: Sessions, store: MetaStore) -> None:
+    delegations = DelegationLog(store)
+    vending = CredentialVending(sessions, delegations, ttl_seconds=900)
+    key = vending.vend(unprivileged, PURPOSE, table="t1", bucket=BUCKET, directories=["t/", "far/"], writes=True)
     assert key.session.delegation == key.access_key_id
-    await kept.flush()
-    found = await kept.find(key.access_key_id)
+    await delegations.flush()
+    found = await delegations.find(key.access_key_id)
     assert found.purpose == PURPOSE
-    assert (found.principal, found.user_id, found.arn) == (nobody.name, nobody.user_id, nobody.arn)
-    assert (found.lasting_key, found.table_id, found.bucket) == ("nobodys-key", "t1", BUCKET)
+    assert (found.principal, found.user_id, found.arn) == (unprivileged.name, unprivileged.user_id, unprivileged.arn)
+    assert (found.lasting_key, found.table_id, found.bucket) == ("unprivileged-key", "t1", BUCKET)
     assert (found.directories, found.writes) == (("t/", "far/"), True)
     assert (found.issued_ms, found.expires_ms) == (key.session.issued_ms, key.session.expires_ms)
 
@@ -244,25 +244,25 @@ async def test_whom_keys_were_made_for_goes_on_record(nobody: Principal, session
 @pytest.mark.parametrize(
     "purpose", [PURPOSE, replace(PURPOSE, kind=DelegationKind.SIGNED, method="GET", target="lake/t/f")]
 )
-async def test_keys_and_signatures_are_recorded_together_and_say_themselves_for_whom_they_are(
-    nobody: Principal, sessions: Sessions, store: MetaStore, purpose: DelegationPurpose
+async def test_delegations_are_recorded_and_identified_by_the_token(
+    unprivileged: Principal, sessions: Sessions, store: MetaStore, purpose: DelegationPurpose
 ) -> None:
-    kept = DelegationLog(store)
-    vending = CredentialVending(sessions, kept, ttl_seconds=900)
-    key = vending.vend(nobody, purpose, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
-    # The token says what every use is traced by: a crash before the record is written takes no more than the names.
+    delegations = DelegationLog(store)
+    vending = CredentialVending(sessions, delegations, ttl_seconds=900)
+    key = vending.vend(unprivileged, purpose, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    # The token contains what is needed to trace every use, even if a crash loses the record.
     opened = sessions.open(key.session_token.reveal(), key.access_key_id).session
     assert (opened.delegated_for, opened.obtained_by, opened.delegation) == ("t1", "REQUEST", key.access_key_id)
     with pytest.raises(NotFound, match="lost in a crash"):
-        await kept.find(key.access_key_id)
-    await kept.flush()
-    assert (await kept.find(key.access_key_id)).purpose == purpose
+        await delegations.find(key.access_key_id)
+    await delegations.flush()
+    assert (await delegations.find(key.access_key_id)).purpose == purpose
 
 
-async def test_no_keys_are_handed_out_that_could_not_be_recorded(
-    nobody: Principal, sessions: Sessions, store: MetaStore
+async def test_vending_is_refused_while_records_cannot_be_written(
+    unprivileged: Principal, sessions: Sessions, store: MetaStore
 ) -> None:
     vending = CredentialVending(sessions, DelegationLog(store, max_waiting=1), ttl_seconds=900)
-    vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+    vending.vend(unprivileged, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
     with pytest.raises(Unavailable, match="records cannot be written"):
-        vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
+        vending.vend(unprivileged, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)

@@ -1,4 +1,4 @@
-"""Intents and listeners to ask about them."""
+"""Intents, and a listener that records them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lakebed.governance.listeners import Intent
 
 
 def an_intent(operation: Operation = Operation.DROP_TABLE, **more: Any) -> Intent:
-    """An intent of somebody's."""
-    facts: dict[str, Any] = {
+    """An intent to drop a table, with changes."""
+    properties: dict[str, Any] = {
         "event_id": "e1",
         "occurred_ms": 1_700_000_000_000,
         "principal": "anna",
@@ -22,21 +22,21 @@ def an_intent(operation: Operation = Operation.DROP_TABLE, **more: Any) -> Inten
         "namespace": ("sales",),
         "name": "orders",
     }
-    return Intent(operation=operation, **{**facts, **more})
+    return Intent(operation=operation, **{**properties, **more})
 
 
-class Remembering:
-    """Remembers what it was asked, and vetoes what it was told to."""
+class RecordingListener:
+    """Records intents, and vetoes those in `vetoes`."""
 
     def __init__(self, *operations: str, name: str = "guard", vetoes: Iterable[str] = ()) -> None:
         self.name = name
         self.operations = parse_operations(operations or ("*",))
         self.vetoes = set(vetoes)
-        """Operations, or subjects."""
-        self.asked: list[Intent] = []
+        """Operations or subjects."""
+        self.intents: list[Intent] = []
 
     async def before(self, intent: Intent) -> str | None:
-        self.asked.append(intent)
+        self.intents.append(intent)
         if intent.operation.value in self.vetoes or intent.subject in self.vetoes:
             return f"{intent.subject or 'it'} is frozen"
         return None
@@ -44,4 +44,4 @@ class Remembering:
     @property
     def seen(self) -> list[tuple[str, str]]:
         """Operations and subjects, in order."""
-        return [(intent.operation.value, intent.subject) for intent in self.asked]
+        return [(intent.operation.value, intent.subject) for intent in self.intents]

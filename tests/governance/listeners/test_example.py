@@ -1,4 +1,4 @@
-"""The examples of the documentation, as they are printed there."""
+"""The examples of the documentation run as printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .intents import an_intent
 EXAMPLES = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "events.md").read_text(), re.DOTALL)
 
 
-async def test_the_listener_of_the_documentation_vetoes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_documented_listener_vetoes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "documented_listener.py").write_text(EXAMPLES[0])
     monkeypatch.syspath_prepend(str(tmp_path))
     listener = load_listener("documented_listener:Freeze")
@@ -28,7 +28,7 @@ async def test_the_listener_of_the_documentation_vetoes(tmp_path: Path, monkeypa
     assert await listener.before(an_intent()) is None
 
 
-def test_the_receiver_of_the_documentation_takes_each_message_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_receiver_deduplicates_messages(capsys: pytest.CaptureFixture[str]) -> None:
     import time
 
     secret = new_secret()

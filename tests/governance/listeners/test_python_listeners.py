@@ -10,10 +10,10 @@ from lakebed.governance.listeners import ENTRY_POINT_GROUP, load_listener
 
 from .intents import an_intent
 
-HERE = "tests.governance.listeners.offered"
+HERE = "tests.governance.listeners.samples"
 
 
-@pytest.mark.parametrize("attribute", ["Plain", "make", "ready"])
+@pytest.mark.parametrize("attribute", ["Plain", "create", "ready"])
 async def test_classes_functions_and_objects_are_listeners(attribute: str) -> None:
     listener = load_listener(f"{HERE}:{attribute}")
     assert listener.name == f"{HERE}:{attribute}"
@@ -22,7 +22,7 @@ async def test_classes_functions_and_objects_are_listeners(attribute: str) -> No
     assert await listener.before(an_intent(name="other")) is None
 
 
-async def test_an_asynchronous_one_is_waited_for_and_asked_only_what_it_wants() -> None:
+async def test_asynchronous_listener_is_awaited_for_its_operations_only() -> None:
     listener = load_listener(f"{HERE}:Asynchronous")
     assert await listener.before(an_intent()) == "not now"
     assert Operation.DROP_VIEW in listener.operations
@@ -30,7 +30,7 @@ async def test_an_asynchronous_one_is_waited_for_and_asked_only_what_it_wants() 
     assert Operation.CREATE_TABLE not in listener.operations
 
 
-async def test_a_name_without_a_colon_is_an_entry_point() -> None:
+async def test_name_without_a_colon_is_an_entry_point() -> None:
     points = [EntryPoint("guard", f"{HERE}:Plain", ENTRY_POINT_GROUP)]
     assert await load_listener("guard", points).before(an_intent()) == "on mondays never"
     with pytest.raises(InvalidSetting, match=r"listeners.python: sentry: neither an entry point .* known=guard"):
@@ -40,17 +40,17 @@ async def test_a_name_without_a_colon_is_an_entry_point() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("no.such.module:Listener", "ModuleNotFoundError"),
         (f"{HERE}:Missing", "AttributeError"),
-        (f"{HERE}:Deaf", "has no method `before`"),
+        (f"{HERE}:NotAListener", "has no method `before`"),
         (f"{HERE}:Broken", "cannot be created: RuntimeError: no configuration"),
         (f"{HERE}:Mistaken", "DROP_EVERYTHING"),
         (":", "cannot be loaded"),
     ],
 )
-def test_what_cannot_be_a_listener_stops_the_server(name: str, told: str) -> None:
+def test_invalid_listeners_are_refused(name: str, message: str) -> None:
     with pytest.raises(InvalidSetting, match=r"^listeners\.python: ") as caught:
         load_listener(name)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

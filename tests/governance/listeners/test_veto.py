@@ -9,70 +9,70 @@ from lakebed.core.errors import InvalidInput, Unavailable, Vetoed
 from lakebed.core.operations import Operation
 from lakebed.governance.listeners import Intent, Listeners, veto
 
-from .intents import Remembering, an_intent
+from .intents import RecordingListener, an_intent
 
 
-async def test_who_is_not_asked_for_is_not_asked() -> None:
-    guard = Remembering("CREATE_TABLE")
+async def test_listener_is_called_only_for_its_operations() -> None:
+    guard = RecordingListener("CREATE_TABLE")
     listeners = Listeners([guard])
     assert listeners.operations == {Operation.CREATE_TABLE}
     await listeners.check([an_intent(Operation.DROP_TABLE)])
-    assert guard.asked == []
+    assert guard.intents == []
     assert Listeners().operations == frozenset()
 
 
-async def test_the_first_veto_decides_and_its_reason_is_told() -> None:
-    first, second = Remembering(name="first", vetoes=["DROP_TABLE"]), Remembering(name="second")
+async def test_first_veto_decides_and_its_reason_is_returned() -> None:
+    first, second = RecordingListener(name="first", vetoes=["DROP_TABLE"]), RecordingListener(name="second")
     with pytest.raises(Vetoed, match=r"vetoed by first: lake/sales/orders is frozen\. operation=DROP_TABLE"):
         await Listeners([first, second]).check([an_intent()])
-    assert second.asked == []
+    assert second.intents == []
 
 
-async def test_of_several_intents_one_veto_is_enough() -> None:
-    guard = Remembering(vetoes=["lake/sales/b"])
+async def test_veto_of_one_intent_refuses_the_request() -> None:
+    guard = RecordingListener(vetoes=["lake/sales/b"])
     intents = [an_intent(Operation.UPDATE_TABLE, name=name) for name in "abc"]
     with pytest.raises(Vetoed, match="lake/sales/b is frozen"):
         await Listeners([guard]).check(intents)
-    assert [intent.name for intent in guard.asked] == ["a", "b"]
+    assert [intent.name for intent in guard.intents] == ["a", "b"]
 
 
-class Answering:
+class FixedListener:
     name = "odd"
     operations = frozenset(Operation)
 
-    def __init__(self, answer: str | Exception | None) -> None:
-        self._answer = answer
+    def __init__(self, result: str | Exception | None) -> None:
+        self._result = result
 
     async def before(self, intent: Intent) -> str | None:
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
 
 
-async def test_a_veto_without_words_is_a_veto() -> None:
+async def test_veto_without_a_reason() -> None:
     with pytest.raises(Vetoed, match="no reason was given"):
-        await Listeners([Answering("")]).check([an_intent()])
+        await Listeners([FixedListener("")]).check([an_intent()])
 
 
-async def test_a_reason_is_not_told_at_any_length() -> None:
+async def test_long_reason_is_shortened() -> None:
     with pytest.raises(Vetoed) as caught:
-        await Listeners([Answering("x" * 100_000)]).check([an_intent()])
+        await Listeners([FixedListener("x" * 100_000)]).check([an_intent()])
     assert len(str(caught.value)) < 2200
 
 
-async def test_a_listener_that_breaks_lets_nothing_happen(caplog: pytest.LogCaptureFixture) -> None:
+async def test_crashing_listener_refuses_the_operation(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(Unavailable, match="odd did not decide; nothing was done"):
-        await Listeners([Answering(ValueError("no"))]).check([an_intent()])
+        await Listeners([FixedListener(ValueError("no"))]).check([an_intent()])
     assert "listener crashed" in caplog.text
 
 
-async def test_what_a_listener_says_of_the_request_comes_through() -> None:
+async def test_errors_of_listeners_are_raised_unchanged() -> None:
     with pytest.raises(InvalidInput, match="not a document"):
-        await Listeners([Answering(InvalidInput("not a document"))]).check([an_intent()])
+        await Listeners([FixedListener(InvalidInput("not a document"))]).check([an_intent()])
 
 
-async def test_a_listener_that_never_answers_lets_nothing_happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Silent(Answering):
+async def test_listener_timeout_refuses_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(FixedListener):
         async def before(self, intent: Intent) -> str | None:
             await asyncio.Event().wait()
             return None
@@ -82,11 +82,11 @@ async def test_a_listener_that_never_answers_lets_nothing_happen(monkeypatch: py
         await Listeners([Silent(None)]).check([an_intent()])
 
 
-def test_a_subject_is_as_events_have_it() -> None:
+def test_subject_is_that_of_events() -> None:
     assert an_intent().subject == "lake/sales/orders"
     assert an_intent(namespace=("a", "b"), name="").subject == "lake/a.b"
     assert an_intent(catalog="", namespace=(), name="anna").subject == "anna"
 
 
-def test_an_intent_does_not_show_its_document() -> None:
+def test_repr_of_an_intent_hides_its_document() -> None:
     assert "hunter2" not in repr(an_intent(document=b'{"secret": "hunter2"}'))

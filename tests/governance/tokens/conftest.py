@@ -26,7 +26,7 @@ ISSUER = "lakebed-test"
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
-    """A store of each kind in turn."""
+    """SQLite and PostgreSQL."""
     address = f"sqlite:{tmp_path / 'meta.db'}"
     if request.param == "postgres":
         address = request.getfixturevalue("postgres_dsn")
@@ -37,7 +37,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.fixture(scope="session")
 def hashes() -> SecretHasher:
-    """Hashes that cost next to nothing."""
+    """Cheap hashes."""
     return SecretHasher(passes=1, memory_kib=8)
 
 

@@ -1,4 +1,4 @@
-"""Tokens as somebody would forge them: any header, any claims, any key."""
+"""Forged tokens: any header, any claims, any key."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def with_signature(header: Mapping[str, Any], claims: object, signature: bytes) 
 
 
 def es256(header: Mapping[str, Any], claims: object, key: ec.EllipticCurvePrivateKey) -> Secret:
-    """Signed as ES256 has it."""
+    """Signed with ES256."""
     r, s = decode_dss_signature(key.sign(unsigned(header, claims).encode(), ec.ECDSA(SHA256())))
     return with_signature(header, claims, r.to_bytes(32) + s.to_bytes(32))
 
 
 def hs256(header: Mapping[str, Any], claims: object, secret: bytes) -> Secret:
-    """With a MAC, whose secret is perhaps no secret at all."""
+    """Signed with a MAC, whose secret may be public."""
     digest = hmac.new(secret, unsigned(header, claims).encode(), hashlib.sha256).digest()
     return with_signature(header, claims, digest)

@@ -24,7 +24,7 @@ from lakebed.governance.tokens import ClientAuthenticator, ClientCredentialInfo,
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 
-from .people import ADDRESS, with_credentials
+from .users import ADDRESS, with_credentials
 
 
 async def is_accepted(clients: ClientAuthenticator, client_id: str, secret: Secret) -> bool:
@@ -35,39 +35,39 @@ async def is_accepted(clients: ClientAuthenticator, client_id: str, secret: Secr
     return True
 
 
-async def test_new_credentials_look_as_clients_of_polaris_expect(
+async def test_credentials_have_the_format_of_polaris(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    assert re.fullmatch("[0-9a-f]{16}", made.client_id)
-    assert re.fullmatch("[0-9a-f]{32}", made.secret.reveal())
-    assert made.secret.reveal() not in repr(made)
-    client = await clients.authenticate(made.client_id, made.secret, ADDRESS)
+    user, created = await with_credentials(store, principals, client_credentials)
+    assert re.fullmatch("[0-9a-f]{16}", created.client_id)
+    assert re.fullmatch("[0-9a-f]{32}", created.secret.reveal())
+    assert created.secret.reveal() not in repr(created)
+    client = await clients.authenticate(created.client_id, created.secret, ADDRESS)
     assert (client.user_id, client.generation) == (user.user_id, "1")
 
 
-async def test_expiry_of_an_access_key_is_told_to_the_holder_of_its_secret_alone(
+async def test_expiry_of_an_access_key_is_revealed_only_with_its_secret(
     principals: Principals, access_keys: AccessKeys, clients: ClientAuthenticator, clock: ManualClock
 ) -> None:
     await principals.create_user("bob")
-    made = await access_keys.create("bob", expires_ms=clock.now_ms() + 1000)
+    created = await access_keys.create("bob", expires_ms=clock.now_ms() + 1000)
     clock.advance(1)
-    with pytest.raises(CredentialsExpired, match=f"the access key has expired. access_key_id={made.key.id}"):
-        await clients.authenticate(made.key.id, made.secret, ADDRESS)
+    with pytest.raises(CredentialsExpired, match=f"the access key has expired. access_key_id={created.key.id}"):
+        await clients.authenticate(created.key.id, created.secret, ADDRESS)
     with pytest.raises(Unauthenticated, match="wrong client id or secret"):
-        await clients.authenticate(made.key.id, Secret("wrong"), ADDRESS)
+        await clients.authenticate(created.key.id, Secret("wrong"), ADDRESS)
 
 
-async def test_the_store_has_no_secret(
+async def test_store_contains_no_secret(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore
 ) -> None:
-    _, made = await with_credentials(store, principals, client_credentials)
+    _, created = await with_credentials(store, principals, client_credentials)
     rows = await store.rows("SELECT * FROM client_credentials")
-    assert made.secret.reveal() not in repr(rows)
+    assert created.secret.reveal() not in repr(rows)
     assert "$argon2id$" in repr(rows)
 
 
-async def test_credentials_can_be_made_in_the_transaction_that_makes_the_user_and_go_with_it(
+async def test_credentials_are_created_and_rolled_back_with_their_user(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user = await principals.create_user("bob")
@@ -81,8 +81,8 @@ async def test_credentials_can_be_made_in_the_transaction_that_makes_the_user_an
     assert await client_credentials.of_user(user) is None
 
     async def work(tx: Transaction) -> tuple[str, Secret]:
-        made = await client_credentials.create(tx, user)
-        return made.client_id, made.secret
+        created = await client_credentials.create(tx, user)
+        return created.client_id, created.secret
 
     client_id, secret = await store.transact(work)
     assert await is_accepted(clients, client_id, secret)
@@ -91,7 +91,7 @@ async def test_credentials_can_be_made_in_the_transaction_that_makes_the_user_an
     assert not await is_accepted(clients, client_id, secret)
 
 
-async def test_a_user_has_one_pair(
+async def test_user_has_at_most_one_pair_of_credentials(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore
 ) -> None:
     user, _ = await with_credentials(store, principals, client_credentials)
@@ -99,7 +99,7 @@ async def test_a_user_has_one_pair(
         await store.transact(lambda tx: client_credentials.create(tx, user))
 
 
-async def test_a_secret_survives_one_rotation_and_ends_with_the_next(
+async def test_secret_is_valid_until_the_second_rotation(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
@@ -113,30 +113,30 @@ async def test_a_secret_survives_one_rotation_and_ends_with_the_next(
     assert await is_accepted(clients, first.client_id, third.secret)
 
 
-async def test_a_reset_ends_both_at_once(
+async def test_reset_invalidates_both_secrets(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
     second = await client_credentials.rotate(user)
     third = await client_credentials.reset(user)
-    assert [await is_accepted(clients, first.client_id, made.secret) for made in (first, second, third)] == [
+    assert [await is_accepted(clients, first.client_id, created.secret) for created in (first, second, third)] == [
         False,
         False,
         True,
     ]
 
 
-async def test_a_reset_takes_an_id_and_a_secret_of_the_caller_s(
+async def test_reset_accepts_a_given_id_and_secret(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
-    made = await client_credentials.reset(user, client_id="bobs-client", secret=Secret("a-chosen-secret"))
-    assert made.client_id == "bobs-client"
-    assert await is_accepted(clients, "bobs-client", made.secret)
-    assert not await is_accepted(clients, first.client_id, made.secret)
+    created = await client_credentials.reset(user, client_id="bobs-client", secret=Secret("a-chosen-secret"))
+    assert created.client_id == "bobs-client"
+    assert await is_accepted(clients, "bobs-client", created.secret)
+    assert not await is_accepted(clients, first.client_id, created.secret)
 
 
-async def test_ids_that_somebody_has_are_not_to_be_had(
+async def test_taken_client_ids_are_refused(
     store: MetaStore,
     principals: Principals,
     access_keys: AccessKeys,
@@ -156,7 +156,7 @@ async def test_ids_that_somebody_has_are_not_to_be_had(
         await client_credentials.reset(user, secret=Secret("short"))
 
 
-async def test_who_has_none_has_none_to_change(
+async def test_changes_without_credentials_are_refused(
     principals: Principals, client_credentials: ClientCredentialStore
 ) -> None:
     user = await principals.create_user("bob")
@@ -166,7 +166,7 @@ async def test_who_has_none_has_none_to_change(
         await client_credentials.reset(user)
 
 
-async def test_every_change_is_told_without_secrets(
+async def test_changes_emit_events_without_secrets(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, outbox: Outbox
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
@@ -179,30 +179,30 @@ async def test_every_change_is_told_without_secrets(
         "ClientCredentialsReset",
     ]
     for event in entries:
-        told = decode_event(event.payload)
-        assert (told.user, told.client) == ("bob", first.client_id)
-        assert not any(made.secret.reveal().encode() in event.payload for made in (first, second, third))
+        payload = decode_event(event.payload)
+        assert (payload.user, payload.client) == ("bob", first.client_id)
+        assert not any(created.secret.reveal().encode() in event.payload for created in (first, second, third))
 
 
-async def test_guessing_is_slowed_down_and_the_right_secret_with_it(
+async def test_failed_attempts_throttle_the_right_secret_too(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
     clients: ClientAuthenticator,
     clock: ManualClock,
 ) -> None:
-    """Were the right secret let through at once, the limit would slow nobody down who finds it."""
-    _, made = await with_credentials(store, principals, client_credentials)
+    """Otherwise a correct guess would not be throttled."""
+    _, created = await with_credentials(store, principals, client_credentials)
     for number in range(10):
-        assert not await is_accepted(clients, made.client_id, Secret(f"guess-{number}"))
-    for secret in (Secret("guess-10"), made.secret):
+        assert not await is_accepted(clients, created.client_id, Secret(f"guess-{number}"))
+    for secret in (Secret("guess-10"), created.secret):
         with pytest.raises(Throttled):
-            await clients.authenticate(made.client_id, secret, ADDRESS)
+            await clients.authenticate(created.client_id, secret, ADDRESS)
     clock.advance(6)
-    assert await is_accepted(clients, made.client_id, made.secret)
+    assert await is_accepted(clients, created.client_id, created.secret)
 
 
-async def test_one_address_cannot_try_many_clients(clients: ClientAuthenticator) -> None:
+async def test_attempts_per_address_are_limited(clients: ClientAuthenticator) -> None:
     for number in range(60):
         assert not await is_accepted(clients, f"client-{number}", Secret("password"))
     with pytest.raises(Throttled):
@@ -211,52 +211,52 @@ async def test_one_address_cannot_try_many_clients(clients: ClientAuthenticator)
         await clients.authenticate("not a client id \0", Secret("password"), ADDRESS)
 
 
-async def test_keys_of_s3_are_accepted_while_they_are_good(
+async def test_access_keys_are_accepted_while_valid(
     principals: Principals, access_keys: AccessKeys, clients: ClientAuthenticator, root: Credential
 ) -> None:
     user = await principals.create_user("bob")
-    made = await access_keys.create("bob")
-    assert (await clients.authenticate(made.key.id, made.secret, ADDRESS)).user_id == user.user_id
+    created = await access_keys.create("bob")
+    assert (await clients.authenticate(created.key.id, created.secret, ADDRESS)).user_id == user.user_id
     assert (await clients.authenticate("ROOTKEY", root.secret, ADDRESS)).user_id == root.principal.user_id
     assert not await is_accepted(clients, "ROOTKEY", Secret("not root's"))
-    assert not await is_accepted(clients, made.key.id, root.secret)
-    await access_keys.set_enabled(made.key.id, enabled=False)
-    assert not await is_accepted(clients, made.key.id, made.secret)
+    assert not await is_accepted(clients, created.key.id, root.secret)
+    await access_keys.set_enabled(created.key.id, enabled=False)
+    assert not await is_accepted(clients, created.key.id, created.secret)
 
 
-async def test_a_disabled_user_is_no_client(
+async def test_client_of_a_disabled_user_is_refused(
     store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
-    _, made = await with_credentials(store, principals, client_credentials)
+    _, created = await with_credentials(store, principals, client_credentials)
     await principals.set_user_enabled("bob", enabled=False)
-    assert not await is_accepted(clients, made.client_id, made.secret)
+    assert not await is_accepted(clients, created.client_id, created.secret)
 
 
 class Rotations(RuleBasedStateMachine):
-    """Which secrets a pair accepts, beside a list of all it has had."""
+    """The accepted secrets after rotations and resets, compared with a model."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pair = ClientCredentialInfo("c", "u", generation=1, has_secondary=False, created_ms=0, rotated_ms=0)
         self.good = {1}
-        self.made = 1
+        self.created = 1
 
     @rule()
     def rotate(self) -> None:
         present = self.pair.generation
         self.pair = ClientCredentialInfo("c", "u", present + 1, True, 0, 0)
-        self.made += 1
+        self.created += 1
         self.good = {present, present + 1}
 
     @rule()
     def reset(self) -> None:
         self.pair = ClientCredentialInfo("c", "u", self.pair.generation + 1, False, 0, 0)
-        self.made += 1
+        self.created += 1
         self.good = {self.pair.generation}
 
     @invariant()
-    def what_is_accepted_is_what_is_good(self) -> None:
-        assert {number for number in range(self.made + 2) if self.pair.accepts(number)} == self.good
+    def accepted_secrets_agree_with_the_model(self) -> None:
+        assert {number for number in range(self.created + 2) if self.pair.accepts(number)} == self.good
 
 
 TestRotations = Rotations.TestCase

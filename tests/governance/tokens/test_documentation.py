@@ -1,4 +1,4 @@
-"""What docs/tokens.md says is what is there."""
+"""docs/tokens.md agrees with the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "tokens.md").read_text()
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| (?:`([^`]*)`|none) \|", TEXT, re.MULTILINE)
 
 
-def test_the_settings_of_the_example_are_taken() -> None:
+def test_example_settings_are_valid() -> None:
     (example,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     loaded = load_settings(file=SettingsFile("lakebed.toml", example)).settings
     for name, stated in loaded.oidc.providers.items():
@@ -27,10 +27,10 @@ def test_the_settings_of_the_example_are_taken() -> None:
         assert provider.roles.scope({"realm_access": {"roles": ["lake-reader", "x"]}}).roles == frozenset({"reader"})
 
 
-def test_every_setting_is_there_with_its_default() -> None:
-    told = {path: default for path, default in ROWS if path.startswith(("tokens.", "oidc."))}
-    assert told.keys() == {path for path in known_settings() if path.startswith(("tokens.", "oidc."))}
-    for path, default in told.items():
+def test_every_setting_is_documented_with_its_default() -> None:
+    documented = {path: default for path, default in ROWS if path.startswith(("tokens.", "oidc."))}
+    assert documented.keys() == {path for path in known_settings() if path.startswith(("tokens.", "oidc."))}
+    for path, default in documented.items():
         section, name = path.split(".")
         value = getattr(getattr(Settings(), section), name)
         shown = known_settings()[path].show(value).strip('"')
@@ -39,7 +39,7 @@ def test_every_setting_is_there_with_its_default() -> None:
         assert f"`{field.name}`" in TEXT
 
 
-def test_every_claim_and_every_path_is_named() -> None:
+def test_every_claim_and_path_is_documented() -> None:
     for field in msgspec.structs.fields(TokenClaims):
         assert f"`{field.name}`" in TEXT
     assert KEYS_PATH in TEXT
@@ -49,5 +49,5 @@ def test_every_claim_and_every_path_is_named() -> None:
 
 
 @pytest.mark.parametrize("code", sorted({refusal.code for refusal in OAUTH_ERRORS.values() if refusal.status < 500}))
-def test_every_refusal_is_named(code: str) -> None:
+def test_every_error_code_is_documented(code: str) -> None:
     assert f"`{code}`" in TEXT

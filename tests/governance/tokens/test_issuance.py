@@ -10,12 +10,12 @@ from lakebed.governance.tokens import ClientAuthenticator, ClientCredentialStore
 from lakebed.meta.seam import MetaStore
 
 from .forging import parts
-from .people import ADDRESS, token_for, with_credentials
+from .users import ADDRESS, token_for, with_credentials
 
 HOUR = 3600.0
 
 
-async def test_a_token_is_exchanged_for_a_fresh_one_of_the_same_caller(
+async def test_exchanged_token_has_the_same_principal(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -24,8 +24,8 @@ async def test_a_token_is_exchanged_for_a_fresh_one_of_the_same_caller(
     verifier: TokenVerifier,
     clock: ManualClock,
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    token = await token_for(clients, issuer, made, "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b")
+    user, credentials = await with_credentials(store, principals, client_credentials)
+    token = await token_for(clients, issuer, credentials, "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b")
     clock.advance(HOUR / 2)
     fresh = await issuer.exchange(token, "catalog")
     assert (fresh.expires_in, fresh.scope) == (3600, "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b")
@@ -36,9 +36,7 @@ async def test_a_token_is_exchanged_for_a_fresh_one_of_the_same_caller(
     assert after["jti"] != before["jti"]
 
 
-async def test_an_exchange_asks_for_as_many_roles_or_fewer(
-    clients: ClientAuthenticator, issuer: TokenIssuer, root: Credential
-) -> None:
+async def test_exchange_cannot_add_roles(clients: ClientAuthenticator, issuer: TokenIssuer, root: Credential) -> None:
     client = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
     every = (await issuer.issue(client, None)).token
     some = (await issuer.exchange(every, "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b")).token
@@ -51,7 +49,7 @@ async def test_an_exchange_asks_for_as_many_roles_or_fewer(
             await issuer.exchange(one.token, wider, client)
 
 
-async def test_tokens_are_not_exchanged_for_ever(
+async def test_exchange_without_the_secret_is_limited_in_time(
     clients: ClientAuthenticator, issuer: TokenIssuer, root: Credential, clock: ManualClock
 ) -> None:
     client = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
@@ -65,11 +63,11 @@ async def test_tokens_are_not_exchanged_for_ever(
     clock.advance(HOUR / 4)
     with pytest.raises(CredentialsExpired):
         await issuer.exchange(last.token, None)
-    # With the secret it begins anew.
+    # With the secret the time starts again.
     assert (await issuer.exchange(last.token, None, client)).expires_in == 3600
 
 
-async def test_an_expired_token_is_exchanged_by_who_shows_the_secret_only(
+async def test_expired_token_can_be_exchanged_only_with_the_secret(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -78,33 +76,33 @@ async def test_an_expired_token_is_exchanged_by_who_shows_the_secret_only(
     root: Credential,
     clock: ManualClock,
 ) -> None:
-    _, made = await with_credentials(store, principals, client_credentials)
-    token = await token_for(clients, issuer, made, "PRINCIPAL_ROLE:a")
+    _, credentials = await with_credentials(store, principals, client_credentials)
+    token = await token_for(clients, issuer, credentials, "PRINCIPAL_ROLE:a")
     clock.advance(2 * HOUR)
     with pytest.raises(CredentialsExpired):
         await issuer.exchange(token, None)
-    client = await clients.authenticate(made.client_id, made.secret, ADDRESS)
+    client = await clients.authenticate(credentials.client_id, credentials.secret, ADDRESS)
     assert (await issuer.exchange(token, None, client)).scope == "PRINCIPAL_ROLE:a"
     stranger = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
     with pytest.raises(Unauthenticated):
         await issuer.exchange(token, None, stranger)
 
 
-async def test_what_is_ended_is_not_exchanged(
+async def test_revoked_token_cannot_be_exchanged(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
     clients: ClientAuthenticator,
     issuer: TokenIssuer,
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    token = await token_for(clients, issuer, made)
+    user, credentials = await with_credentials(store, principals, client_credentials)
+    token = await token_for(clients, issuer, credentials)
     await client_credentials.reset(user)
     with pytest.raises(CredentialsRevoked):
         await issuer.exchange(token, None)
 
 
-async def test_an_exchanged_token_ends_with_the_secret_of_the_first(
+async def test_exchanged_token_ends_with_the_original_secret(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -112,8 +110,8 @@ async def test_an_exchanged_token_ends_with_the_secret_of_the_first(
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    token = (await issuer.exchange(await token_for(clients, issuer, made), None)).token
+    user, credentials = await with_credentials(store, principals, client_credentials)
+    token = (await issuer.exchange(await token_for(clients, issuer, credentials), None)).token
     await client_credentials.rotate(user)
     token = (await issuer.exchange(token, None)).token
     await verifier.verify(token)

@@ -15,7 +15,7 @@ def attempts(clock: ManualClock) -> LoginThrottle:
     return LoginThrottle(clock, client_failures=3, address_failures=5, refill_seconds=10)
 
 
-def test_after_some_mistakes_a_client_waits() -> None:
+def test_client_is_throttled_after_failures() -> None:
     clock = ManualClock()
     tries = attempts(clock)
     for _ in range(3):
@@ -30,7 +30,7 @@ def test_after_some_mistakes_a_client_waits() -> None:
         tries.begin("bob", AWAY)
 
 
-def test_after_some_mistakes_an_address_waits_whoever_it_says_it_is() -> None:
+def test_address_is_throttled_after_failures_of_any_client() -> None:
     tries = attempts(ManualClock())
     for number in range(5):
         tries.begin(f"client-{number}", AWAY)
@@ -39,17 +39,17 @@ def test_after_some_mistakes_an_address_waits_whoever_it_says_it_is() -> None:
     tries.begin("client-5", HOME)
 
 
-def test_right_secrets_cost_nothing() -> None:
+def test_successful_attempts_are_refunded() -> None:
     tries = attempts(ManualClock())
     for _ in range(100):
         tries.succeeded(tries.begin("bob", HOME))
-    for _ in range(3):  # as many mistakes are free as at first
+    for _ in range(3):  # the budget is undiminished
         tries.begin("bob", HOME)
     with pytest.raises(Throttled):
         tries.begin("bob", HOME)
 
 
-def test_many_tries_at_once_count_before_any_of_them_is_known_to_be_wrong() -> None:
+def test_concurrent_attempts_are_charged_before_verification() -> None:
     tries = attempts(ManualClock())
     begun = [tries.begin("bob", HOME) for _ in range(3)]
     with pytest.raises(Throttled):
@@ -58,7 +58,7 @@ def test_many_tries_at_once_count_before_any_of_them_is_known_to_be_wrong() -> N
     tries.begin("bob", HOME)
 
 
-def test_guesses_from_elsewhere_do_not_shut_a_client_out_at_home() -> None:
+def test_failures_elsewhere_do_not_throttle_known_addresses() -> None:
     tries = attempts(ManualClock())
     tries.succeeded(tries.begin("bob", HOME))
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_guesses_from_elsewhere_do_not_shut_a_client_out_at_home() -> None:
     tries.succeeded(tries.begin("bob", HOME))
 
 
-def test_home_is_no_place_to_guess_from_either() -> None:
+def test_failures_at_a_known_address_are_throttled() -> None:
     tries = attempts(ManualClock())
     tries.succeeded(tries.begin("bob", HOME))
     for _ in range(3):
@@ -78,32 +78,32 @@ def test_home_is_no_place_to_guess_from_either() -> None:
 
 
 @given(st.lists(st.floats(0, 100), max_size=60))
-def test_no_more_is_spent_than_there_was_and_grew_back(pauses: list[float]) -> None:
+def test_budget_is_never_exceeded(pauses: list[float]) -> None:
     clock = ManualClock()
-    allowance = FailureBudget(clock, limit=4, refill_seconds=7)
+    budget = FailureBudget(clock, limit=4, refill_seconds=7)
     spent = 0
     for pause in pauses:
         clock.advance(pause)
-        if allowance.wait_seconds("x") <= 0:
-            allowance.consume("x")
+        if budget.wait_seconds("x") <= 0:
+            budget.consume("x")
             spent += 1
     assert spent <= 4 + clock.monotonic() / 7 + 1e-6
 
 
 @given(st.integers(0, 20), st.floats(0, 1000))
-def test_whoever_waits_as_long_as_told_may_try_again(mistakes: int, pause: float) -> None:
+def test_attempt_is_permitted_after_the_wait(failures: int, pause: float) -> None:
     clock = ManualClock()
-    allowance = FailureBudget(clock, limit=4, refill_seconds=7)
-    for _ in range(mistakes):
-        allowance.consume("x")
+    budget = FailureBudget(clock, limit=4, refill_seconds=7)
+    for _ in range(failures):
+        budget.consume("x")
     clock.advance(pause)
-    clock.advance(allowance.wait_seconds("x") + 1e-6)
-    assert allowance.wait_seconds("x") <= 1e-6
+    clock.advance(budget.wait_seconds("x") + 1e-6)
+    assert budget.wait_seconds("x") <= 1e-6
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    allowance = FailureBudget(ManualClock(), limit=1)
+def test_tracked_names_are_bounded() -> None:
+    budget = FailureBudget(ManualClock(), limit=1)
     for number in range(20_000):
-        allowance.consume(str(number))
-    assert allowance.wait_seconds("0") == 0
-    assert allowance.wait_seconds("19999") > 0
+        budget.consume(str(number))
+    assert budget.wait_seconds("0") == 0
+    assert budget.wait_seconds("19999") > 0

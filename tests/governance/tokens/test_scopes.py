@@ -14,15 +14,15 @@ scopes = st.one_of(st.just(ALL_ROLES), st.frozensets(names, min_size=1, max_size
 
 
 @pytest.mark.parametrize("text", [None, "", "catalog", "sign", "catalog sign", "PRINCIPAL_ROLE:ALL", " catalog "])
-def test_words_that_name_no_role_mean_all_of_them(text: str | None) -> None:
+def test_scopes_without_a_role_mean_all_roles(text: str | None) -> None:
     assert parse_scope(text) == ALL_ROLES
 
 
-def test_named_roles_are_activated_and_no_others() -> None:
+def test_only_named_roles_are_activated() -> None:
     assert parse_scope("PRINCIPAL_ROLE:a catalog PRINCIPAL_ROLE:b") == RoleScope(frozenset({"a", "b"}))
 
 
-def test_all_includes_what_is_named_beside_it() -> None:
+def test_all_includes_named_roles() -> None:
     assert parse_scope("PRINCIPAL_ROLE:a PRINCIPAL_ROLE:ALL") == ALL_ROLES
 
 
@@ -39,34 +39,34 @@ def test_all_includes_what_is_named_beside_it() -> None:
         "catalog " * 1000,
     ],
 )
-def test_other_words_are_refused_and_not_repeated(text: str) -> None:
+def test_error_for_an_invalid_scope_does_not_contain_it(text: str) -> None:
     with pytest.raises(InvalidScope) as refusal:
         parse_scope(text)
     assert text.rstrip() == "PRINCIPAL_ROLE:" or text not in str(refusal.value)
 
 
 @given(scopes)
-def test_a_scope_reads_back_as_it_was_written(scope: RoleScope) -> None:
+def test_scopes_round_trip(scope: RoleScope) -> None:
     assert stored_scope(scope.text) == scope
 
 
 @given(scopes, scopes)
-def test_an_exchange_never_widens(held: RoleScope, asked: RoleScope) -> None:
-    if held.includes(asked):
-        assert parse_scope(asked.text, within=held) == asked
+def test_requested_scope_cannot_exceed_the_limit(granted: RoleScope, requested: RoleScope) -> None:
+    if granted.includes(requested):
+        assert parse_scope(requested.text, within=granted) == requested
     else:
         with pytest.raises(InvalidScope, match="exceeds"):
-            parse_scope(asked.text, within=held)
+            parse_scope(requested.text, within=granted)
 
 
 @given(scopes)
-def test_an_exchange_that_names_no_role_keeps_those_of_the_token(held: RoleScope) -> None:
-    for words in (None, "", "catalog", "sign"):
-        assert parse_scope(words, within=held) == held
+def test_scope_without_a_role_keeps_the_limit(granted: RoleScope) -> None:
+    for scopes in (None, "", "catalog", "sign"):
+        assert parse_scope(scopes, within=granted) == granted
 
 
 @given(scopes, scopes, scopes)
-def test_inclusion_is_an_order(one: RoleScope, two: RoleScope, three: RoleScope) -> None:
+def test_inclusion_is_a_partial_order(one: RoleScope, two: RoleScope, three: RoleScope) -> None:
     assert one.includes(one)
     if one.includes(two) and two.includes(three):
         assert one.includes(three)
@@ -75,7 +75,7 @@ def test_inclusion_is_an_order(one: RoleScope, two: RoleScope, three: RoleScope)
 
 
 @given(st.text())
-def test_noise_is_a_scope_or_refused(text: str) -> None:
+def test_any_text_is_a_scope_or_refused(text: str) -> None:
     try:
         scope = parse_scope(text)
     except InvalidScope:

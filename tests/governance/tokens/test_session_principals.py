@@ -1,4 +1,4 @@
-"""Keys to files that callers with tokens ask for: good as long as what the token was given for."""
+"""Vended credentials of callers with tokens are valid as long as the token's client secret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakebed.governance.tokens import (
 )
 from lakebed.meta.seam import MetaStore
 
-from .people import ADDRESS, token_for, with_credentials
+from .users import ADDRESS, token_for, with_credentials
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ def vend(sessions: Sessions, caller: Principal) -> TemporaryKey:
     return sessions.delegate(caller, table="t", policy=policy, duration_seconds=900)
 
 
-async def opened(sessions: Sessions, key: TemporaryKey) -> Principal:
+async def principal_of(sessions: Sessions, key: TemporaryKey) -> Principal:
     return (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
 
 
-async def test_keys_for_a_caller_with_a_token_are_the_user_s_and_end_with_it(
+async def test_vended_credentials_have_the_user_and_end_with_it(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -44,24 +44,24 @@ async def test_keys_for_a_caller_with_a_token_are_the_user_s_and_end_with_it(
     verifier: TokenVerifier,
     vending: Sessions,
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    caller = await verifier.principal(await token_for(clients, issuer, made))
+    user, credentials = await with_credentials(store, principals, client_credentials)
+    caller = await verifier.principal(await token_for(clients, issuer, credentials))
     key = vend(vending, caller)
-    found = await opened(vending, key)
+    found = await principal_of(vending, key)
     assert (found.user_id, found.arn) == (user.user_id, user.arn)
     assert found.session is not None
     assert found.session.delegated_for == "t"
     await principals.set_user_enabled("bob", enabled=False)
     with pytest.raises(CredentialsRevoked):
-        await opened(vending, key)
+        await principal_of(vending, key)
     await principals.set_user_enabled("bob", enabled=True)
-    await opened(vending, key)
+    await principal_of(vending, key)
     await principals.delete_user("bob")
     with pytest.raises(CredentialsRevoked):
-        await opened(vending, key)
+        await principal_of(vending, key)
 
 
-async def test_keys_end_with_the_secret_that_the_token_was_given_for(
+async def test_vended_credentials_end_with_the_tokens_secret(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -70,24 +70,24 @@ async def test_keys_end_with_the_secret_that_the_token_was_given_for(
     verifier: TokenVerifier,
     vending: Sessions,
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    key = vend(vending, await verifier.principal(await token_for(clients, issuer, made)))
+    user, credentials = await with_credentials(store, principals, client_credentials)
+    key = vend(vending, await verifier.principal(await token_for(clients, issuer, credentials)))
     await client_credentials.rotate(user)
-    await opened(vending, key)
+    await principal_of(vending, key)
     await client_credentials.rotate(user)
     with pytest.raises(CredentialsRevoked):
-        await opened(vending, key)
+        await principal_of(vending, key)
     fresh = await client_credentials.reset(user)
     key = vend(vending, await verifier.principal(await token_for(clients, issuer, fresh)))
-    await opened(vending, key)
+    await principal_of(vending, key)
     await client_credentials.reset(user)
     with pytest.raises(CredentialsRevoked):
-        await opened(vending, key)
+        await principal_of(vending, key)
 
 
-async def test_keys_for_root_with_a_token_are_as_those_for_its_key(
+async def test_vended_credentials_of_root_with_a_token(
     clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, vending: Sessions, root: Credential
 ) -> None:
     client = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
     caller = await verifier.principal((await issuer.issue(client, None)).token)
-    assert (await opened(vending, vend(vending, caller))).is_root
+    assert (await principal_of(vending, vend(vending, caller))).is_root

@@ -17,13 +17,13 @@ from lakebed.meta.seam import MetaStore
 
 from .conftest import ISSUER
 from .forging import parts
-from .people import ADDRESS
+from .users import ADDRESS
 
 DAY = 86_400.0
 
 
 class Server:
-    """What one of several servers on a store has of tokens."""
+    """A server's token components on a shared store."""
 
     def __init__(self, store: MetaStore, clock: ManualClock, root: Credential, clients: ClientAuthenticator) -> None:
         master, outbox = MasterKeys({"first": b"1" * 32}, active="first"), Outbox(store)
@@ -54,18 +54,18 @@ def servers(
     return Server(store, clock, root, clients), Server(store, clock, root, clients)
 
 
-async def test_the_first_token_makes_the_first_key_once_however_many_ask(servers: tuple[Server, Server]) -> None:
+async def test_concurrent_first_tokens_create_one_key(servers: tuple[Server, Server]) -> None:
     tokens = await asyncio.gather(*(server.token() for server in servers for _ in range(4)))
     assert len({parts(token)[0]["kid"] for token in tokens}) == 1
     assert len(await servers[0].keys.keys()) == 1
 
 
-async def test_nothing_is_made_before_it_is_needed(signing_keys: TokenSigningKeys) -> None:
+async def test_no_key_is_created_before_the_first_token(signing_keys: TokenSigningKeys) -> None:
     assert not await signing_keys.rotate_older(0)
     assert await signing_keys.keys() == []
 
 
-async def test_servers_change_over_together_and_tokens_of_the_old_key_stay_good(
+async def test_rotation_applies_to_all_servers_and_keeps_old_tokens(
     servers: tuple[Server, Server], clock: ManualClock
 ) -> None:
     one, other = servers
@@ -81,7 +81,7 @@ async def test_servers_change_over_together_and_tokens_of_the_old_key_stay_good(
         assert [await server.accepts(token) for token in before] == [True] * 2
 
 
-async def test_a_retired_key_cannot_sign_and_verifies_as_long_as_its_last_token_lives(
+async def test_retired_key_verifies_until_its_last_token_expires(
     servers: tuple[Server, Server], store: MetaStore, clock: ManualClock
 ) -> None:
     one, other = servers
@@ -97,7 +97,7 @@ async def test_a_retired_key_cannot_sign_and_verifies_as_long_as_its_last_token_
     assert await other.keys.delete_expired() == 1
 
 
-async def test_a_token_does_not_outlive_its_retired_key(servers: tuple[Server, Server], clock: ManualClock) -> None:
+async def test_token_expires_with_its_retired_key(servers: tuple[Server, Server], clock: ManualClock) -> None:
     one, _ = servers
     token = await one.token()
     await one.keys.rotate()
@@ -106,9 +106,7 @@ async def test_a_token_does_not_outlive_its_retired_key(servers: tuple[Server, S
         await one.verifier.signed_claims(token)
 
 
-async def test_keys_are_replaced_when_they_are_old_by_one_of_all(
-    servers: tuple[Server, Server], clock: ManualClock
-) -> None:
+async def test_old_key_is_rotated_by_one_server(servers: tuple[Server, Server], clock: ManualClock) -> None:
     one, other = servers
     await one.token()
     assert not await one.keys.rotate_older(DAY)
@@ -118,7 +116,7 @@ async def test_keys_are_replaced_when_they_are_old_by_one_of_all(
     assert len(await one.keys.keys()) == 2
 
 
-async def test_a_revoked_key_takes_its_tokens_with_it_on_every_server(servers: tuple[Server, Server]) -> None:
+async def test_revoked_key_invalidates_its_tokens_on_every_server(servers: tuple[Server, Server]) -> None:
     one, other = servers
     token = await one.token()
     assert await other.accepts(token)
@@ -130,7 +128,7 @@ async def test_a_revoked_key_takes_its_tokens_with_it_on_every_server(servers: t
         await other.keys.revoke(key.id)
 
 
-async def test_what_is_published_verifies_tokens_elsewhere_and_holds_no_private_half(
+async def test_published_jwks_verify_tokens_and_contain_no_private_key(
     servers: tuple[Server, Server],
 ) -> None:
     one, other = servers
@@ -154,7 +152,7 @@ async def test_what_is_published_verifies_tokens_elsewhere_and_holds_no_private_
         assert document.keys() == {"kty", "crv", "x", "y", "kid", "alg", "use"}
 
 
-async def test_the_private_half_is_sealed_and_bound_to_its_row(
+async def test_private_key_is_encrypted_and_bound_to_its_row(
     signing_keys: TokenSigningKeys, store: MetaStore, outbox: Outbox, clock: ManualClock, root: Credential
 ) -> None:
     await signing_keys.signer()
@@ -163,12 +161,12 @@ async def test_the_private_half_is_sealed_and_bound_to_its_row(
         await TokenSigningKeys(store, outbox, other, clock, root.principal).signer()
 
 
-async def test_what_becomes_of_keys_is_told(signing_keys: TokenSigningKeys, outbox: Outbox, store: MetaStore) -> None:
+async def test_key_changes_emit_events(signing_keys: TokenSigningKeys, outbox: Outbox, store: MetaStore) -> None:
     first = await signing_keys.signer()
     second = await signing_keys.rotate()
     await signing_keys.revoke(first.id)
-    told = [(entry.event.kind, entry.event.subject) for entry in await outbox.read_after(store, 0, 100)]
-    assert told == [
+    events = [(entry.event.kind, entry.event.subject) for entry in await outbox.read_after(store, 0, 100)]
+    assert events == [
         ("TokenKeyCreated", first.id),
         ("TokenKeyRetired", first.id),
         ("TokenKeyCreated", second.id),

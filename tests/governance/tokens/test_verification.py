@@ -26,7 +26,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 
 from .conftest import ISSUER
 from .forging import es256, hs256, parts, with_signature
-from .people import ADDRESS, token_for, with_credentials
+from .users import ADDRESS, token_for, with_credentials
 
 
 async def root_token(
@@ -35,10 +35,10 @@ async def root_token(
     return (await issuer.issue(await clients.authenticate("ROOTKEY", root.secret, ADDRESS), scope)).token
 
 
-# -- what is good ----------------------------------------------------------------------------------------------------
+# -- valid tokens -------------------------------------------------------------------------------------------------
 
 
-async def test_who_calls_is_the_user_as_the_store_has_it_now(
+async def test_principal_is_the_current_user(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -46,8 +46,8 @@ async def test_who_calls_is_the_user_as_the_store_has_it_now(
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    token = await token_for(clients, issuer, made)
+    user, credentials = await with_credentials(store, principals, client_credentials)
+    token = await token_for(clients, issuer, credentials)
     caller = await verifier.principal(token)
     assert (caller.name, caller.user_id, caller.arn, caller.policies) == ("bob", user.user_id, user.arn, ())
     assert await verifier.principal(token) is caller
@@ -55,7 +55,7 @@ async def test_who_calls_is_the_user_as_the_store_has_it_now(
     assert len((await verifier.principal(token)).policies) == 1
 
 
-async def test_first_secret_may_be_good_for_its_rotation_alone(
+async def test_token_of_a_secret_to_rotate_is_marked(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -79,14 +79,14 @@ async def test_first_secret_may_be_good_for_its_rotation_alone(
     assert not (await verifier.principal(await token_for(clients, issuer, reset))).must_rotate
 
 
-async def test_root_calls_with_a_token_for_its_access_key(
+async def test_root_can_use_tokens(
     clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     caller = await verifier.principal(await root_token(clients, issuer, root))
     assert (caller.is_root, caller.key) == (True, root.principal.key)
 
 
-async def test_who_calls_is_known_by_the_roles_of_its_token(
+async def test_principal_has_the_activated_roles_of_the_token(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -94,13 +94,13 @@ async def test_who_calls_is_known_by_the_roles_of_its_token(
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
-    _, made = await with_credentials(store, principals, client_credentials)
-    some = await verifier.principal(await token_for(clients, issuer, made, "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b"))
+    _, credentials = await with_credentials(store, principals, client_credentials)
+    some = await verifier.principal(await token_for(clients, issuer, credentials, "PRINCIPAL_ROLE:a PRINCIPAL_ROLE:b"))
     assert some.calling_roles == ActivatedRoles(frozenset({"a", "b"}))
-    assert (await verifier.principal(await token_for(clients, issuer, made))).calling_roles is None
+    assert (await verifier.principal(await token_for(clients, issuer, credentials))).calling_roles is None
 
 
-async def test_a_token_says_whose_it_is_for_whom_and_how_long(
+async def test_claims_of_a_token(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -108,23 +108,23 @@ async def test_a_token_says_whose_it_is_for_whom_and_how_long(
     issuer: TokenIssuer,
     clock: ManualClock,
 ) -> None:
-    user, made = await with_credentials(store, principals, client_credentials)
-    token = await token_for(clients, issuer, made, "PRINCIPAL_ROLE:reader")
+    user, credentials = await with_credentials(store, principals, client_credentials)
+    token = await token_for(clients, issuer, credentials, "PRINCIPAL_ROLE:reader")
     header, claims = parts(token)
     now = clock.now_ms() // 1000
     assert header.keys() == {"alg", "kid", "typ"}
     assert (header["alg"], header["typ"]) == ("ES256", "at+jwt")
     assert (claims["iss"], claims["aud"], claims["sub"]) == (ISSUER, ISSUER, user.user_id)
     assert (claims["iat"], claims["nbf"], claims["exp"]) == (now, now, now + 3600)
-    assert (claims["client_id"], claims["scope"]) == (made.client_id, "PRINCIPAL_ROLE:reader")
-    assert claims["jti"] != parts(await token_for(clients, issuer, made))[1]["jti"]
-    assert made.secret.reveal() not in str(claims)
+    assert (claims["client_id"], claims["scope"]) == (credentials.client_id, "PRINCIPAL_ROLE:reader")
+    assert claims["jti"] != parts(await token_for(clients, issuer, credentials))[1]["jti"]
+    assert credentials.secret.reveal() not in str(claims)
 
 
-# -- what ends a token -----------------------------------------------------------------------------------------------
+# -- ends of tokens -----------------------------------------------------------------------------------------------
 
 
-async def test_a_token_expires_to_the_second(
+async def test_token_expires_exactly(
     clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential, clock: ManualClock
 ) -> None:
     token = await root_token(clients, issuer, root)
@@ -135,7 +135,7 @@ async def test_a_token_expires_to_the_second(
         await verifier.verify(token)
 
 
-async def test_disabling_or_deleting_the_user_ends_its_tokens_at_once(
+async def test_disabling_or_deleting_the_user_ends_its_tokens(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -143,8 +143,8 @@ async def test_disabling_or_deleting_the_user_ends_its_tokens_at_once(
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
-    _, made = await with_credentials(store, principals, client_credentials)
-    token = await token_for(clients, issuer, made)
+    _, credentials = await with_credentials(store, principals, client_credentials)
+    token = await token_for(clients, issuer, credentials)
     await verifier.verify(token)
     await principals.set_user_enabled("bob", enabled=False)
     with pytest.raises(CredentialsRevoked):
@@ -154,13 +154,13 @@ async def test_disabling_or_deleting_the_user_ends_its_tokens_at_once(
     await principals.delete_user("bob")
     with pytest.raises(Unauthenticated):
         await verifier.verify(token)
-    # Somebody else of the same name is somebody else.
+    # A recreated user of the same name is another user.
     await with_credentials(store, principals, client_credentials)
     with pytest.raises(Unauthenticated):
         await verifier.verify(token)
 
 
-async def test_the_second_rotation_ends_tokens_and_a_reset_does_at_once(
+async def test_second_rotation_or_a_reset_ends_tokens(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -182,7 +182,7 @@ async def test_the_second_rotation_ends_tokens_and_a_reset_does_at_once(
         await verifier.verify(of_second)
 
 
-async def test_a_secondary_secret_gives_tokens_that_end_with_it(
+async def test_tokens_of_the_previous_secret_end_with_it(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -199,7 +199,7 @@ async def test_a_secondary_secret_gives_tokens_that_end_with_it(
         await verifier.verify(token)
 
 
-async def test_what_becomes_of_an_access_key_becomes_of_its_tokens(
+async def test_tokens_follow_their_access_key(
     principals: Principals,
     access_keys: AccessKeys,
     clients: ClientAuthenticator,
@@ -207,29 +207,29 @@ async def test_what_becomes_of_an_access_key_becomes_of_its_tokens(
     verifier: TokenVerifier,
 ) -> None:
     await principals.create_user("bob")
-    made = await access_keys.create("bob")
+    credentials = await access_keys.create("bob")
 
     async def token(secret: Secret) -> Secret:
-        return (await issuer.issue(await clients.authenticate(made.key.id, secret, ADDRESS), None)).token
+        return (await issuer.issue(await clients.authenticate(credentials.key.id, secret, ADDRESS), None)).token
 
-    first = await token(made.secret)
-    assert (await verifier.principal(first)).key == (await access_keys.lookup(made.key.id)).principal.key
-    await access_keys.set_enabled(made.key.id, enabled=False)
+    first = await token(credentials.secret)
+    assert (await verifier.principal(first)).key == (await access_keys.lookup(credentials.key.id)).principal.key
+    await access_keys.set_enabled(credentials.key.id, enabled=False)
     with pytest.raises(CredentialsRevoked):
         await verifier.verify(first)
-    await access_keys.set_enabled(made.key.id, enabled=True)
+    await access_keys.set_enabled(credentials.key.id, enabled=True)
     await verifier.verify(first)
-    rotated = await access_keys.rotate(made.key.id)
+    rotated = await access_keys.rotate(credentials.key.id)
     with pytest.raises(CredentialsRevoked):
         await verifier.verify(first)
     second = await token(rotated.secret)
     await verifier.verify(second)
-    await access_keys.delete(made.key.id)
+    await access_keys.delete(credentials.key.id)
     with pytest.raises(CredentialsRevoked):
         await verifier.verify(second)
 
 
-async def test_another_secret_of_root_ends_root_s_tokens(
+async def test_changing_roots_secret_ends_its_tokens(
     store: MetaStore,
     outbox: Outbox,
     clients: ClientAuthenticator,
@@ -245,7 +245,7 @@ async def test_another_secret_of_root_ends_root_s_tokens(
         await TokenVerifier(store, keys, master_keys, clock, issuer=ISSUER).verify(token)
 
 
-async def test_tokens_for_access_keys_survive_a_change_of_the_master_key(
+async def test_tokens_of_access_keys_remain_valid_after_a_master_key_change(
     store: MetaStore,
     access_keys: AccessKeys,
     clients: ClientAuthenticator,
@@ -261,7 +261,7 @@ async def test_tokens_for_access_keys_survive_a_change_of_the_master_key(
         await TokenVerifier(store, access_keys, other, clock, issuer=ISSUER).verify(token)
 
 
-# -- what never was good -----------------------------------------------------------------------------------------------
+# -- forged and malformed tokens ----------------------------------------------------------------------------------
 
 
 async def refused(verifier: TokenVerifier, token: Secret) -> None:
@@ -271,7 +271,7 @@ async def refused(verifier: TokenVerifier, token: Secret) -> None:
         assert str(refusal.value) == "the token is not valid"
 
 
-async def test_a_token_without_a_signature_is_none(
+async def test_unsigned_token_is_refused(
     clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root)
@@ -286,7 +286,7 @@ async def test_a_token_without_a_signature_is_none(
     await refused(verifier, Secret(token.reveal().rpartition(".")[0] + "."))
 
 
-async def test_the_public_key_is_no_secret_to_make_a_mac_with(
+async def test_mac_with_the_public_key_is_refused(
     clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
@@ -306,12 +306,12 @@ async def test_the_public_key_is_no_secret_to_make_a_mac_with(
     for algorithm in ("HS256", "hs256"):
         for spelled in spellings:
             await refused(verifier, hs256({**header, "alg": algorithm}, claims, spelled))
-    # And not under the algorithm that the key is for, either.
+    # Nor with the key's own algorithm.
     for spelled in spellings:
         await refused(verifier, hs256(header, claims, spelled))
 
 
-async def test_keys_that_are_not_ours_sign_nothing(
+async def test_tokens_signed_by_foreign_keys_are_refused(
     clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     header, claims = parts(await root_token(clients, issuer, root))
@@ -333,13 +333,13 @@ async def test_keys_that_are_not_ours_sign_nothing(
         await refused(verifier, es256(forged, claims, stranger))
 
 
-async def test_what_was_signed_cannot_be_changed(
+async def test_changed_claims_are_refused(
     clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root, "PRINCIPAL_ROLE:reader")
     header, claims = parts(token)
     signature = token.reveal().rpartition(".")[2]
-    for change in ({"scope": "PRINCIPAL_ROLE:ALL"}, {"exp": claims["exp"] + 1}, {"sub": "somebody"}):
+    for change in ({"scope": "PRINCIPAL_ROLE:ALL"}, {"exp": claims["exp"] + 1}, {"sub": "another"}):
         changed = with_signature(header, {**claims, **change}, b"x").reveal().rpartition(".")[0]
         await refused(verifier, Secret(f"{changed}.{signature}"))
 
@@ -359,7 +359,7 @@ async def test_what_was_signed_cannot_be_changed(
         {"client_id": "a\x00b"},
     ],
 )
-async def test_claims_that_are_not_for_us_are_refused_even_with_our_signature(
+async def test_validly_signed_foreign_claims_are_refused(
     change: dict[str, object],
     clients: ClientAuthenticator,
     issuer: TokenIssuer,
@@ -381,7 +381,7 @@ async def test_claims_that_are_not_for_us_are_refused_even_with_our_signature(
     "change",
     [{"typ": "JWT"}, {"typ": ""}, {"crit": ["b64"]}, {"crit": ["exp"], "exp": 1}, {"b64": False}, {"alg": "ES384"}],
 )
-async def test_headers_that_ask_for_something_else_are_refused_even_with_our_signature(
+async def test_validly_signed_foreign_headers_are_refused(
     change: dict[str, object],
     clients: ClientAuthenticator,
     issuer: TokenIssuer,
@@ -393,7 +393,7 @@ async def test_headers_that_ask_for_something_else_are_refused_even_with_our_sig
     await refused(verifier, es256({**header, **change}, claims, (await signing_keys.signer()).private))
 
 
-async def test_a_token_of_another_installation_is_not_ours(
+async def test_token_of_another_installation_is_refused(
     clients: ClientAuthenticator,
     issuer: TokenIssuer,
     signing_keys: TokenSigningKeys,
@@ -407,7 +407,7 @@ async def test_a_token_of_another_installation_is_not_ours(
     await refused(TokenVerifier(store, access_keys, master_keys, clock, issuer="another"), token)
 
 
-async def test_a_signature_under_a_damaged_row_is_an_error_of_ours_and_lets_nobody_in(
+async def test_damaged_signing_key_row_is_corrupted(
     store: MetaStore, clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root)
@@ -423,14 +423,14 @@ async def test_a_signature_under_a_damaged_row_is_an_error_of_ours_and_lets_nobo
 
 
 @given(st.text(max_size=300))
-def test_noise_is_refused_as_a_token(text: str) -> None:
+def test_random_text_is_refused(text: str) -> None:
     with pytest.raises(Unauthenticated):
         read_unverified(text)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(position=st.integers(0, 10_000), character=st.characters(codec="ascii"))
-async def test_no_character_of_a_token_can_be_another(
+async def test_any_changed_character_is_refused(
     position: int,
     character: str,
     clients: ClientAuthenticator,
@@ -440,20 +440,20 @@ async def test_no_character_of_a_token_can_be_another(
 ) -> None:
     text = (await root_token(clients, issuer, root)).reveal()
     position %= len(text)
-    # The last character of 64 bytes in base64 has two bits that nobody reads.
+    # The last base64 character of 64 bytes has two unused bits.
     if character != text[position] and position != len(text) - 1:
         with pytest.raises(Unauthenticated):
             await verifier.verify(Secret(text[:position] + character + text[position + 1 :]))
 
 
-# -- roles -----------------------------------------------------------------------------------------------------------
+# -- scopes -------------------------------------------------------------------------------------------------------
 
 MANAGE_ACCESS = 1
 LIST_CATALOGS = 27
 
 
 async def give_role(store: MetaStore, principal: str, role: str, privilege: int) -> None:
-    """A principal role that holds a privilege on the service, and who has it."""
+    """Create a principal role with a privilege on the service, assigned to the principal."""
 
     async def work(tx: Transaction) -> None:
         await tx.run(
@@ -477,13 +477,13 @@ async def take_role(store: MetaStore, role: str) -> None:
     await store.transact(work)
 
 
-async def held(verifier: TokenVerifier, token: Secret) -> set[int]:
+async def granted(verifier: TokenVerifier, token: Secret) -> set[int]:
     grants = (await verifier.principal(token)).grants
-    asked = (MANAGE_ACCESS, LIST_CATALOGS)
-    return {number for number in asked if grants is not None and grants.covers(SERVICE, [number])}
+    privileges = (MANAGE_ACCESS, LIST_CATALOGS)
+    return {number for number in privileges if grants is not None and grants.covers(SERVICE, [number])}
 
 
-async def test_a_token_activates_the_roles_of_its_scope_as_they_are_now(
+async def test_token_activates_the_current_grants_of_its_roles(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -491,23 +491,23 @@ async def test_a_token_activates_the_roles_of_its_scope_as_they_are_now(
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
-    _, made = await with_credentials(store, principals, client_credentials)
-    every = await token_for(clients, issuer, made)
-    admin = await token_for(clients, issuer, made, "PRINCIPAL_ROLE:admin")
-    lister = await token_for(clients, issuer, made, "PRINCIPAL_ROLE:lister")
-    assert [await held(verifier, token) for token in (every, admin, lister)] == [set(), set(), set()]
+    _, credentials = await with_credentials(store, principals, client_credentials)
+    every = await token_for(clients, issuer, credentials)
+    admin = await token_for(clients, issuer, credentials, "PRINCIPAL_ROLE:admin")
+    lister = await token_for(clients, issuer, credentials, "PRINCIPAL_ROLE:lister")
+    assert [await granted(verifier, token) for token in (every, admin, lister)] == [set(), set(), set()]
     await give_role(store, "bob", "lister", LIST_CATALOGS)
     await give_role(store, "bob", "admin", MANAGE_ACCESS)
-    assert await held(verifier, lister) == {LIST_CATALOGS}
-    assert await held(verifier, admin) >= {MANAGE_ACCESS}
-    assert await held(verifier, every) == {MANAGE_ACCESS, LIST_CATALOGS}
-    # Stripped of a right while the token goes on: the next request has it no more.
+    assert await granted(verifier, lister) == {LIST_CATALOGS}
+    assert await granted(verifier, admin) >= {MANAGE_ACCESS}
+    assert await granted(verifier, every) == {MANAGE_ACCESS, LIST_CATALOGS}
+    # A revoked grant is lost at the next request, with the same token.
     await take_role(store, "admin")
-    assert await held(verifier, admin) == set()
-    assert await held(verifier, every) == await held(verifier, lister) == {LIST_CATALOGS}
+    assert await granted(verifier, admin) == set()
+    assert await granted(verifier, every) == await granted(verifier, lister) == {LIST_CATALOGS}
 
 
-async def test_a_role_that_others_have_is_not_activated_by_naming_it(
+async def test_unassigned_role_is_not_activated_by_name(
     store: MetaStore,
     principals: Principals,
     client_credentials: ClientCredentialStore,
@@ -515,15 +515,15 @@ async def test_a_role_that_others_have_is_not_activated_by_naming_it(
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
-    _, made = await with_credentials(store, principals, client_credentials)
+    _, credentials = await with_credentials(store, principals, client_credentials)
     await with_credentials(store, principals, client_credentials, "eve")
     await give_role(store, "bob", "lister", LIST_CATALOGS)
     await give_role(store, "eve", "admin", MANAGE_ACCESS)
-    token = await token_for(clients, issuer, made, "PRINCIPAL_ROLE:admin PRINCIPAL_ROLE:service_admin")
-    assert await held(verifier, token) == set()
+    token = await token_for(clients, issuer, credentials, "PRINCIPAL_ROLE:admin PRINCIPAL_ROLE:service_admin")
+    assert await granted(verifier, token) == set()
 
 
-async def test_roles_count_for_tokens_of_access_keys_too(
+async def test_scope_applies_to_tokens_of_access_keys(
     store: MetaStore,
     principals: Principals,
     access_keys: AccessKeys,
@@ -532,17 +532,17 @@ async def test_roles_count_for_tokens_of_access_keys_too(
     verifier: TokenVerifier,
 ) -> None:
     await principals.create_user("bob")
-    made = await access_keys.create("bob")
+    credentials = await access_keys.create("bob")
     await give_role(store, "bob", "lister", LIST_CATALOGS)
-    client = await clients.authenticate(made.key.id, made.secret, ADDRESS)
-    assert await held(verifier, (await issuer.issue(client, None)).token) == {LIST_CATALOGS}
-    assert await held(verifier, (await issuer.issue(client, "PRINCIPAL_ROLE:other")).token) == set()
+    client = await clients.authenticate(credentials.key.id, credentials.secret, ADDRESS)
+    assert await granted(verifier, (await issuer.issue(client, None)).token) == {LIST_CATALOGS}
+    assert await granted(verifier, (await issuer.issue(client, "PRINCIPAL_ROLE:other")).token) == set()
 
 
-# -- roles -----------------------------------------------------------------------------------------------------------
+# -- scopes of root -----------------------------------------------------------------------------------------------
 
 
-async def test_root_with_a_token_of_some_roles_is_not_root_but_holds_what_they_hold(
+async def test_root_with_named_roles_has_only_their_grants(
     store: MetaStore, clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     admin = await verifier.principal(await root_token(clients, issuer, root, "PRINCIPAL_ROLE:service_admin"))
@@ -557,7 +557,7 @@ async def test_root_with_a_token_of_some_roles_is_not_root_but_holds_what_they_h
         assert (await verifier.principal(await root_token(clients, issuer, root, scope))).is_root
 
 
-async def test_role_that_is_taken_from_root_is_gone_from_its_tokens(
+async def test_role_revoked_from_root_is_lost_by_its_tokens(
     store: MetaStore, clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root, "PRINCIPAL_ROLE:service_admin")

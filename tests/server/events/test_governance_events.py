@@ -17,7 +17,7 @@ from lakebed.server.events.governance_events import read_listeners
 SECRET = new_secret()
 GOOD = f"""
 [listeners]
-python = ["tests.governance.listeners.offered:Asynchronous"]
+python = ["tests.governance.listeners.samples:Asynchronous"]
 after_reads = ["LOAD_*"]
 
 [listeners.hooks.review]
@@ -32,7 +32,7 @@ on_failure = "allow"
 def test_listeners_are_those_of_the_settings_in_their_order() -> None:
     settings = load_settings(file=SettingsFile("lakebed.toml", GOOD)).settings
     python, hook = read_listeners(settings.listeners, ManualClock())
-    assert python.name == "tests.governance.listeners.offered:Asynchronous"
+    assert python.name == "tests.governance.listeners.samples:Asynchronous"
     assert (hook.name, hook.operations) == ("review", frozenset({Operation.DROP_TABLE}))
     assert SECRET.reveal() not in repr(settings)
 

@@ -236,7 +236,7 @@ def test_a_hook_over_http_vetoes_and_what_it_refused_is_in_the_audit_trail(tmp_p
 
 
 def test_a_listener_in_python_vetoes_and_a_wrong_one_stops_the_start(tmp_path: Path) -> None:
-    listener = "tests.governance.listeners.offered:Plain"
+    listener = "tests.governance.listeners.samples:Plain"
     with (
         running_server(tmp_path / "data", "--set", f"listeners.python={listener}") as server,
         a_lake(server) as client,

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from tests.clients.boto import Keys
-from tests.governance.listeners.intents import Remembering
+from tests.governance.listeners.intents import RecordingListener
 from tests.wire.iceberg.lake import ROOT_KEYS, Lake, allow, opened_lake
 
 NS = "/lake/namespaces/ns"
 
 
 @pytest.fixture
-def listener() -> Remembering:
-    return Remembering("DROP_VIEW", vetoes=["DROP_VIEW"])
+def listener() -> RecordingListener:
+    return RecordingListener("DROP_VIEW", vetoes=["DROP_VIEW"])
 
 
 @pytest.fixture
-async def lake(tmp_path: Path, listener: Remembering) -> AsyncIterator[Lake]:
+async def lake(tmp_path: Path, listener: RecordingListener) -> AsyncIterator[Lake]:
     async with opened_lake(tmp_path, listeners=[listener]) as lake:
         await lake.table()
         yield lake

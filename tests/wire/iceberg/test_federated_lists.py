@@ -13,7 +13,7 @@ from lakebed.core.settings import DecisionMode
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
 from tests.catalog.test_external_authorizer import showing
-from tests.governance.decision_point.asking import Oracle
+from tests.governance.decision_point.fakes import FakeDecisionPoint
 
 from .test_federated_rights import on_table
 from .two_lakes import CATALOG, TwoLakes, two_lakes
@@ -22,10 +22,10 @@ TABLES = "/namespaces/ns/tables"
 
 
 @asynccontextmanager
-async def asking(folder: Path, oracle: Oracle) -> AsyncIterator[TwoLakes]:
+async def asking(folder: Path, fake: FakeDecisionPoint) -> AsyncIterator[TwoLakes]:
     """Two servers, the near one with a decision point; the far one has tables `a` to `f`."""
     clock = ManualClock()
-    point = DecisionPoint(oracle.post, clock, cache_seconds=0, post_batch=oracle.post)
+    point = DecisionPoint(fake.post, clock, cache_seconds=0, post_batch=fake.post)
     authorizer = ExternalAuthorizer(PolicyAuthorizer(clock), point, DecisionMode.AND)
     async with two_lakes(folder, authorizer=authorizer) as lakes:
         for name in "abcdef":
@@ -39,16 +39,16 @@ async def names(lakes: TwoLakes, path: str) -> tuple[list[str], str | None]:
 
 
 async def test_tables_are_filtered_by_the_decision_point(tmp_path: Path) -> None:
-    oracle = Oracle(showing(lambda name: name in "bef"))
-    async with asking(tmp_path, oracle) as lakes:
-        oracle.asked.clear()
+    fake = FakeDecisionPoint(showing(lambda name: name in "bef"))
+    async with asking(tmp_path, fake) as lakes:
+        fake.inputs.clear()
         assert await names(lakes, TABLES) == (["b", "e", "f"], None)
         # One decision for the list, and one for all of its names.
-        assert [len(asked["resource"]["targets"]) for asked in oracle.asked] == [1, 6]
-        first = oracle.asked[1]["resource"]["targets"][0]
+        assert [len(query["resource"]["targets"]) for query in fake.inputs] == [1, 6]
+        first = fake.inputs[1]["resource"]["targets"][0]
         assert (first["type"], first["name"]) == ("TABLE_LIKE", "a")
         assert first["parents"] == [{"type": "CATALOG", "name": CATALOG}, {"type": "NAMESPACE", "name": "ns"}]
-        assert [asked["action"] for asked in oracle.asked] == ["s3tables:ListTables"] * 2
+        assert [query["action"] for query in fake.inputs] == ["s3tables:ListTables"] * 2
 
 
 @pytest.mark.parametrize("listed", ["policies", "generic-tables"])
@@ -63,13 +63,13 @@ async def test_policies_and_generic_tables_are_empty_lists(tmp_path: Path, liste
 
 
 async def test_empty_pages_are_skipped(tmp_path: Path) -> None:
-    async with asking(tmp_path, Oracle(showing(lambda name: name == "f"))) as lakes:
+    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name == "f"))) as lakes:
         shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
         assert (shown, token) == (["f"], None)
 
 
 async def test_page_tokens_are_those_of_the_external_catalog(tmp_path: Path) -> None:
-    async with asking(tmp_path, Oracle(showing(lambda name: name in "ac"))) as lakes:
+    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name in "ac"))) as lakes:
         shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
         assert shown == ["a"]
         assert token
@@ -80,7 +80,7 @@ async def test_page_tokens_are_those_of_the_external_catalog(tmp_path: Path) -> 
 
 
 async def test_views_and_namespaces_are_filtered_by_the_decision_point(tmp_path: Path) -> None:
-    async with asking(tmp_path, Oracle(showing(lambda name: name != "hidden"))) as lakes:
+    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name != "hidden"))) as lakes:
         for name in ("hidden", "open"):
             assert (await lakes.far.call("POST", "/lake/namespaces", {"namespace": ["ns", name]})).status == 200
         assert (await lakes.call_ok("GET", "/namespaces?parent=ns"))["namespaces"] == [["ns", "open"]]
@@ -89,7 +89,7 @@ async def test_views_and_namespaces_are_filtered_by_the_decision_point(tmp_path:
 
 
 async def test_granted_names_are_filtered_by_the_decision_point_too(tmp_path: Path) -> None:
-    async with asking(tmp_path, Oracle(showing(lambda name: name != "b"))) as lakes:
+    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name != "b"))) as lakes:
         grants = [on_table("TABLE_LIST", name) for name in "bc"]
         ann = await lakes.member("ann", *grants)
         listed = await lakes.call_ok("GET", TABLES, keys=ann)
@@ -98,7 +98,7 @@ async def test_granted_names_are_filtered_by_the_decision_point_too(tmp_path: Pa
 
 @pytest.mark.parametrize("path", [TABLES, "/namespaces", "/namespaces/ns/views"])
 async def test_lists_fail_without_a_decision(tmp_path: Path, path: str) -> None:
-    oracle = Oracle()
-    async with asking(tmp_path, oracle) as lakes:
-        oracle.is_down = True
+    fake = FakeDecisionPoint()
+    async with asking(tmp_path, fake) as lakes:
+        fake.is_down = True
         assert (await lakes.call("GET", path)).status == 503

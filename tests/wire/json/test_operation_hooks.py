@@ -16,7 +16,7 @@ from lakebed.governance.listeners import HookConfig, HttpHook
 from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.wire.json.route_operations import OPERATIONS_WITHOUT_ROUTE
 from tests.catalog.harness import VIEW_VERSION
-from tests.governance.listeners.intents import Remembering
+from tests.governance.listeners.intents import RecordingListener
 from tests.wire.iceberg.lake import SCHEMA, Answer, Lake, opened_lake
 
 NS = "/lake/namespaces/ns"
@@ -28,12 +28,12 @@ ASSERT_CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
 
 
 @pytest.fixture
-def listener() -> Remembering:
-    return Remembering()
+def listener() -> RecordingListener:
+    return RecordingListener()
 
 
 @pytest.fixture
-async def lake(tmp_path: Path, listener: Remembering) -> AsyncIterator[Lake]:
+async def lake(tmp_path: Path, listener: RecordingListener) -> AsyncIterator[Lake]:
     """A lake with a table, a view, a policy, a user and roles."""
     async with opened_lake(tmp_path, listeners=[listener]) as lake:
         for name in ("t", "u"):
@@ -48,7 +48,7 @@ async def lake(tmp_path: Path, listener: Remembering) -> AsyncIterator[Lake]:
         ):
             response = await send(lake, method, path, document)
             assert response.status in (200, 201), response
-        listener.asked.clear()
+        listener.intents.clear()
         yield lake
 
 
@@ -263,7 +263,13 @@ def test_every_change_of_every_family_is_tested() -> None:
 
 @pytest.mark.parametrize(("operation", "method", "path", "document", "subject"), VETOED, ids=IDS)
 async def test_veto_is_returned_with_its_reason_and_changes_nothing(
-    lake: Lake, listener: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
+    lake: Lake,
+    listener: RecordingListener,
+    operation: Operation,
+    method: str,
+    path: str,
+    document: object,
+    subject: str,
 ) -> None:
     listener.vetoes = {operation.value} if operation.value != "UPDATE_TABLE" else {subject}
     before = await everything(lake)
@@ -284,7 +290,13 @@ DONE = [change for change in CHANGES if change[0] not in (Operation.DROP_NAMESPA
     [change for change in DONE if "staged" not in change[2] and change[2] != "/buckets/lake"],
 )
 async def test_events_of_a_permitted_change_name_the_operation(
-    lake: Lake, listener: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
+    lake: Lake,
+    listener: RecordingListener,
+    operation: Operation,
+    method: str,
+    path: str,
+    document: object,
+    subject: str,
 ) -> None:
     last = await lake.store.object_context.outbox.last_seq(lake.store.meta)
     response = await send(lake, method, path, document)
@@ -297,7 +309,7 @@ async def test_events_of_a_permitted_change_name_the_operation(
     assert {entry.event.operation for entry in entries} == {expected}
 
 
-async def test_vetoed_multi_table_transaction_changes_no_table(lake: Lake, listener: Remembering) -> None:
+async def test_vetoed_multi_table_transaction_changes_no_table(lake: Lake, listener: RecordingListener) -> None:
     listener.vetoes = {"lake/ns/u"}
     before = await everything(lake)
     response = await send(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))
@@ -313,21 +325,23 @@ async def test_vetoed_multi_table_transaction_changes_no_table(lake: Lake, liste
     assert (await send(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))).status == 204
 
 
-async def test_veto_of_table_creation_applies_to_commits_that_create_tables(lake: Lake, listener: Remembering) -> None:
+async def test_veto_of_table_creation_applies_to_commits_that_create_tables(
+    lake: Lake, listener: RecordingListener
+) -> None:
     listener.vetoes = {"CREATE_TABLE"}
     change = {"identifier": {"namespace": ["ns"], "name": "x"}, **ASSERT_CREATE}
     response = await send(lake, "POST", "/lake/transactions/commit", {"table-changes": [change]})
     assert response.error == (403, "ForbiddenException")
 
 
-async def test_anonymous_caller_does_not_learn_the_reason_of_a_veto(lake: Lake, listener: Remembering) -> None:
+async def test_anonymous_caller_does_not_learn_the_reason_of_a_veto(lake: Lake, listener: RecordingListener) -> None:
     listener.vetoes = {"DELETE_CATALOG"}
     response = await lake.send("DELETE", "/lake", keys=None)
     assert response.status == 403
     assert b"frozen" not in response.body
 
 
-async def test_veto_of_credential_vending_applies_to_loading_tables(lake: Lake, listener: Remembering) -> None:
+async def test_veto_of_credential_vending_applies_to_loading_tables(lake: Lake, listener: RecordingListener) -> None:
     listener.vetoes = {"LOAD_CREDENTIALS"}
     vended = {"x_iceberg_access_delegation": "vended-credentials"}
     assert (await send(lake, "GET", f"{NS}/tables/t", **vended)).status == 403
@@ -335,30 +349,30 @@ async def test_veto_of_credential_vending_applies_to_loading_tables(lake: Lake, 
     assert (await send(lake, "GET", f"{NS}/tables/t")).status == 200
 
 
-async def test_intents_of_renaming_and_restoring_have_both_names(lake: Lake, listener: Remembering) -> None:
+async def test_intents_of_renaming_and_restoring_have_both_names(lake: Lake, listener: RecordingListener) -> None:
     document = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "x"}}
     assert (await send(lake, "POST", "/lake/tables/rename", document)).status == 204
-    assert listener.asked[-1].facts == {"destination-namespace": "ns", "destination-name": "x"}
+    assert listener.intents[-1].facts == {"destination-namespace": "ns", "destination-name": "x"}
     assert (await send(lake, "DELETE", f"{NS}/views/v")).status == 204
     listener.vetoes = {"REGISTER_VIEW"}
     response = await send(lake, "POST", "/lake/dropped/restore", {"namespace": ["ns"], "name": "v"})
     assert response.error == (403, "ForbiddenException")
 
 
-async def test_intent_of_a_grant_has_privilege_and_target(lake: Lake, listener: Remembering) -> None:
+async def test_intent_of_a_grant_has_privilege_and_target(lake: Lake, listener: RecordingListener) -> None:
     assert (await send(lake, "PUT", f"{ROLES}/reader/grants", GRANT)).status == 201
-    assert listener.asked[-1].facts == {"privilege": "TABLE_READ_DATA", "target-type": "table", "target": "ns.t"}
+    assert listener.intents[-1].facts == {"privilege": "TABLE_READ_DATA", "target-type": "table", "target": "ns.t"}
 
 
-async def test_intents_omit_documents_that_may_contain_secrets(lake: Lake, listener: Remembering) -> None:
+async def test_intents_omit_documents_that_may_contain_secrets(lake: Lake, listener: RecordingListener) -> None:
     secret = {"clientSecret": "a-secret-that-the-client-chose-1234"}
     await send(lake, "POST", f"{MANAGEMENT}/principals/anna/reset", secret)
-    assert listener.asked[-1].document == b""
+    assert listener.intents[-1].document == b""
     await send(lake, "POST", f"{NS}/tables/t", SET_PROPERTIES)
-    assert json.loads(listener.asked[-1].document) == SET_PROPERTIES
+    assert json.loads(listener.intents[-1].document) == SET_PROPERTIES
 
 
-async def test_listeners_can_veto_reads(lake: Lake, listener: Remembering) -> None:
+async def test_listeners_can_veto_reads(lake: Lake, listener: RecordingListener) -> None:
     for operation, path in (
         (Operation.GET_CONFIG, "/iceberg/v1/config?warehouse=lake"),
         (Operation.LIST_NAMESPACES, "/lake/namespaces"),
@@ -388,7 +402,7 @@ async def test_listeners_can_veto_reads(lake: Lake, listener: Remembering) -> No
         assert response.error == (403, "ForbiddenException"), path
 
 
-async def test_invalid_request_fails_before_listeners_are_called(lake: Lake, listener: Remembering) -> None:
+async def test_invalid_request_fails_before_listeners_are_called(lake: Lake, listener: RecordingListener) -> None:
     for path, document in (
         (f"{NS}/tables", {"schema": SCHEMA}),
         ("/lake/namespaces", {"namespace": []}),
@@ -399,11 +413,11 @@ async def test_invalid_request_fails_before_listeners_are_called(lake: Lake, lis
     ):
         response = await send(lake, "POST", path, document)
         assert response.status == 400, (path, response)
-    assert listener.asked == []
+    assert listener.intents == []
 
 
 async def test_stored_response_of_an_idempotency_key_is_returned_without_calling_listeners(
-    lake: Lake, listener: Remembering
+    lake: Lake, listener: RecordingListener
 ) -> None:
     key = {"idempotency_key": "0198c5a0-0000-7000-8000-000000000001"}
     first = await send(lake, "POST", "/lake/namespaces", {"namespace": ["once"]}, **key)
@@ -413,7 +427,7 @@ async def test_stored_response_of_an_idempotency_key_is_returned_without_calling
     assert [seen for seen in listener.seen if seen[0] == "CREATE_NAMESPACE"] == [("CREATE_NAMESPACE", "lake/once")]
 
 
-async def test_veto_is_not_stored_for_the_idempotency_key(lake: Lake, listener: Remembering) -> None:
+async def test_veto_is_not_stored_for_the_idempotency_key(lake: Lake, listener: RecordingListener) -> None:
     key = {"idempotency_key": "0198c5a0-0000-7000-8000-000000000002"}
     listener.vetoes = {"CREATE_NAMESPACE"}
     assert (await send(lake, "POST", "/lake/namespaces", {"namespace": ["later"]}, **key)).status == 403

@@ -1,4 +1,4 @@
-"""Questions of these tests, and a decision point that answers as it is told."""
+"""Access requests, and a fake decision point."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def user(
     )
 
 
-def question(caller: Principal | None = None, **changes: Any) -> AccessRequest:
-    asked = AccessRequest(
+def access_request(caller: Principal | None = None, **changes: Any) -> AccessRequest:
+    request = AccessRequest(
         caller or user(),
         "s3tables:GetTableData",
         f"arn:aws:s3tables:us-east-1:{DEFAULT_ACCOUNT}:bucket/lake/table/1",
@@ -42,22 +42,22 @@ def question(caller: Principal | None = None, **changes: Any) -> AccessRequest:
         target=TABLE,
         request_id="R1",
     )
-    return asked._replace(**changes)
+    return request._replace(**changes)
 
 
-class Oracle:
-    """A decision point: what it was asked, and a script for what it answers."""
+class FakeDecisionPoint:
+    """Records query inputs and responds by a script."""
 
-    def __init__(self, script: Callable[[Any], object] = lambda asked: True) -> None:
-        self.asked: list[Any] = []
+    def __init__(self, script: Callable[[Any], object] = lambda query: True) -> None:
+        self.inputs: list[Any] = []
         self.script = script
-        self.answer: HttpResponse | None = None
+        self.response: HttpResponse | None = None
         self.is_down = False
 
     async def post(self, body: bytes) -> HttpResponse:
-        self.asked.append(json.loads(body)["input"])
+        self.inputs.append(json.loads(body)["input"])
         if self.is_down:
             raise Unavailable("no response. host=localhost reason=ConnectionRefusedError")
-        if self.answer is not None:
-            return self.answer
-        return HttpResponse(200, json.dumps({"result": self.script(self.asked[-1])}).encode())
+        if self.response is not None:
+            return self.response
+        return HttpResponse(200, json.dumps({"result": self.script(self.inputs[-1])}).encode())

@@ -1,4 +1,4 @@
-"""Listeners as packages of others offer them."""
+"""Third-party listeners, valid and invalid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lakebed.governance.listeners import Intent
 
 
 class Plain:
-    """Answers at once, and is asked about all."""
+    """Synchronous, for all operations."""
 
     def before(self, intent: Intent) -> str | None:
         return "on mondays never" if intent.name == "orders" else None
@@ -31,11 +31,11 @@ class Broken:
         raise RuntimeError("no configuration")
 
 
-class Deaf:
+class NotAListener:
     pass
 
 
-def make() -> Plain:
+def create() -> Plain:
     return Plain()
 
 

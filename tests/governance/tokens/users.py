@@ -13,7 +13,7 @@ ADDRESS = "192.0.2.7"
 async def with_credentials(
     store: MetaStore, principals: Principals, credentials: ClientCredentialStore, name: str = "bob"
 ) -> tuple[User, NewClientCredentials]:
-    """A user, and its credentials."""
+    """A user with client credentials."""
     user = await principals.create_user(name)
     fresh = await credentials.prepare()
 
@@ -24,8 +24,8 @@ async def with_credentials(
 
 
 async def token_for(
-    clients: ClientAuthenticator, issuer: TokenIssuer, made: NewClientCredentials, scope: str | None = None
+    clients: ClientAuthenticator, issuer: TokenIssuer, credentials: NewClientCredentials, scope: str | None = None
 ) -> Secret:
-    """A token of the user with these credentials."""
-    client = await clients.authenticate(made.client_id, made.secret, ADDRESS)
+    """A token for these credentials."""
+    client = await clients.authenticate(credentials.client_id, credentials.secret, ADDRESS)
     return (await issuer.issue(client, scope)).token
