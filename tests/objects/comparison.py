@@ -1,4 +1,4 @@
-"""The real object store held against the model: every listing, every version, every byte."""
+"""Compares the object store with the model: every listing, every version, every byte."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PAGE_SIZES = (1, 2, 3, 1000)
 async def compare_listings(
     store: ObjectStore, name: str, bucket: ModelBucket, random: Random, *, prefix: str, delimiter: str
 ) -> None:
-    """List objects, versions and uploads in pages of random sizes."""
+    """Compare objects, versions and uploads, listed in pages of random sizes."""
 
     def size() -> int:
         return random.choice(_PAGE_SIZES)
 
     objects = await all_objects(store, name, size, prefix=prefix, delimiter=delimiter)
     present = [key for key in bucket.keys if bucket.current(key) is not None]
-    assert [_told(item) for item in objects] == list_keys(present, prefix, delimiter)
+    assert [_entry(item) for item in objects] == list_keys(present, prefix, delimiter)
     for item in objects:
         if isinstance(item, ListedObject):
             _assert_listed(bucket.current(item.key), item)
@@ -40,7 +40,7 @@ async def compare_listings(
     )
 
 
-def _told(item: ListedObject | ListedVersion | Rolled) -> str | Rolled:
+def _entry(item: ListedObject | ListedVersion | Rolled) -> str | Rolled:
     return item if isinstance(item, Rolled) else item.key
 
 
@@ -51,11 +51,11 @@ def _assert_listed(version: ModelVersion | None, item: ListedObject | ListedVers
 
 def _assert_versions(bucket: ModelBucket, listed: list[ListedVersion | Rolled], prefix: str, delimiter: str) -> None:
     expected = list(bucket.versions())
-    told = [_told(item) for item in listed]
-    assert told == list_keys([key for key, _, _ in expected], prefix, delimiter)
-    shown = {key for key in told if isinstance(key, str)}
+    keys = [_entry(item) for item in listed]
+    assert keys == list_keys([key for key, _, _ in expected], prefix, delimiter)
+    listed_keys = {key for key in keys if isinstance(key, str)}
     versions = [item for item in listed if isinstance(item, ListedVersion)]
-    wanted = [triple for triple in expected if triple[0] in shown]
+    wanted = [triple for triple in expected if triple[0] in listed_keys]
     for item, (key, version, is_latest) in zip(versions, wanted, strict=True):
         assert (item.key, item.version, item.is_marker, item.is_latest) == (
             key,
@@ -67,7 +67,7 @@ def _assert_versions(bucket: ModelBucket, listed: list[ListedVersion | Rolled], 
 
 
 async def compare_reads(store: ObjectStore, name: str, bucket: ModelBucket, keys: Iterable[str]) -> None:
-    """Read each key, and each of its versions by its id."""
+    """Compare each key, and each of its versions."""
     for key in keys:
         current = bucket.current(key)
         if current is None:
@@ -85,8 +85,8 @@ async def compare_reads(store: ObjectStore, name: str, bucket: ModelBucket, keys
                 await _compare_read(store, name, key, version.id, version)
 
 
-async def _compare_read(store: ObjectStore, name: str, key: str, asked: str | None, version: ModelVersion) -> None:
-    found = await store.reader.get(ROOT, name, key, version=asked)
+async def _compare_read(store: ObjectStore, name: str, key: str, version_id: str | None, version: ModelVersion) -> None:
+    found = await store.reader.get(ROOT, name, key, version=version_id)
     assert found.source is not None
     assert await read_all(found.source) == version.body
     stored = found.object
@@ -94,7 +94,7 @@ async def _compare_read(store: ObjectStore, name: str, key: str, asked: str | No
     assert (stored.attributes.metadata, stored.attributes.encrypted) == (version.metadata, version.encrypted)
     assert tuple((tag.key, tag.value) for tag in stored.attributes.tags) == version.tags
     for number, length in enumerate(version.part_sizes, 1):
-        part = await store.reader.head(ROOT, name, key, version=asked, part=number)
+        part = await store.reader.head(ROOT, name, key, version=version_id, part=number)
         assert part.part_count == len(version.part_sizes)
         assert part.wanted is not None
         assert (part.wanted.start, part.wanted.length) == (sum(version.part_sizes[: number - 1]), length)

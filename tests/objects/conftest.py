@@ -1,4 +1,4 @@
-"""Object stores of every kind, for the tests of the services."""
+"""Object stores on all backends, for the tests of the services."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = (
 
 @pytest.fixture(scope="session")
 def objects_dsn(postgres_server: PostgresServer) -> str:
-    """A schema that is emptied before each use: to make one for each test would take most of its time."""
+    """A schema that is emptied before each use, because creating one for each test is slow."""
     schema = f"objects_{secrets.token_hex(6)}"
     postgres_server.execute(f"CREATE SCHEMA {schema}")
     return postgres_server.dsn(search_path=schema)
@@ -31,13 +31,13 @@ def objects_dsn(postgres_server: PostgresServer) -> str:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that moves when told to."""
+    """A clock that moves on request."""
     return ManualClock()
 
 
 @pytest.fixture(params=KINDS)
 def open_object_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenObjectStore:
-    """Opens an empty object store on each pair of a metadata store and a byte store in turn."""
+    """Opens an empty object store on each combination of metadata store and object store."""
     meta, _, storage = request.param.partition("-")
     count = 0
 
@@ -56,13 +56,13 @@ def open_object_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenObj
 
 @pytest.fixture
 async def store(open_object_store: OpenObjectStore, clock: ManualClock) -> AsyncIterator[ObjectStore]:
-    """An object store on each pair of stores in turn."""
+    """An object store on each combination of stores."""
     async with open_object_store(clock) as opened:
         yield opened
 
 
 @pytest.fixture
 async def light_store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[ObjectStore]:
-    """An object store on SQLite and memory, for rules that the stores have no part in."""
+    """An object store on SQLite and memory, for tests that do not depend on the stores."""
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, clock) as opened:
         yield opened

@@ -1,7 +1,7 @@
-"""Random work on two buckets of an object store, compared with a model after every step.
+"""Random operations on two buckets of an object store, compared with a model after every step.
 
-The invariants, among them the one that `publish` states: `objects` has a row for a key exactly when the newest version
-of the key is not a delete marker; then that row is the newest version.
+The invariants include that of `publishing`: `objects` has a row for a key exactly if the newest version of the key is
+not a delete marker; that row is the newest version.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ABSENT_VERSION = "0" * 28
 PREFIXES = ("", "a", "a/", "a/b", "é/\U0010ffff", "z")
 DELIMITERS = ("", "/", "b/")
 
-# One bucket and one key are met more often than the others: what is interesting happens to one key again and again.
+# One bucket and one key are used more often, because repeated operations on a key are the interesting ones.
 buckets = st.sampled_from(("bucket-1", *BUCKETS))
 keys = st.sampled_from(("a/b", "a/b", "a/b", *KEYS))
 bodies = st.builds(lambda letter, size: letter * size, st.sampled_from((b"x", b"y")), st.sampled_from(BODY_SIZES))
@@ -69,7 +69,7 @@ conditions = st.sampled_from(("none", "absent", "same", "other", "not same", "an
 
 
 def failure_of(condition: str, current: ModelVersion | None) -> type[LakebedError] | None:
-    """What a write under this condition must raise."""
+    """The error of a write under this condition."""
     if condition in ("same", "other", "any") and current is None:
         return NoSuchKey
     if condition == "other" or (condition in ("absent", "not same") and current is not None):
@@ -78,7 +78,7 @@ def failure_of(condition: str, current: ModelVersion | None) -> type[LakebedErro
 
 
 def declared(condition: str, current: ModelVersion | None) -> WriteConditions:
-    """The condition as a client states it."""
+    """The condition of a client's request."""
     etag = current.etag if current is not None else md5(b"nothing")
     return {
         "none": NO_WRITE_CONDITIONS,
@@ -91,7 +91,7 @@ def declared(condition: str, current: ModelVersion | None) -> WriteConditions:
 
 
 class ObjectMachine(RuleBasedStateMachine):
-    """One loop, one store and one model an example."""
+    """One event loop, store and model per example."""
 
     def __init__(self, open_object_store: OpenObjectStore) -> None:
         super().__init__()
@@ -100,25 +100,23 @@ class ObjectMachine(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.store: ObjectStore = self.run(self.stack.enter_async_context(open_object_store(self.clock)))
         self.model = {name: ModelBucket() for name in BUCKETS}
-        self.told = 0
+        self.last_seq = 0
         self.expected: list[tuple[str, str, str]] = []
         self.random = Random(0)
         for name in BUCKETS:
             self.run(self.store.bucket(name))
             self.expected.append(("BucketCreated", name, ""))
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is the loop's business
+    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: send and yield types concern only the event loop
         return self.runner.run(work)
 
     def teardown(self) -> None:
         self.run(self.stack.aclose())
         self.runner.close()
 
-    # -- writing --------------------------------------------------------------------------------------------------
-
     @initialize(seed=st.integers(0, 2**32), status=st.sampled_from(tuple(Versioning)))
     def begin_example(self, seed: int, status: Versioning) -> None:
-        """Pages of listings are as long as this generator says."""
+        """The seed determines the sizes of listing pages."""
         self.random = Random(seed)
         if status is not Versioning.UNVERSIONED:
             self.set_versioning(BUCKETS[0], status)
@@ -164,7 +162,7 @@ class ObjectMachine(RuleBasedStateMachine):
         )
 
     def added(self, name: str, key: str, version: ModelVersion, event: str) -> None:
-        """A version or marker was put in front, and told of."""
+        """Add a version or delete marker to the model, and check its event."""
         bucket = self.model[name]
         if bucket.versioning is Versioning.ENABLED:
             assert all(version.id != old.id for old in bucket.keys.get(key, []))
@@ -175,12 +173,12 @@ class ObjectMachine(RuleBasedStateMachine):
         self.expected.append((event, f"{name}/{key}", version.id))
 
     def _pick(self, name: str, key: str, age: int) -> str:
-        """The id of a version, newest first; one that does not exist when there are not so many."""
+        """The id of a version, newest first; an id without version if there are not as many."""
         versions = self.model[name].keys.get(key, [])
         return versions[age].id if age < len(versions) else ABSENT_VERSION
 
     def _choose(self, place: int) -> tuple[str, str, str]:
-        """A version that exists: its bucket, its key, its id."""
+        """An existing version: its bucket, key and id."""
         everything = [
             (name, key, version.id) for name, bucket in self.model.items() for key, version, _ in bucket.versions()
         ]
@@ -271,7 +269,7 @@ class ObjectMachine(RuleBasedStateMachine):
         )
 
     def _find(self, name: str, key: str, version: str | None) -> ModelVersion | type[LakebedError]:
-        """What a read finds, or raises."""
+        """The result of a read, or its error."""
         bucket = self.model[name]
         if version is None:
             return bucket.current(key) or NoSuchKey
@@ -303,10 +301,8 @@ class ObjectMachine(RuleBasedStateMachine):
         )
         self.expected.append((f"ObjectTagging:{'Put' if tags else 'Delete'}", f"{name}/{key}", found.id))
 
-    # -- deleting -------------------------------------------------------------------------------------------------
-
     def _deleted(self, name: str, doomed: ObjectIdentifier, outcome: DeletedObject) -> None:
-        """What a deletion that was carried out does to the model."""
+        """Apply a deletion to the model."""
         bucket = self.model[name]
         key = doomed.key
         if doomed.version is not None:
@@ -358,15 +354,15 @@ class ObjectMachine(RuleBasedStateMachine):
 
     @precondition(_has_hidden)
     @rule(place=places)
-    def uncover(self, place: int) -> None:
-        """Removing the marker in front brings back what it hid, unless that is a marker too."""
+    def delete_newest_marker(self, place: int) -> None:
+        """Deleting the newest marker makes the version behind it current, unless that is a marker too."""
         name, key = self._hidden()[place % len(self._hidden())]
         doomed = ObjectIdentifier(key, self._pick(name, key, 0))
         self._deleted(name, doomed, self.run(self.store.deleter.delete(ROOT, name, doomed)))
 
     @rule(name=buckets, chosen=st.lists(st.tuples(keys, st.none() | ages, st.booleans()), max_size=4))
     def delete_many(self, name: str, chosen: list[tuple[str, int | None, bool]]) -> None:
-        """A batch, with a condition that cannot hold on some: those fail alone."""
+        """A batch with a false condition on some keys: only those fail."""
         impossible = WriteConditions(if_match=md5(b"something else"))
         batch = [
             ObjectIdentifier(
@@ -384,8 +380,6 @@ class ObjectMachine(RuleBasedStateMachine):
                 assert isinstance(outcome, DeletedObject)
                 self._deleted(name, doomed, outcome)
 
-    # -- everything else ------------------------------------------------------------------------------------------
-
     @rule(name=buckets, status=statuses)
     def set_versioning(self, name: str, status: Versioning) -> None:
         self.run(self.store.buckets.set_versioning(ROOT, name, status))
@@ -394,17 +388,15 @@ class ObjectMachine(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from((1, 1000)))
     def wait(self, milliseconds: int) -> None:
-        """Versions of one millisecond keep their order too, so time moves only now and then."""
+        """Versions of one millisecond must keep their order, so time moves only occasionally."""
         self.clock.advance(milliseconds / 1000)
 
     @rule()
     def clean_up(self) -> None:
-        """Garbage goes, and nothing else: no step leaves an orphan."""
+        """The sweep deletes garbage and nothing else: no step leaves an orphan."""
         due = self.run(self.store.meta.rows("SELECT id FROM garbage"))
         assert self.run(self.store.sweeper.sweep()) == SweepReport(garbage=len(due))
         assert self.run(self.store.meta.rows("SELECT id FROM garbage")) == []
-
-    # -- what always holds ----------------------------------------------------------------------------------------
 
     @invariant()
     def tables_agree(self) -> None:
@@ -412,7 +404,7 @@ class ObjectMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_event_a_change(self) -> None:
-        entries = self.run(self.store.events(self.told))
+        entries = self.run(self.store.events(self.last_seq))
         found = []
         for entry in entries:
             payload = decode_event(entry.event.payload)
@@ -421,7 +413,7 @@ class ObjectMachine(RuleBasedStateMachine):
         assert found == self.expected
         self.expected.clear()
         if entries:
-            self.told = entries[-1].seq
+            self.last_seq = entries[-1].seq
 
     @invariant()
     def listings_agree(self) -> None:

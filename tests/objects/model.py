@@ -1,4 +1,4 @@
-"""The object store as a few lists and dictionaries: what the real one is compared with."""
+"""A model of the object store in lists and dictionaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NULL = "null"
 
 
 def md5(body: bytes) -> str:
-    """The ETag of an object put whole."""
+    """The ETag of an object that is not multipart."""
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
 
 
@@ -31,13 +31,13 @@ class ModelVersion:
 
     @property
     def is_marker(self) -> bool:
-        """Whether it only hides what is behind it."""
+        """Whether it is a delete marker."""
         return self.body is None
 
 
 @dataclass(slots=True)
 class ModelUpload:
-    """A multipart upload: under way, or completed with these parts and this answer."""
+    """A multipart upload: in progress, or completed with these parts and this result."""
 
     key: str
     metadata: Mapping[str, str]
@@ -57,17 +57,17 @@ class ModelBucket:
     uploads: dict[str, ModelUpload] = field(default_factory=dict)
 
     def current(self, key: str) -> ModelVersion | None:
-        """What a GET finds."""
+        """The current version."""
         versions = self.keys.get(key)
         return None if not versions or versions[0].is_marker else versions[0]
 
     def add(self, key: str, version: ModelVersion) -> None:
-        """Put a version or a marker in front; the null version is only ever one."""
+        """Add a version or a delete marker; a key has at most one null version."""
         kept = [old for old in self.keys.get(key, []) if version.id != NULL or old.id != NULL]
         self.keys[key] = [version, *kept]
 
     def remove(self, key: str, version: str) -> ModelVersion | None:
-        """Remove a version for good."""
+        """Delete a version permanently."""
         versions = self.keys.get(key, [])
         for index, old in enumerate(versions):
             if old.id == version:
@@ -78,7 +78,7 @@ class ModelBucket:
         return None
 
     def versions(self) -> Iterator[tuple[str, ModelVersion, bool]]:
-        """All versions in the order of a listing, and whether each is its key's latest."""
+        """All versions in listing order, and whether each is the latest of its key."""
         for key in sorted(self.keys, key=str.encode):
             for index, version in enumerate(self.keys[key]):
                 yield key, version, index == 0
@@ -86,25 +86,25 @@ class ModelBucket:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """A common prefix in a listing."""
+    """A common prefix."""
 
     prefix: str
 
 
 def list_keys(keys: Sequence[str], prefix: str, delimiter: str, after: str = "") -> list[str | Rolled]:
-    """What a listing tells, keys and common prefixes in their order. A key may be given more than once.
+    """The entries of a listing: keys and common prefixes in order. A key may be given more than once.
 
-    What starts after a common prefix leaves out all of it: a page that ended there has told it already.
+    A start after a common prefix excludes all its keys, because the previous page contained the prefix.
     """
-    told: list[str | Rolled] = []
+    listed: list[str | Rolled] = []
     for key in sorted(keys, key=str.encode):
         if not key.startswith(prefix) or key.encode() <= after.encode():
             continue
         head, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
         if not found:
-            told.append(key)
+            listed.append(key)
             continue
         rolled = Rolled(prefix + head + found)
-        if rolled not in told[-1:] and rolled.prefix != after:
-            told.append(rolled)
-    return told
+        if rolled not in listed[-1:] and rolled.prefix != after:
+            listed.append(rolled)
+    return listed

@@ -1,4 +1,4 @@
-"""Listings read to their end, page by page, as clients do."""
+"""Reads listings page by page to the end."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from .stores import ROOT, ObjectStore
 Entry = TypeVar("Entry", ListedObject, ListedVersion, StoredUpload)
 
 PageSize = Callable[[], int]
-"""How many keys the next page asks for."""
+"""Returns the size of the next page."""
 
 
 def _check(page: Listing[Entry], limit: int) -> list[Entry | Rolled]:
-    """The page's entries and common prefixes in order, each page full unless it is the last."""
-    told: list[Entry | Rolled] = list(page.entries)
-    told += map(Rolled, page.prefixes)
-    assert len(told) <= limit
+    """The page's keys and common prefixes in order; asserts that each page but the last is full."""
+    entries: list[Entry | Rolled] = list(page.entries)
+    entries += map(Rolled, page.prefixes)
+    assert len(entries) <= limit
     if page.truncated:
-        assert len(told) == limit, "a page that is not the last is full"
-    told.sort(key=lambda item: (item.prefix if isinstance(item, Rolled) else item.key).encode())
-    if told:
-        last = told[-1]
+        assert len(entries) == limit, "a page before the last is not full"
+    entries.sort(key=lambda item: (item.prefix if isinstance(item, Rolled) else item.key).encode())
+    if entries:
+        last = entries[-1]
         assert page.last == (last.prefix if isinstance(last, Rolled) else last)
-    return told
+    return entries
 
 
 async def all_objects(
     store: ObjectStore, bucket: str, size: PageSize, *, prefix: str = "", delimiter: str = "", after: str = ""
 ) -> list[ListedObject | Rolled]:
     """ListObjects until it is not truncated."""
-    told: list[ListedObject | Rolled] = []
+    entries: list[ListedObject | Rolled] = []
     while True:
         limit = size()
         page = await store.lister.objects(ROOT, bucket, prefix=prefix, delimiter=delimiter, after=after, limit=limit)
-        told += _check(page, limit)
+        entries += _check(page, limit)
         if not page.truncated:
-            return told
+            return entries
         assert page.last is not None
         after = page.last if isinstance(page.last, str) else page.last.key
 
@@ -50,7 +50,7 @@ async def all_versions(
     store: ObjectStore, bucket: str, size: PageSize, *, prefix: str = "", delimiter: str = ""
 ) -> list[ListedVersion | Rolled]:
     """ListObjectVersions until it is not truncated."""
-    told: list[ListedVersion | Rolled] = []
+    entries: list[ListedVersion | Rolled] = []
     key_marker, version_marker = "", ""
     while True:
         limit = size()
@@ -63,9 +63,9 @@ async def all_versions(
             version_marker=version_marker,
             limit=limit,
         )
-        told += _check(page, limit)
+        entries += _check(page, limit)
         if not page.truncated:
-            return told
+            return entries
         assert page.last is not None
         if isinstance(page.last, str):
             key_marker, version_marker = page.last, ""
@@ -77,7 +77,7 @@ async def all_uploads(
     store: ObjectStore, bucket: str, size: PageSize, *, prefix: str = "", delimiter: str = ""
 ) -> list[StoredUpload | Rolled]:
     """ListMultipartUploads until it is not truncated."""
-    told: list[StoredUpload | Rolled] = []
+    entries: list[StoredUpload | Rolled] = []
     key_marker, upload_marker = "", ""
     while True:
         limit = size()
@@ -90,9 +90,9 @@ async def all_uploads(
             upload_marker=upload_marker,
             limit=limit,
         )
-        told += _check(page, limit)
+        entries += _check(page, limit)
         if not page.truncated:
-            return told
+            return entries
         assert page.last is not None
         if isinstance(page.last, str):
             key_marker, upload_marker = page.last, ""

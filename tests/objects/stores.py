@@ -1,4 +1,4 @@
-"""An object store without its wires: the services on a metadata store, a byte store and a clock that stands still."""
+"""The object services on a metadata store, an object store and a manual clock."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.meta.stores import open_migrated
 from tests.storage.ownership import ClaimedAtFirstUse
 
 INLINE_MAX_BYTES = 16
-"""Small, so that small bodies already go to the byte store."""
+"""Small, so that small bodies are stored as blobs."""
 
 ORPHAN_WINDOW_MS = 3_600_000
 DAY_MS = 86_400_000
@@ -57,12 +57,12 @@ ROOT = Caller(root_of(DEFAULT_ACCOUNT), request_id="R1", source_ip="127.0.0.1")
 
 
 def user(name: str, *policies: bytes, account: str = DEFAULT_ACCOUNT) -> Caller:
-    """A caller with nothing but these policies."""
+    """A caller with these policies only."""
     return Caller(Principal(name, account, f"arn:aws:iam::{account}:user/{name}", policies=policies, user_id=name))
 
 
 class Body:
-    """Bytes on their way in, in pieces, of an announced length unless told otherwise."""
+    """A body in pieces, with its length declared by default."""
 
     def __init__(self, *pieces: bytes | memoryview, length: int | None = -1) -> None:
         self._pieces = list(pieces)
@@ -74,12 +74,12 @@ class Body:
 
 
 async def replaced(blob: BlobId) -> NoSuchKey:
-    """The explanation for a missing blob where no metadata refers to it."""
+    """The error for a missing blob that no metadata references."""
     return NoSuchKey(f"replaced while it was being read. blob={blob}")
 
 
 async def read_all(source: ContentSource, wanted: ByteRange | None = None) -> bytes:
-    """The bytes as an edge would send them: from memory, from files, or as a stream."""
+    """The bytes as sent to a client: from memory, from files, or as a stream."""
     chosen = wanted if wanted is not None else ByteRange(0, source.size)
     body = source.inline(chosen)
     if body is not None:
@@ -99,7 +99,7 @@ async def read_all(source: ContentSource, wanted: ByteRange | None = None) -> by
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """The use cases, what they stand on, and short ways to call them as root."""
+    """The services, their dependencies, and shortcuts to call them as root."""
 
     object_context: ObjectContext
     clock: ManualClock
@@ -118,7 +118,7 @@ class ObjectStore:
     tags_and_locks: TagsAndLocks
 
     async def bucket(self, name: str, versioning: Versioning = Versioning.UNVERSIONED) -> Bucket:
-        """Make a bucket."""
+        """Create a bucket."""
         made = await self.buckets.create(ROOT, name)
         if versioning is not Versioning.UNVERSIONED:
             await self.buckets.set_versioning(ROOT, name, versioning)
@@ -139,17 +139,17 @@ class ObjectStore:
         new = NewObject(key, attributes, encrypt, conditions)
         return await self.writer.put(caller, bucket, new, Body(body), ExpectedDigests())
 
-    async def lend(self, written: WrittenObject) -> BaseContent | None:
-        """What may be borrowed of an object that was put; None if it is not a blob."""
+    async def base_of(self, written: WrittenObject) -> BaseContent | None:
+        """The object's content as a base; None if it is not a blob."""
         row = await self.meta.row("SELECT layout FROM contents WHERE id = ?", written.object.content)
         if row is None or row[0] is None or written.object.content is None:
             return None
         (piece,) = unpack_layout(row[0])
         return BaseContent(written.object.content, piece)
 
-    async def compose(self, bucket: str, key: str, loan: BaseContent, *parts: bytes | BaseRange) -> WrittenObject:
-        """Put an object that borrows."""
-        composed = await self.object_context.ingester.compose(loan, parts)
+    async def compose(self, bucket: str, key: str, base: BaseContent, *parts: bytes | BaseRange) -> WrittenObject:
+        """Put a composed object."""
+        composed = await self.object_context.ingester.compose(base, parts)
         now_ms = self.clock.now_ms()
         new, displaced = NewObject(key, DEFAULT_ATTRIBUTES), NewGarbage(now_ms)
 
@@ -180,7 +180,7 @@ class ObjectStore:
         algorithm: ChecksumAlgorithm | None = None,
         checksum_type: ChecksumType | None = None,
     ) -> StoredUpload:
-        """Begin a multipart upload."""
+        """Create a multipart upload."""
         _, upload = await self.uploads.begin(
             ROOT, bucket, NewObject(key, attributes, encrypt), algorithm=algorithm, checksum_type=checksum_type
         )
@@ -200,26 +200,26 @@ class ObjectStore:
         parts: Sequence[tuple[int, str]],
         conditions: WriteConditions = NO_WRITE_CONDITIONS,
     ) -> CompletedObject:
-        """Complete an upload of these parts."""
+        """Complete an upload with these parts."""
         listed = [ListedPart(number, etag) for number, etag in parts]
         return await self.uploads.complete(ROOT, bucket, upload.key, upload.id, Completion(listed, conditions))
 
     async def events(self, after: int = 0) -> list[OutboxEntry]:
-        """What the outbox has."""
+        """The entries of the outbox."""
         return await self.object_context.outbox.read_after(self.meta, after, 10_000)
 
     async def stored_blobs(self) -> set[str]:
-        """The names of all blobs in the byte store."""
+        """The ids of all blobs in the object store."""
         return {head.key.rpartition("/")[2] async for head in self.storage.list_prefix("blobs/")}
 
 
 def range_of(body: bytes, start: int, end: int) -> BaseRange:
-    """A range of a lender with these bytes."""
+    """A base range with these bytes."""
     return BaseRange(start, end - start, digest_of(body[start:end]))
 
 
 def new_key_ring(active: str = "k1") -> KeyRing:
-    """Keys of tests: `k1` and `k2`."""
+    """A key ring with the keys `k1` and `k2`."""
     return KeyRing({"k1": b"1" * 32, "k2": b"2" * 32}, active)
 
 
@@ -231,7 +231,7 @@ def wire(
     garbage_grace_ms: int = 0,
     keys: KeyRing | None = None,
 ) -> ObjectStore:
-    """The services on these stores, as `server.composition` wires them."""
+    """The services on these stores, wired as in `server.composition`."""
     keys = keys or new_key_ring()
     ownership = ClaimedAtFirstUse(storage)
     garbage_collector = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=garbage_grace_ms)
@@ -272,7 +272,7 @@ def wire(
 
 
 OpenObjectStore = Callable[[ManualClock], AbstractAsyncContextManager[ObjectStore]]
-"""Opens an empty object store, closed at the end."""
+"""Opens an empty object store, which is closed after the test."""
 
 _TABLES = (
     "buckets",
@@ -292,11 +292,11 @@ _TABLES = (
 
 @asynccontextmanager
 async def opened_store(address: str, storage: str, folder: Path, clock: ManualClock) -> AsyncIterator[ObjectStore]:
-    """An empty object store on the metadata store at `address` and a byte store: `memory` or `folder`."""
+    """An empty object store on the metadata store at `address`, and on an object store in memory or in a folder."""
     async with AsyncExitStack() as stack:
         meta = await open_migrated(address)
         stack.push_async_callback(meta.close)
-        if meta.dialect == "postgres":  # a file is new
+        if meta.dialect == "postgres":  # a new file is empty
             await meta.transact(_empty)
         kept: ObjectStorage = MemoryStorage(clock) if storage == "memory" else FolderStorage(folder, clock)
         stack.push_async_callback(kept.close)

@@ -1,4 +1,4 @@
-"""An object's bytes, given out whole and in ranges, wherever and however they are kept."""
+"""Reads of an object's bytes, whole and in ranges, from every kind of content."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _keep(
     inline: bool = False,
     around: tuple[bytes, bytes] | None = None,
 ) -> Extent:
-    """Bytes as they would have been stored, or as a range of those of another, which has something `around` them."""
+    """Store bytes as an extent; with `around`, as a range of a blob that has these bytes around it."""
     if around is not None:
         before, after = around
         whole = await _keep(storage, before + plain + after, sealed=sealed)
@@ -81,7 +81,7 @@ BORDERS = sorted(
 
 
 @pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
-async def test_every_range_between_borders_of_frames_and_pieces_is_exact(sealed: bool) -> None:
+async def test_every_range_at_frame_and_extent_boundaries_is_exact(sealed: bool) -> None:
     storage = MemoryStorage(CLOCK)
     pieces = [await _keep(storage, _bytes(size, start), sealed=sealed) for start, size in enumerate(SIZES)]
     source = _source(storage, *pieces)
@@ -94,7 +94,7 @@ async def test_every_range_between_borders_of_frames_and_pieces_is_exact(sealed:
 @pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
 @pytest.mark.parametrize("before", [0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1])
 @pytest.mark.parametrize("after", [0, 1, FRAME_BYTES])
-async def test_every_range_of_a_range_of_a_blob_is_exact(sealed: bool, before: int, after: int) -> None:
+async def test_every_range_of_a_base_range_is_exact(sealed: bool, before: int, after: int) -> None:
     storage = MemoryStorage(CLOCK)
     plain = _bytes(2 * FRAME_BYTES + 3)
     around = (b"<" * before, b">" * after)
@@ -124,7 +124,7 @@ async def test_every_range_of_a_range_of_a_blob_is_exact(sealed: bool, before: i
 @pytest.mark.parametrize(
     "in_files", [pytest.param(False, id="memory"), pytest.param(True, id="folder", marks=pytest.mark.slow)]
 )
-async def test_any_layout_gives_any_range(
+async def test_any_range_of_any_layout_is_exact(
     data: st.DataObject,
     kinds: list[tuple[int, bool, bool, tuple[bytes, bytes] | None]],
     in_files: bool,
@@ -147,7 +147,7 @@ async def test_any_layout_gives_any_range(
 
 
 @pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
-async def test_small_object_is_at_hand_and_can_be_streamed_too(sealed: bool) -> None:
+async def test_inline_object_can_be_read_and_streamed(sealed: bool) -> None:
     storage = MemoryStorage(CLOCK)
     source = _source(storage, await _keep(storage, b"0123456789", sealed=sealed, inline=True))
     assert source.inline(ByteRange(0, 10)) == b"0123456789"
@@ -155,17 +155,14 @@ async def test_small_object_is_at_hand_and_can_be_streamed_too(sealed: bool) -> 
     assert await _stream(source, ByteRange(3, 5)) == b"34"
 
 
-def test_empty_object_needs_no_content() -> None:
+def test_empty_object_has_no_content() -> None:
     source = ContentSource(Contents(MemoryStorage(CLOCK), KEYS, replaced), 0, Content(None, None, None))
     assert source.inline(ByteRange(0, 0)) == b""
 
 
-# -- damage ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
 @pytest.mark.parametrize("kept", [0, 1, SEALED_FRAME_BYTES, SEALED_FRAME_BYTES + 5, -1])
-async def test_blob_that_was_cut_off_is_not_given_out_as_a_shorter_object(sealed: bool, kept: int) -> None:
+async def test_truncated_blob_is_corrupted_not_a_shorter_object(sealed: bool, kept: int) -> None:
     storage = MemoryStorage(CLOCK)
     plain = _bytes(2 * FRAME_BYTES + 7)
     piece = await _keep(storage, plain, sealed=sealed)
@@ -177,7 +174,7 @@ async def test_blob_that_was_cut_off_is_not_given_out_as_a_shorter_object(sealed
             await _stream(source, wanted)
 
 
-async def test_damaged_frame_spoils_only_the_ranges_that_need_it() -> None:
+async def test_damaged_frame_affects_only_overlapping_ranges() -> None:
     storage = MemoryStorage(CLOCK)
     plain = _bytes(3 * FRAME_BYTES)
     piece = await _keep(storage, plain, sealed=True)
@@ -193,7 +190,7 @@ async def test_damaged_frame_spoils_only_the_ranges_that_need_it() -> None:
         await _stream(source, ByteRange(FRAME_BYTES, FRAME_BYTES + 1))
 
 
-async def test_blob_of_another_object_does_not_open() -> None:
+async def test_encrypted_blob_of_another_object_does_not_decrypt() -> None:
     storage = MemoryStorage(CLOCK)
     one = await _keep(storage, b"a" * 20, sealed=True)
     other = await _keep(storage, b"b" * 20, sealed=True)
@@ -204,10 +201,7 @@ async def test_blob_of_another_object_does_not_open() -> None:
         await _stream(_source(storage, one), ByteRange(0, 20))
 
 
-# -- files ----------------------------------------------------------------------------------------------------------
-
-
-async def test_files_are_opened_for_just_the_pieces_of_a_range(tmp_path: Path) -> None:
+async def test_only_files_of_a_range_are_opened(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
     pieces = [await _keep(storage, text, sealed=False) for text in (b"0123", b"4567", b"89")]
     slices = await _source(storage, *pieces).open_files(ByteRange(5, 9))
@@ -216,12 +210,14 @@ async def test_files_are_opened_for_just_the_pieces_of_a_range(tmp_path: Path) -
     await storage.close()
 
 
-async def test_files_are_opened_where_a_borrowed_range_begins_and_what_is_between_them_is_at_hand(
+async def test_open_files_returns_base_ranges_and_inline_bytes_in_order(
     tmp_path: Path,
 ) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
-    borrowed = await _keep(storage, b"0123", sealed=False, around=(b"<<", b">"))
-    slices = await _source(storage, Extent(3, body=b"abc"), borrowed, Extent(2, body=b"de")).open_files(ByteRange(1, 8))
+    base_range = await _keep(storage, b"0123", sealed=False, around=(b"<<", b">"))
+    slices = await _source(storage, Extent(3, body=b"abc"), base_range, Extent(2, body=b"de")).open_files(
+        ByteRange(1, 8)
+    )
     assert slices is not None
     assert [isinstance(piece, bytes) for piece in slices] == [True, False, True]
     assert [_read_and_close(piece) for piece in slices] == [b"bc", b"0123", b"d"]
@@ -236,18 +232,16 @@ def _read_and_close(piece: OpenSlice | bytes) -> bytes:
     return read
 
 
-async def test_sealed_bytes_are_never_handed_out_as_files(tmp_path: Path) -> None:
+async def test_encrypted_bytes_are_never_opened_as_files(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
     plain, sealed = await _keep(storage, b"0123", sealed=False), await _keep(storage, b"4567", sealed=True)
     assert await _source(storage, plain, sealed).open_files(ByteRange(0, 4)) is None
     await storage.close()
 
 
-async def test_files_already_open_are_closed_when_another_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_open_files_are_closed_if_another_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
-    there = await _keep(storage, b"0123", sealed=False)
+    existing = await _keep(storage, b"0123", sealed=False)
     opened: list[int] = []
     closed: list[int] = []
     open_file, close = storage.open_file, os.close
@@ -263,12 +257,12 @@ async def test_files_already_open_are_closed_when_another_is_gone(
     monkeypatch.setattr(storage, "open_file", watched_open)
     monkeypatch.setattr(os, "close", watched_close)
     with pytest.raises(NotFound):
-        await _source(storage, there, Extent(4, blob=BlobId("0" * 32))).open_files(ByteRange(0, 8))
+        await _source(storage, existing, Extent(4, blob=BlobId("0" * 32))).open_files(ByteRange(0, 8))
     assert len(opened) == 1
     assert opened[0] in closed
     await storage.close()
 
 
-async def test_store_without_files_opens_none() -> None:
+async def test_store_without_local_files_opens_none() -> None:
     storage = MemoryStorage(CLOCK)
     assert await _source(storage, await _keep(storage, b"0123", sealed=False)).open_files(ByteRange(0, 4)) is None

@@ -20,11 +20,13 @@ BIG = b"0123456789" * 10
 
 
 async def lose_blobs(store: ObjectStore) -> None:
-    """Remove all bytes past the metadata."""
+    """Delete all blobs but keep the metadata."""
     await store.storage.delete_many([head.key async for head in store.storage.list_prefix("blobs/")])
 
 
-async def test_lost_bytes_are_not_a_missing_key(store: ObjectStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_lost_blob_is_reported_as_missing_blob_not_missing_key(
+    store: ObjectStore, caplog: pytest.LogCaptureFixture
+) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "key", BIG)
     await lose_blobs(store)
@@ -33,7 +35,7 @@ async def test_lost_bytes_are_not_a_missing_key(store: ObjectStore, caplog: pyte
     assert [record.message for record in caplog.records] == ["stored bytes are missing from the object store"]
 
 
-async def test_encrypted_bytes_that_are_lost_are_not_a_missing_key(store: ObjectStore) -> None:
+async def test_lost_encrypted_blob_is_reported_as_missing_blob(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "key", BIG, encrypt=True)
     await lose_blobs(store)
@@ -41,7 +43,7 @@ async def test_encrypted_bytes_that_are_lost_are_not_a_missing_key(store: Object
         await store.get("bucket", "key")
 
 
-async def test_bytes_that_were_replaced_while_they_were_read_are_no_loss(
+async def test_object_replaced_during_a_read_is_not_reported_as_lost(
     store: ObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.bucket("bucket")
@@ -55,7 +57,7 @@ async def test_bytes_that_were_replaced_while_they_were_read_are_no_loss(
     assert not caplog.records
 
 
-async def test_each_read_of_lost_bytes_is_counted(store: ObjectStore) -> None:
+async def test_each_read_of_a_missing_blob_is_counted(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "key", BIG)
     counted: list[int] = []
@@ -66,50 +68,50 @@ async def test_each_read_of_lost_bytes_is_counted(store: ObjectStore) -> None:
     assert counted == [1]
 
 
-class Away(MemoryStorage):
-    """A store that answers nothing, or stops after the first bytes."""
+class Unreachable(MemoryStorage):
+    """A store that is unavailable, or becomes so after the first bytes."""
 
     pieces: tuple[bytes, ...] = ()
 
     async def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         for piece in self.pieces:
             yield piece
-        raise Unavailable("the store is away")
+        raise Unavailable("the store is down")
 
 
-def _source(store: Away) -> ContentSource:
+def _source(store: Unreachable) -> ContentSource:
     piece = Extent(6, blob=new_blob_id(CLOCK))
     return ContentSource(Contents(store, new_key_ring(), replaced), 6, Content(None, None, pack([piece])))
 
 
-async def test_a_store_that_is_away_is_noticed_before_the_stream_begins() -> None:
+async def test_unavailable_store_fails_before_the_stream_starts() -> None:
     with pytest.raises(Unavailable):
-        await _source(Away(CLOCK)).open_stream(ByteRange(0, 6))
+        await _source(Unreachable(CLOCK)).open_stream(ByteRange(0, 6))
 
 
-async def test_bytes_of_the_row_before_those_of_the_store_do_not_begin_the_stream() -> None:
+async def test_inline_bytes_before_a_blob_do_not_hide_an_unavailable_store() -> None:
     layout = pack([Extent(3, body=b"abc"), Extent(3, body=b"def"), Extent(6, blob=new_blob_id(CLOCK))])
-    source = ContentSource(Contents(Away(CLOCK), new_key_ring(), replaced), 12, Content(None, None, layout))
+    source = ContentSource(Contents(Unreachable(CLOCK), new_key_ring(), replaced), 12, Content(None, None, layout))
     with pytest.raises(Unavailable):
         await source.open_stream(ByteRange(1, 12))
-    begun = await source.open_stream(ByteRange(1, 5))
-    assert b"".join([piece async for piece in begun]) == b"bcde"
+    opened = await source.open_stream(ByteRange(1, 5))
+    assert b"".join([piece async for piece in opened]) == b"bcde"
 
 
-async def test_a_store_that_goes_away_later_breaks_the_stream() -> None:
-    store = Away(CLOCK)
+async def test_store_that_fails_later_breaks_the_stream() -> None:
+    store = Unreachable(CLOCK)
     store.pieces = (b"abc",)
-    begun = await _source(store).open_stream(ByteRange(0, 6))
-    assert await anext(begun) == b"abc"
+    opened = await _source(store).open_stream(ByteRange(0, 6))
+    assert await anext(opened) == b"abc"
     with pytest.raises(Unavailable):
-        await anext(begun)
+        await anext(opened)
 
 
-async def test_a_stream_that_was_begun_gives_all_bytes() -> None:
+async def test_opened_stream_returns_all_bytes() -> None:
     store = MemoryStorage(CLOCK)
     blob = new_blob_id(CLOCK)
     await store.put(blob_key(blob), b"abcdef")
     content = Content(None, None, pack([Extent(6, blob=blob)]))
     source = ContentSource(Contents(store, new_key_ring(), replaced), 6, content)
-    begun = await source.open_stream(ByteRange(1, 5))
-    assert b"".join([piece async for piece in begun]) == b"bcde"
+    opened = await source.open_stream(ByteRange(1, 5))
+    assert b"".join([piece async for piece in opened]) == b"bcde"

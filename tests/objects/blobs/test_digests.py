@@ -21,7 +21,7 @@ def digest(expected: ExpectedDigests) -> tuple[Checksum, Checksum | None]:
     return checksum, digests.declared
 
 
-def test_value_of_another_algorithm_than_the_one_kept_is_checked_too() -> None:
+def test_declared_checksum_of_another_algorithm_is_verified() -> None:
     kept, declared = digest(ExpectedDigests(algorithm=A.CRC64NVME, checksum=CRC32, declared_algorithm=A.CRC32))
     assert kept.algorithm is A.CRC64NVME
     assert declared == CRC32
@@ -30,7 +30,7 @@ def test_value_of_another_algorithm_than_the_one_kept_is_checked_too() -> None:
     assert wrong.value.digest == "CRC32"
 
 
-def test_without_another_algorithm_the_value_is_of_the_one_kept() -> None:
+def test_declared_checksum_of_the_stored_algorithm_is_returned_once() -> None:
     assert digest(ExpectedDigests(algorithm=A.CRC32, checksum=CRC32)) == (CRC32, None)
 
 
@@ -38,7 +38,7 @@ def test_without_another_algorithm_the_value_is_of_the_one_kept() -> None:
     ("expected", "digest_name"),
     [(ExpectedDigests(md5=bytes(16)), "md5"), (ExpectedDigests(sha256="0" * 64), "sha256-payload")],
 )
-def test_mismatch_tells_what_was_claimed_and_what_was_calculated(expected: ExpectedDigests, digest_name: str) -> None:
+def test_mismatch_contains_claimed_and_calculated_digest(expected: ExpectedDigests, digest_name: str) -> None:
     with pytest.raises(IntegrityMismatch) as wrong:
         digest(expected)
     assert wrong.value.digest == digest_name

@@ -28,7 +28,7 @@ async def _garbage(store: ObjectStore) -> int:
     return len(await store.meta.rows("SELECT id FROM garbage"))
 
 
-async def test_sweep_removes_all_garbage_and_nothing_else(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sweep_deletes_exactly_the_garbage(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage_collection, "_BATCH", 2)
     await _make_garbage(store, 5)
     await store.put("bucket", "kept", BIG)
@@ -51,7 +51,7 @@ async def test_sweep_logs_count_bytes_and_first_keys(store: ObjectStore, caplog:
     assert stored >= 7 * len(BIG)
 
 
-async def test_garbage_waits_for_downloads_that_began_before(light_store: ObjectStore) -> None:
+async def test_garbage_is_kept_for_the_grace_period(light_store: ObjectStore) -> None:
     store = wire(light_store.meta, light_store.storage, light_store.clock, garbage_grace_ms=60_000)
     await _make_garbage(store, 1)
     store.clock.advance(59.999)
@@ -67,7 +67,7 @@ async def test_garbage_waits_for_downloads_that_began_before(light_store: Object
     [FailBefore(Unavailable("down")), FailAfter(Unavailable("lost")), FailPartway(Unavailable("broke"), 1)],
     ids=["before", "after", "partway"],
 )
-async def test_garbage_that_could_not_be_removed_is_tried_again(
+async def test_failed_garbage_deletion_is_retried(
     light_store: ObjectStore, fault: FailBefore | FailAfter | FailPartway
 ) -> None:
     inner = MemoryStorage(light_store.clock)
@@ -82,16 +82,13 @@ async def test_garbage_that_could_not_be_removed_is_tried_again(
     assert await store.stored_blobs() == set()
 
 
-async def test_crash_between_bytes_and_row_is_made_good(light_store: ObjectStore) -> None:
-    """Bytes go first: what is left is a row whose blob is gone, and removing that again is success."""
+async def test_sweep_completes_deletion_interrupted_by_a_crash(light_store: ObjectStore) -> None:
+    """Bytes are deleted first, so a row whose blob is absent may remain; deleting it again succeeds."""
     await _make_garbage(light_store, 1)
     async for head in light_store.storage.list_prefix("blobs/"):
         await light_store.storage.delete(head.key)
     assert await light_store.garbage_collector.sweep() == 1
     assert await _garbage(light_store) == 0
-
-
-# -- in the background ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -100,7 +97,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-async def test_fresh_garbage_goes_soon_after_the_commit_that_made_it(
+async def test_new_garbage_is_deleted_soon_after_the_commit(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(garbage_collection, "_BATCH", 2)
@@ -116,7 +113,7 @@ async def test_fresh_garbage_goes_soon_after_the_commit_that_made_it(
 
 
 @pytest.mark.usefixtures("_quick")
-async def test_failure_in_the_background_is_told_and_left_for_the_sweep(
+async def test_background_failure_is_logged_and_left_for_the_sweep(
     light_store: ObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     faults = FaultScript().on("delete_many", FailBefore(Unavailable("down")))
@@ -127,7 +124,7 @@ async def test_failure_in_the_background_is_told_and_left_for_the_sweep(
         await until(lambda: bool(caplog.records))
         assert [record.getMessage() for record in caplog.records] == ["garbage deletion failed"]
         assert await _garbage(store) == 1
-        # It goes on: the next garbage is removed as it comes.
+        # New garbage is still deleted.
         await store.put("bucket", "again", BIG)
         await store.delete("bucket", "again")
         async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Bodies on their way in: what is promised of them, and what is left of those that fail."""
+"""Receiving bodies: digests, limits, and no leftovers of failed uploads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BIG = b"0123456789" * 10
 
 @pytest.fixture(params=["memory", "folder"])
 async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStorage]:
-    """A byte store."""
+    """An object store."""
     made: ObjectStorage = MemoryStorage(CLOCK) if request.param == "memory" else FolderStorage(tmp_path, CLOCK)
     yield made
     await made.close()
@@ -69,29 +69,26 @@ async def _read_back(storage: ObjectStorage, ingested: Ingested) -> bytes:
 
 
 async def _assert_nothing_left(storage: ObjectStorage) -> None:
-    """No blob, no upload into the byte store, no temporary file."""
+    """Assert that the store has no blob, no upload and no temporary file."""
     assert [head.key async for head in storage.list_prefix()] == []
     assert [upload.key async for upload in storage.list_uploads()] == []
     if isinstance(storage, FolderStorage):
         assert len(await storage.sweep_temporary(-(10**15))) == 0
 
 
-# -- what comes out -------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=25)
 @given(
     pieces=st.lists(st.binary(max_size=40), max_size=5),
-    announced=st.booleans(),
+    declared=st.booleans(),
     encrypt=st.booleans(),
     inline=st.booleans(),
 )
-async def test_body_comes_back_however_it_came(
-    pieces: list[bytes], announced: bool, encrypt: bool, inline: bool
+async def test_stored_body_matches_any_chunking(
+    pieces: list[bytes], declared: bool, encrypt: bool, inline: bool
 ) -> None:
     storage = MemoryStorage(CLOCK)
     plain = b"".join(pieces)
-    body = Body(*(memoryview(piece) for piece in pieces), length=-1 if announced else None)
+    body = Body(*(memoryview(piece) for piece in pieces), length=-1 if declared else None)
     ingested = await _ingest(storage, body, encrypt=encrypt, inline=inline)
     assert (ingested.size, ingested.etag) == (len(plain), hashlib.md5(plain).hexdigest())
     assert await _read_back(storage, ingested) == plain
@@ -101,7 +98,7 @@ async def test_body_comes_back_however_it_came(
 
 @pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
 @pytest.mark.parametrize("size", [INLINE_MAX_BYTES + 1, FRAME_BYTES, 3 * FRAME_BYTES + 1])
-async def test_large_body_is_one_blob(storage: ObjectStorage, size: int, encrypt: bool) -> None:
+async def test_large_body_is_stored_as_one_blob(storage: ObjectStorage, size: int, encrypt: bool) -> None:
     plain = os.urandom(size)
     ingested = await _ingest(storage, Body(plain[:7], plain[7:]), encrypt=encrypt)
     assert await _read_back(storage, ingested) == plain
@@ -112,7 +109,7 @@ async def test_large_body_is_one_blob(storage: ObjectStorage, size: int, encrypt
 
 
 @pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
-async def test_body_of_many_batches_comes_back(
+async def test_body_of_many_batches_is_stored(
     storage: ObjectStorage, encrypt: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "BATCH_BYTES", 1000)
@@ -126,7 +123,7 @@ async def test_body_of_many_batches_comes_back(
 @pytest.mark.slow
 @pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
 @pytest.mark.parametrize("hashed_by", ["lanes", "hashlib"])
-async def test_bodies_that_come_together_are_hashed_and_written_each_for_itself(
+async def test_concurrent_bodies_are_hashed_and_stored_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed_by: str, encrypt: bool
 ) -> None:
     if hashed_by == "hashlib":
@@ -135,7 +132,7 @@ async def test_bodies_that_come_together_are_hashed_and_written_each_for_itself(
         pytest.skip("the package was built without a C compiler")
     storage = FolderStorage(tmp_path, CLOCK)
     ingester = _ingester(storage)
-    # Long enough to be written around the page cache, and of lengths that end in the middle of a page.
+    # Large enough for direct I/O, with lengths that end inside a page.
     plain = [os.urandom(DIRECT_BYTES + 1000 * number) for number in range(6)]
     ingested = await asyncio.gather(
         *(ingester.ingest(_arrived(body), ExpectedDigests(), encrypt=encrypt, limit=LIMIT) for body in plain)
@@ -147,7 +144,7 @@ async def test_bodies_that_come_together_are_hashed_and_written_each_for_itself(
 
 
 def _arrived(body: bytes) -> Body:
-    """As the HTTP layer receives a body: in page-aligned buffers."""
+    """A body in page-aligned buffers, as the HTTP layer receives it."""
     pieces = []
     for start in range(0, len(body), BUFFER_BYTES):
         piece = BODY_BUFFERS.take()[: len(body) - start]
@@ -156,18 +153,15 @@ def _arrived(body: bytes) -> Body:
     return Body(*pieces)
 
 
-async def test_discarded_body_is_gone(storage: ObjectStorage) -> None:
+async def test_discarded_body_leaves_nothing(storage: ObjectStorage) -> None:
     ingested = await _ingest(storage, Body(BIG))
     await _ingester(storage).discard(ingested)
     await _assert_nothing_left(storage)
 
 
-async def test_discarding_a_body_that_is_in_no_blob_does_nothing(storage: ObjectStorage) -> None:
+async def test_discarding_an_inline_body_does_nothing(storage: ObjectStorage) -> None:
     await _ingester(storage).discard(await _ingest(storage, Body(b"small")))
     await _assert_nothing_left(storage)
-
-
-# -- what the sender said -------------------------------------------------------------------------------------------
 
 
 def _checksum(algorithm: ChecksumAlgorithm, body: bytes) -> Checksum:
@@ -178,7 +172,7 @@ def _checksum(algorithm: ChecksumAlgorithm, body: bytes) -> Checksum:
 
 @pytest.mark.parametrize("body", [b"small", BIG], ids=["inline", "blob"])
 @pytest.mark.parametrize("algorithm", list(ChecksumAlgorithm))
-async def test_promises_that_are_kept_are_accepted(body: bytes, algorithm: ChecksumAlgorithm) -> None:
+async def test_matching_digests_are_accepted(body: bytes, algorithm: ChecksumAlgorithm) -> None:
     expected = ExpectedDigests(
         md5=hashlib.md5(body).digest(),
         sha256=hashlib.sha256(body).hexdigest(),
@@ -190,7 +184,7 @@ async def test_promises_that_are_kept_are_accepted(body: bytes, algorithm: Check
 
 
 def _lost_trailer() -> Checksum:
-    raise Incomplete("the trailer did not come")
+    raise Incomplete("the trailer is missing")
 
 
 WRONG = _checksum(ChecksumAlgorithm.CRC32, b"something else")
@@ -209,7 +203,7 @@ WRONG = _checksum(ChecksumAlgorithm.CRC32, b"something else")
     ],
     ids=["md5", "sha256", "checksum", "trailer", "other algorithm", "no trailer"],
 )
-async def test_broken_promise_leaves_no_blob(
+async def test_digest_mismatch_leaves_no_blob(
     storage: ObjectStorage, body: bytes, expected: ExpectedDigests, failure: type[Exception]
 ) -> None:
     with pytest.raises(failure):
@@ -217,30 +211,27 @@ async def test_broken_promise_leaves_no_blob(
     await _assert_nothing_left(storage)
 
 
-async def test_trailing_checksum_is_asked_for_after_the_last_byte() -> None:
+async def test_trailing_checksum_is_read_after_the_last_byte() -> None:
     body = Body(BIG)
-    asked: list[bool] = []
+    read_at_end: list[bool] = []
 
     def trailer() -> Checksum:
-        asked.append(not body._pieces)
+        read_at_end.append(not body._pieces)
         return _checksum(ChecksumAlgorithm.CRC32, BIG)
 
     expected = ExpectedDigests(algorithm=ChecksumAlgorithm.CRC32, trailing_checksum=trailer)
     await _ingest(MemoryStorage(CLOCK), body, expected)
-    assert asked == [True]
+    assert read_at_end == [True]
 
 
 @pytest.mark.parametrize(("body", "length"), [(b"small", 6), (b"small", 4), (BIG, 101), (BIG, 99), (b"", 1)])
-async def test_body_of_another_length_leaves_no_blob(storage: ObjectStorage, body: bytes, length: int) -> None:
+async def test_length_mismatch_leaves_no_blob(storage: ObjectStorage, body: bytes, length: int) -> None:
     with pytest.raises(Incomplete):
         await _ingest(storage, Body(body, length=length))
     await _assert_nothing_left(storage)
 
 
-# -- limits ---------------------------------------------------------------------------------------------------------
-
-
-async def test_body_announced_over_the_limit_is_not_even_read(storage: ObjectStorage) -> None:
+async def test_body_declared_over_the_limit_is_not_read(storage: ObjectStorage) -> None:
     body = Body(BIG)
     with pytest.raises(TooLarge):
         await _ingest(storage, body, limit=99)
@@ -251,7 +242,7 @@ async def test_body_announced_over_the_limit_is_not_even_read(storage: ObjectSto
 @pytest.mark.parametrize(
     "pieces", [(BIG,), (BIG, b""), (BIG[:50], BIG[50:]), (BIG[:10], BIG[10:20], BIG[20:])], ids=["1", "2", "3", "4"]
 )
-async def test_body_over_the_limit_that_was_not_announced_is_refused(
+async def test_body_over_the_limit_without_declared_length_is_rejected(
     storage: ObjectStorage, pieces: tuple[bytes, ...]
 ) -> None:
     with pytest.raises(TooLarge):
@@ -259,15 +250,12 @@ async def test_body_over_the_limit_that_was_not_announced_is_refused(
     await _assert_nothing_left(storage)
 
 
-async def test_body_of_just_the_limit_is_taken(storage: ObjectStorage) -> None:
+async def test_body_of_exactly_the_limit_is_accepted(storage: ObjectStorage) -> None:
     assert (await _ingest(storage, Body(BIG[:50], BIG[50:], length=None), limit=100)).size == 100
 
 
-# -- failures -------------------------------------------------------------------------------------------------------
-
-
 class StoppingBody(Body):
-    """A body whose sender does something after the pieces it sends."""
+    """A body that calls a function after its pieces, then blocks."""
 
     def __init__(self, *pieces: bytes, then: Callable[[], object]) -> None:
         super().__init__(*pieces, length=10**6)
@@ -288,7 +276,7 @@ def _stop() -> None:
 
 
 @pytest.mark.parametrize("batch_bytes", [10, 10**6], ids=["stored", "gathered"])
-async def test_sender_that_stops_leaves_no_blob(
+async def test_incomplete_body_leaves_no_blob(
     storage: ObjectStorage, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "BATCH_BYTES", batch_bytes)
@@ -311,10 +299,10 @@ async def test_cancelled_upload_leaves_no_blob(
     await _assert_nothing_left(storage)
 
 
-async def test_upload_cancelled_while_its_file_is_committed_leaves_no_blob(
+async def test_upload_cancelled_during_its_commit_leaves_no_blob(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client goes away after its last byte: the thread cannot be stopped, so what it makes is removed."""
+    """The client disconnects after its last byte: the thread cannot be stopped, so its file is removed."""
     storage = FolderStorage(tmp_path, CLOCK)
     reached, released = threading.Event(), threading.Event()
     sync = os.fdatasync
@@ -336,8 +324,8 @@ async def test_upload_cancelled_while_its_file_is_committed_leaves_no_blob(
     await storage.close()
 
 
-async def test_no_file_is_written_after_it_was_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A descriptor that was closed may be another file's by the time a forgotten thread writes to it."""
+async def test_file_is_not_written_after_discard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed descriptor may be reused for another file before a forgotten thread writes to it."""
     monkeypatch.setattr(writing, "BATCH_BYTES", 10)
     storage = FolderStorage(tmp_path, CLOCK)
     reached, released = threading.Event(), threading.Event()
@@ -374,7 +362,7 @@ async def test_no_file_is_written_after_it_was_discarded(tmp_path: Path, monkeyp
     await storage.close()
 
 
-async def test_byte_store_that_fails_leaves_no_blob() -> None:
+async def test_failing_object_store_leaves_no_blob() -> None:
     inner = MemoryStorage(CLOCK)
     faults = FaultScript().always("put", FailBefore(StorageFull("full")))
     with pytest.raises(StorageFull):
@@ -383,9 +371,7 @@ async def test_byte_store_that_fails_leaves_no_blob() -> None:
     await _assert_nothing_left(inner)
 
 
-async def test_disk_without_room_refuses_a_body_before_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_full_disk_rejects_a_body_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
     body = Body(BIG)
 

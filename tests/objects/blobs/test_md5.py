@@ -1,4 +1,4 @@
-"""Whatever the lanes do, alone or in company, is what hashlib says."""
+"""MD5 in lanes equals hashlib's, for one body and for concurrent ones."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PIECES = st.tuples(SIZES, st.integers(0, len(SHAPES) - 1))
 
 @settings(deadline=None)
 @given(batches=st.lists(st.lists(PIECES, max_size=40), max_size=5), seed=st.integers(0, 1000))
-def test_any_cut_of_a_body_has_its_digest(new_md5: MakeMd5, batches: list[list[tuple[int, int]]], seed: int) -> None:
+def test_digest_does_not_depend_on_chunking(new_md5: MakeMd5, batches: list[list[tuple[int, int]]], seed: int) -> None:
     random = Random(seed)
     running = new_md5()
     whole = b""
@@ -72,11 +72,11 @@ def test_any_cut_of_a_body_has_its_digest(new_md5: MakeMd5, batches: list[list[t
 
 @settings(deadline=None)
 @given(sizes=st.lists(st.lists(SIZES, min_size=1, max_size=4), min_size=1, max_size=20), seed=st.integers(0, 1000))
-def test_bodies_that_are_hashed_together_do_not_mix(new_md5: MakeMd5, sizes: list[list[int]], seed: int) -> None:
+def test_concurrent_bodies_have_their_own_digests(new_md5: MakeMd5, sizes: list[list[int]], seed: int) -> None:
     random = Random(seed)
     bodies = [[random.randbytes(size) for size in body] for body in sizes]
     running = [new_md5() for _ in bodies]
-    # All are begun before any is waited for: more than there are lanes, each of another length.
+    # All are begun before any wait: more bodies than lanes, with different lengths.
     numbers = [[one.begin([piece]) for piece in body] for one, body in zip(running, bodies, strict=True)]
     random.shuffle(order := list(range(len(bodies))))
     for index in order:
@@ -85,7 +85,7 @@ def test_bodies_that_are_hashed_together_do_not_mix(new_md5: MakeMd5, sizes: lis
         assert running[index].digest() == md5(b"".join(bodies[index]))
 
 
-def test_threads_that_come_and_go_get_their_own_digests(new_md5: MakeMd5) -> None:
+def test_concurrent_threads_get_their_own_digests(new_md5: MakeMd5) -> None:
     wrong: list[int] = []
 
     def hash_some(number: int) -> None:
@@ -107,7 +107,7 @@ def test_threads_that_come_and_go_get_their_own_digests(new_md5: MakeMd5) -> Non
     assert not wrong
 
 
-def test_body_that_is_dropped_while_it_is_hashed_harms_nobody(library: Path) -> None:
+def test_dropping_a_body_during_hashing_is_safe(library: Path) -> None:
     lanes = Md5Lanes(library)
     kept = lanes.new()
     data = os.urandom(1_000_000)
@@ -118,7 +118,7 @@ def test_body_that_is_dropped_while_it_is_hashed_harms_nobody(library: Path) -> 
     assert kept.digest() == md5(data)
 
 
-def test_thread_ends_with_the_last_of_its_bodies(library: Path) -> None:
+def test_thread_ends_with_its_last_body(library: Path) -> None:
     def thread_count() -> int:
         return len(os.listdir("/proc/self/task"))
 
@@ -145,7 +145,7 @@ def test_without_the_library_hashlib_is_used(library: Path, tmp_path: Path) -> N
 class TestBuild:
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:
-        """As much of the project as the build looks at."""
+        """The files of the project that the build reads."""
         sources = [library.source for library in LIBRARIES]
         for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", *sources, "src/lakebed/__init__.py"):
             copy = tmp_path / "project" / name
@@ -165,10 +165,10 @@ class TestBuild:
         return wheel, done.stderr
 
     @pytest.mark.slow
-    def test_wheel_holds_a_library_that_works(self, library: Path, project: Path, tmp_path: Path) -> None:
-        wheel, said = self.build(project, None)
+    def test_wheel_contains_a_working_library(self, library: Path, project: Path, tmp_path: Path) -> None:
+        wheel, errors = self.build(project, None)
         assert "-py3-none-linux_" in wheel.name
-        assert not said
+        assert not errors
         with zipfile.ZipFile(wheel) as archive:
             path, *_ = (archive.extract(library.built.removeprefix("src/"), tmp_path) for library in LIBRARIES)
         running = Md5Lanes(Path(path)).new()
@@ -177,14 +177,14 @@ class TestBuild:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("compiler", ["false", "/no/such/compiler", ""])
-    def test_wheel_is_made_without_a_compiler_and_says_what_is_missing(self, project: Path, compiler: str) -> None:
+    def test_wheel_without_a_compiler_reports_missing_libraries(self, project: Path, compiler: str) -> None:
         stale = [project / library.built for library in LIBRARIES]
         for path in stale:
             path.write_bytes(b"of an earlier build")
-        wheel, said = self.build(project, compiler)
+        wheel, errors = self.build(project, compiler)
         assert wheel.name.endswith("-py3-none-any.whl")
         with zipfile.ZipFile(wheel) as archive:
             for library in LIBRARIES:
-                assert library.without in said
+                assert library.without in errors
                 assert library.built.removeprefix("src/") not in archive.namelist()
         assert not any(path.exists() for path in stale)

@@ -24,13 +24,13 @@ WINDOW_SECONDS = ORPHAN_WINDOW_MS / 1000
 
 
 async def _leave_orphan(store: ObjectStore) -> BlobId:
-    """A blob whose transaction never came."""
+    """Store a blob without a transaction."""
     blob = new_blob_id(store.clock)
     await store.storage.put(blob_key(blob), BIG)
     return blob
 
 
-async def test_orphan_older_than_the_window_goes_and_a_younger_one_stays(store: ObjectStore) -> None:
+async def test_orphans_are_deleted_after_the_safety_window(store: ObjectStore) -> None:
     old = await _leave_orphan(store)
     store.clock.advance(WINDOW_SECONDS - 1)
     young = await _leave_orphan(store)
@@ -44,7 +44,7 @@ async def test_orphan_older_than_the_window_goes_and_a_younger_one_stays(store: 
     assert await store.stored_blobs() == set()
 
 
-async def test_whatever_is_referred_to_stays_however_old(store: ObjectStore) -> None:
+async def test_referenced_blobs_are_never_deleted(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "whole", BIG)
     upload = await store.begin("bucket", "parts")
@@ -60,8 +60,8 @@ async def test_whatever_is_referred_to_stays_however_old(store: ObjectStore) -> 
     await check_tables(store)
 
 
-async def test_blob_whose_upload_took_longer_than_the_window_is_young_when_it_is_complete(store: ObjectStore) -> None:
-    """It is named when its upload begins, and its transaction comes when the upload ends."""
+async def test_safety_window_starts_when_the_blob_is_complete(store: ObjectStore) -> None:
+    """The blob id is created when the upload begins; its transaction runs when the upload ends."""
     blob = new_blob_id(store.clock)
     store.clock.advance(2 * WINDOW_SECONDS)
     await store.storage.put(blob_key(blob), BIG)
@@ -69,7 +69,7 @@ async def test_blob_whose_upload_took_longer_than_the_window_is_young_when_it_is
     assert await store.stored_blobs() == {blob}
 
 
-async def test_garbage_counts_as_garbage_not_as_orphans(store: ObjectStore) -> None:
+async def test_garbage_is_not_counted_as_orphans(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", BIG)
     await store.delete("bucket", "k")
@@ -77,7 +77,7 @@ async def test_garbage_counts_as_garbage_not_as_orphans(store: ObjectStore) -> N
     assert await store.sweeper.sweep() == SweepReport(garbage=1)
 
 
-async def test_many_orphans_go_in_batches(light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_orphans_are_deleted_in_batches(light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphan_sweep, "_BATCH", 2)
     for _ in range(5):
         await _leave_orphan(light_store)
@@ -86,7 +86,7 @@ async def test_many_orphans_go_in_batches(light_store: ObjectStore, monkeypatch:
     assert await light_store.stored_blobs() == set()
 
 
-async def test_what_is_no_blob_of_ours_is_left_alone(store: ObjectStore) -> None:
+async def test_objects_that_are_not_blobs_are_kept(store: ObjectStore) -> None:
     names = ["blobs/xx/not-a-blob", f"blobs/zz/{'z' * 32}", f"blobs/00/{'0' * 31}", "elsewhere/file"]
     for name in names:
         await store.storage.put(Key(name), b"x")
@@ -95,7 +95,7 @@ async def test_what_is_no_blob_of_ours_is_left_alone(store: ObjectStore) -> None
     assert sorted([head.key async for head in store.storage.list_prefix()]) == sorted([*names, MARKER_KEY])
 
 
-async def test_upload_into_the_byte_store_whose_writer_died_is_aborted(store: ObjectStore) -> None:
+async def test_stale_upload_to_the_object_store_is_aborted(store: ObjectStore) -> None:
     old = await store.storage.start_multipart(blob_key(new_blob_id(store.clock)))
     await old.upload_part(1, BIG)
     store.clock.advance(WINDOW_SECONDS)
@@ -105,7 +105,7 @@ async def test_upload_into_the_byte_store_whose_writer_died_is_aborted(store: Ob
     assert left == [young.upload_id]
 
 
-async def test_results_of_old_completions_are_forgotten(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_upload_results_are_deleted(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphan_sweep, "_BATCH", 2)
     await store.bucket("bucket")
     for number in range(3):
@@ -129,7 +129,7 @@ async def test_sweep_removes_temporary_files_of_crashed_writers(
         writer.write(BIG)
         found = [path for path in (tmp_path / "bytes").rglob("*") if path.is_file() and path.stat().st_size == len(BIG)]
         assert len(found) == 1
-        # The file system's clock is not ours.
+        # File times come from the system clock, not the test clock.
         at_ns = clock.now_ms() * 1_000_000
         os.utime(found[0], ns=(at_ns, at_ns))
         clock.advance(WINDOW_SECONDS - 1)

@@ -27,11 +27,8 @@ OURS, THEIRS = DeploymentId("a" * 26), DeploymentId("b" * 26)
 WINDOW_MS = 60_000
 
 
-# -- the decision -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("is_empty", "references"), list(product([True, False], ReferenceSample)))
-def test_an_id_in_the_store_decides_alone(is_empty: bool, references: ReferenceSample) -> None:
+def test_deployment_id_in_the_store_decides(is_empty: bool, references: ReferenceSample) -> None:
     assert decide(StoreEvidence(OURS, OURS, is_empty, references)) is StoreVerdict.BELONGS
     assert decide(StoreEvidence(OURS, THEIRS, is_empty, references)) is StoreVerdict.FOREIGN
 
@@ -47,11 +44,10 @@ def test_an_id_in_the_store_decides_alone(is_empty: bool, references: ReferenceS
         (False, ReferenceSample.FOUND, StoreVerdict.ADOPT),
     ],
 )
-def test_without_an_id_only_proof_decides(is_empty: bool, references: ReferenceSample, expected: StoreVerdict) -> None:
+def test_store_without_id_is_decided_by_evidence(
+    is_empty: bool, references: ReferenceSample, expected: StoreVerdict
+) -> None:
     assert decide(StoreEvidence(OURS, None, is_empty, references)) is expected
-
-
-# -- at start ---------------------------------------------------------------------------------------------------------
 
 
 class Site:
@@ -64,12 +60,12 @@ class Site:
         self.attachment = StoreAttachment(meta, storage, "folder /data/bytes", sample_streams=self._manifests)
         self.manifests: list[Key] = []
 
-    async def blob(self, *, referred: bool = True, stored: bool = True) -> Key:
-        """A blob, as a PUT makes it."""
+    async def blob(self, *, referenced: bool = True, stored: bool = True) -> Key:
+        """Create a blob as a PUT does."""
         blob = new_blob_id(self.clock)
         if stored:
             await self.storage.put(blob_key(blob), b"x" * 100)
-        if referred:
+        if referenced:
             await self.meta.transact(lambda tx: tx.run("INSERT INTO blobs (id) VALUES (?)", blob))
         return blob_key(blob)
 
@@ -103,19 +99,19 @@ async def other(tmp_path: Path, site: Site) -> AsyncIterator[Site]:
     await meta.close()
 
 
-async def test_the_first_start_gives_both_stores_the_same_id(site: Site) -> None:
+async def test_first_start_gives_both_stores_the_same_id(site: Site) -> None:
     await site.attachment.confirm_at_start()
     assert await read_marker(site.storage) == DeploymentMarker(await establish_deployment_id(site.meta))
     await site.attachment.confirm_at_start()
 
 
-async def test_servers_that_start_together_all_succeed(site: Site) -> None:
+async def test_concurrent_first_starts_all_succeed(site: Site) -> None:
     attachments = [StoreAttachment(site.meta, site.storage, "store") for _ in range(4)]
     await asyncio.gather(*(each.confirm_at_start() for each in attachments))
     await attachments[0].ownership().confirm()
 
 
-async def test_metadata_of_another_deployment_is_refused_and_told_both_ids(site: Site, other: Site) -> None:
+async def test_mismatch_error_contains_both_ids(site: Site, other: Site) -> None:
     await site.attachment.confirm_at_start()
     own, theirs = await establish_deployment_id(other.meta), await establish_deployment_id(site.meta)
     with pytest.raises(StoreMismatch) as refused:
@@ -125,15 +121,15 @@ async def test_metadata_of_another_deployment_is_refused_and_told_both_ids(site:
     assert "folder /data/bytes" in str(refused.value)
 
 
-async def test_empty_metadata_over_objects_without_an_id_is_refused(site: Site) -> None:
-    key = await site.blob(referred=False)
+async def test_store_with_unknown_objects_is_rejected(site: Site) -> None:
+    key = await site.blob(referenced=False)
     with pytest.raises(StoreMismatch, match="does not know"):
         await site.attachment.confirm_at_start()
     assert await site.keys() == {key}
     assert await read_marker(site.storage) is None
 
 
-async def test_metadata_over_an_empty_store_is_refused_if_it_refers_to_objects(site: Site) -> None:
+async def test_empty_store_is_rejected_if_metadata_references_objects(site: Site) -> None:
     await site.blob(stored=False)
     with pytest.raises(StoreMismatch, match="mounted"):
         await site.attachment.confirm_at_start()
@@ -144,7 +140,7 @@ async def test_metadata_without_references_claims_an_empty_store(site: Site) -> 
     await site.attachment.confirm_at_start()
 
 
-async def test_a_store_from_before_ids_is_adopted_if_it_has_what_the_metadata_refers_to(site: Site) -> None:
+async def test_store_without_id_is_adopted_if_it_has_referenced_objects(site: Site) -> None:
     await site.blob(stored=False)
     await site.blob()
     await site.attachment.confirm_at_start()
@@ -152,7 +148,7 @@ async def test_a_store_from_before_ids_is_adopted_if_it_has_what_the_metadata_re
     assert marker == DeploymentMarker(await establish_deployment_id(site.meta), attached=True)
 
 
-async def test_stream_tables_prove_a_store_as_objects_do(site: Site) -> None:
+async def test_objects_of_stream_tables_are_evidence_too(site: Site) -> None:
     site.manifests = [Key("streams/log/fluss/orders-1/0/metadata/a.manifest")]
     await site.storage.put(site.manifests[0], b"{}")
     await site.attachment.confirm_at_start()
@@ -162,15 +158,12 @@ async def test_stream_tables_prove_a_store_as_objects_do(site: Site) -> None:
         await site.attachment.confirm_at_start()
 
 
-async def test_objects_outside_of_our_prefixes_are_no_hindrance(site: Site) -> None:
+async def test_objects_outside_the_server_prefixes_are_ignored(site: Site) -> None:
     await site.storage.put(Key("photos/cat.jpg"), b"meow")
     await site.attachment.confirm_at_start()
 
 
-# -- sweeps -----------------------------------------------------------------------------------------------------------
-
-
-async def test_no_sweep_deletes_anything_of_another_deployment(site: Site, other: Site) -> None:
+async def test_sweep_deletes_nothing_of_another_deployment(site: Site, other: Site) -> None:
     await site.attachment.confirm_at_start()
     key, upload = await site.blob(), await site.storage.start_multipart(blob_key(new_blob_id(site.clock)))
     await upload.upload_part(1, b"x")
@@ -181,9 +174,9 @@ async def test_no_sweep_deletes_anything_of_another_deployment(site: Site, other
     assert [each.upload_id async for each in site.storage.list_uploads()] == [upload.upload_id]
 
 
-async def test_a_sweep_stops_when_the_store_changes_hands(site: Site) -> None:
+async def test_sweep_stops_when_the_store_is_attached_elsewhere(site: Site) -> None:
     await site.attachment.confirm_at_start()
-    key = await site.blob(referred=False)
+    key = await site.blob(referenced=False)
     site.clock.advance(10 * WINDOW_MS / 1000)
     await claim_marker(site.storage, DeploymentMarker(THEIRS), replacing=True)
     with pytest.raises(StoreMismatch):
@@ -192,7 +185,7 @@ async def test_a_sweep_stops_when_the_store_changes_hands(site: Site) -> None:
 
 
 class ReattachedWhileListed(MemoryStorage):
-    """A store that is given away and taken back while a sweep lists it."""
+    """A store that is attached elsewhere and back while a sweep lists it."""
 
     own = THEIRS
 
@@ -202,18 +195,18 @@ class ReattachedWhileListed(MemoryStorage):
         await claim_marker(self, DeploymentMarker(self.own, attached=True), replacing=True)
 
 
-async def test_a_sweep_looks_again_since_when_the_store_is_ours(site: Site) -> None:
+async def test_sweep_rereads_the_attachment_time_before_each_batch(site: Site) -> None:
     storage = ReattachedWhileListed(site.clock)
     reattached = Site(site.meta, storage, site.clock)
     await claim_marker(storage, DeploymentMarker(await establish_deployment_id(site.meta)))
     storage.own = await establish_deployment_id(site.meta)
-    key = await reattached.blob(referred=False)
+    key = await reattached.blob(referenced=False)
     site.clock.advance(10 * WINDOW_MS / 1000)
     assert (await reattached.sweep()).orphans == 0
     assert await reattached.keys() == {key}
 
 
-async def test_recorded_garbage_is_kept_while_the_store_is_another(site: Site) -> None:
+async def test_garbage_is_not_deleted_from_another_store(site: Site) -> None:
     await site.attachment.confirm_at_start()
     blob = new_blob_id(site.clock)
     await site.storage.put(blob_key(blob), b"x")
@@ -224,9 +217,9 @@ async def test_recorded_garbage_is_kept_while_the_store_is_another(site: Site) -
     assert await site.keys() == {blob_key(blob)}
 
 
-async def test_a_sweep_logs_what_it_deleted(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_sweep_logs_deleted_blobs(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     await site.attachment.confirm_at_start()
-    key = await site.blob(referred=False)
+    key = await site.blob(referenced=False)
     site.clock.advance(10 * WINDOW_MS / 1000)
     with caplog.at_level(logging.INFO, "lakebed.objects"):
         assert (await site.sweep()).orphans == 1
@@ -235,10 +228,7 @@ async def test_a_sweep_logs_what_it_deleted(site: Site, caplog: pytest.LogCaptur
     assert (fields["count"], fields["bytes"], fields["first_keys"]) == (1, 100, [key])
 
 
-# -- attaching --------------------------------------------------------------------------------------------------------
-
-
-async def test_an_attached_store_keeps_what_the_metadata_does_not_know(site: Site, other: Site) -> None:
+async def test_attached_store_keeps_unknown_objects(site: Site, other: Site) -> None:
     await site.attachment.confirm_at_start()
     theirs = await establish_deployment_id(site.meta)
     foreign = await site.blob()
@@ -247,7 +237,7 @@ async def test_an_attached_store_keeps_what_the_metadata_does_not_know(site: Sit
     await other.attachment.attach(replacing=theirs, accept_loss=False)
     await other.attachment.confirm_at_start()
     site.clock.advance(1)
-    orphan = await other.blob(referred=False)
+    orphan = await other.blob(referenced=False)
     site.clock.advance(10 * WINDOW_MS / 1000)
     assert (await other.sweep()).orphans == 1
     assert foreign in await site.keys()
@@ -257,7 +247,7 @@ async def test_an_attached_store_keeps_what_the_metadata_does_not_know(site: Sit
         await site.attachment.ownership().confirm()
 
 
-async def test_an_attached_store_keeps_them_after_it_was_copied_without_times(site: Site) -> None:
+async def test_attached_store_keeps_unknown_objects_after_a_copy_without_times(site: Site) -> None:
     blob = new_blob_id(site.clock)
     site.clock.advance(1)
     await claim_marker(site.storage, DeploymentMarker(await establish_deployment_id(site.meta), attached=True))
@@ -268,7 +258,7 @@ async def test_an_attached_store_keeps_them_after_it_was_copied_without_times(si
     assert await site.keys() == {blob_key(blob)}
 
 
-async def test_what_stream_servers_leave_at_their_start_is_no_stream_table(site: Site, other: Site) -> None:
+async def test_markers_of_stream_servers_are_not_stream_tables(site: Site, other: Site) -> None:
     await site.attachment.confirm_at_start()
     theirs = await establish_deployment_id(site.meta)
     await site.storage.put(Key(f"{SERVERS_PREFIX}/0123456789abcdef"), b"")
@@ -276,7 +266,7 @@ async def test_what_stream_servers_leave_at_their_start_is_no_stream_table(site:
     await other.attachment.confirm_at_start()
 
 
-async def test_attaching_repeats_the_id_that_is_replaced(site: Site, other: Site) -> None:
+async def test_attaching_requires_the_id_to_replace(site: Site, other: Site) -> None:
     await site.attachment.confirm_at_start()
     for wrong in (None, THEIRS):
         with pytest.raises(StateConflict, match="than the one to replace"):
@@ -284,7 +274,7 @@ async def test_attaching_repeats_the_id_that_is_replaced(site: Site, other: Site
     assert await read_marker(site.storage) == DeploymentMarker(await establish_deployment_id(site.meta))
 
 
-async def test_a_store_that_lacks_objects_is_attached_only_if_the_loss_is_accepted(site: Site) -> None:
+async def test_store_without_referenced_objects_is_attached_only_with_accept_loss(site: Site) -> None:
     await site.blob(stored=False)
     with pytest.raises(StateConflict, match="does not have"):
         await site.attachment.attach(replacing=None, accept_loss=False)
@@ -292,7 +282,7 @@ async def test_a_store_that_lacks_objects_is_attached_only_if_the_loss_is_accept
     await site.attachment.confirm_at_start()
 
 
-async def test_before_a_store_is_attached_the_servers_on_the_former_one_are_forgotten(site: Site) -> None:
+async def test_servers_of_the_former_store_are_deleted_before_attaching(site: Site) -> None:
     markers: list[DeploymentMarker | None] = []
 
     async def forget_servers() -> None:
@@ -304,13 +294,13 @@ async def test_before_a_store_is_attached_the_servers_on_the_former_one_are_forg
     assert markers == [None], "once, and again only if the attaching did not succeed"
 
 
-async def test_stream_tables_of_another_deployment_are_never_attached(site: Site) -> None:
+async def test_store_with_stream_tables_of_another_deployment_is_rejected(site: Site) -> None:
     await site.storage.put(Key("streams/log/fluss/orders-1/0/metadata/a.manifest"), b"{}")
     with pytest.raises(StateConflict, match="stream tables of another deployment"):
         await site.attachment.attach(replacing=None, accept_loss=False)
 
 
-async def test_attaching_a_store_that_belongs_already_changes_nothing(site: Site) -> None:
+async def test_attaching_an_attached_store_changes_nothing(site: Site) -> None:
     await site.attachment.confirm_at_start()
     before = await site.storage.head(MARKER_KEY)
     await site.attachment.attach(replacing=None, accept_loss=False)

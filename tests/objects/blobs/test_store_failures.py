@@ -1,4 +1,4 @@
-"""What clients are told when the object store refuses the server's own requests."""
+"""Errors for clients when the object store rejects the server's own requests."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ CLOCK = ManualClock()
 LIMIT = 1000
 BIG = b"0123456789" * 10
 
-REFUSALS: list[type[LakebedError]] = [Unauthenticated, CredentialsExpired, AccessDenied, InvalidSetting]
+REJECTIONS: list[type[LakebedError]] = [Unauthenticated, CredentialsExpired, AccessDenied, InvalidSetting]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-async def test_a_read_that_the_store_refuses_is_no_refusal_of_the_client(refusal: type[LakebedError]) -> None:
-    store = FaultyStorage(MemoryStorage(CLOCK), FaultScript().always("stream", FailBefore(refusal("keys revoked"))))
+@pytest.mark.parametrize("rejection", REJECTIONS)
+async def test_rejected_read_is_unavailable_for_the_client(rejection: type[LakebedError]) -> None:
+    store = FaultyStorage(MemoryStorage(CLOCK), FaultScript().always("stream", FailBefore(rejection("keys revoked"))))
     content = Content(None, None, pack([Extent(6, blob=new_blob_id(CLOCK))]))
     with pytest.raises(Unavailable, match="keys revoked"):
         await ContentSource(Contents(store, new_key_ring(), replaced), 6, content).open_stream(ByteRange(0, 6))
 
 
-@pytest.mark.parametrize("refusal", [*REFUSALS, NoSuchBucket, NotFound])
-async def test_a_write_that_the_store_refuses_is_no_refusal_of_the_client(refusal: type[LakebedError]) -> None:
+@pytest.mark.parametrize("rejection", [*REJECTIONS, NoSuchBucket, NotFound])
+async def test_rejected_write_is_unavailable_for_the_client(rejection: type[LakebedError]) -> None:
     script = FaultScript()
     for operation in ("put", "put_if_absent", "start_multipart"):
-        script.always(operation, FailBefore(refusal("keys revoked")))
+        script.always(operation, FailBefore(rejection("keys revoked")))
     ingester = Ingester(
         FaultyStorage(MemoryStorage(CLOCK), script), new_key_ring(), CLOCK, inline_max_bytes=INLINE_MAX_BYTES
     )
@@ -52,12 +52,12 @@ async def test_a_write_that_the_store_refuses_is_no_refusal_of_the_client(refusa
     ingester.close()
 
 
-async def test_what_the_sender_is_refused_stays_its_own_error() -> None:
-    class Refused(Body):
+async def test_error_of_the_sender_is_unchanged() -> None:
+    class Rejected(Body):
         async def next_chunk(self) -> bytes:
             raise AccessDenied("the signature of a chunk does not match")
 
     ingester = Ingester(MemoryStorage(CLOCK), new_key_ring(), CLOCK, inline_max_bytes=INLINE_MAX_BYTES)
     with pytest.raises(AccessDenied):
-        await ingester.ingest(Refused(BIG), ExpectedDigests(), encrypt=False, limit=LIMIT)
+        await ingester.ingest(Rejected(BIG), ExpectedDigests(), encrypt=False, limit=LIMIT)
     ingester.close()

@@ -29,10 +29,10 @@ from tests.objects.stores import ROOT, ObjectStore, user
 
 OTHER = "111122223333"
 ALL_OF_S3 = policy(statement(action="s3:*", resource="*"))
-STRANGER = user("eve", ALL_OF_S3, account=OTHER)
+OTHER_ACCOUNT_USER = user("eve", ALL_OF_S3, account=OTHER)
 
 
-async def test_new_bucket_is_empty_unversioned_and_the_callers(store: ObjectStore) -> None:
+async def test_new_bucket_is_unversioned_and_owned_by_the_caller(store: ObjectStore) -> None:
     tags = TagSet((Tag("team", "a"),))
     made = await store.buckets.create(ROOT, "bucket", tags=tags)
     found = await store.buckets.head(ROOT, "bucket")
@@ -45,7 +45,7 @@ async def test_new_bucket_is_empty_unversioned_and_the_callers(store: ObjectStor
     assert (found.versioning, found.settings.tags, found.settings.object_lock) == (Versioning.UNVERSIONED, tags, None)
 
 
-async def test_bucket_with_object_lock_keeps_versions_for_good(store: ObjectStore) -> None:
+async def test_bucket_with_object_lock_cannot_suspend_versioning(store: ObjectStore) -> None:
     made = await store.buckets.create(ROOT, "bucket", object_lock=True)
     assert made.versioning == Versioning.ENABLED
     assert made.settings.object_lock == ObjectLockConfiguration()
@@ -53,28 +53,28 @@ async def test_bucket_with_object_lock_keeps_versions_for_good(store: ObjectStor
         await store.buckets.set_versioning(ROOT, "bucket", Versioning.SUSPENDED)
 
 
-async def test_bucket_name_is_taken_once(store: ObjectStore) -> None:
+async def test_bucket_names_are_unique(store: ObjectStore) -> None:
     await store.bucket("bucket")
     with pytest.raises(BucketAlreadyOwned):
         await store.buckets.create(ROOT, "bucket")
     with pytest.raises(BucketAlreadyExists):
-        await store.buckets.create(STRANGER, "bucket")
+        await store.buckets.create(OTHER_ACCOUNT_USER, "bucket")
     assert len(await store.events()) == 1
 
 
-async def test_of_many_who_create_one_bucket_one_does(store: ObjectStore) -> None:
+async def test_exactly_one_concurrent_create_succeeds(store: ObjectStore) -> None:
     outcomes = await asyncio.gather(*(store.buckets.create(ROOT, "bucket") for _ in range(5)), return_exceptions=True)
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Bucket"] + ["BucketAlreadyOwned"] * 4
 
 
-async def test_bucket_name_that_cannot_be_is_refused(light_store: ObjectStore) -> None:
+async def test_invalid_bucket_name_is_rejected(light_store: ObjectStore) -> None:
     with pytest.raises(InvalidName):
         await light_store.buckets.create(ROOT, "No")
 
 
-async def test_absent_bucket_is_told(light_store: ObjectStore) -> None:
+async def test_absent_bucket_raises_no_such_bucket(light_store: ObjectStore) -> None:
     buckets = light_store.buckets
-    for trying in (
+    for attempt in (
         buckets.head(ROOT, "absent"),
         buckets.delete(ROOT, "absent"),
         buckets.read(ROOT, "absent", "s3:GetBucketTagging"),
@@ -82,17 +82,14 @@ async def test_absent_bucket_is_told(light_store: ObjectStore) -> None:
         buckets.set_versioning(ROOT, "absent", Versioning.ENABLED),
     ):
         with pytest.raises(NoSuchBucket):
-            await trying
+            await attempt
     assert await buckets.cors("absent") is None
-
-
-# -- listing --------------------------------------------------------------------------------------------------------
 
 
 async def test_buckets_are_listed_by_name_for_their_owner(store: ObjectStore) -> None:
     for name in ("b-2", "a-1", "b-1", "b-10", "c-1"):
         await store.bucket(name)
-    await store.buckets.create(STRANGER, "b-0")
+    await store.buckets.create(OTHER_ACCOUNT_USER, "b-0")
 
     async def names(prefix: str = "", after: str = "", limit: int = 10) -> tuple[list[str], bool]:
         page = await store.buckets.list(ROOT, prefix=prefix, after=after, limit=limit)
@@ -107,10 +104,7 @@ async def test_buckets_are_listed_by_name_for_their_owner(store: ObjectStore) ->
     assert await names(prefix="z") == ([], False)
 
 
-# -- deleting -------------------------------------------------------------------------------------------------------
-
-
-async def test_bucket_with_objects_versions_or_markers_is_kept(store: ObjectStore) -> None:
+async def test_bucket_with_objects_versions_or_markers_cannot_be_deleted(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     version = (await store.put("bucket", "k")).version
     with pytest.raises(BucketNotEmpty):
@@ -129,7 +123,7 @@ async def test_bucket_with_objects_versions_or_markers_is_kept(store: ObjectStor
     await check_tables(store)
 
 
-async def test_bucket_made_again_knows_nothing_of_the_one_before(store: ObjectStore) -> None:
+async def test_recreated_bucket_has_no_old_settings(store: ObjectStore) -> None:
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     first = await store.buckets.head(ROOT, "bucket")
     await store.buckets.delete(ROOT, "bucket")
@@ -138,7 +132,7 @@ async def test_bucket_made_again_knows_nothing_of_the_one_before(store: ObjectSt
     assert (second.versioning, second.settings.object_lock) == (Versioning.UNVERSIONED, None)
 
 
-async def test_put_and_delete_at_the_same_time_leave_no_object_without_a_bucket(store: ObjectStore) -> None:
+async def test_concurrent_put_and_bucket_delete_leave_no_orphaned_object(store: ObjectStore) -> None:
     await store.bucket("bucket")
     outcomes = await asyncio.gather(
         store.put("bucket", "k", b"x" * 100), store.buckets.delete(ROOT, "bucket"), return_exceptions=True
@@ -148,8 +142,6 @@ async def test_put_and_delete_at_the_same_time_leave_no_object_without_a_bucket(
     assert isinstance(failures[0], NoSuchBucket | BucketNotEmpty)
     await check_tables(store)
 
-
-# -- settings -------------------------------------------------------------------------------------------------------
 
 FULL = BucketSettings(
     policy=b"{}",
@@ -165,12 +157,12 @@ FULL = BucketSettings(
 )
 
 
-def test_everything_that_can_be_set_survives_being_stored() -> None:
+def test_all_settings_survive_encoding() -> None:
     assert all(getattr(FULL, field.name) != field.default for field in msgspec.structs.fields(FULL))
     assert decode_settings(encode_settings(FULL)) == FULL
 
 
-async def test_setting_one_thing_leaves_the_others(store: ObjectStore) -> None:
+async def test_changing_one_setting_keeps_the_others(store: ObjectStore) -> None:
     made = await store.bucket("bucket", Versioning.ENABLED)
     await store.buckets.set(ROOT, "bucket", "s3:PutBucketTagging", tags=FULL.tags)
     await store.buckets.set(ROOT, "bucket", "s3:PutBucketCORS", cors=FULL.cors)
@@ -185,19 +177,19 @@ async def test_setting_one_thing_leaves_the_others(store: ObjectStore) -> None:
     assert await store.buckets.cors("bucket") is None
 
 
-async def test_change_that_refuses_changes_nothing(light_store: ObjectStore) -> None:
+async def test_change_that_raises_changes_nothing(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
-    told = len(await light_store.events())
+    before = len(await light_store.events())
 
     def refuse(bucket: Bucket) -> BucketSettings:
         raise InvalidBucketState(f"not now. bucket={bucket.name}")
 
     with pytest.raises(InvalidBucketState):
         await light_store.buckets.change(ROOT, "bucket", "s3:PutBucketTagging", refuse)
-    assert len(await light_store.events()) == told
+    assert len(await light_store.events()) == before
 
 
-async def test_changes_at_the_same_time_do_not_undo_each_other(store: ObjectStore) -> None:
+async def test_concurrent_changes_of_settings_are_all_kept(store: ObjectStore) -> None:
     made = await store.bucket("bucket")
     await asyncio.gather(
         store.buckets.set(ROOT, "bucket", "s3:PutBucketTagging", tags=FULL.tags),
@@ -210,40 +202,37 @@ async def test_changes_at_the_same_time_do_not_undo_each_other(store: ObjectStor
     )
 
 
-# -- permissions ----------------------------------------------------------------------------------------------------
-
-
-async def test_who_has_no_permission_does_nothing(light_store: ObjectStore) -> None:
+async def test_caller_without_permission_is_denied(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
-    nobody = user("nobody")
+    unprivileged = user("unprivileged")
     buckets = light_store.buckets
-    for trying in (
-        buckets.create(nobody, "second"),
-        buckets.head(nobody, "bucket"),
-        buckets.list(nobody, prefix="", after="", limit=1),
-        buckets.delete(nobody, "bucket"),
-        buckets.read(nobody, "bucket", "s3:GetBucketTagging"),
-        buckets.set(nobody, "bucket", "s3:PutBucketTagging", tags=FULL.tags),
-        buckets.set_versioning(nobody, "bucket", Versioning.ENABLED),
+    for attempt in (
+        buckets.create(unprivileged, "second"),
+        buckets.head(unprivileged, "bucket"),
+        buckets.list(unprivileged, prefix="", after="", limit=1),
+        buckets.delete(unprivileged, "bucket"),
+        buckets.read(unprivileged, "bucket", "s3:GetBucketTagging"),
+        buckets.set(unprivileged, "bucket", "s3:PutBucketTagging", tags=FULL.tags),
+        buckets.set_versioning(unprivileged, "bucket", Versioning.ENABLED),
     ):
         with pytest.raises(AccessDenied):
-            await trying
+            await attempt
 
 
-async def test_stranger_of_another_account_needs_the_buckets_word(light_store: ObjectStore) -> None:
+async def test_user_of_another_account_requires_a_bucket_policy(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     with pytest.raises(AccessDenied):
-        await light_store.buckets.head(STRANGER, "bucket")
+        await light_store.buckets.head(OTHER_ACCOUNT_USER, "bucket")
     grant = statement(
         action="s3:ListBucket",
         resource="arn:aws:s3:::bucket",
         principal={"AWS": f"arn:aws:iam::{OTHER}:user/eve"},
     )
     await light_store.buckets.set(ROOT, "bucket", "s3:PutBucketPolicy", policy=policy(grant))
-    assert (await light_store.buckets.head(STRANGER, "bucket")).name == "bucket"
+    assert (await light_store.buckets.head(OTHER_ACCOUNT_USER, "bucket")).name == "bucket"
 
 
-async def test_denial_in_the_bucket_policy_binds_its_owner_but_for_the_policy(light_store: ObjectStore) -> None:
+async def test_bucket_policy_can_deny_its_owner_all_but_policy_changes(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     denial = statement("Deny", action="s3:*", resource=["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*"], principal="*")
     await light_store.buckets.set(ROOT, "bucket", "s3:PutBucketPolicy", policy=policy(denial))

@@ -38,7 +38,7 @@ CONFIG = CorsConfiguration(
         ("", "HEAD", None),
     ],
 )
-def test_origin_and_method_find_their_rule(origin: str | None, method: str, allowed: str | None) -> None:
+def test_origin_and_method_select_a_rule(origin: str | None, method: str, allowed: str | None) -> None:
     found = grant(CONFIG, origin, method)
     assert (found and found.allowed_origin) == allowed
 
@@ -50,19 +50,19 @@ def test_overlapping_ends_of_a_pattern_do_not_match() -> None:
     assert grant(config, "abaaba", "GET") is not None
 
 
-def test_bucket_without_rules_grants_nothing() -> None:
+def test_bucket_without_rules_allows_nothing() -> None:
     assert grant(None, "http://a", "GET") is None
     assert preflight(None, "http://a", "GET", None) is None
 
 
-def test_preflight_needs_an_origin_and_a_method() -> None:
+def test_preflight_requires_an_origin_and_a_method() -> None:
     for origin, method, argument in ((None, "GET", "Origin"), ("o", None, "Access-Control-Request-Method")):
         with pytest.raises(InvalidInput) as refused:
             preflight(CONFIG, origin, method, None)
         assert refused.value.argument == argument
 
 
-def test_preflight_needs_every_header_allowed() -> None:
+def test_preflight_requires_every_header_to_be_allowed() -> None:
     found = preflight(CONFIG, "a.put", "PUT", "X-Amz-Meta-A, content-type,")
     assert found == CorsGrant(
         "a.put", ("PUT", "POST"), ("X-Amz-Meta-A", "content-type"), ("ETag", "x-amz-request-id"), 60
@@ -71,14 +71,14 @@ def test_preflight_needs_every_header_allowed() -> None:
     assert preflight(CONFIG, "a.suffix", "GET", "x-amz-meta-a") is None
 
 
-def test_later_rule_may_allow_the_headers_that_an_earlier_does_not() -> None:
+def test_later_rule_applies_if_an_earlier_one_does_not_allow_the_headers() -> None:
     config = CorsConfiguration((CorsRule(("*",), ("GET",)), CorsRule(("http://a",), ("GET",), ("*",))))
     found = preflight(config, "http://a", "GET", "x-any")
     assert found is not None
     assert found.allowed_origin == "http://a"
 
 
-def test_granted_origin_by_name_is_told_with_credentials() -> None:
+def test_named_origin_is_allowed_with_credentials() -> None:
     found = preflight(CONFIG, "a.put", "PUT", "x-amz-a")
     assert found is not None
     assert found.response_headers() == [
@@ -92,7 +92,7 @@ def test_granted_origin_by_name_is_told_with_credentials() -> None:
     ]
 
 
-def test_granted_origin_of_anybody_is_told_without_credentials() -> None:
+def test_wildcard_origin_is_allowed_without_credentials() -> None:
     found = grant(CONFIG, "http://a", "HEAD")
     assert found is not None
     assert found.response_headers() == [
@@ -102,7 +102,7 @@ def test_granted_origin_of_anybody_is_told_without_credentials() -> None:
     ]
 
 
-def test_rules_outside_their_limits_are_refused() -> None:
+def test_invalid_rules_are_rejected() -> None:
     with pytest.raises(InvalidInput, match="method=PATCH"):
         CorsRule(("*",), ("PATCH",))
     with pytest.raises(InvalidInput, match="method=get"):

@@ -6,7 +6,7 @@ from lakebed.core.errors import InvalidEncryption, NotSupported
 from lakebed.objects.config.encryption import EncryptionAlgorithm, parse_encryption_algorithm
 
 
-def test_server_held_keys_are_the_only_kind() -> None:
+def test_only_server_side_keys_are_supported() -> None:
     assert parse_encryption_algorithm("AES256") is EncryptionAlgorithm.AES256
     for name in ("aws:kms", "aws:kms:dsse"):
         with pytest.raises(NotSupported, match=name):

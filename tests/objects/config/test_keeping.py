@@ -1,4 +1,4 @@
-"""Every setting can be kept as bytes and comes back as the same valid value."""
+"""Every setting can be encoded to bytes and decoded to an equal, valid value."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: type(setting).__name__)
-def test_setting_comes_back_from_bytes_as_it_was(setting: object) -> None:
+def test_setting_survives_encoding(setting: object) -> None:
     for codec in (msgspec.json, msgspec.msgpack):
         assert codec.decode(codec.encode(setting), type=type(setting)) == setting
 
 
-def test_kept_bytes_cannot_bring_in_a_setting_that_is_not_valid() -> None:
+def test_decoding_validates_settings() -> None:
     with pytest.raises((InvalidInput, msgspec.ValidationError)):
         msgspec.json.decode(b'{"tags":[{"key":"","value":""}]}', type=TagSet)
 
 
-def test_public_names_are_all_there() -> None:
+def test_public_names_exist() -> None:
     for module in pkgutil.iter_modules(config.__path__, config.__name__ + "."):
         loaded = importlib.import_module(module.name)
         assert all(hasattr(loaded, name) for name in loaded.__all__)

@@ -21,7 +21,7 @@ def rule(
     return LifecycleRule(rule_id, enabled, conditions or LifecycleFilter(), Expiration(days=days))
 
 
-def test_all_conditions_of_a_filter_must_hold() -> None:
+def test_all_conditions_of_a_filter_must_match() -> None:
     conditions = LifecycleFilter("p/", (A1,), 10, 20)
     tags = TagSet((A1, Tag("b", "2")))
     assert conditions.matches("p/k", 15, tags)
@@ -31,7 +31,7 @@ def test_all_conditions_of_a_filter_must_hold() -> None:
     assert not conditions.matches("p/k", 15, NO_TAGS)
 
 
-def test_filter_without_conditions_is_about_everything() -> None:
+def test_empty_filter_matches_every_object() -> None:
     for conditions in (LifecycleFilter(), LifecycleFilter("")):
         assert conditions.matches("any", 0, NO_TAGS)
         assert not conditions.has_object_conditions
@@ -44,17 +44,17 @@ def test_conditions_are_counted() -> None:
 
 
 @pytest.mark.parametrize(("larger", "smaller"), [(-1, None), (None, 0), (5, 5), (6, 5)])
-def test_sizes_that_no_object_has_are_refused(larger: int | None, smaller: int | None) -> None:
+def test_impossible_sizes_are_rejected(larger: int | None, smaller: int | None) -> None:
     with pytest.raises(InvalidInput):
         LifecycleFilter(larger_than_bytes=larger, smaller_than_bytes=smaller)
 
 
-def test_filter_cannot_ask_for_two_values_of_a_tag() -> None:
+def test_filter_cannot_repeat_a_tag() -> None:
     with pytest.raises(InvalidTag):
         LifecycleFilter(tags=(A1, Tag("a", "2")))
 
 
-def test_expiration_is_exactly_one_of_three() -> None:
+def test_expiration_requires_exactly_one_of_days_date_and_marker() -> None:
     for choices in ({}, {"days": 1, "at_ms": 0}, {"days": 1, "delete_markers": True}):
         with pytest.raises(InvalidInput, match="exactly one"):
             Expiration(**choices)  # type: ignore[arg-type]  # keyword arguments of two types
@@ -70,7 +70,7 @@ def test_days_are_positive_and_bounded(days: int) -> None:
         LifecycleRule("r", True, LifecycleFilter(), abort_uploads_after_days=days)
 
 
-def test_dates_are_midnights() -> None:
+def test_dates_must_be_midnights() -> None:
     assert Expiration(at_ms=86_400_000).at_ms == 86_400_000
     with pytest.raises(InvalidInput, match="midnight"):
         Expiration(at_ms=86_400_001)
@@ -83,13 +83,13 @@ def test_number_of_kept_versions_is_bounded(kept: int) -> None:
     assert refused.value.argument == "NewerNoncurrentVersions"
 
 
-def test_rule_needs_an_action() -> None:
+def test_rule_requires_an_action() -> None:
     with pytest.raises(InvalidInput, match="at least one action"):
         LifecycleRule("r", True, LifecycleFilter())
 
 
 @pytest.mark.parametrize("conditions", [LifecycleFilter(tags=(A1,)), LifecycleFilter(larger_than_bytes=1)])
-def test_uploads_and_markers_cannot_be_filtered_by_what_they_lack(conditions: LifecycleFilter) -> None:
+def test_uploads_and_markers_cannot_be_filtered_by_tags_or_size(conditions: LifecycleFilter) -> None:
     with pytest.raises(InvalidInput, match="uploads"):
         LifecycleRule("r", True, conditions, abort_uploads_after_days=1)
     with pytest.raises(InvalidInput, match="markers"):

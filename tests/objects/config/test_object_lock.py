@@ -33,7 +33,7 @@ retentions = st.none() | st.builds(Retention, st.sampled_from(RetentionMode), st
         (COMPLIANCE, NOW, False, True),
     ],
 )
-def test_retained_version_may_be_deleted_only_after_its_time_or_by_bypass(
+def test_retained_version_may_be_deleted_only_after_retention_or_with_bypass(
     mode: RetentionMode, until: int, bypass: bool, allowed: bool
 ) -> None:
     for hold in (None, LegalHold.OFF):
@@ -41,7 +41,7 @@ def test_retained_version_may_be_deleted_only_after_its_time_or_by_bypass(
 
 
 @given(retentions, st.booleans())
-def test_version_on_hold_is_never_deleted(retention: Retention | None, bypass: bool) -> None:
+def test_version_on_legal_hold_is_never_deleted(retention: Retention | None, bypass: bool) -> None:
     assert not may_delete_version(retention, LegalHold.ON, NOW, bypass_governance=bypass)
 
 
@@ -50,13 +50,13 @@ def test_version_without_lock_may_be_deleted() -> None:
 
 
 @given(st.integers(NOW + 1, NOW + 5), retentions, st.booleans())
-def test_compliance_can_only_grow_longer(until: int, new: Retention | None, bypass: bool) -> None:
+def test_compliance_retention_can_only_be_extended(until: int, new: Retention | None, bypass: bool) -> None:
     allowed = may_change_retention(Retention(COMPLIANCE, until), new, NOW, bypass_governance=bypass)
     assert allowed == (new is not None and new.mode is COMPLIANCE and new.until_ms >= until)
 
 
 @given(st.integers(NOW + 1, NOW + 5), retentions)
-def test_governance_yields_to_bypass_only(until: int, new: Retention | None) -> None:
+def test_governance_retention_can_be_shortened_only_with_bypass(until: int, new: Retention | None) -> None:
     current = Retention(GOVERNANCE, until)
     assert may_change_retention(current, new, NOW, bypass_governance=True)
     longer = new is not None and new.mode is GOVERNANCE and new.until_ms >= until
@@ -64,7 +64,7 @@ def test_governance_yields_to_bypass_only(until: int, new: Retention | None) -> 
 
 
 @given(st.sampled_from(RetentionMode), retentions)
-def test_retention_that_is_over_or_absent_may_become_anything(mode: RetentionMode, new: Retention | None) -> None:
+def test_ended_or_absent_retention_may_be_changed(mode: RetentionMode, new: Retention | None) -> None:
     assert may_change_retention(Retention(mode, NOW), new, NOW)
     assert may_change_retention(None, new, NOW)
 
@@ -80,18 +80,18 @@ def test_default_retention_counts_from_the_write() -> None:
 
 
 @pytest.mark.parametrize(("days", "years"), [(0, None), (-1, None), (36_501, None), (None, 0), (None, 101)])
-def test_period_that_cannot_be_is_refused(days: int | None, years: int | None) -> None:
+def test_invalid_period_is_rejected(days: int | None, years: int | None) -> None:
     with pytest.raises(InvalidRetention):
         DefaultRetention(GOVERNANCE, days, years)
 
 
 @pytest.mark.parametrize(("days", "years"), [(None, None), (1, 1)])
-def test_period_is_in_days_or_in_years(days: int | None, years: int | None) -> None:
+def test_period_requires_days_or_years(days: int | None, years: int | None) -> None:
     with pytest.raises(InvalidInput, match="not both"):
         DefaultRetention(GOVERNANCE, days, years)
 
 
-def test_new_retention_must_reach_into_the_future() -> None:
+def test_new_retention_must_end_in_the_future() -> None:
     check_retention_date(Retention(GOVERNANCE, NOW + 1), NOW)
     with pytest.raises(InvalidInput) as refused:
         check_retention_date(Retention(GOVERNANCE, NOW), NOW)

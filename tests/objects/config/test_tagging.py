@@ -24,33 +24,33 @@ tag_sets = st.lists(tags, max_size=4, unique_by=lambda tag: tag.key).map(object_
 
 
 @given(tag_sets)
-def test_query_form_reads_back_as_it_was(tag_set: TagSet) -> None:
+def test_query_form_round_trips(tag_set: TagSet) -> None:
     assert parse_tag_query(format_tag_query(tag_set)) == tag_set
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_tags_or_invalid(text: str) -> None:
+def test_any_text_parses_or_is_invalid(text: str) -> None:
     try:
         assert len(parse_tag_query(text)) == len([pair for pair in text.split("&") if pair])
     except InvalidInput:
         assert text
 
 
-def test_query_form_takes_plus_for_space_and_keys_without_value() -> None:
+def test_query_form_accepts_plus_for_space_and_keys_without_value() -> None:
     assert parse_tag_query("a=1+1&b&c=%C3%A9%2B") == TagSet((Tag("a", "1 1"), Tag("b", ""), Tag("c", "é+")))
     assert parse_tag_query("") == parse_tag_query("&&") == TagSet()
     assert parse_tag_query("a=1&") == TagSet((Tag("a", "1"),))
 
 
 @pytest.mark.parametrize("text", ["a=%FF", "a=%", "a%2=1", "=1", "a=1&a=2"])
-def test_query_form_that_is_none_names_its_header(text: str) -> None:
+def test_malformed_query_form_names_its_header(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_tag_query(text)
     assert refused.value.argument == "x-amz-tagging"
 
 
 @pytest.mark.parametrize("text", ["&".join(f"k{n}=v" for n in range(11)), "a=%0A"])
-def test_query_form_that_breaks_the_rules_is_an_invalid_tag(text: str) -> None:
+def test_query_form_with_invalid_tags_is_rejected(text: str) -> None:
     with pytest.raises(InvalidTag):
         parse_tag_query(text)
 
@@ -59,7 +59,7 @@ def test_query_form_that_breaks_the_rules_is_an_invalid_tag(text: str) -> None:
     ("key", "value"),
     [("", "v"), ("k" * 129, "v"), ("k", "v" * 257), ("k*", "v"), ("k", "v\n"), ("k", "a&b"), ("AWS:k", "v")],
 )
-def test_tag_outside_its_rules_is_refused(key: str, value: str) -> None:
+def test_invalid_tag_is_rejected(key: str, value: str) -> None:
     with pytest.raises(InvalidTag):
         Tag(key, value)
 
@@ -69,7 +69,7 @@ def test_tag_at_its_limits_is_accepted() -> None:
     assert Tag("schlüssel 1", "_.:/=+-@").value == "_.:/=+-@"
 
 
-def test_sets_have_limits_and_no_key_twice() -> None:
+def test_tag_sets_have_limits_and_unique_keys() -> None:
     many = [Tag(f"k{number}", "") for number in range(51)]
     assert len(object_tags(many[:10])) == 10
     assert len(bucket_tags(many[:50])) == 50
@@ -81,7 +81,7 @@ def test_sets_have_limits_and_no_key_twice() -> None:
         bucket_tags([Tag("k", "1"), Tag("k", "2")])
 
 
-def test_wanted_tags_need_the_same_value() -> None:
+def test_has_all_requires_equal_values() -> None:
     have = TagSet((Tag("a", "1"), Tag("b", "2")))
     assert have.has_all([])
     assert have.has_all([Tag("b", "2")])

@@ -6,7 +6,7 @@ from lakebed.core.errors import InvalidBucketState
 from lakebed.objects.config.versioning import Versioning, check_versioning_change
 
 
-def test_only_enabled_keeps_versions() -> None:
+def test_only_enabled_versioning_keeps_versions() -> None:
     assert [versioning.keeps_versions for versioning in Versioning] == [False, True, False]
 
 

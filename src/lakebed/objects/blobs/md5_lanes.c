@@ -43,7 +43,7 @@ struct body {
     size_t run_blocks;
     struct piece rest;
     size_t next_piece;
-    /* Guarded by the lanes' `turn`. */
+    /* Guarded by the lanes' `mutex`. */
     struct batch *first_batch, **last_batch;
     uint64_t begun, done; /* number of batches */
     pthread_cond_t is_done;
@@ -192,7 +192,7 @@ static int find_run(struct body *body, const struct batch *batch)
 
 struct lanes {
     pthread_t thread;
-    pthread_mutex_t turn; /* guards the following */
+    pthread_mutex_t mutex; /* guards the following */
     pthread_cond_t has_work;
     struct body *first, **last; /* bodies waiting for a lane */
     int is_closing;
@@ -226,7 +226,7 @@ static void *hash_for_everybody(void *argument)
     struct lanes *lanes = argument;
     struct body *served[MOST_LANES];
     int count = 0;
-    pthread_mutex_lock(&lanes->turn);
+    pthread_mutex_lock(&lanes->mutex);
     for (;;) {
         while (count < MOST_LANES && lanes->first != NULL) {
             served[count++] = lanes->first;
@@ -237,13 +237,13 @@ static void *hash_for_everybody(void *argument)
         if (count == 0) {
             if (lanes->is_closing)
                 break;
-            pthread_cond_wait(&lanes->has_work, &lanes->turn);
+            pthread_cond_wait(&lanes->has_work, &lanes->mutex);
             continue;
         }
         const struct batch *batches[MOST_LANES];
         for (int i = 0; i < count; i++)
             batches[i] = served[i]->first_batch;
-        pthread_mutex_unlock(&lanes->turn);
+        pthread_mutex_unlock(&lanes->mutex);
         struct body *done[MOST_LANES];
         int buffered = 0, done_count = 0;
         size_t blocks = SLICE_BLOCKS;
@@ -260,12 +260,12 @@ static void *hash_for_everybody(void *argument)
         count = buffered;
         if (count > 0 && done_count == 0)
             advance(served, count, blocks);
-        pthread_mutex_lock(&lanes->turn);
+        pthread_mutex_lock(&lanes->mutex);
         for (int i = 0; i < done_count; i++)
             if (finish_batch(done[i]))
                 enqueue(lanes, done[i]); /* behind the bodies that wait for a lane */
     }
-    pthread_mutex_unlock(&lanes->turn);
+    pthread_mutex_unlock(&lanes->mutex);
     return NULL;
 }
 
@@ -276,7 +276,7 @@ struct lanes *lakebed_md5_open(void)
     if (lanes == NULL)
         return NULL;
     lanes->last = &lanes->first;
-    pthread_mutex_init(&lanes->turn, NULL);
+    pthread_mutex_init(&lanes->mutex, NULL);
     pthread_cond_init(&lanes->has_work, NULL);
     if (pthread_create(&lanes->thread, NULL, hash_for_everybody, lanes) != 0) {
         free(lanes);
@@ -288,13 +288,13 @@ struct lanes *lakebed_md5_open(void)
 /* Ends the thread after all pending work. All bodies must have been freed. */
 void lakebed_md5_close(struct lanes *lanes)
 {
-    pthread_mutex_lock(&lanes->turn);
+    pthread_mutex_lock(&lanes->mutex);
     lanes->is_closing = 1;
     pthread_cond_signal(&lanes->has_work);
-    pthread_mutex_unlock(&lanes->turn);
+    pthread_mutex_unlock(&lanes->mutex);
     pthread_join(lanes->thread, NULL);
     pthread_cond_destroy(&lanes->has_work);
-    pthread_mutex_destroy(&lanes->turn);
+    pthread_mutex_destroy(&lanes->mutex);
     free(lanes);
 }
 
@@ -322,23 +322,23 @@ uint64_t lakebed_md5_begin(struct body *body, const struct piece *pieces, size_t
     batch->next = NULL;
     batch->count = count;
     memcpy(batch->pieces, pieces, count * sizeof *pieces);
-    pthread_mutex_lock(&lanes->turn);
+    pthread_mutex_lock(&lanes->mutex);
     if (body->first_batch == NULL)
         enqueue(lanes, body);
     *body->last_batch = batch;
     body->last_batch = &batch->next;
     uint64_t number = ++body->begun;
-    pthread_mutex_unlock(&lanes->turn);
+    pthread_mutex_unlock(&lanes->mutex);
     return number;
 }
 
 /* Returns once all batches up to a number are hashed. */
 void lakebed_md5_wait(struct body *body, uint64_t number)
 {
-    pthread_mutex_lock(&body->lanes->turn);
+    pthread_mutex_lock(&body->lanes->mutex);
     while (body->done < number)
-        pthread_cond_wait(&body->is_done, &body->lanes->turn);
-    pthread_mutex_unlock(&body->lanes->turn);
+        pthread_cond_wait(&body->is_done, &body->lanes->mutex);
+    pthread_mutex_unlock(&body->lanes->mutex);
 }
 
 /* Frees a body once its bytes are no longer read. */

@@ -28,7 +28,7 @@ class OutputColumn:
     kind: SqlKind
     column: str
     present: str | None = None
-    """The column that tells whether the field is present, if it may be missing."""
+    """The column that shows whether the field is present, if it may be missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,5 +84,5 @@ class Relation(Protocol):
         ...
 
     def presence(self, field: Field) -> str | None:
-        """The name of a column that tells whether the field is present; None if every record has it."""
+        """The name of a column that shows whether the field is present; None if every record has it."""
         ...

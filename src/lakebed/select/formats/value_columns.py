@@ -95,7 +95,7 @@ class ValueColumns:
         return ScanColumn(name, kind)
 
     def presence(self, field: Field) -> str:
-        """Request the column that tells whether a field is present."""
+        """Request the column that shows whether a field is present."""
         name = f"{_PRESENT}{self._number(field.path)}"
         self._requested[name] = RequestedColumn(field.path, field.kind, None, pa.bool_())
         return name
