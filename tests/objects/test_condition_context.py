@@ -1,4 +1,4 @@
-"""Conditions of policies on what a request does: each deed is tried by who may do it only with these values."""
+"""Condition keys of object requests: each request is tried by a caller whose policy depends on the value."""
 
 from __future__ import annotations
 
@@ -36,49 +36,45 @@ NOW_MS = 1_700_000_000_000
 KEEP = Retention(RetentionMode.GOVERNANCE, NOW_MS + 10 * DAY_MS)
 EVERYTHING = statement(action="s3:*", resource="*")
 
-Deed = Callable[[Caller], Awaitable[object]]
+Request = Callable[[Caller], Awaitable[object]]
 
 
 def bob(operator: str, key: str, value: object, effect: str = "Deny") -> Caller:
-    """Who may do everything but what meets the condition; or nothing but that."""
+    """A caller caller may do everything but what meets the condition; with effect Allow, nothing but that."""
     limit = statement(effect, action="s3:*", resource="*", condition={operator: {key: value}})
     return user("bob", policy(EVERYTHING, limit) if effect == "Deny" else policy(limit))
 
 
-async def check_denied(deed: Deed, operator: str, key: str, value: object) -> None:
-    """The deed is denied for what it carries, so the condition was evaluated with the value."""
+async def check_denied(request: Request, operator: str, key: str, value: object) -> None:
+    """Assert that the request is denied, so the condition was evaluated with the value."""
     with pytest.raises(AccessDenied, match="explicitly denied"):
-        await deed(bob(operator, key, value))
+        await request(bob(operator, key, value))
 
 
-# -- values ---------------------------------------------------------------------------------------------------------
-
-
-def test_every_fact_is_a_key_that_a_bucket_policy_may_name() -> None:
-    facts: ConditionKeys = creation_condition_keys(creates=True)
-    facts |= lock_condition_keys(KEEP, True, NOW_MS) | tag_condition_keys(TAGS) | bucket_tag_condition_keys(TAGS)
-    facts |= match_condition_keys(WriteConditions('"etag"', "*")) | version_condition_keys("v", None)
-    assert [key for key in facts if actions_with_key(fold_key(key)) is None] == []
+def test_every_condition_key_is_allowed_in_bucket_policies() -> None:
+    condition_keys: ConditionKeys = creation_condition_keys(creates=True)
+    condition_keys |= (
+        lock_condition_keys(KEEP, True, NOW_MS) | tag_condition_keys(TAGS) | bucket_tag_condition_keys(TAGS)
+    )
+    condition_keys |= match_condition_keys(WriteConditions('"etag"', "*")) | version_condition_keys("v", None)
+    assert [key for key in condition_keys if actions_with_key(fold_key(key)) is None] == []
 
 
 @pytest.mark.parametrize(
     ("left_ms", "days"),
     [(1, "1"), (DAY_MS, "1"), (DAY_MS + 1, "2"), (10 * DAY_MS - 1, "10"), (0, "0"), (-1, "0"), (-DAY_MS, "-1")],
 )
-def test_day_of_retention_that_has_begun_counts(left_ms: int, days: str) -> None:
-    facts = lock_condition_keys(Retention(RetentionMode.COMPLIANCE, NOW_MS + left_ms), None, NOW_MS)
-    assert facts["s3:object-lock-remaining-retention-days"] == days
-    assert facts["s3:object-lock-mode"] == "COMPLIANCE"
+def test_remaining_retention_days_are_rounded_up(left_ms: int, days: str) -> None:
+    condition_keys = lock_condition_keys(Retention(RetentionMode.COMPLIANCE, NOW_MS + left_ms), None, NOW_MS)
+    assert condition_keys["s3:object-lock-remaining-retention-days"] == days
+    assert condition_keys["s3:object-lock-mode"] == "COMPLIANCE"
 
 
-def test_nothing_is_said_of_what_is_not_there() -> None:
+def test_absent_values_have_no_condition_keys() -> None:
     assert lock_condition_keys(None, None, NOW_MS) == {}
     assert tag_condition_keys(NO_TAGS) == bucket_tag_condition_keys(NO_TAGS) == bucket_tag_condition_keys(None) == {}
     assert match_condition_keys(ReadConditions()) == match_condition_keys(WriteConditions()) == {}
     assert version_condition_keys(None, None) == {}
-
-
-# -- any request ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -92,38 +88,35 @@ def test_nothing_is_said_of_what_is_not_there() -> None:
         ("StringEquals", "aws:UserAgent", "browser"),
     ],
 )
-async def test_every_deed_says_where_it_comes_from_and_goes_to(
+async def test_every_request_has_source_and_account_condition_keys(
     light_store: ObjectStore, operator: str, key: str, value: str
 ) -> None:
     await light_store.bucket("bucket")
     denied = bob(operator, key, value)._replace(
         source_ip="192.0.2.7", secure=True, conditions=lambda: {"aws:UserAgent": "browser"}
     )
-    deeds: list[Deed] = [
-        lambda who: light_store.buckets.head(who, "bucket"),
-        lambda who: light_store.buckets.create(who, "another"),
-        lambda who: light_store.buckets.list(who, prefix="", after="", limit=1),
-        lambda who: light_store.put("bucket", "k", caller=who),
+    requests: list[Request] = [
+        lambda caller: light_store.buckets.head(caller, "bucket"),
+        lambda caller: light_store.buckets.create(caller, "another"),
+        lambda caller: light_store.buckets.list(caller, prefix="", after="", limit=1),
+        lambda caller: light_store.put("bucket", "k", caller=caller),
     ]
-    for deed in deeds:
+    for request in requests:
         with pytest.raises(AccessDenied, match="explicitly denied"):
-            await deed(denied)
+            await request(denied)
 
 
-async def test_new_bucket_says_its_tags_and_its_place(light_store: ObjectStore) -> None:
-    def deed(who: Caller) -> Awaitable[object]:
-        return light_store.buckets.create(who, "bucket", tags=TAGS, location="EU")
+async def test_create_bucket_has_tag_and_location_condition_keys(light_store: ObjectStore) -> None:
+    def request(caller: Caller) -> Awaitable[object]:
+        return light_store.buckets.create(caller, "bucket", tags=TAGS, location="EU")
 
-    await check_denied(deed, "StringEquals", "aws:RequestTag/team", "a")
-    await check_denied(deed, "ForAnyValue:StringEquals", "aws:TagKeys", "Cost")
-    await check_denied(deed, "StringEquals", "s3:LocationConstraint", "EU")
-    await deed(bob("StringEquals", "aws:RequestTag/team", "b"))
-
-
-# -- writes ---------------------------------------------------------------------------------------------------------
+    await check_denied(request, "StringEquals", "aws:RequestTag/team", "a")
+    await check_denied(request, "ForAnyValue:StringEquals", "aws:TagKeys", "Cost")
+    await check_denied(request, "StringEquals", "s3:LocationConstraint", "EU")
+    await request(bob("StringEquals", "aws:RequestTag/team", "b"))
 
 
-async def test_only_what_makes_an_object_is_a_creation(light_store: ObjectStore) -> None:
+async def test_only_object_creating_writes_have_the_creation_key(light_store: ObjectStore) -> None:
     store = light_store
     await store.bucket("bucket")
     await store.put("bucket", "source", b"abc")
@@ -156,43 +149,45 @@ async def test_only_what_makes_an_object_is_a_creation(light_store: ObjectStore)
         ("NumericGreaterThan", "s3:object-lock-remaining-retention-days", "9"),
     ],
 )
-async def test_retention_is_told_however_it_is_set(
+async def test_retention_has_condition_keys_on_put_and_put_retention(
     light_store: ObjectStore, operator: str, key: str, value: str
 ) -> None:
     store = light_store
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     await store.put("bucket", "k")
-    keep = Retention(RetentionMode.GOVERNANCE, store.clock.now_ms() + 10 * DAY_MS)
+    retention = Retention(RetentionMode.GOVERNANCE, store.clock.now_ms() + 10 * DAY_MS)
     await check_denied(
-        lambda who: store.put("bucket", "new", attributes=ObjectAttributes(retention=keep), caller=who),
+        lambda caller: store.put("bucket", "new", attributes=ObjectAttributes(retention=retention), caller=caller),
         operator,
         key,
         value,
     )
     await check_denied(
-        lambda who: store.tags_and_locks.set_retention(who, "bucket", "k", None, keep), operator, key, value
+        lambda caller: store.tags_and_locks.set_retention(caller, "bucket", "k", None, retention), operator, key, value
     )
-    await store.tags_and_locks.set_retention(bob("Null", key, "true"), "bucket", "k", None, keep)
+    await store.tags_and_locks.set_retention(bob("Null", key, "true"), "bucket", "k", None, retention)
     bypassing = bob("Null", key, "false")._replace(bypass_governance=True)
     with pytest.raises(AccessDenied, match="BypassGovernanceRetention"):
-        await store.tags_and_locks.set_retention(bypassing, "bucket", "k", None, keep)
+        await store.tags_and_locks.set_retention(bypassing, "bucket", "k", None, retention)
 
 
-@pytest.mark.parametrize(("on", "said"), [(True, "ON"), (False, "OFF")])
-async def test_legal_hold_is_told_however_it_is_set(light_store: ObjectStore, on: bool, said: str) -> None:
+@pytest.mark.parametrize(("on", "status"), [(True, "ON"), (False, "OFF")])
+async def test_legal_hold_has_a_condition_key_on_put_and_put_legal_hold(
+    light_store: ObjectStore, on: bool, status: str
+) -> None:
     store = light_store
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     await store.put("bucket", "k")
-    deeds: list[Deed] = [
-        lambda who: store.put("bucket", "new", attributes=ObjectAttributes(legal_hold=on), caller=who),
-        lambda who: store.tags_and_locks.set_legal_hold(who, "bucket", "k", None, on),
+    requests: list[Request] = [
+        lambda caller: store.put("bucket", "new", attributes=ObjectAttributes(legal_hold=on), caller=caller),
+        lambda caller: store.tags_and_locks.set_legal_hold(caller, "bucket", "k", None, on),
     ]
-    for deed in deeds:
-        await check_denied(deed, "StringEquals", "s3:object-lock-legal-hold", said)
-        await deed(bob("StringNotEquals", "s3:object-lock-legal-hold", said))
+    for request in requests:
+        await check_denied(request, "StringEquals", "s3:object-lock-legal-hold", status)
+        await request(bob("StringNotEquals", "s3:object-lock-legal-hold", status))
 
 
-async def test_new_tags_of_an_object_are_told_and_so_are_its_old_ones(light_store: ObjectStore) -> None:
+async def test_tagging_has_condition_keys_for_new_and_existing_tags(light_store: ObjectStore) -> None:
     store = light_store
     await store.bucket("bucket", Versioning.ENABLED)
     old = (await store.put("bucket", "k", attributes=ObjectAttributes(tags=TagSet((Tag("stage", "raw"),))))).version
@@ -200,16 +195,16 @@ async def test_new_tags_of_an_object_are_told_and_so_are_its_old_ones(light_stor
 
     for version in (None, old):
 
-        def deed(who: Caller, version: str | None = version) -> Awaitable[object]:
-            return store.tags_and_locks.set_tags(who, "bucket", "k", version, TAGS)
+        def request(caller: Caller, version: str | None = version) -> Awaitable[object]:
+            return store.tags_and_locks.set_tags(caller, "bucket", "k", version, TAGS)
 
-        await check_denied(deed, "StringEquals", "s3:RequestObjectTag/Cost", "1")
-        await check_denied(deed, "ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "team")
-        # The name of a tag tells case.
-        await deed(bob("StringEquals", "s3:RequestObjectTag/cost", "1"))
+        await check_denied(request, "StringEquals", "s3:RequestObjectTag/Cost", "1")
+        await check_denied(request, "ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "team")
+        # Tag keys are case-sensitive.
+        await request(bob("StringEquals", "s3:RequestObjectTag/cost", "1"))
         await store.tags_and_locks.set_tags(ROOT, "bucket", "k", old, TagSet((Tag("stage", "raw"),)))
     await check_denied(
-        lambda who: store.tags_and_locks.set_tags(who, "bucket", "k", old, TAGS),
+        lambda caller: store.tags_and_locks.set_tags(caller, "bucket", "k", old, TAGS),
         "StringEquals",
         "s3:ExistingObjectTag/stage",
         "raw",
@@ -217,30 +212,29 @@ async def test_new_tags_of_an_object_are_told_and_so_are_its_old_ones(light_stor
     await store.tags_and_locks.set_tags(bob("Null", "s3:RequestObjectTagKeys", "false"), "bucket", "k", None, NO_TAGS)
 
 
-# -- reads and deletes ----------------------------------------------------------------------------------------------
-
-
-async def test_conditional_requests_say_their_etags(light_store: ObjectStore) -> None:
+async def test_conditional_requests_have_etag_condition_keys(light_store: ObjectStore) -> None:
     store = light_store
     await store.bucket("bucket", Versioning.ENABLED)
     written = (await store.put("bucket", "k", b"abc")).object
     etag = f'"{written.etag}"'
 
-    def read(who: Caller, conditions: ReadConditions) -> Awaitable[object]:
-        return store.reader.get(who, "bucket", "k", conditions=conditions)
+    def read(caller: Caller, conditions: ReadConditions) -> Awaitable[object]:
+        return store.reader.get(caller, "bucket", "k", conditions=conditions)
 
-    readings: list[Deed] = [
-        lambda who: read(who, ReadConditions(if_match=etag)),
-        lambda who: store.reader.head(who, "bucket", "k", conditions=ReadConditions(if_match=etag)),
-        lambda who: store.reader.get(who, "bucket", "k", version=written.version, conditions=ReadConditions(etag)),
+    readings: list[Request] = [
+        lambda caller: read(caller, ReadConditions(if_match=etag)),
+        lambda caller: store.reader.head(caller, "bucket", "k", conditions=ReadConditions(if_match=etag)),
+        lambda caller: store.reader.get(
+            caller, "bucket", "k", version=written.version, conditions=ReadConditions(etag)
+        ),
     ]
     for reading in readings:
         await check_denied(reading, "StringEquals", "s3:if-match", etag)
         await reading(bob("Null", "s3:if-match", "true"))
     await check_denied(
-        lambda who: read(who, ReadConditions(if_none_match="x")), "StringEquals", "s3:if-none-match", "x"
+        lambda caller: read(caller, ReadConditions(if_none_match="x")), "StringEquals", "s3:if-none-match", "x"
     )
-    # Only conditional deletes are allowed, and an unconditional one is not.
+    # Only conditional deletes are allowed.
     careful = bob("StringLike", "s3:if-match", "*", effect="Allow")
     with pytest.raises(AccessDenied):
         await store.deleter.delete(careful, "bucket", ObjectIdentifier("k"))
@@ -251,7 +245,7 @@ async def test_conditional_requests_say_their_etags(light_store: ObjectStore) ->
     await store.deleter.delete(careful, "bucket", ObjectIdentifier("k", conditions=WriteConditions(if_match=etag)))
 
 
-async def test_tags_that_a_copy_takes_along_are_read_as_of_their_version(light_store: ObjectStore) -> None:
+async def test_copied_tags_are_authorized_for_the_source_version(light_store: ObjectStore) -> None:
     store = light_store
     await store.bucket("bucket", Versioning.ENABLED)
     version = (await store.put("bucket", "k", attributes=ObjectAttributes(tags=TAGS))).version

@@ -1,4 +1,4 @@
-"""Conditional requests: the table of what S3 answers, row by row."""
+"""Conditional requests: a table of S3's responses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AFTER_MS = 1_700_000_001_000
         (WriteConditions(if_match=ETAG, if_none_match="*"), ETAG, PreconditionFailed),
     ],
 )
-def test_write_is_decided_by_what_is_there(
+def test_write_condition_is_evaluated_against_the_current_object(
     condition: WriteConditions, current: str | None, failure: type[LakebedError] | None
 ) -> None:
     if failure is None:
@@ -73,7 +73,7 @@ def test_write_is_decided_by_what_is_there(
         (WriteConditions(ETAG, None, 3, SAME_SECOND_MS), ETAG, None),
     ],
 )
-def test_delete_is_decided_by_what_is_there(
+def test_delete_condition_is_evaluated_against_the_current_object(
     condition: WriteConditions, current: str | None, failure: type[LakebedError] | None
 ) -> None:
     if failure is None:
@@ -99,7 +99,7 @@ def test_delete_is_decided_by_what_is_there(
         (ReadConditions(if_unmodified_since_ms=BEFORE_MS), PreconditionFailed),
         (ReadConditions(if_unmodified_since_ms=SAME_SECOND_MS), None),
         (ReadConditions(if_unmodified_since_ms=AFTER_MS), None),
-        # The pairs: an ETag says more than a time.
+        # In combinations, an ETag takes precedence over a time.
         (ReadConditions(if_match=ETAG, if_unmodified_since_ms=BEFORE_MS), None),
         (ReadConditions(if_match=OTHER, if_unmodified_since_ms=AFTER_MS), PreconditionFailed),
         (ReadConditions(if_none_match=ETAG, if_modified_since_ms=BEFORE_MS), NotModified),
@@ -107,7 +107,7 @@ def test_delete_is_decided_by_what_is_there(
         (ReadConditions(if_match=ETAG, if_none_match=ETAG), NotModified),
     ],
 )
-def test_read_is_decided_by_etag_before_time(condition: ReadConditions, failure: type[LakebedError] | None) -> None:
+def test_read_condition_on_etag_precedes_time(condition: ReadConditions, failure: type[LakebedError] | None) -> None:
     if failure is None:
         check_read(condition, ETAG, MODIFIED_MS)
         check_copy_source(condition, ETAG, MODIFIED_MS)
@@ -118,7 +118,7 @@ def test_read_is_decided_by_etag_before_time(condition: ReadConditions, failure:
         check_copy_source(condition, ETAG, MODIFIED_MS)
 
 
-def test_unchanged_read_tells_what_the_client_has() -> None:
+def test_not_modified_contains_etag_and_time() -> None:
     with pytest.raises(NotModified) as unchanged:
         check_read(ReadConditions(if_none_match=ETAG), ETAG, MODIFIED_MS)
     assert (unchanged.value.etag, unchanged.value.modified_ms) == (ETAG, MODIFIED_MS)
@@ -157,7 +157,7 @@ def test_etags_match_quoted_and_bare(text: str, matches: bool) -> None:
     assert etag_matches(text, ETAG) is matches
 
 
-def test_no_conditions_are_false() -> None:
+def test_empty_conditions_are_falsy() -> None:
     assert not NO_WRITE_CONDITIONS
     assert WriteConditions(if_match_size=0)
     assert WriteConditions(if_match="")

@@ -61,11 +61,8 @@ async def copy(
 FROM = CopySource("bucket", "from")
 
 
-# -- what a copy is -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("body", [b"", b"small", BIG], ids=["empty", "inline", "blob"])
-async def test_copy_has_the_bytes_and_attributes_of_its_source(store: ObjectStore, body: bytes) -> None:
+async def test_copy_has_bytes_and_attributes_of_the_source(store: ObjectStore, body: bytes) -> None:
     await store.bucket("bucket")
     await store.bucket("second")
     await store.put("bucket", "from", body, attributes=DESCRIBED)
@@ -89,7 +86,7 @@ async def test_copy_moves_no_bytes(store: ObjectStore) -> None:
     await check_tables(store)
 
 
-async def test_copy_outlives_its_source(store: ObjectStore) -> None:
+async def test_copy_survives_deletion_of_the_source(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "from", BIG)
     await copy(store, FROM, "bucket", "to")
@@ -103,7 +100,7 @@ async def test_copy_outlives_its_source(store: ObjectStore) -> None:
     await check_tables(store)
 
 
-async def test_source_outlives_its_copy(store: ObjectStore) -> None:
+async def test_source_survives_deletion_of_the_copy(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "from", BIG)
     await copy(store, FROM, "bucket", "to")
@@ -113,7 +110,7 @@ async def test_source_outlives_its_copy(store: ObjectStore) -> None:
     await check_tables(store)
 
 
-async def test_old_version_can_be_copied_back(store: ObjectStore) -> None:
+async def test_old_version_can_be_restored_by_a_copy(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     old = (await store.put("bucket", "from", BIG)).version
     await store.put("bucket", "from", b"new")
@@ -141,10 +138,7 @@ async def test_copy_of_a_multipart_object_keeps_its_parts(
     await check_tables(light_store)
 
 
-# -- onto itself ----------------------------------------------------------------------------------------------------
-
-
-async def test_copy_onto_itself_that_changes_nothing_is_refused(store: ObjectStore) -> None:
+async def test_copy_onto_itself_without_changes_is_rejected(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "from", BIG)
     with pytest.raises(InvalidInput):
@@ -153,7 +147,7 @@ async def test_copy_onto_itself_that_changes_nothing_is_refused(store: ObjectSto
 
 
 @pytest.mark.parametrize("versioning", list(Versioning))
-async def test_copy_onto_itself_changes_the_metadata_alone(store: ObjectStore, versioning: Versioning) -> None:
+async def test_copy_onto_itself_changes_only_the_metadata(store: ObjectStore, versioning: Versioning) -> None:
     await store.bucket("bucket", versioning)
     await store.put("bucket", "from", BIG, attributes=DESCRIBED)
     changed = ObjectAttributes(metadata={"b": "2"})
@@ -177,13 +171,10 @@ async def test_copy_onto_itself_can_change_the_encryption(store: ObjectStore) ->
     await check_tables(store)
 
 
-# -- what a copy changes --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("body", [b"small", BIG], ids=["inline", "blob"])
 @pytest.mark.parametrize("before", [False, True], ids=["plain", "sealed"])
 @pytest.mark.parametrize("wanted", [None, False, True], ids=["unsaid", "to plain", "to sealed"])
-async def test_copy_is_encrypted_as_it_is_asked_to_be(
+async def test_copy_is_encrypted_as_requested(
     light_store: ObjectStore, body: bytes, before: bool, wanted: bool | None
 ) -> None:
     await light_store.bucket("bucket")
@@ -198,7 +189,7 @@ async def test_copy_is_encrypted_as_it_is_asked_to_be(
     await check_tables(light_store)
 
 
-async def test_copy_into_a_bucket_that_encrypts_is_encrypted(light_store: ObjectStore) -> None:
+async def test_copy_into_a_bucket_with_default_encryption_is_encrypted(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.bucket("second")
     await light_store.buckets.set(ROOT, "second", "s3:PutEncryptionConfiguration", encryption=BucketEncryption())
@@ -207,7 +198,7 @@ async def test_copy_into_a_bucket_that_encrypts_is_encrypted(light_store: Object
     assert copied.written.object.attributes.encrypted
 
 
-async def test_copy_with_another_checksum_is_hashed_anew(light_store: ObjectStore) -> None:
+async def test_copy_with_another_checksum_algorithm_is_rehashed(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     written = await light_store.put("bucket", "from", BIG)
     assert written.checksum is not None
@@ -236,11 +227,8 @@ async def test_lock_is_never_inherited(light_store: ObjectStore) -> None:
     await light_store.put("bucket", "from", BIG, attributes=locked)
     free = (await copy(light_store, FROM, "bucket", "to")).written.object.attributes
     assert (free.retention, bool(free.legal_hold)) == (None, False)
-    asked = (await copy(light_store, FROM, "bucket", "to", lock=locked)).written.object.attributes
-    assert (asked.retention, asked.legal_hold) == (retention, True)
-
-
-# -- conditions -----------------------------------------------------------------------------------------------------
+    explicit = (await copy(light_store, FROM, "bucket", "to", lock=locked)).written.object.attributes
+    assert (explicit.retention, explicit.legal_hold) == (retention, True)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +244,7 @@ async def test_lock_is_never_inherited(light_store: ObjectStore) -> None:
         (ReadConditions(if_unmodified_since_ms=2**41), True),
     ],
 )
-async def test_source_condition_that_fails_copies_nothing(
+async def test_failed_source_condition_copies_nothing(
     light_store: ObjectStore, conditions: ReadConditions, copied: bool
 ) -> None:
     await light_store.bucket("bucket")
@@ -272,7 +260,7 @@ async def test_source_condition_that_fails_copies_nothing(
 
 
 @pytest.mark.parametrize("encrypt", [False, True], ids=["shared", "rewritten"])
-async def test_destination_condition_that_fails_changes_nothing(store: ObjectStore, encrypt: bool) -> None:
+async def test_failed_destination_condition_changes_nothing(store: ObjectStore, encrypt: bool) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "from", BIG)
     await store.put("bucket", "to", b"there")
@@ -286,10 +274,7 @@ async def test_destination_condition_that_fails_changes_nothing(store: ObjectSto
     assert await store.get("bucket", "to") == BIG
 
 
-# -- what is refused ------------------------------------------------------------------------------------------------
-
-
-async def test_source_that_is_not_there_is_told_as_a_read_would(light_store: ObjectStore) -> None:
+async def test_absent_source_raises_as_a_read(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     await light_store.put("bucket", "from", BIG)
     marker = (await light_store.delete("bucket", "from")).marker
@@ -307,7 +292,7 @@ async def test_source_that_is_not_there_is_told_as_a_read_would(light_store: Obj
         await copy(light_store, FROM, "absent", "to")
 
 
-async def test_source_over_the_limit_of_one_copy_is_refused(
+async def test_source_over_the_copy_limit_is_rejected(
     light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "MAX_PUT_BYTES", 99)
@@ -317,19 +302,19 @@ async def test_source_over_the_limit_of_one_copy_is_refused(
         await copy(light_store, FROM, "bucket", "to")
 
 
-async def test_source_replaced_meanwhile_is_undecided_and_changes_nothing(
+async def test_source_replaced_during_a_copy_is_a_write_conflict(
     light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "from", BIG)
     admit = light_store.writer.authorize
 
-    async def meanwhile(*args: object) -> object:
+    async def replace_source(*args: object) -> object:
         monkeypatch.undo()
         await light_store.put("bucket", "from", b"other")
         return await admit(*args)  # type: ignore[arg-type]  # passed on as they are
 
-    monkeypatch.setattr(light_store.writer, "authorize", meanwhile)
+    monkeypatch.setattr(light_store.writer, "authorize", replace_source)
     with pytest.raises(WriteConflict):
         await copy(light_store, FROM, "bucket", "to")
     with pytest.raises(NoSuchKey):
@@ -337,22 +322,19 @@ async def test_source_replaced_meanwhile_is_undecided_and_changes_nothing(
     await check_tables(light_store)
 
 
-async def test_copies_and_deletes_at_the_same_time_keep_count(store: ObjectStore) -> None:
+async def test_concurrent_copies_and_deletes_keep_reference_counts(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "from", BIG)
 
-    async def come_and_go(number: int) -> None:
+    async def copy_and_delete(number: int) -> None:
         for _ in range(3):
             await copy(store, FROM, "bucket", f"to-{number}")
             await store.delete("bucket", f"to-{number}")
 
-    await asyncio.gather(*(come_and_go(number) for number in range(4)))
+    await asyncio.gather(*(copy_and_delete(number) for number in range(4)))
     assert await store.meta.rows("SELECT refs FROM contents") == [(1,)]
     assert await store.get("bucket", "from") == BIG
     await check_tables(store)
-
-
-# -- permissions ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -369,7 +351,7 @@ async def test_copies_and_deletes_at_the_same_time_keep_count(store: ObjectStore
         (["s3:GetObject", "s3:PutObject"], True, NO_TAGS, True),
     ],
 )
-async def test_copy_needs_permission_to_read_and_to_write_what_it_carries_over(
+async def test_copy_requires_read_write_and_tagging_permissions(
     light_store: ObjectStore, actions: list[str], tagged: bool, tags: TagSet | None, allowed: bool
 ) -> None:
     await light_store.bucket("bucket")
@@ -382,7 +364,7 @@ async def test_copy_needs_permission_to_read_and_to_write_what_it_carries_over(
             await copy(light_store, FROM, "bucket", "to", tags=tags, caller=bob)
 
 
-async def test_copy_of_a_version_needs_the_permission_for_versions(light_store: ObjectStore) -> None:
+async def test_copy_of_a_version_requires_the_version_permission(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     version = (await light_store.put("bucket", "from", BIG)).version
     source = CopySource("bucket", "from", version)
@@ -393,15 +375,12 @@ async def test_copy_of_a_version_needs_the_permission_for_versions(light_store: 
     await copy(light_store, source, "bucket", "to", caller=bob)
 
 
-# -- parts ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [(None, BIG), (ByteRange(0, 100), BIG), (ByteRange(10, 15), b"01234"), (ByteRange(99, 100), b"9")],
 )
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "sealed"])
-async def test_part_is_made_of_a_range_of_an_object(
+async def test_part_is_copied_from_a_range(
     light_store: ObjectStore, wanted: ByteRange | None, expected: bytes, encrypted: bool
 ) -> None:
     await light_store.bucket("bucket")
@@ -414,7 +393,7 @@ async def test_part_is_made_of_a_range_of_an_object(
     await check_tables(light_store)
 
 
-async def test_part_of_a_range_beyond_the_source_is_refused(light_store: ObjectStore) -> None:
+async def test_part_of_a_range_beyond_the_source_is_rejected(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "from", BIG)
     upload = await light_store.begin("bucket", "to")
@@ -423,7 +402,7 @@ async def test_part_of_a_range_beyond_the_source_is_refused(light_store: ObjectS
     await check_tables(light_store)
 
 
-async def test_copied_part_has_the_checksum_of_its_upload(light_store: ObjectStore) -> None:
+async def test_copied_part_has_the_checksum_algorithm_of_its_upload(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "from", BIG)
     upload = await light_store.begin(
@@ -433,7 +412,7 @@ async def test_copied_part_has_the_checksum_of_its_upload(light_store: ObjectSto
     assert checksum.algorithm is ChecksumAlgorithm.SHA1
 
 
-async def test_copied_part_names_the_version_it_was_made_of(light_store: ObjectStore) -> None:
+async def test_copied_part_returns_the_source_version(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     written = await light_store.put("bucket", "from", BIG)
     upload = await light_store.begin("bucket", "to")

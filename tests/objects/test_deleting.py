@@ -19,7 +19,7 @@ BIG = b"0123456789" * 10
 BYPASSING = ROOT._replace(bypass_governance=True)
 
 
-async def test_deleted_object_is_gone_for_good_where_no_versions_are_kept(store: ObjectStore) -> None:
+async def test_delete_in_unversioned_bucket_is_permanent(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", BIG)
     assert await store.delete("bucket", "k") == DeletedObject("k")
@@ -31,7 +31,7 @@ async def test_deleted_object_is_gone_for_good_where_no_versions_are_kept(store:
 
 
 @pytest.mark.parametrize("versioning", list(Versioning))
-async def test_deleting_what_is_absent_is_success(store: ObjectStore, versioning: Versioning) -> None:
+async def test_deleting_absent_object_succeeds(store: ObjectStore, versioning: Versioning) -> None:
     await store.bucket("bucket", versioning)
     deleted = await store.delete("bucket", "k")
     assert deleted.made_marker is (versioning is not Versioning.UNVERSIONED)
@@ -39,7 +39,7 @@ async def test_deleting_what_is_absent_is_success(store: ObjectStore, versioning
     await check_tables(store)
 
 
-async def test_delete_hides_the_object_behind_a_marker_whose_removal_uncovers_it(store: ObjectStore) -> None:
+async def test_deleting_the_delete_marker_restores_the_object(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     version = (await store.put("bucket", "k", BIG)).version
     markers = [(await store.delete("bucket", "k")).marker for _ in range(2)]
@@ -53,7 +53,7 @@ async def test_delete_hides_the_object_behind_a_marker_whose_removal_uncovers_it
     assert (await store.reader.head(ROOT, "bucket", "k")).object.version == version
 
 
-async def test_removed_current_version_gives_way_to_the_one_before(store: ObjectStore) -> None:
+async def test_deleting_the_current_version_makes_the_previous_one_current(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     versions = [(await store.put("bucket", "k", body)).version for body in (b"1", BIG, b"3")]
     await store.delete("bucket", "k", versions[2])
@@ -68,7 +68,7 @@ async def test_removed_current_version_gives_way_to_the_one_before(store: Object
     await check_tables(store)
 
 
-async def test_removed_version_in_front_of_a_marker_leaves_the_key_hidden(store: ObjectStore) -> None:
+async def test_deleting_a_version_newer_than_a_marker_leaves_the_key_deleted(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     await store.put("bucket", "k", b"1")
     marker = (await store.delete("bucket", "k")).marker
@@ -80,7 +80,7 @@ async def test_removed_version_in_front_of_a_marker_leaves_the_key_hidden(store:
     await check_tables(store)
 
 
-async def test_suspended_bucket_keeps_one_null_version_only(store: ObjectStore) -> None:
+async def test_suspended_bucket_has_one_null_version(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", BIG)
     await store.buckets.set_versioning(ROOT, "bucket", Versioning.ENABLED)
@@ -99,9 +99,6 @@ async def test_suspended_bucket_keeps_one_null_version_only(store: ObjectStore) 
     await check_tables(store)
 
 
-# -- conditions -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("conditions", "failure"),
     [
@@ -115,7 +112,7 @@ async def test_suspended_bucket_keeps_one_null_version_only(store: ObjectStore) 
     ],
 )
 @pytest.mark.parametrize("by_version", [False, True], ids=["key", "version"])
-async def test_delete_on_a_condition(
+async def test_delete_with_a_condition(
     light_store: ObjectStore, conditions: WriteConditions, failure: type[Exception] | None, by_version: bool
 ) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
@@ -126,23 +123,20 @@ async def test_delete_on_a_condition(
         with pytest.raises(NoSuchKey):
             await light_store.get("bucket", "k")
         return
-    told = len(await light_store.events())
+    before = len(await light_store.events())
     with pytest.raises(failure):
         await light_store.deleter.delete(ROOT, "bucket", doomed)
     assert await light_store.get("bucket", "k") == BIG
-    assert len(await light_store.events()) == told
+    assert len(await light_store.events()) == before
 
 
-async def test_delete_that_matches_an_absent_object_is_no_such_key(light_store: ObjectStore) -> None:
+async def test_delete_with_if_match_on_absent_object_raises_no_such_key(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     with pytest.raises(NoSuchKey):
         await light_store.deleter.delete(ROOT, "bucket", ObjectIdentifier("k", None, WriteConditions(if_match="*")))
 
 
-# -- many -----------------------------------------------------------------------------------------------------------
-
-
-async def test_each_of_many_succeeds_or_fails_alone_in_its_place(store: ObjectStore) -> None:
+async def test_each_key_of_a_batch_succeeds_or_fails_independently(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "a", BIG)
     await store.put("bucket", "b", b"stays")
@@ -170,7 +164,7 @@ async def test_each_of_many_succeeds_or_fails_alone_in_its_place(store: ObjectSt
     await check_tables(store)
 
 
-async def test_batch_of_more_keys_than_a_commit_takes_deletes_them_all(
+async def test_batch_larger_than_a_transaction_deletes_all_keys(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deleting, "_KEYS_A_COMMIT", 3)
@@ -194,17 +188,17 @@ async def test_same_key_twice_in_a_batch(store: ObjectStore) -> None:
     await check_tables(store)
 
 
-async def test_batch_of_nothing_is_nothing(light_store: ObjectStore) -> None:
+async def test_empty_batch_returns_nothing(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     assert await light_store.deleter.delete_many(ROOT, "bucket", []) == []
 
 
-async def test_batch_in_an_absent_bucket_is_refused_as_a_whole(light_store: ObjectStore) -> None:
+async def test_batch_in_absent_bucket_fails(light_store: ObjectStore) -> None:
     with pytest.raises(NoSuchBucket):
         await light_store.deleter.delete_many(ROOT, "absent", [ObjectIdentifier("k")])
 
 
-async def test_permission_is_asked_for_each_key_of_a_batch(light_store: ObjectStore) -> None:
+async def test_each_key_of_a_batch_is_authorized(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     for key in ("mine/k", "other/k"):
         await light_store.put("bucket", key)
@@ -216,7 +210,7 @@ async def test_permission_is_asked_for_each_key_of_a_batch(light_store: ObjectSt
     assert await light_store.get("bucket", "other/k") == b""
 
 
-async def test_versions_are_deleted_with_a_permission_of_their_own(light_store: ObjectStore) -> None:
+async def test_deleting_a_version_requires_its_own_permission(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     version = (await light_store.put("bucket", "k")).version
     bob = user("bob", policy(statement(action="s3:DeleteObject")))
@@ -226,11 +220,8 @@ async def test_versions_are_deleted_with_a_permission_of_their_own(light_store: 
     await light_store.deleter.delete(bob, "bucket", ObjectIdentifier("k", version))
 
 
-# -- object lock ----------------------------------------------------------------------------------------------------
-
-
 async def _locked(store: ObjectStore, mode: RetentionMode | None, *, hold: bool = False) -> str:
-    """A version that is kept for a day, or held."""
+    """Put a version that is retained for a day, or on legal hold."""
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     retention = None if mode is None else Retention(mode, store.clock.now_ms() + DAY_MS)
     attributes = ObjectAttributes(retention=retention, legal_hold=hold or None)
@@ -267,7 +258,7 @@ async def test_protected_version_cannot_be_deleted(
     await check_tables(store)
 
 
-async def test_plain_delete_of_a_protected_object_only_hides_it(store: ObjectStore) -> None:
+async def test_delete_of_a_protected_object_adds_a_delete_marker(store: ObjectStore) -> None:
     version = await _locked(store, RetentionMode.COMPLIANCE)
     deleted = await store.delete("bucket", "k")
     assert deleted.made_marker
@@ -285,7 +276,7 @@ async def test_protection_ends_with_its_date(store: ObjectStore) -> None:
     await store.delete("bucket", "k", version)
 
 
-async def test_bypass_needs_its_own_permission(light_store: ObjectStore) -> None:
+async def test_bypass_requires_its_own_permission(light_store: ObjectStore) -> None:
     version = await _locked(light_store, RetentionMode.GOVERNANCE)
     for actions, allowed in (
         (["s3:DeleteObjectVersion"], False),

@@ -1,4 +1,4 @@
-"""What the outbox tells of changes."""
+"""Events of objects and buckets in the outbox."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .consistency import check_tables
 from .stores import ROOT, ObjectStore, user
 
 
-async def test_events_tell_of_changes_in_their_order(store: ObjectStore) -> None:
+async def test_events_are_in_the_order_of_changes(store: ObjectStore) -> None:
     await store.bucket("b-1", Versioning.ENABLED)
     await store.put("b-1", "k", b"x" * 100)
     await store.delete("b-1", "k")
@@ -23,14 +23,14 @@ async def test_events_tell_of_changes_in_their_order(store: ObjectStore) -> None
     await check_tables(store)
 
 
-async def test_event_carries_the_object_the_caller_and_the_moment(light_store: ObjectStore) -> None:
+async def test_event_contains_object_caller_and_time(light_store: ObjectStore) -> None:
     store = light_store
     await store.bucket("b-1", Versioning.ENABLED)
     attributes = ObjectAttributes(content_type="text/plain", metadata={"a": "1"})
     written = await store.put("b-1", "k", b"abc", attributes=attributes)
-    told = (await store.events())[-1].event
-    assert told.occurred_ms == store.clock.now_ms()
-    payload = decode_event(told.payload)
+    event = (await store.events())[-1].event
+    assert event.occurred_ms == store.clock.now_ms()
+    payload = decode_event(event.payload)
     assert (payload.bucket, payload.key, payload.version, payload.size, payload.etag) == (
         "b-1",
         "k",
@@ -47,20 +47,20 @@ async def test_event_carries_the_object_the_caller_and_the_moment(light_store: O
     )
 
 
-async def test_null_version_is_told_without_an_id(light_store: ObjectStore) -> None:
+async def test_event_of_null_version_has_no_version_id(light_store: ObjectStore) -> None:
     await light_store.bucket("b-1")
     await light_store.put("b-1", "k", b"abc")
     assert decode_event((await light_store.events())[-1].event.payload).version == ""
 
 
-async def test_marker_is_told_without_a_content_type(light_store: ObjectStore) -> None:
+async def test_event_of_delete_marker_has_no_content_type(light_store: ObjectStore) -> None:
     await light_store.bucket("b-1", Versioning.ENABLED)
     deleted = await light_store.delete("b-1", "k")
     payload = decode_event((await light_store.events())[-1].event.payload)
     assert (payload.version, payload.content_type, payload.etag) == (deleted.marker, "", "")
 
 
-async def test_deleting_what_is_absent_from_an_unversioned_bucket_tells_nothing(light_store: ObjectStore) -> None:
+async def test_deleting_absent_object_from_unversioned_bucket_emits_nothing(light_store: ObjectStore) -> None:
     await light_store.bucket("b-1")
     before = len(await light_store.events())
     await light_store.delete("b-1", "k")
@@ -68,7 +68,7 @@ async def test_deleting_what_is_absent_from_an_unversioned_bucket_tells_nothing(
     assert len(await light_store.events()) == before
 
 
-async def test_event_names_the_client_and_where_it_sent_its_request(light_store: ObjectStore) -> None:
+async def test_event_contains_user_agent_and_host(light_store: ObjectStore) -> None:
     await light_store.bucket("b-1")
     strange = "agent \udcff" + "x" * 1000
     await light_store.put("b-1", "k", caller=ROOT._replace(user_agent="boto", host="store:9000"))
@@ -78,7 +78,7 @@ async def test_event_names_the_client_and_where_it_sent_its_request(light_store:
     assert (second.user_agent[:7], len(second.user_agent), second.host) == ("agent ?", 512, "")
 
 
-async def test_event_says_whose_the_bucket_is_if_it_is_not_the_callers(light_store: ObjectStore) -> None:
+async def test_event_contains_the_bucket_owner_if_not_the_caller(light_store: ObjectStore) -> None:
     await light_store.bucket("b-1")
     policy = (
         b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"s3:PutObject",'
@@ -86,14 +86,14 @@ async def test_event_says_whose_the_bucket_is_if_it_is_not_the_callers(light_sto
     )
     await light_store.buckets.set(ROOT, "b-1", "s3:PutBucketPolicy", policy=policy)
     allowed = b'{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}'
-    await light_store.put("b-1", "k", caller=user("guest", allowed, account="111111111111"))
+    await light_store.put("b-1", "k", caller=user("guest_event", allowed, account="111111111111"))
     await light_store.put("b-1", "k")
-    guest, own = (decode_event(entry.event.payload) for entry in (await light_store.events())[-2:])
-    assert (guest.account, guest.owner) == ("111111111111", "000000000000")
-    assert (own.account, own.owner) == ("000000000000", "")
+    guest_event, own_event = (decode_event(entry.event.payload) for entry in (await light_store.events())[-2:])
+    assert (guest_event.account, guest_event.owner) == ("111111111111", "000000000000")
+    assert (own_event.account, own_event.owner) == ("000000000000", "")
 
 
-async def test_event_of_a_removed_version_says_whether_the_key_has_an_object_all_the_same(
+async def test_event_of_a_removed_version_shows_whether_the_key_still_has_an_object(
     light_store: ObjectStore,
 ) -> None:
     store = light_store

@@ -1,4 +1,4 @@
-"""Lifecycle rules carried out. What they mean is decided, and tested, in `config.expiry`."""
+"""Execution of lifecycle rules. Tests of `config.expiry` cover their evaluation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _rule(prefix: str = "", **actions: Expiration | NoncurrentExpiration | int) 
     return LifecycleRule("rule", True, LifecycleFilter(prefix), **actions)  # type: ignore[arg-type]  # each has its type
 
 
-async def test_expired_objects_go_where_no_versions_are_kept(store: ObjectStore) -> None:
+async def test_expired_objects_in_unversioned_bucket_are_deleted(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await _set_rules(store, _rule("old/", expiration=Expiration(days=1)))
     for key in ("old/1", "old/2", "new/1"):
@@ -54,7 +54,7 @@ async def test_expired_objects_go_where_no_versions_are_kept(store: ObjectStore)
     await check_tables(store)
 
 
-async def test_expired_object_is_hidden_where_versions_are_kept(store: ObjectStore) -> None:
+async def test_expired_object_in_versioned_bucket_gets_a_delete_marker(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     await _set_rules(store, _rule(expiration=Expiration(days=1)))
     version = (await store.put("bucket", "k", BIG)).version
@@ -63,35 +63,35 @@ async def test_expired_object_is_hidden_where_versions_are_kept(store: ObjectSto
     with pytest.raises(NoSuchKey):
         await store.get("bucket", "k")
     assert await store.get("bucket", "k", version) == BIG
-    told = (await store.events())[-1].event
-    assert told.kind == "LifecycleExpiration:DeleteMarkerCreated"
-    payload = decode_event(told.payload)
+    events = (await store.events())[-1].event
+    assert events.kind == "LifecycleExpiration:DeleteMarkerCreated"
+    payload = decode_event(events.payload)
     assert (payload.principal, payload.user_agent) == ("lifecycle:rule", "Internal: [ILM-Expiry]")
-    # The marker is not expired again and again.
+    # The delete marker is not expired again.
     store.clock.advance(10 * DAY_SECONDS)
     assert await store.lifecycle.run() == LifecycleReport()
     await check_tables(store)
 
 
-async def test_replaced_versions_go_and_then_the_marker_that_hides_nothing(store: ObjectStore) -> None:
+async def test_noncurrent_versions_expire_before_their_delete_marker(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     rules = _rule(expiration=Expiration(delete_markers=True), noncurrent=NoncurrentExpiration(days=1))
     await _set_rules(store, rules)
     for body in (BIG, b"2"):
-        await store.put("bucket", "gone", body)
-    await store.delete("bucket", "gone")
+        await store.put("bucket", "deleted", body)
+    await store.delete("bucket", "deleted")
     for body in (BIG, b"current"):
         await store.put("bucket", "kept", body)
     store.clock.advance(3 * DAY_SECONDS)
     before = (await store.events())[-1].seq
     assert await store.lifecycle.run() == LifecycleReport(versions_removed=3)
     assert await store.lifecycle.run() == LifecycleReport(markers_removed=1)
-    told = [entry.event for entry in await store.events(before)]
-    assert [(event.kind, event.subject, decode_event(event.payload).remains) for event in told] == [
-        ("LifecycleExpiration:Delete", "bucket/gone", False),
-        ("LifecycleExpiration:Delete", "bucket/gone", False),
+    events = [entry.event for entry in await store.events(before)]
+    assert [(event.kind, event.subject, decode_event(event.payload).remains) for event in events] == [
+        ("LifecycleExpiration:Delete", "bucket/deleted", False),
+        ("LifecycleExpiration:Delete", "bucket/deleted", False),
         ("LifecycleExpiration:Delete", "bucket/kept", True),
-        ("LifecycleDelMarkerExpiration:Delete", "bucket/gone", False),
+        ("LifecycleDelMarkerExpiration:Delete", "bucket/deleted", False),
     ]
     versions = await all_versions(store, "bucket", lambda: 10)
     assert [item.key for item in versions if isinstance(item, ListedVersion)] == ["kept"]
@@ -101,7 +101,7 @@ async def test_replaced_versions_go_and_then_the_marker_that_hides_nothing(store
 
 
 @pytest.mark.parametrize("versioning", Versioning)
-async def test_object_written_anew_since_the_scan_is_not_expired(
+async def test_object_rewritten_since_the_scan_is_not_expired(
     light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, versioning: Versioning
 ) -> None:
     await light_store.bucket("bucket", versioning)
@@ -110,16 +110,16 @@ async def test_object_written_anew_since_the_scan_is_not_expired(
     light_store.clock.advance(2 * DAY_SECONDS)
     carry_out = light_store.lifecycle._execute
 
-    async def meanwhile(*args: object) -> None:
-        await light_store.put("bucket", "k", b"anew")
+    async def change_object(*args: object) -> None:
+        await light_store.put("bucket", "k", b"rewritten")
         await carry_out(*args)  # type: ignore[arg-type]  # passed on as they are
 
-    monkeypatch.setattr(light_store.lifecycle, "_execute", meanwhile)
+    monkeypatch.setattr(light_store.lifecycle, "_execute", change_object)
     assert await light_store.lifecycle.run() == LifecycleReport()
-    assert await light_store.get("bucket", "k") == b"anew"
+    assert await light_store.get("bucket", "k") == b"rewritten"
 
 
-async def test_object_is_hidden_if_versioning_was_enabled_since_the_scan(
+async def test_object_gets_a_delete_marker_if_versioning_was_enabled_since_the_scan(
     light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await light_store.bucket("bucket")
@@ -128,16 +128,16 @@ async def test_object_is_hidden_if_versioning_was_enabled_since_the_scan(
     light_store.clock.advance(2 * DAY_SECONDS)
     carry_out = light_store.lifecycle._execute
 
-    async def meanwhile(*args: object) -> None:
+    async def change_object(*args: object) -> None:
         await light_store.buckets.set_versioning(ROOT, "bucket", Versioning.ENABLED)
         await carry_out(*args)  # type: ignore[arg-type]  # passed on as they are
 
-    monkeypatch.setattr(light_store.lifecycle, "_execute", meanwhile)
+    monkeypatch.setattr(light_store.lifecycle, "_execute", change_object)
     assert await light_store.lifecycle.run() == LifecycleReport(expired=1)
     assert await light_store.get("bucket", "k", "null") == BIG
 
 
-async def test_locked_version_outlives_the_rule(light_store: ObjectStore) -> None:
+async def test_locked_version_is_not_expired(light_store: ObjectStore) -> None:
     await light_store.buckets.create(ROOT, "bucket", object_lock=True)
     await _set_rules(light_store, _rule(noncurrent=NoncurrentExpiration(days=1)))
     retention = Retention(RetentionMode.GOVERNANCE, light_store.clock.now_ms() + 10 * DAY_MS)
@@ -150,7 +150,7 @@ async def test_locked_version_outlives_the_rule(light_store: ObjectStore) -> Non
     assert await light_store.lifecycle.run() == LifecycleReport(versions_removed=1)
 
 
-async def test_forgotten_uploads_are_aborted(store: ObjectStore) -> None:
+async def test_incomplete_uploads_are_aborted(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await _set_rules(store, _rule("up/", abort_uploads_after_days=1))
     for key in ("up/1", "up/2", "other"):
@@ -169,7 +169,7 @@ async def test_forgotten_uploads_are_aborted(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7])
-async def test_versions_of_a_key_are_seen_together_however_pages_fall(
+async def test_versions_of_a_key_are_evaluated_together_across_pages(
     light_store: ObjectStore, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "_BATCH", batch)
@@ -185,7 +185,7 @@ async def test_versions_of_a_key_are_seen_together_however_pages_fall(
     assert await light_store.get("bucket", "b") == b"4"
 
 
-async def test_disabled_rules_and_buckets_without_rules_are_left_alone(light_store: ObjectStore) -> None:
+async def test_disabled_rules_and_buckets_without_rules_expire_nothing(light_store: ObjectStore) -> None:
     for name in ("bucket", "second"):
         await light_store.bucket(name)
         await light_store.put(name, "k")

@@ -1,4 +1,4 @@
-"""Listings against a sorted model, with keys that are hard on orders and limits."""
+"""Listings compared with a sorted model, with keys at the limits of ordering and encoding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .pages import all_objects, all_uploads, all_versions
 from .stores import ROOT, ObjectStore, user
 
 ALPHABET = "ab/- \x01\x7f\x80é\ud7ff\ue000\uffff\U00010000\U0010fffe\U0010ffff"
-"""Among them the neighbours of what UTF-8 leaves out and of where it ends."""
+"""Includes the neighbours of the surrogates and of the last code point."""
 
 texts = st.text(ALPHABET, max_size=5)
 keys = st.lists(st.text(ALPHABET, min_size=1, max_size=5), max_size=12, unique=True)
@@ -39,7 +39,7 @@ _bucket_numbers = count()
 
 
 async def make_bucket(store: ObjectStore, keys: Iterable[str]) -> str:
-    """A new bucket with empty objects under these keys, written past the services to save time."""
+    """A new bucket with empty objects under these keys, inserted directly to save time."""
     name = f"bucket-{next(_bucket_numbers)}"
     bucket = await store.bucket(name)
     attributes = pack(DEFAULT_ATTRIBUTES)
@@ -52,14 +52,14 @@ async def make_bucket(store: ObjectStore, keys: Iterable[str]) -> str:
     return name
 
 
-def told_by(listed: Iterable[ListedObject | ListedVersion | StoredUpload | Rolled]) -> list[str | Rolled]:
-    """What a listing told, in its order."""
+def entries_of(listed: Iterable[ListedObject | ListedVersion | StoredUpload | Rolled]) -> list[str | Rolled]:
+    """The entries of a listing, in order."""
     return [item if isinstance(item, Rolled) else item.key for item in listed]
 
 
 @st.composite
 def listings(draw: st.DrawFn) -> tuple[list[str], str, str, str]:
-    """Keys, and a prefix, a delimiter and a start that have something to do with them."""
+    """Keys, with a prefix, a delimiter and a start related to them."""
     chosen = draw(keys)
     related = st.sampled_from(chosen).flatmap(lambda key: st.integers(0, len(key)).map(lambda end: key[:end]))
     near = texts | related if chosen else texts
@@ -76,7 +76,7 @@ def listings(draw: st.DrawFn) -> tuple[list[str], str, str, str]:
 @example(listing=(["\U0010ffff", "\U0010ffffa"], "", "\U0010ffff", ""), seed=1)
 @example(listing=(["\U0010ffff", "\U0010ffff\U0010ffff"], "\U0010ffff", "", ""), seed=1)
 @example(listing=(["a\ud7ff", "a\ud7ff\U0010ffff", "a\ue000"], "a\ud7ff", "", ""), seed=1)
-async def test_pages_tell_what_a_sorted_list_of_keys_says(
+async def test_pages_match_the_sorted_keys(
     store: ObjectStore, listing: tuple[list[str], str, str, str], seed: int
 ) -> None:
     chosen, prefix, delimiter, after = listing
@@ -85,13 +85,13 @@ async def test_pages_tell_what_a_sorted_list_of_keys_says(
     listed = await all_objects(
         store, bucket, lambda: random.randint(1, 5), prefix=prefix, delimiter=delimiter, after=after
     )
-    assert told_by(listed) == list_keys(chosen, prefix, delimiter, after)
+    assert entries_of(listed) == list_keys(chosen, prefix, delimiter, after)
 
 
 @pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(listing=listings(), seed=st.integers(0, 2**16))
-async def test_versions_and_uploads_roll_up_as_keys_do(
+async def test_versions_and_uploads_have_the_same_common_prefixes_as_keys(
     light_store: ObjectStore, listing: tuple[list[str], str, str, str], seed: int
 ) -> None:
     chosen, prefix, delimiter, _ = listing
@@ -101,7 +101,7 @@ async def test_versions_and_uploads_roll_up_as_keys_do(
         for _ in range(random.randint(0, 2)):
             await light_store.begin(bucket, key)
     versions = await all_versions(light_store, bucket, lambda: random.randint(1, 5), prefix=prefix, delimiter=delimiter)
-    assert told_by(versions) == list_keys(chosen, prefix, delimiter)
+    assert entries_of(versions) == list_keys(chosen, prefix, delimiter)
     begun = [
         row[0]
         for row in await light_store.meta.rows(
@@ -109,14 +109,11 @@ async def test_versions_and_uploads_roll_up_as_keys_do(
         )
     ]
     uploads = await all_uploads(light_store, bucket, lambda: random.randint(1, 5), prefix=prefix, delimiter=delimiter)
-    assert told_by(uploads) == list_keys(begun, prefix, delimiter)
-
-
-# -- the order of keys ----------------------------------------------------------------------------------------------
+    assert entries_of(uploads) == list_keys(begun, prefix, delimiter)
 
 
 @given(prefix=texts, suffix=texts)
-def test_successor_is_greater_than_everything_with_the_prefix(prefix: str, suffix: str) -> None:
+def test_successor_is_greater_than_every_text_with_the_prefix(prefix: str, suffix: str) -> None:
     beyond = successor(prefix)
     if beyond is None:
         assert prefix.strip("\U0010ffff") == ""
@@ -125,7 +122,7 @@ def test_successor_is_greater_than_everything_with_the_prefix(prefix: str, suffi
 
 
 @given(prefix=texts, other=texts)
-def test_nothing_without_the_prefix_lies_between_it_and_its_successor(prefix: str, other: str) -> None:
+def test_only_texts_with_the_prefix_are_below_its_successor(prefix: str, other: str) -> None:
     beyond = successor(prefix)
     if prefix.encode() <= other.encode() and (beyond is None or other.encode() < beyond.encode()):
         assert other.startswith(prefix)
@@ -143,25 +140,22 @@ def test_nothing_without_the_prefix_lies_between_it_and_its_successor(prefix: st
         ("\U0010ffff\U0010ffff", None),
     ],
 )
-def test_successor_skips_what_is_no_character(prefix: str, beyond: str | None) -> None:
+def test_successor_skips_surrogates(prefix: str, beyond: str | None) -> None:
     assert successor(prefix) == beyond
 
 
-# -- where pages start and end --------------------------------------------------------------------------------------
-
-
-async def test_start_inside_a_common_prefix_tells_of_it_when_keys_follow(light_store: ObjectStore) -> None:
+async def test_start_inside_a_common_prefix_lists_it_if_keys_follow(light_store: ObjectStore) -> None:
     bucket = await make_bucket(light_store, ["a/1", "a/2", "b"])
 
-    async def told(after: str) -> list[str | Rolled]:
-        return told_by(await all_objects(light_store, bucket, lambda: 10, delimiter="/", after=after))
+    async def entries(after: str) -> list[str | Rolled]:
+        return entries_of(await all_objects(light_store, bucket, lambda: 10, delimiter="/", after=after))
 
-    assert await told("a/1") == [Rolled("a/"), "b"]
-    assert await told("a/2") == ["b"]
-    assert await told("a/") == ["b"]
+    assert await entries("a/1") == [Rolled("a/"), "b"]
+    assert await entries("a/2") == ["b"]
+    assert await entries("a/") == ["b"]
 
 
-async def test_page_of_no_keys_is_empty_and_not_truncated(light_store: ObjectStore) -> None:
+async def test_page_with_limit_zero_is_empty_and_not_truncated(light_store: ObjectStore) -> None:
     bucket = await make_bucket(light_store, ["a"])
     page = await light_store.lister.objects(ROOT, bucket, prefix="", delimiter="", after="", limit=0)
     assert (page.entries, page.prefixes, page.truncated, page.last) == ([], [], False, None)
@@ -173,12 +167,12 @@ async def test_page_that_ends_with_the_last_key_is_not_truncated(light_store: Ob
     assert (page.truncated, page.last) == (False, "b/")
 
 
-async def test_listing_of_an_absent_bucket_is_refused(light_store: ObjectStore) -> None:
+async def test_listing_of_absent_bucket_raises_no_such_bucket(light_store: ObjectStore) -> None:
     with pytest.raises(NoSuchBucket):
         await light_store.lister.objects(ROOT, "absent", prefix="", delimiter="", after="", limit=1)
 
 
-async def test_listing_asks_for_permission_with_its_prefix(light_store: ObjectStore) -> None:
+async def test_listing_is_authorized_with_its_prefix(light_store: ObjectStore) -> None:
     bucket = await make_bucket(light_store, ["mine/1", "other/1"])
     condition = {"StringLike": {"s3:prefix": "mine/*"}}
     bob = user("bob", policy(statement(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}", condition=condition)))
@@ -188,7 +182,7 @@ async def test_listing_asks_for_permission_with_its_prefix(light_store: ObjectSt
         await light_store.lister.objects(bob, bucket, prefix="", delimiter="", after="", limit=9)
 
 
-async def test_uploads_of_one_key_come_in_the_order_they_were_begun(light_store: ObjectStore) -> None:
+async def test_uploads_of_one_key_are_listed_in_the_order_of_creation(light_store: ObjectStore) -> None:
     bucket = await make_bucket(light_store, [])
     begun = []
     for _ in range(3):
@@ -198,11 +192,8 @@ async def test_uploads_of_one_key_come_in_the_order_they_were_begun(light_store:
     assert [item.id for item in listed if isinstance(item, StoredUpload)] == begun
 
 
-# -- versions -------------------------------------------------------------------------------------------------------
-
-
-async def test_paging_goes_on_when_the_version_it_ended_on_was_deleted(store: ObjectStore) -> None:
-    """Whoever empties a bucket lists a page, deletes it, and lists the next one from where the first ended."""
+async def test_paging_continues_after_its_marker_version_was_deleted(store: ObjectStore) -> None:
+    """A client that empties a bucket lists a page, deletes it, and lists the next one from its end."""
     await store.bucket("bucket", Versioning.ENABLED)
     written = {str((await store.put("bucket", key, b"x")).version) for key in ("a", "a", "a", "b", "b")}
     seen: set[str] = set()
@@ -222,7 +213,7 @@ async def test_paging_goes_on_when_the_version_it_ended_on_was_deleted(store: Ob
     await store.buckets.delete(ROOT, "bucket")
 
 
-async def test_paging_from_a_deleted_version_repeats_rather_than_skips(light_store: ObjectStore) -> None:
+async def test_paging_from_deleted_version_repeats_rather_than_skips(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     versions = [str((await light_store.put("bucket", "k", b"x")).version) for _ in range(3)]
     await light_store.delete("bucket", "k", versions[1])
@@ -233,21 +224,18 @@ async def test_paging_from_a_deleted_version_repeats_rather_than_skips(light_sto
     assert [entry.is_latest for entry in page.entries] == [entry.version == versions[2] for entry in page.entries]
 
 
-async def test_version_marker_that_cannot_be_an_id_is_refused(light_store: ObjectStore) -> None:
+async def test_invalid_version_marker_is_rejected(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     with pytest.raises(InvalidInput) as refused:
         await light_store.lister.versions(
-            ROOT, "bucket", prefix="", delimiter="", key_marker="k", version_marker="no-such-thing", limit=9
+            ROOT, "bucket", prefix="", delimiter="", key_marker="k", version_marker="no-such-version", limit=9
         )
     assert refused.value.argument == "version-id-marker"
 
 
-# -- cost -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class CountingReads:
-    """A metadata store that counts the rows it gives out."""
+    """A metadata store that counts the rows it returns."""
 
     inner: MetaStore
     dialect: str = "sqlite"
@@ -265,7 +253,7 @@ class CountingReads:
         return found
 
 
-async def test_common_prefixes_are_stepped_over_not_read(light_store: ObjectStore) -> None:
+async def test_common_prefixes_are_skipped_without_reading_their_keys(light_store: ObjectStore) -> None:
     folders = [f"{folder}/{number:04}" for folder in "abc" for number in range(1000)]
     bucket = await make_bucket(light_store, folders)
     counting = CountingReads(light_store.meta)
@@ -283,8 +271,8 @@ async def test_keys_without_a_delimiter_are_read_once(light_store: ObjectStore) 
     assert counting.given == 21
 
 
-async def test_buckets_do_not_see_each_others_keys(light_store: ObjectStore) -> None:
+async def test_listing_contains_only_keys_of_its_bucket(light_store: ObjectStore) -> None:
     one = await make_bucket(light_store, ["a"])
     other = await make_bucket(light_store, ["b"])
-    assert told_by(await all_objects(light_store, one, lambda: 5)) == ["a"]
-    assert told_by(await all_objects(light_store, other, lambda: 5)) == ["b"]
+    assert entries_of(await all_objects(light_store, one, lambda: 5)) == ["a"]
+    assert entries_of(await all_objects(light_store, other, lambda: 5)) == ["b"]

@@ -20,14 +20,14 @@ ATTRIBUTES = st.builds(
 
 
 @given(ATTRIBUTES)
-def test_attributes_come_back_however_often_they_are_read(attributes: ObjectAttributes) -> None:
+def test_attributes_round_trip_repeatedly(attributes: ObjectAttributes) -> None:
     packed = pack(attributes)
     assert unpack_attributes(packed) == attributes
     assert unpack_attributes(packed) == attributes
 
 
-def test_attributes_that_say_nothing_are_the_default_ones() -> None:
+def test_empty_attributes_are_the_shared_default() -> None:
     assert unpack_attributes(pack(ObjectAttributes())) is DEFAULT_ATTRIBUTES
-    # As a build that did not leave defaults out would have stored them.
+    # As an encoder that does not omit defaults would store them.
     spelled = b"\x92" + pack(DEFAULT_ATTRIBUTES.content_type) + b"\x80"
     assert unpack_attributes(spelled) is DEFAULT_ATTRIBUTES

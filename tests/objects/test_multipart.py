@@ -1,4 +1,4 @@
-"""Multipart uploads: the rules of S3, one test each."""
+"""Multipart uploads: S3's rules, one test each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ no_minimum = pytest.mark.usefixtures("_no_minimum")
 
 @pytest.fixture
 def _no_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of a few bytes, where the rule of 5 MiB is not what is tested."""
+    """Allow parts of a few bytes, in tests that do not concern the minimum size."""
     monkeypatch.setattr(multipart, "MIN_PART_BYTES", 1)
 
 
@@ -67,9 +67,6 @@ def listed(parts: dict[int, bytes]) -> list[tuple[int, str]]:
     return [(number, md5(body)) for number, body in sorted(parts.items())]
 
 
-# -- the object that comes out --------------------------------------------------------------------------------------
-
-
 @no_minimum
 async def test_parts_become_one_object_in_the_order_of_their_numbers(store: ObjectStore) -> None:
     await store.bucket("bucket")
@@ -85,7 +82,7 @@ async def test_parts_become_one_object_in_the_order_of_their_numbers(store: Obje
 
 
 @no_minimum
-async def test_nothing_is_visible_of_an_upload_before_it_is_complete(store: ObjectStore) -> None:
+async def test_incomplete_upload_is_not_visible(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await begin_with(store, {1: ONE})
     with pytest.raises(NoSuchKey):
@@ -97,7 +94,7 @@ async def test_nothing_is_visible_of_an_upload_before_it_is_complete(store: Obje
 
 @no_minimum
 @pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
-async def test_ranges_cross_the_borders_of_parts(store: ObjectStore, encrypt: bool) -> None:
+async def test_ranges_cross_part_boundaries(store: ObjectStore, encrypt: bool) -> None:
     await store.bucket("bucket")
     upload = await store.begin("bucket", "k", encrypt=encrypt)
     whole = ONE + TWO + FIVE
@@ -113,7 +110,7 @@ async def test_ranges_cross_the_borders_of_parts(store: ObjectStore, encrypt: bo
 
 
 @no_minimum
-async def test_part_is_read_by_its_place_among_the_parts(store: ObjectStore) -> None:
+async def test_part_is_read_by_its_position(store: ObjectStore) -> None:
     await store.bucket("bucket")
     parts = {2: ONE, 7: TWO}
     await store.complete("bucket", await begin_with(store, parts), listed(parts))
@@ -125,7 +122,7 @@ async def test_part_is_read_by_its_place_among_the_parts(store: ObjectStore) -> 
         await store.reader.get(ROOT, "bucket", "k", part=3)
 
 
-async def test_object_put_whole_is_its_own_first_part(light_store: ObjectStore) -> None:
+async def test_single_put_object_has_one_part(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "k", ONE)
     found = await light_store.reader.get(ROOT, "bucket", "k", part=1)
@@ -134,7 +131,7 @@ async def test_object_put_whole_is_its_own_first_part(light_store: ObjectStore) 
         await light_store.reader.head(ROOT, "bucket", "k", part=2)
 
 
-async def test_upload_of_one_empty_part_is_an_empty_object(store: ObjectStore) -> None:
+async def test_upload_of_one_empty_part_creates_an_empty_object(store: ObjectStore) -> None:
     await store.bucket("bucket")
     done = await store.complete("bucket", await begin_with(store, {1: b""}), listed({1: b""}))
     assert done.etag == etag_of(b"")
@@ -143,7 +140,7 @@ async def test_upload_of_one_empty_part_is_an_empty_object(store: ObjectStore) -
 
 
 @no_minimum
-async def test_what_was_said_at_the_beginning_is_on_the_object(light_store: ObjectStore) -> None:
+async def test_attributes_of_the_upload_are_those_of_the_object(light_store: ObjectStore) -> None:
     await light_store.buckets.create(ROOT, "bucket", object_lock=True)
     rule = ObjectLockConfiguration(DefaultRetention(RetentionMode.GOVERNANCE, days=1))
     await light_store.buckets.set(ROOT, "bucket", "s3:PutBucketObjectLockConfiguration", object_lock=rule)
@@ -157,7 +154,7 @@ async def test_what_was_said_at_the_beginning_is_on_the_object(light_store: Obje
 
 
 @no_minimum
-async def test_completion_is_a_new_version(store: ObjectStore) -> None:
+async def test_completion_creates_a_new_version(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     first = (await store.put("bucket", "k", b"before")).version
     done = await store.complete("bucket", await begin_with(store, {1: ONE}), listed({1: ONE}))
@@ -166,11 +163,8 @@ async def test_completion_is_a_new_version(store: ObjectStore) -> None:
     assert await store.get("bucket", "k", done.version) == ONE
 
 
-# -- parts ----------------------------------------------------------------------------------------------------------
-
-
 @no_minimum
-async def test_part_sent_again_replaces_the_first(store: ObjectStore) -> None:
+async def test_part_uploaded_again_replaces_the_first(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE})
     await store.put_part(upload, 1, TWO)
@@ -183,7 +177,7 @@ async def test_part_sent_again_replaces_the_first(store: ObjectStore) -> None:
 
 
 @no_minimum
-async def test_of_two_requests_for_a_part_the_one_that_finishes_last_wins(store: ObjectStore) -> None:
+async def test_last_finished_upload_of_a_part_wins(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await store.begin("bucket", "k")
     released = asyncio.Event()
@@ -203,7 +197,7 @@ async def test_of_two_requests_for_a_part_the_one_that_finishes_last_wins(store:
 
 
 @no_minimum
-async def test_parts_that_are_not_listed_are_dropped(store: ObjectStore) -> None:
+async def test_unlisted_parts_are_dropped(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE, 2: TWO, 3: FIVE})
     await store.complete("bucket", upload, listed({1: ONE, 3: FIVE}))
@@ -213,7 +207,7 @@ async def test_parts_that_are_not_listed_are_dropped(store: ObjectStore) -> None
     await check_tables(store)
 
 
-async def test_part_that_arrives_after_completion_is_refused_and_leaves_no_blob(store: ObjectStore) -> None:
+async def test_part_after_completion_is_rejected_and_leaves_no_blob(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE})
     reading = asyncio.Event()
@@ -246,15 +240,12 @@ async def test_parts_are_listed_a_page_at_a_time(light_store: ObjectStore) -> No
 
 
 @pytest.mark.parametrize("number", [0, -1, MAX_PARTS + 1])
-async def test_part_number_beyond_its_limits_is_refused(light_store: ObjectStore, number: int) -> None:
+async def test_part_number_out_of_range_is_rejected(light_store: ObjectStore, number: int) -> None:
     await light_store.bucket("bucket")
     upload = await light_store.begin("bucket", "k")
     with pytest.raises(InvalidInput) as refused:
         await light_store.uploads.authorize_part(ROOT, "bucket", "k", upload.id, number)
     assert refused.value.argument == "partNumber"
-
-
-# -- what is refused ------------------------------------------------------------------------------------------------
 
 
 @no_minimum
@@ -269,7 +260,7 @@ async def test_part_number_beyond_its_limits_is_refused(light_store: ObjectStore
     ],
     ids=["descending", "repeated", "unknown", "other etag", "no etag"],
 )
-async def test_list_that_does_not_fit_changes_nothing(
+async def test_invalid_part_list_changes_nothing(
     store: ObjectStore, parts: Sequence[tuple[int, str]], failure: type[LakebedError]
 ) -> None:
     await store.bucket("bucket")
@@ -301,7 +292,7 @@ async def test_only_the_last_part_may_be_under_five_mebibytes(light_store: Objec
     assert await light_store.get("bucket", "k") == enough + ONE
 
 
-async def test_last_is_meant_among_the_listed_parts(light_store: ObjectStore) -> None:
+async def test_minimum_size_exempts_the_last_listed_part(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     upload = await begin_with(light_store, {1: ONE, 2: TWO})
     await light_store.complete("bucket", upload, listed({1: ONE}))
@@ -309,7 +300,7 @@ async def test_last_is_meant_among_the_listed_parts(light_store: ObjectStore) ->
 
 
 @no_minimum
-async def test_announced_size_must_be_the_sum_of_the_parts(light_store: ObjectStore) -> None:
+async def test_declared_size_must_be_the_sum_of_the_parts(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     upload = await begin_with(light_store, {1: ONE, 2: TWO})
     parts = [ListedPart(number, etag) for number, etag in listed({1: ONE, 2: TWO})]
@@ -338,15 +329,12 @@ async def test_upload_belongs_to_its_bucket_and_key(light_store: ObjectStore, bu
             await trying
 
 
-async def test_upload_into_an_absent_bucket_is_refused(light_store: ObjectStore) -> None:
+async def test_upload_to_absent_bucket_raises_no_such_bucket(light_store: ObjectStore) -> None:
     with pytest.raises(NoSuchBucket):
         await light_store.begin("bucket", "k")
 
 
-# -- completing again, and on conditions ----------------------------------------------------------------------------
-
-
-async def test_repeated_completion_gets_the_same_answer(store: ObjectStore) -> None:
+async def test_repeated_completion_gets_the_same_response(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     upload = await begin_with(store, {1: ONE})
     answers = [await store.complete("bucket", upload, listed({1: ONE})) for _ in range(3)]
@@ -358,7 +346,7 @@ async def test_repeated_completion_gets_the_same_answer(store: ObjectStore) -> N
     await check_tables(store)
 
 
-async def test_completions_at_the_same_time_make_one_object(store: ObjectStore) -> None:
+async def test_concurrent_completions_create_one_object(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     upload = await begin_with(store, {1: ONE})
     answers = await asyncio.gather(*(store.complete("bucket", upload, listed({1: ONE})) for _ in range(4)))
@@ -366,7 +354,7 @@ async def test_completions_at_the_same_time_make_one_object(store: ObjectStore) 
     await check_tables(store)
 
 
-async def test_repeated_completion_does_not_bring_back_what_was_replaced(store: ObjectStore) -> None:
+async def test_repeated_completion_does_not_restore_a_replaced_object(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE})
     done = await store.complete("bucket", upload, listed({1: ONE}))
@@ -376,7 +364,7 @@ async def test_repeated_completion_does_not_bring_back_what_was_replaced(store: 
 
 
 @no_minimum
-async def test_completion_with_another_list_after_the_first_is_refused(store: ObjectStore) -> None:
+async def test_repeated_completion_with_another_list_is_rejected(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE, 2: TWO})
     await store.complete("bucket", upload, listed({1: ONE, 2: TWO}))
@@ -385,7 +373,7 @@ async def test_completion_with_another_list_after_the_first_is_refused(store: Ob
             await store.complete("bucket", upload, other)
 
 
-async def test_completed_upload_is_over(store: ObjectStore) -> None:
+async def test_completed_upload_accepts_no_further_requests(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE})
     await store.complete("bucket", upload, listed({1: ONE}))
@@ -399,7 +387,7 @@ async def test_completed_upload_is_over(store: ObjectStore) -> None:
     assert await store.get("bucket", "k") == ONE
 
 
-async def test_answer_is_kept_for_a_day(light_store: ObjectStore) -> None:
+async def test_result_of_completion_is_kept_for_a_day(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     upload = await begin_with(light_store, {1: ONE})
     await light_store.complete("bucket", upload, listed({1: ONE}))
@@ -417,7 +405,7 @@ async def _complete_if(store: ObjectStore, upload: StoredUpload, conditions: Wri
     return await store.complete("bucket", upload, listed({1: ONE}), conditions)
 
 
-async def test_failed_condition_leaves_the_object_and_the_upload(store: ObjectStore) -> None:
+async def test_failed_condition_keeps_the_object_and_the_upload(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", b"there")
     upload = await begin_with(store, {1: ONE})
@@ -431,15 +419,15 @@ async def test_failed_condition_leaves_the_object_and_the_upload(store: ObjectSt
     assert await store.get("bucket", "k") == ONE
 
 
-async def test_condition_on_an_absent_object_is_no_such_key(light_store: ObjectStore) -> None:
+async def test_if_match_on_absent_object_raises_no_such_key(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     upload = await begin_with(light_store, {1: ONE})
     with pytest.raises(NoSuchKey):
         await _complete_if(light_store, upload, WriteConditions(if_match="*"))
 
 
-async def test_completion_that_matches_an_etag_needs_permission_to_read(light_store: ObjectStore) -> None:
-    """As a conditional put does: the answer tells what the object's ETag is."""
+async def test_completion_with_if_match_requires_read_permission(light_store: ObjectStore) -> None:
+    """As for a conditional PUT: the response reveals the object's ETag."""
     await light_store.bucket("bucket")
     await light_store.put("bucket", "k", b"there")
     upload = await begin_with(light_store, {1: ONE})
@@ -449,9 +437,6 @@ async def test_completion_that_matches_an_etag_needs_permission_to_read(light_st
         await light_store.uploads.complete(writer, "bucket", "k", upload.id, completion)
     reader = user("bob", policy(statement(action=["s3:PutObject", "s3:GetObject"])))
     await light_store.uploads.complete(reader, "bucket", "k", upload.id, completion)
-
-
-# -- aborting -------------------------------------------------------------------------------------------------------
 
 
 async def test_aborted_upload_frees_its_parts(store: ObjectStore) -> None:
@@ -467,7 +452,7 @@ async def test_aborted_upload_frees_its_parts(store: ObjectStore) -> None:
     await check_tables(store)
 
 
-async def test_bucket_that_is_deleted_aborts_its_uploads(store: ObjectStore) -> None:
+async def test_deleting_a_bucket_aborts_its_uploads(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE})
     await store.buckets.delete(ROOT, "bucket")
@@ -476,9 +461,6 @@ async def test_bucket_that_is_deleted_aborts_its_uploads(store: ObjectStore) -> 
         await store.complete("bucket", upload, listed({1: ONE}))
     assert await store.garbage_collector.sweep() == 1
     await check_tables(store)
-
-
-# -- checksums ------------------------------------------------------------------------------------------------------
 
 
 def _digest(algorithm: ChecksumAlgorithm, body: bytes) -> bytes:
@@ -533,7 +515,7 @@ async def test_upload_without_a_checksum_gets_the_default_one_of_all_bytes(light
 
 @no_minimum
 @pytest.mark.parametrize("kind", list(ChecksumType))
-async def test_claimed_checksum_of_the_whole_is_checked(light_store: ObjectStore, kind: ChecksumType) -> None:
+async def test_declared_checksum_of_the_object_is_verified(light_store: ObjectStore, kind: ChecksumType) -> None:
     await light_store.bucket("bucket")
     algorithm = ChecksumAlgorithm.CRC32
     upload, parts = await _upload_with_checksum(light_store, algorithm, kind)
@@ -550,7 +532,7 @@ async def test_claimed_checksum_of_the_whole_is_checked(light_store: ObjectStore
 
 
 @no_minimum
-async def test_other_checksum_type_than_the_uploads_is_refused(light_store: ObjectStore) -> None:
+async def test_checksum_type_must_match_the_upload(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     upload, parts = await _upload_with_checksum(light_store, ChecksumAlgorithm.CRC32, ChecksumType.COMPOSITE)
     with pytest.raises(InvalidInput) as refused:
@@ -561,7 +543,7 @@ async def test_other_checksum_type_than_the_uploads_is_refused(light_store: Obje
 
 
 @no_minimum
-async def test_part_listed_with_another_checksum_is_refused(light_store: ObjectStore) -> None:
+async def test_part_listed_with_another_checksum_is_rejected(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     algorithm = ChecksumAlgorithm.SHA256
     upload, parts = await _upload_with_checksum(light_store, algorithm, ChecksumType.COMPOSITE)
@@ -574,7 +556,7 @@ async def test_part_listed_with_another_checksum_is_refused(light_store: ObjectS
 
 
 @no_minimum
-async def test_composite_upload_asks_for_the_checksum_of_each_part(light_store: ObjectStore) -> None:
+async def test_composite_upload_requires_the_checksum_of_each_part(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     upload, parts = await _upload_with_checksum(light_store, ChecksumAlgorithm.SHA256, ChecksumType.COMPOSITE)
     parts[0] = ListedPart(1, md5(ONE))
@@ -584,7 +566,7 @@ async def test_composite_upload_asks_for_the_checksum_of_each_part(light_store: 
 
 
 @no_minimum
-async def test_part_sent_with_another_algorithm_is_known_by_it_and_counts_by_the_uploads(
+async def test_part_with_another_algorithm_is_listed_by_it_and_counts_by_the_upload_algorithm(
     light_store: ObjectStore,
 ) -> None:
     await light_store.bucket("bucket")

@@ -1,4 +1,4 @@
-"""Random work on an object store, compared with a model after every step: `machine` says what holds."""
+"""Random operations on an object store, compared with a model after every step; see `machine`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .upload_machine import MIN_PART_BYTES, ObjectStoreMachine
 
 @pytest.fixture(autouse=True)
 def small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of a few bytes in place of 5 MiB, and no waiting for disks: both have tests of their own."""
+    """Parts of a few bytes instead of 5 MiB, and no syncs: other tests cover both."""
     monkeypatch.setattr(multipart, "MIN_PART_BYTES", MIN_PART_BYTES)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
@@ -35,15 +35,15 @@ def _run_machine(open_object_store: OpenObjectStore, examples: int, steps: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("open_object_store", ["sqlite-memory"], indirect=True)
-def test_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+def test_random_operations_match_the_model(open_object_store: OpenObjectStore) -> None:
     _run_machine(open_object_store, examples=60, steps=40)
 
 
 @pytest.mark.slow
-def test_random_work_agrees_with_the_model_on_every_pair_of_stores(open_object_store: OpenObjectStore) -> None:
+def test_random_operations_match_the_model_on_all_stores(open_object_store: OpenObjectStore) -> None:
     _run_machine(open_object_store, examples=6, steps=30)
 
 
 @pytest.mark.heavy
-def test_much_random_work_agrees_with_the_model(open_object_store: OpenObjectStore) -> None:
+def test_many_random_operations_match_the_model(open_object_store: OpenObjectStore) -> None:
     _run_machine(open_object_store, examples=200, steps=60)

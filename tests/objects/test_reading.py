@@ -45,7 +45,7 @@ BIG = b"0123456789" * 10
         (RangeRequest(suffix=0), 10, None),
     ],
 )
-def test_range_is_cut_at_the_end_and_refused_past_it(
+def test_range_is_limited_to_the_end_and_rejected_past_it(
     wanted: RangeRequest, size: int, found: tuple[int, int] | None
 ) -> None:
     if found is not None:
@@ -91,7 +91,7 @@ async def test_conditions_of_a_read_are_checked_by_get_and_head(
             await light_store.reader.head(ROOT, "bucket", "k", version=chosen, conditions=conditions)
 
 
-async def test_condition_comes_before_the_range(light_store: ObjectStore) -> None:
+async def test_condition_is_evaluated_before_the_range(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "k", BIG)
     with pytest.raises(NotModified):
@@ -104,7 +104,7 @@ async def test_condition_comes_before_the_range(light_store: ObjectStore) -> Non
         )
 
 
-async def test_what_is_absent_is_told_apart(store: ObjectStore) -> None:
+async def test_absent_bucket_key_and_version_raise_different_errors(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     with pytest.raises(NoSuchBucket):
         await store.get("absent", "k")
@@ -122,7 +122,7 @@ async def test_what_is_absent_is_told_apart(store: ObjectStore) -> None:
         await store.get("bucket", "k", marker)
 
 
-async def test_null_version_can_be_read_by_its_name(store: ObjectStore) -> None:
+async def test_null_version_can_be_read_by_id(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", b"null")
     assert await store.get("bucket", "k", "null") == b"null"
@@ -139,10 +139,7 @@ async def test_version_of_another_key_is_not_found(light_store: ObjectStore) -> 
         await light_store.get("bucket", "other", version)
 
 
-# -- permissions ----------------------------------------------------------------------------------------------------
-
-
-async def test_who_may_not_list_does_not_learn_that_a_key_is_absent(light_store: ObjectStore) -> None:
+async def test_absent_key_is_access_denied_without_list_permission(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "there")
     bob = user("bob", policy(statement(action="s3:GetObject")))
@@ -155,7 +152,7 @@ async def test_who_may_not_list_does_not_learn_that_a_key_is_absent(light_store:
         await light_store.reader.get(bob, "bucket", "absent")
 
 
-async def test_who_may_list_a_directory_learns_which_keys_of_it_are_absent(light_store: ObjectStore) -> None:
+async def test_absent_key_is_not_found_with_list_permission_for_its_prefix(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     may_list = statement(
         action="s3:ListBucket", resource="arn:aws:s3:::bucket", condition={"StringLike": {"s3:prefix": "dir/*"}}
@@ -167,7 +164,7 @@ async def test_who_may_list_a_directory_learns_which_keys_of_it_are_absent(light
         await light_store.reader.get(bob, "bucket", "other/absent")
 
 
-async def test_versions_need_a_permission_of_their_own(light_store: ObjectStore) -> None:
+async def test_reading_a_version_requires_its_own_permission(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     version = (await light_store.put("bucket", "k")).version
     reader = user("bob", policy(statement(action="s3:GetObject")))
@@ -179,7 +176,7 @@ async def test_versions_need_a_permission_of_their_own(light_store: ObjectStore)
     await light_store.reader.get(reader, "bucket", "k", version=version)
 
 
-async def test_policy_can_grant_by_the_tags_that_an_object_has(light_store: ObjectStore) -> None:
+async def test_policy_can_grant_by_existing_object_tags(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     tags = ObjectAttributes(tags=TagSet((Tag("public", "yes"),)))
     version = (await light_store.put("bucket", "tagged", attributes=tags)).version
@@ -192,15 +189,15 @@ async def test_policy_can_grant_by_the_tags_that_an_object_has(light_store: Obje
         await light_store.reader.get(bob, "bucket", "plain")
 
 
-async def test_anonymous_caller_reads_only_what_a_bucket_policy_makes_public(light_store: ObjectStore) -> None:
+async def test_anonymous_caller_reads_only_public_objects(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "public/k", b"for all")
     await light_store.put("bucket", "k")
-    nobody = Caller(ANONYMOUS)
+    anonymous = Caller(ANONYMOUS)
     with pytest.raises(AccessDenied):
-        await light_store.reader.get(nobody, "bucket", "public/k")
+        await light_store.reader.get(anonymous, "bucket", "public/k")
     document = policy(statement(principal="*", resource="arn:aws:s3:::bucket/public/*"))
     await light_store.buckets.set(ROOT, "bucket", "s3:PutBucketPolicy", policy=document)
-    await light_store.reader.get(nobody, "bucket", "public/k")
+    await light_store.reader.get(anonymous, "bucket", "public/k")
     with pytest.raises(AccessDenied):
-        await light_store.reader.get(nobody, "bucket", "k")
+        await light_store.reader.get(anonymous, "bucket", "k")

@@ -1,4 +1,4 @@
-"""The statements: what they cost."""
+"""Query plans and costs of the SQL statements."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ HOT = {
 }
 
 
-def test_hot_statements_are_among_those_that_are_looked_at() -> None:
+def test_frequent_statements_are_checked() -> None:
     assert set(_statements()) >= HOT
 
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """How SQLite would go about each statement."""
+    """SQLite's query plan of each statement."""
 
     async def explain() -> dict[str, list[str]]:
         store = await SqliteStore.open(tmp_path_factory.mktemp("rows") / "meta.db")
@@ -67,7 +67,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", sorted(_statements()))
-def test_statement_searches_an_index_and_sorts_nothing(name: str, plans: dict[str, list[str]]) -> None:
+def test_statement_uses_an_index_and_does_not_sort(name: str, plans: dict[str, list[str]]) -> None:
     assert any(step.startswith("SEARCH ") for step in plans[name])
     assert not [step for step in plans[name] if step.startswith("SCAN ") or "TEMP B-TREE" in step]
 
@@ -88,13 +88,13 @@ _FILL = (
 )
 
 
-def _rows_read(plan: dict[str, Any]) -> int:  # Any: a plan is a tree of everything
-    own = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) if "Relation Name" in plan else 0
-    return int(own) + sum(_rows_read(child) for child in plan.get("Plans", []))
+def _rows_read(plan: dict[str, Any]) -> int:  # Any: a JSON query plan
+    read = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) if "Relation Name" in plan else 0
+    return int(read) + sum(_rows_read(child) for child in plan.get("Plans", []))
 
 
 class Explaining:
-    """A metadata store that counts the rows its statements read, instead of giving them out."""
+    """A metadata store that counts the rows that its statements read."""
 
     dialect = "postgres"
 
@@ -110,7 +110,7 @@ class Explaining:
 
 @pytest.fixture
 async def explaining(objects_dsn: str, tmp_path: Path) -> AsyncIterator[Explaining]:
-    """A bucket of thousands of keys, each with two versions."""
+    """A bucket with thousands of keys, each with two versions."""
     async with opened_store(objects_dsn, "memory", tmp_path, ManualClock()) as store:
 
         async def fill(tx: Transaction) -> None:
@@ -126,7 +126,7 @@ LIMIT = 10
 
 @pytest.mark.integration
 @pytest.mark.parametrize("key", ["", "k0002500", "k0004999"])
-async def test_page_reads_as_many_rows_as_it_has_however_large_the_bucket(explaining: Explaining, key: str) -> None:
+async def test_page_cost_does_not_depend_on_bucket_size(explaining: Explaining, key: str) -> None:
     bucket, meta = BucketId(1), cast(MetaStore, explaining)
     pages: list[Callable[[], Awaitable[object]]] = [
         lambda: rows.listed_versions_after(meta, bucket, key, 0, LIMIT),
@@ -138,5 +138,5 @@ async def test_page_reads_as_many_rows_as_it_has_however_large_the_bucket(explai
     for page in pages:
         explaining.read = 0
         await page()
-        # Both tables may have to be read for a page; and a plan reads a row or two ahead.
+        # A page may read both tables, and a plan reads a row or two ahead.
         assert explaining.read <= 2 * (LIMIT + 2)

@@ -25,9 +25,6 @@ BYPASSING = ROOT._replace(bypass_governance=True)
 GOVERNANCE, COMPLIANCE = RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE
 
 
-# -- tags -----------------------------------------------------------------------------------------------------------
-
-
 async def test_tags_are_set_read_and_removed(store: ObjectStore) -> None:
     await store.bucket("bucket")
     before = (await store.put("bucket", "k", b"abc", attributes=ObjectAttributes(metadata={"a": "1"}))).object
@@ -38,7 +35,7 @@ async def test_tags_are_set_read_and_removed(store: ObjectStore) -> None:
         _, found = await store.tags_and_locks.tags(ROOT, "bucket", "k", None)
         assert found.attributes.tags == tags
         assert (await store.events())[-1].event.kind == event
-    # Nothing else of the object changes, not even its time.
+    # Nothing else changes, not even the modification time.
     assert found == before
     await check_tables(store)
 
@@ -51,13 +48,13 @@ async def test_tags_belong_to_a_version(store: ObjectStore) -> None:
     assert (await store.tags_and_locks.tags(ROOT, "bucket", "k", None))[1].attributes.tags == NO_TAGS
     await store.tags_and_locks.set_tags(ROOT, "bucket", "k", new, TAGS)
     assert (await store.tags_and_locks.tags(ROOT, "bucket", "k", None))[1].attributes.tags == TAGS
-    # What is uncovered again has kept its own.
+    # The restored version has kept its own tags.
     await store.tags_and_locks.set_tags(ROOT, "bucket", "k", new, NO_TAGS)
     await store.delete("bucket", "k", new)
     assert (await store.tags_and_locks.tags(ROOT, "bucket", "k", None))[1].attributes.tags == TAGS
 
 
-async def test_what_has_no_version_has_no_tags(store: ObjectStore) -> None:
+async def test_tags_of_absent_version_raise(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     marker = (await store.delete("bucket", "hidden")).marker
     cases: list[tuple[str, str | None, type[LakebedError]]] = [
@@ -82,7 +79,7 @@ async def test_what_has_no_version_has_no_tags(store: ObjectStore) -> None:
         ("s3:DeleteObjectVersionTagging", True, NO_TAGS),
     ],
 )
-async def test_each_change_of_tags_has_its_own_permission(
+async def test_each_tag_operation_requires_its_own_permission(
     light_store: ObjectStore, action: str, by_version: bool, tags: TagSet
 ) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
@@ -101,9 +98,6 @@ async def test_each_change_of_tags_has_its_own_permission(
     await light_store.tags_and_locks.set_tags(bob, "bucket", "k", version, tags)
 
 
-# -- retention ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("before", "after", "bypass", "allowed"),
     [
@@ -120,7 +114,7 @@ async def test_each_change_of_tags_has_its_own_permission(
         ((COMPLIANCE, 2), (GOVERNANCE, 3), True, False),
     ],
 )
-async def test_retention_only_grows_unless_governance_is_bypassed(
+async def test_retention_can_only_be_extended_without_bypass(
     light_store: ObjectStore,
     before: tuple[RetentionMode, int] | None,
     after: tuple[RetentionMode, int] | None,
@@ -150,7 +144,7 @@ async def test_retention_only_grows_unless_governance_is_bypassed(
         assert await tags_and_locks.retention(ROOT, "bucket", "k", None) == second
 
 
-async def test_retention_can_be_set_on_a_version_behind(store: ObjectStore) -> None:
+async def test_retention_can_be_set_on_a_noncurrent_version(store: ObjectStore) -> None:
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     old, _ = [(await store.put("bucket", "k")).version for _ in range(2)]
     retention = Retention(COMPLIANCE, store.clock.now_ms() + DAY_MS)
@@ -162,7 +156,7 @@ async def test_retention_can_be_set_on_a_version_behind(store: ObjectStore) -> N
         await store.delete("bucket", "k", old)
 
 
-async def test_bypass_of_retention_needs_its_own_permission(light_store: ObjectStore) -> None:
+async def test_bypass_of_retention_requires_its_own_permission(light_store: ObjectStore) -> None:
     await light_store.buckets.create(ROOT, "bucket", object_lock=True)
     await light_store.put("bucket", "k")
     await light_store.tags_and_locks.set_retention(
@@ -176,10 +170,7 @@ async def test_bypass_of_retention_needs_its_own_permission(light_store: ObjectS
     await light_store.tags_and_locks.set_retention(bob, "bucket", "k", None, None)
 
 
-# -- legal hold -----------------------------------------------------------------------------------------------------
-
-
-async def test_legal_hold_is_put_on_and_taken_off(store: ObjectStore) -> None:
+async def test_legal_hold_is_set_and_cleared(store: ObjectStore) -> None:
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     version = (await store.put("bucket", "k")).version
     with pytest.raises(NoSuchConfiguration):
@@ -193,7 +184,7 @@ async def test_legal_hold_is_put_on_and_taken_off(store: ObjectStore) -> None:
     await store.delete("bucket", "k", version)
 
 
-async def test_bucket_without_object_lock_has_neither(light_store: ObjectStore) -> None:
+async def test_bucket_without_object_lock_has_neither_retention_nor_hold(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "k")
     tags_and_locks = light_store.tags_and_locks

@@ -35,7 +35,7 @@ ABSENT = WriteConditions(if_none_match="*")
 BIG = b"0123456789" * 10
 
 
-async def test_object_is_readable_when_put_returned(store: ObjectStore) -> None:
+async def test_object_is_readable_after_put(store: ObjectStore) -> None:
     await store.bucket("bucket")
     for key, body in (("empty", b""), ("small", b"abc"), ("big", BIG)):
         written = await store.put("bucket", key, body)
@@ -45,7 +45,7 @@ async def test_object_is_readable_when_put_returned(store: ObjectStore) -> None:
     await check_tables(store)
 
 
-async def test_replaced_object_leaves_garbage_that_the_reaper_removes(store: ObjectStore) -> None:
+async def test_replaced_object_becomes_garbage_that_is_deleted(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", BIG)
     old = await store.stored_blobs()
@@ -64,9 +64,9 @@ async def test_every_put_of_a_versioned_key_is_kept(store: ObjectStore) -> None:
     assert await store.get("bucket", "k") == b"3"
 
 
-async def test_of_many_creators_exactly_one_wins(store: ObjectStore) -> None:
+async def test_exactly_one_concurrent_create_succeeds(store: ObjectStore) -> None:
     await store.bucket("bucket")
-    bodies = [f"writer {number} with a body for the byte store".encode() for number in range(8)]
+    bodies = [f"writer {number} with a body for the object store".encode() for number in range(8)]
     outcomes = await asyncio.gather(
         *(store.put("bucket", "k", body, conditions=ABSENT) for body in bodies), return_exceptions=True
     )
@@ -77,7 +77,7 @@ async def test_of_many_creators_exactly_one_wins(store: ObjectStore) -> None:
     await check_tables(store)
 
 
-async def test_no_update_is_lost_when_many_writers_compare_and_swap(store: ObjectStore) -> None:
+async def test_concurrent_compare_and_swap_loses_no_update(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "counter", b"0")
 
@@ -109,7 +109,7 @@ async def test_losing_create_leaves_first_body_visible(store: ObjectStore) -> No
     await check_tables(store)
 
 
-async def test_creating_behind_a_delete_marker_succeeds(store: ObjectStore) -> None:
+async def test_create_succeeds_if_the_current_version_is_a_delete_marker(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     await store.put("bucket", "k", b"1")
     await store.delete("bucket", "k")
@@ -119,7 +119,7 @@ async def test_creating_behind_a_delete_marker_succeeds(store: ObjectStore) -> N
     assert await store.get("bucket", "k") == b"2"
 
 
-async def test_condition_looks_at_the_current_version_only(light_store: ObjectStore) -> None:
+async def test_condition_is_evaluated_against_the_current_version(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     await light_store.put("bucket", "k", b"1")
     await light_store.put("bucket", "k", b"2")
@@ -127,10 +127,7 @@ async def test_condition_looks_at_the_current_version_only(light_store: ObjectSt
         await light_store.put("bucket", "k", b"3", conditions=WriteConditions(if_match=md5(b"1")))
 
 
-# -- what is refused, and what that leaves --------------------------------------------------------------------------
-
-
-async def test_put_into_an_absent_bucket_reads_no_byte(light_store: ObjectStore) -> None:
+async def test_put_to_absent_bucket_does_not_read_the_body(light_store: ObjectStore) -> None:
     body = Body(BIG)
     with pytest.raises(NoSuchBucket):
         await light_store.writer.put(ROOT, "absent", NewObject("k", DEFAULT_ATTRIBUTES), body, ExpectedDigests())
@@ -154,13 +151,13 @@ async def test_bucket_deleted_during_an_upload_leaves_no_blob(store: ObjectStore
 
 
 @pytest.mark.parametrize("key", ["", "a\0b", "\udcff"])
-async def test_key_that_cannot_be_is_refused(light_store: ObjectStore, key: str) -> None:
+async def test_invalid_key_is_rejected(light_store: ObjectStore, key: str) -> None:
     await light_store.bucket("bucket")
     with pytest.raises(InvalidName):
         await light_store.put("bucket", key)
 
 
-async def test_body_over_five_gibibytes_is_refused(light_store: ObjectStore) -> None:
+async def test_body_over_five_gibibytes_is_rejected(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     with pytest.raises(TooLarge):
         await light_store.writer.put(
@@ -173,7 +170,7 @@ async def test_body_over_five_gibibytes_is_refused(light_store: ObjectStore) -> 
 
 
 @pytest.mark.parametrize(("value", "fits"), [("x" * 2047, True), ("x" * 2048, False), ("é" * 1024, False)])
-async def test_user_metadata_has_two_kibibytes(light_store: ObjectStore, value: str, fits: bool) -> None:
+async def test_user_metadata_is_limited_to_two_kibibytes(light_store: ObjectStore, value: str, fits: bool) -> None:
     await light_store.bucket("bucket")
     attributes = ObjectAttributes(metadata={"a": value})
     if fits:
@@ -187,20 +184,20 @@ async def test_user_metadata_has_two_kibibytes(light_store: ObjectStore, value: 
 async def test_incomplete_body_changes_nothing(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", b"before")
-    told = len(await store.events())
+    before = len(await store.events())
     with pytest.raises(Incomplete):
         await store.writer.put(
             ROOT, "bucket", NewObject("k", DEFAULT_ATTRIBUTES), Body(BIG, length=101), ExpectedDigests()
         )
     assert await store.get("bucket", "k") == b"before"
-    assert len(await store.events()) == told
+    assert len(await store.events()) == before
     await check_tables(store)
 
 
-async def test_blob_of_an_undecided_commit_stays_for_the_sweeper(
+async def test_blob_of_an_undecided_commit_is_left_for_the_orphan_sweep(
     light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer to the commit was lost: the object may be there, so its bytes must be."""
+    """The response to the commit was lost: the object may exist, so its bytes must stay."""
     await light_store.bucket("bucket")
     transact = light_store.meta.transact
 
@@ -229,21 +226,18 @@ async def test_blob_of_a_failed_commit_is_removed(light_store: ObjectStore, monk
     assert await light_store.stored_blobs() == set()
 
 
-# -- what the bucket adds -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("wish", "bucket_encrypts", "encrypted"),
+    ("requested", "bucket_encrypts", "encrypted"),
     [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
 )
-async def test_encryption_is_as_asked_else_as_the_bucket_says(
-    store: ObjectStore, wish: bool | None, bucket_encrypts: bool, encrypted: bool
+async def test_encryption_is_as_requested_else_as_the_bucket_default(
+    store: ObjectStore, requested: bool | None, bucket_encrypts: bool, encrypted: bool
 ) -> None:
     await store.bucket("bucket")
     if bucket_encrypts:
         await store.buckets.set(ROOT, "bucket", "s3:PutEncryptionConfiguration", encryption=BucketEncryption())
     for key, body in (("small", b"abc secret"), ("big", BIG + b"secret")):
-        written = await store.put("bucket", key, body, encrypt=wish)
+        written = await store.put("bucket", key, body, encrypt=requested)
         assert written.object.attributes.encrypted is encrypted
         assert await store.get("bucket", key) == body
     stored = [row[0] for row in await store.meta.rows("SELECT body FROM contents WHERE body IS NOT NULL")]
@@ -259,9 +253,9 @@ async def test_default_retention_counts_from_the_write(light_store: ObjectStore)
     written = await light_store.put("bucket", "k")
     until_ms = light_store.clock.now_ms() + 2 * DAY_MS
     assert written.object.attributes.retention == Retention(RetentionMode.GOVERNANCE, until_ms)
-    own = Retention(RetentionMode.COMPLIANCE, until_ms + 1)
-    written = await light_store.put("bucket", "k", attributes=ObjectAttributes(retention=own))
-    assert written.object.attributes.retention == own
+    explicit = Retention(RetentionMode.COMPLIANCE, until_ms + 1)
+    written = await light_store.put("bucket", "k", attributes=ObjectAttributes(retention=explicit))
+    assert written.object.attributes.retention == explicit
 
 
 @pytest.mark.parametrize(
@@ -269,15 +263,12 @@ async def test_default_retention_counts_from_the_write(light_store: ObjectStore)
     [ObjectAttributes(retention=Retention(RetentionMode.GOVERNANCE, 2**40)), ObjectAttributes(legal_hold=True)],
     ids=["retention", "hold"],
 )
-async def test_lock_is_refused_where_the_bucket_has_none(
+async def test_lock_is_rejected_in_a_bucket_without_object_lock(
     light_store: ObjectStore, attributes: ObjectAttributes
 ) -> None:
     await light_store.bucket("bucket")
     with pytest.raises(InvalidInput):
         await light_store.put("bucket", "k", attributes=attributes)
-
-
-# -- permissions ----------------------------------------------------------------------------------------------------
 
 
 TAGGED = ObjectAttributes(tags=TagSet((Tag("team", "a"),)))
@@ -297,7 +288,7 @@ TAGGED = ObjectAttributes(tags=TagSet((Tag("team", "a"),)))
         (["s3:PutObject", "s3:PutObjectLegalHold"], ObjectAttributes(legal_hold=True), WriteConditions(), True),
     ],
 )
-async def test_write_needs_a_permission_for_each_thing_it_does(
+async def test_write_requires_a_permission_for_each_attribute(
     light_store: ObjectStore,
     actions: list[str],
     attributes: ObjectAttributes,
@@ -314,7 +305,7 @@ async def test_write_needs_a_permission_for_each_thing_it_does(
             await light_store.put("bucket", "k", b"x", attributes=attributes, conditions=conditions, caller=bob)
 
 
-async def test_policy_can_ask_for_a_conditional_write(light_store: ObjectStore) -> None:
+async def test_policy_can_require_a_conditional_write(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     demand = statement(action="s3:PutObject", condition={"Null": {"s3:if-none-match": "false"}})
     bob = user("bob", policy(demand))
@@ -323,7 +314,7 @@ async def test_policy_can_ask_for_a_conditional_write(light_store: ObjectStore) 
     await light_store.put("bucket", "k", caller=bob, conditions=ABSENT)
 
 
-async def test_policy_can_ask_for_a_tag(light_store: ObjectStore) -> None:
+async def test_policy_can_require_a_tag(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     demand = statement(
         action=["s3:PutObject", "s3:PutObjectTagging"], condition={"StringEquals": {"s3:RequestObjectTag/team": "a"}}
@@ -334,7 +325,7 @@ async def test_policy_can_ask_for_a_tag(light_store: ObjectStore) -> None:
     await light_store.put("bucket", "k", caller=bob, attributes=TAGGED)
 
 
-async def test_reaper_hears_of_garbage_only_after_the_commit(
+async def test_garbage_collector_is_woken_only_after_the_commit(
     light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await light_store.bucket("bucket")
@@ -355,10 +346,10 @@ async def test_reaper_hears_of_garbage_only_after_the_commit(
     assert [(len(blobs), after) for blobs, after in heard] == [(1, 1)]
 
 
-async def test_work_that_runs_twice_counts_its_garbage_once(
+async def test_rerun_transaction_counts_its_garbage_once(
     light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stores run a transaction again when another one interfered."""
+    """Metadata stores rerun a transaction after a conflict."""
     await light_store.bucket("bucket")
     await light_store.put("bucket", "k", BIG)
     transact = light_store.meta.transact
@@ -367,7 +358,7 @@ async def test_work_that_runs_twice_counts_its_garbage_once(
     class Rolled(Exception):
         pass
 
-    async def again(work: object) -> object:
+    async def rerun(work: object) -> object:
         async def failing(tx: Transaction) -> None:
             await work(tx)  # type: ignore[operator]  # passed on as it is
             raise Rolled
@@ -376,7 +367,7 @@ async def test_work_that_runs_twice_counts_its_garbage_once(
             await transact(failing)
         return await transact(work)  # type: ignore[arg-type]  # passed on as it is
 
-    monkeypatch.setattr(light_store.meta, "transact", again)
+    monkeypatch.setattr(light_store.meta, "transact", rerun)
     monkeypatch.setattr(light_store.garbage_collector, "wake", heard.extend)
     await light_store.put("bucket", "k", b"small")
     assert len(heard) == 1

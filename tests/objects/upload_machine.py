@@ -1,4 +1,4 @@
-"""Random work with multipart uploads among it."""
+"""Random operations with multipart uploads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .model import NULL, ModelUpload, ModelVersion, md5
 from .stores import ROOT
 
 MIN_PART_BYTES = 4
-"""In place of 5 MiB, so that parts which are too small and parts which are not both occur."""
+"""Instead of 5 MiB, so that parts both above and below the limit occur."""
 
 part_bodies = st.sampled_from((b"", b"abc", b"part", b"a longer part", b"the longest of all the parts"))
 
 
 class ObjectStoreMachine(ObjectMachine):
-    """Objects, and uploads that become objects."""
+    """Objects and multipart uploads."""
 
     def _uploads(self) -> list[tuple[str, str, ModelUpload]]:
         return [
@@ -63,7 +63,7 @@ class ObjectStoreMachine(ObjectMachine):
     @precondition(_has_uploads)
     @rule(which=places, left_out=st.none() | st.integers(1, 3))
     def complete(self, which: int, left_out: int | None) -> None:
-        """Of all parts, or of all but one."""
+        """Complete with all parts, or all but one."""
         name, upload_id, upload = self._uploads()[which % len(self._uploads())]
         numbers = {number for number in upload.parts if number != left_out} or {1}
         self._complete(name, upload_id, upload, numbers, "none")
@@ -87,7 +87,7 @@ class ObjectStoreMachine(ObjectMachine):
         if len(bodies) < len(listed):
             failure = InvalidPart
         if upload.listed is not None:
-            # Completed before: the same list gets the same answer whatever has become of the object.
+            # A repeated completion with the same list gets the same response, even if the object has changed.
             if listed == upload.listed:
                 repeated = self.run(completing)
                 assert (repeated.etag, repeated.version or NULL) == (upload.etag, upload.version)

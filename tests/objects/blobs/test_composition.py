@@ -189,8 +189,8 @@ async def test_composed_versions_are_kept_and_deleted_independently(store: Objec
     second = await store.compose("bucket", "base", base, b"2", range_of(BIG, 0, 99))
     await store.delete("bucket", "base")
     await check_tables(store)
-    base = (await store.meta.row("SELECT version FROM versions WHERE content = ?", base.content)) or ("",)
-    await store.delete("bucket", "base", str(base[0]))
+    base_version = (await store.meta.row("SELECT version FROM versions WHERE content = ?", base.content)) or ("",)
+    await store.delete("bucket", "base", str(base_version[0]))
     await store.delete("bucket", "base", first.object.version)
     assert (await store.sweeper.sweep()).garbage == 0
     assert await store.get("bucket", "base", second.object.version) == b"2" + BIG[:99]
