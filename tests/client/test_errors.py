@@ -68,7 +68,7 @@ def test_a_crash_leaves_open_what_a_change_has_done(asked: str, undecided: bool)
 
 def test_refused_credentials_say_what_to_do() -> None:
     assert "check that the access key" in str(failure_of(401, b"", "GET /x"))
-    assert "grant the permission" in str(failure_of(403, b"", "GET /x"))
+    assert "with the permission" in str(failure_of(403, b"", "GET /x"))
 
 
 @given(
