@@ -88,7 +88,7 @@ async def read_all(log: BucketLog, max_bytes: int = 1 << 20) -> bytes:
     """Everything that can be read."""
     found = b""
     offset = log.start_offset
-    while offset < log.stable_offset:
+    while offset < log.high_watermark:
         fetched = await log.read(offset, max_bytes)
         assert fetched.records, "a read before the end finds something"
         found += fetched.records
@@ -127,7 +127,7 @@ class LogContract:
         return await open_log(clock, AS_STORED)
 
     async def test_an_empty_log_begins_and_ends_at_zero(self, log: BucketLog) -> None:
-        assert (log.start_offset, log.end_offset, log.stable_offset) == (0, 0, 0)
+        assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 0, 0)
         found = await log.read(0, 1 << 20)
         assert (bytes(found.records), found.next_offset) == (b"", 0)
 
@@ -135,9 +135,9 @@ class LogContract:
     async def test_batches_have_offsets_one_after_the_other(self, log: BucketLog, acks: Acks) -> None:
         assert (await log.append(plain_batch(3), acks)).base_offset == 0
         appended = await log.append(plain_batch(2) + plain_batch(4), acks)
-        assert (appended.base_offset, appended.end_offset, appended.is_repeated) == (3, 9, False)
-        await log.settle(appended.end_offset)
-        assert log.stable_offset == log.end_offset == 9
+        assert (appended.base_offset, appended.end_offset, appended.is_duplicate) == (3, 9, False)
+        await log.wait_durable(appended.end_offset)
+        assert log.high_watermark == log.end_offset == 9
         assert offsets(await read_all(log)) == [(0, 3), (3, 5), (5, 9)]
 
     async def test_what_was_sent_is_what_is_read(self, log: BucketLog, clock: ManualClock) -> None:
@@ -153,8 +153,8 @@ class LogContract:
     async def test_what_is_enqueued_has_its_place_at_once_and_is_stable_when_settled(self, log: BucketLog) -> None:
         first, second = log.enqueue(plain_batch(2)), log.enqueue(plain_batch(3))
         assert (first.base_offset, second.base_offset, log.end_offset) == (0, 2, 5)
-        await log.settle(second.end_offset)
-        assert log.stable_offset == 5
+        await log.wait_durable(second.end_offset)
+        assert log.high_watermark == 5
         assert offsets(await read_all(log)) == [(0, 2), (2, 5)]
 
     async def test_a_batch_without_records_takes_one_offset(self, log: BucketLog) -> None:
@@ -250,7 +250,7 @@ class LogContract:
             await log.append(plain_batch(2, writer_id=1, sequence=sequence), Acks.ALL)
         for sequence in range(5):
             again = await log.append(plain_batch(2, writer_id=1, sequence=sequence), Acks.ALL)
-            assert (again.base_offset, again.end_offset, again.is_repeated) == (2 * sequence, 2 * sequence + 2, True)
+            assert (again.base_offset, again.end_offset, again.is_duplicate) == (2 * sequence, 2 * sequence + 2, True)
         assert log.end_offset == 10
 
     @pytest.mark.parametrize("sequence", [0, 7, 9])
@@ -265,7 +265,7 @@ class LogContract:
         # Changes of keys that are sent again are compared with newer rows, and may be more or fewer than they were.
         await log.append(plain_batch(2, writer_id=1, sequence=0), Acks.ALL)
         again = await log.append(plain_batch(3, writer_id=1, sequence=0), Acks.ALL)
-        assert (again.base_offset, again.end_offset, again.is_repeated) == (0, 2, True)
+        assert (again.base_offset, again.end_offset, again.is_duplicate) == (0, 2, True)
 
     async def test_a_writer_that_is_not_known_begins_at_zero(self, log: BucketLog) -> None:
         with refused(ErrorCode.UNKNOWN_WRITER_ID):
@@ -289,7 +289,7 @@ class LogContract:
         first, second = plain_batch(writer_id=1, sequence=0), plain_batch(2, writer_id=1, sequence=1)
         await log.append(first, Acks.ALL)
         appended = await log.append(first + second, Acks.ALL)
-        assert (appended.base_offset, appended.end_offset, appended.is_repeated) == (0, 3, False)
+        assert (appended.base_offset, appended.end_offset, appended.is_duplicate) == (0, 3, False)
         assert log.end_offset == 3
 
     async def test_appends_at_once_are_all_there_in_some_order(self, log: BucketLog) -> None:

@@ -20,7 +20,7 @@ def test_what_there_is_not_here_can_only_be_unwanted(name: str) -> None:
 def test_only_logs_in_arrow_can_be_in_the_lake(log_format: str) -> None:
     check_options({"table.log.format": log_format})
     check_options({"table.log.format": "arrow", "table.datalake.enabled": "true"})
-    with pytest.raises(FlussError, match="log is in Arrow") as refused:
+    with pytest.raises(FlussError, match="requires the Arrow log format") as refused:
         check_options({"table.log.format": log_format, "table.datalake.enabled": "true"})
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 

@@ -84,8 +84,8 @@ async def test_keys_open_the_folders_of_tables_that_may_be_read(
         f"p/streams/kv/{keyed.id}/*",
     ]
     assert maker.made[-1][0] == "user-ann"
-    assert grant.opens(orders.id)
-    assert not grant.opens(other.id)
+    assert grant.covers(orders.id)
+    assert not grant.covers(other.id)
     assert not grant.is_expired(light_world.clock.now_ms())
     assert grant.is_expired(grant.until_ms - 1000), "keys that are nearly over are relied on by nobody"
 
@@ -109,8 +109,8 @@ async def test_a_table_that_is_denied_is_not_opened_by_a_right_to_all(
     grant = await access.grant(caller)
     assert grant is not None
     assert grant.tables == frozenset({orders.id})
-    assert not await access.reaches(caller, secrets.id)
-    assert await access.reaches(caller, orders.id)
+    assert not await access.covers(caller, secrets.id)
+    assert await access.covers(caller, orders.id)
     assert "secrets" not in maker.made[-1][1]
 
 
@@ -121,7 +121,7 @@ async def test_keys_of_root_open_tables_that_come_later(
     assert grant is not None
     assert opened(maker) == ["p/streams/*"]
     table = await light_world.table("later")
-    assert grant.opens(table.id)
+    assert grant.covers(table.id)
 
 
 @pytest.mark.parametrize("where", ["", "/fluss/nothing"])
@@ -131,7 +131,7 @@ async def test_who_reads_no_table_gets_no_keys(
     table = await light_world.table("orders")
     grant = await access.grant(reader(("Allow", where)))
     assert grant == FileGrant(frozenset(), light_world.clock.now_ms() + CREDENTIAL_SECONDS * 1000)
-    assert not grant.opens(table.id)
+    assert not grant.covers(table.id)
     assert not maker.made
 
 
@@ -142,11 +142,11 @@ async def test_who_reads_more_tables_than_a_policy_can_name_gets_no_keys(
     first = await light_world.table("t0")
     for number in range(1, 60):
         await light_world.table(f"t{number}")
-        if not await access.reaches(caller, first.id):
+        if not await access.covers(caller, first.id):
             break
     grant = await access.grant(caller)
     assert grant is not None
-    assert (grant.keys, grant.tables) == (None, frozenset())
+    assert (grant.credentials, grant.tables) == (None, frozenset())
     assert 10 < number < 59
     assert all(len(policy) <= MAX_POLICY_CHARS for _, policy in maker.made)
 
@@ -193,7 +193,7 @@ async def test_keys_that_cannot_be_made_are_told_of_and_tried_again(
     maker.failure = None
     grant = await access.grant(light_world.root)
     assert grant is not None
-    assert grant.keys is not None
+    assert grant.credentials is not None
 
 
 async def test_who_leaves_takes_keys_from_nobody(light_world: StreamWorld, access: FileAccess, maker: Maker) -> None:
@@ -211,25 +211,25 @@ async def test_who_does_not_send_session_tokens_gets_no_keys(
     light_world: StreamWorld, access: FileAccess, maker: Maker
 ) -> None:
     table = await light_world.table("orders")
-    grant = await access.grant(light_world.root, takes_tokens=False)
+    grant = await access.grant(light_world.root, sends_tokens=False)
     assert grant is not None
-    assert (grant.keys, grant.tables) == (None, frozenset())
-    assert not await access.reaches(light_world.root, table.id, takes_tokens=False)
+    assert (grant.credentials, grant.tables) == (None, frozenset())
+    assert not await access.covers(light_world.root, table.id, sends_tokens=False)
     assert not maker.made
 
 
 async def test_without_a_role_clients_have_access_of_their_own(light_world: StreamWorld) -> None:
     table = await light_world.table("orders")
     access = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, PLACE)
-    for takes_tokens in (True, False):
-        grant = await access.grant(reader(), takes_tokens=takes_tokens)
+    for sends_tokens in (True, False):
+        grant = await access.grant(reader(), sends_tokens=sends_tokens)
         assert grant == FileGrant(None)
         assert not grant.is_temporary
-        assert await access.reaches(reader(), table.id, takes_tokens=takes_tokens)
+        assert await access.covers(reader(), table.id, sends_tokens=sends_tokens)
 
 
 async def test_without_an_address_nobody_reads_files(light_world: StreamWorld) -> None:
     table = await light_world.table("orders")
     access = FileAccess(light_world.clock, light_world.authorizer, light_world.tables)
     assert await access.grant(light_world.root) is None
-    assert not await access.reaches(light_world.root, table.id)
+    assert not await access.covers(light_world.root, table.id)

@@ -1,9 +1,9 @@
 """Encapsulated Arrow record batch messages, as log batches contain them.
 
-A batch of a log is one encapsulated message of Arrow's stream format, without its schema: a flatbuffer that lists the
-lengths of columns (nodes) and where their buffers are, then the buffers.
+A log batch contains one encapsulated message of Arrow's stream format, without its schema: a flatbuffer with the
+lengths of columns (nodes) and the positions of their buffers, then the buffers.
 
-Layout of the flatbuffer: Arrow's Message.fbs (`Message`: version, header type, header, body length; `RecordBatch`:
+Flatbuffer layout: Arrow's Message.fbs (`Message`: version, header type, header, body length; `RecordBatch`:
 length, nodes, buffers, compression, variadic buffer counts).
 """
 
@@ -26,7 +26,7 @@ _U16: Final = struct.Struct("<H")
 _I32: Final = struct.Struct("<i")
 _I64: Final = struct.Struct("<q")
 _EMPTY: Final = bytes(8)
-"""A compressed buffer of nothing: the length that it has when it is not compressed."""
+"""A compressed empty buffer: its uncompressed length of 0."""
 
 
 def read_rows(body: LogBuffer, schema: pa.Schema) -> pa.RecordBatch:
@@ -38,9 +38,9 @@ def read_rows(body: LogBuffer, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _without_empty(body: LogBuffer) -> bytearray:
-    """The same message, in which buffers of nothing have no bytes. Raises ValueError.
+    """The message with empty buffers at length 0. Raises ValueError.
 
-    Arrow for Java writes their length and no frame of LZ4 behind it, which Arrow for C++ takes for a frame cut off.
+    Arrow for Java writes the length of an empty buffer without an LZ4 frame; Arrow for C++ rejects that as truncated.
     """
     changed = bytearray(body)
     try:
@@ -49,40 +49,40 @@ def _without_empty(body: LogBuffer) -> bytearray:
             if size == len(_EMPTY) and message.body[start : start + size] == _EMPTY:
                 PLACE.pack_into(message.buffers, at * PLACE.size, start, 0)
     except (struct.error, IndexError) as error:
-        raise ValueError(f"no message of Arrow. reason={error}") from error
+        raise ValueError(f"invalid Arrow message. reason={error}") from error
     return changed
 
 
 class ArrowMessage(NamedTuple):
-    """A record batch as it is sent."""
+    """An encoded record batch."""
 
     version: int
     length: int
     nodes: memoryview
-    """The length of each column and of what is nested in it, and how many of these are null."""
+    """Length and null count of each column and nested field."""
     buffers: memoryview
-    """Where in the body each buffer is, and how long (`PLACE`)."""
+    """Position in the body and size of each buffer (`PLACE`)."""
     codec: int | None
     body: memoryview
 
     @classmethod
     def parse(cls, view: memoryview) -> ArrowMessage:
-        """Read what lists it; the rest stays as it is. Raises ValueError, struct.error, IndexError."""
+        """Parse the metadata; the body is not copied. Raises ValueError, struct.error, IndexError."""
         if bytes(view[:4]) != CONTINUATION:
-            raise ValueError("no message begins here")
+            raise ValueError("not an Arrow message: no continuation marker")
         (size,) = _I32.unpack_from(view, 4)
         if size < 0 or 8 + size > len(view):
-            raise ValueError(f"metadata is cut off. bytes={size}")
+            raise ValueError(f"metadata is truncated. bytes={size}")
         table = view[8 : 8 + size]
         root = _FlatTable(table, *_I32.unpack_from(table, 0))
         if root.byte(1) != RECORD_BATCH:
-            raise ValueError(f"message is no record batch. type={root.byte(1)}")
+            raise ValueError(f"message is not a record batch. type={root.byte(1)}")
         header = root.table(2)
         if header is None:
             raise ValueError("message has no header")
         compression = header.table(3)
         if header.vector(4, 8):
-            raise ValueError("buffers of a varying number are not known")
+            raise ValueError("variadic buffers are not supported")
         return cls(
             root.short(0),
             header.long(0),
@@ -94,7 +94,7 @@ class ArrowMessage(NamedTuple):
 
 
 class _FlatTable(NamedTuple):
-    """A table of a flatbuffer: fields by number, absent ones at their defaults."""
+    """A flatbuffer table: fields by number, absent ones with their defaults."""
 
     data: memoryview
     at: int
@@ -102,7 +102,7 @@ class _FlatTable(NamedTuple):
     def _field(self, number: int) -> int:
         vtable = self.at - _I32.unpack_from(self.data, self.at)[0]
         if vtable < 0:
-            raise ValueError("table has no description")
+            raise ValueError("table has no vtable")
         entry = 4 + 2 * number
         if entry >= _U16.unpack_from(self.data, vtable)[0]:
             return 0
@@ -133,5 +133,5 @@ class _FlatTable(NamedTuple):
         (count,) = _I32.unpack_from(self.data, at)
         end = at + 4 + count * item_bytes
         if count < 0 or end > len(self.data):
-            raise ValueError(f"vector is cut off. count={count}")
+            raise ValueError(f"vector is truncated. count={count}")
         return self.data[at + 4 : end]

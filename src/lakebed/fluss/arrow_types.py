@@ -1,4 +1,4 @@
-"""Arrow types of Fluss types: the layout of Arrow log batches, which carry no schema of their own."""
+"""Arrow types of Fluss types: the layout of Arrow log batches, which contain no schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN: Final = {
 
 
 def arrow_type(type_: DataType) -> pa.DataType:
-    """The Arrow type of these values."""
+    """The Arrow type of a Fluss type."""
     plain = _PLAIN.get(type_.root)
     if plain is not None:
         return plain

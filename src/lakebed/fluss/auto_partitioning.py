@@ -1,8 +1,7 @@
 """Auto-partitioning by time: partition names, the partitions to create and those to drop. Pure.
 
-A table that is partitioned by itself has a partition for the hour, day, month, quarter or year that it is, some made
-ahead of time, and those of some time back. Of names alone it can be said which are older, because they are written
-from the largest unit to the smallest with as many digits each time.
+A table has a partition for the current hour, day, month, quarter or year, some created ahead of time, and a number of
+past ones. Partition names sort by time: they are written from the largest unit to the smallest, with fixed widths.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _PREFIX: Final = "table.auto-partition."
 
 
 class AutoPartitionTimeUnit(StrEnum):
-    """How long a partition is."""
+    """The period of one partition."""
 
     HOUR = "HOUR"
     DAY = "DAY"
@@ -55,52 +54,60 @@ _FIELD: Final = re.compile(r"([A-Za-z])\1*")
 
 @dataclass(frozen=True, slots=True)
 class AutoPartitionStrategy:
-    """How a table is partitioned by time."""
+    """How a table is auto-partitioned."""
 
     key: str
-    """The partition key that has the time."""
+    """The partition key that holds the time."""
 
     unit: AutoPartitionTimeUnit
     pattern: str
     zone: ZoneInfo
     ahead: int
-    """How many partitions are made that have not begun yet, the one of now counted."""
+    """How many partitions exist ahead of time, including the current one."""
 
     kept: int
-    """How many are kept that are over; all, if it is negative."""
+    """How many past partitions are kept; all if negative."""
 
     @classmethod
     def of(
         cls, schema: Schema, partition_keys: Sequence[str], options: Mapping[str, str]
     ) -> AutoPartitionStrategy | None:
         """The strategy of a table; None without auto-partitioning. Error codes: INVALID_CONFIG, INVALID_TABLE."""
-        said = {name.removeprefix(_PREFIX): value for name, value in options.items() if name.startswith(_PREFIX)}
-        if not flag(said.get("enabled", "false")):
+        settings = {name.removeprefix(_PREFIX): value for name, value in options.items() if name.startswith(_PREFIX)}
+        if not flag(settings.get("enabled", "false")):
             return None
-        key = said.get("key") or (partition_keys[0] if len(partition_keys) == 1 else "")
+        key = settings.get("key") or (partition_keys[0] if len(partition_keys) == 1 else "")
         if key not in partition_keys:
             raise _invalid(
-                f"the key of the time is one of the partition keys. key={key} partition_keys={list(partition_keys)}"
+                f"the time key must be one of the partition keys. key={key} partition_keys={list(partition_keys)}"
             )
-        unit = AutoPartitionTimeUnit(said.get("time-unit", AutoPartitionTimeUnit.DAY).upper())
+        unit = AutoPartitionTimeUnit(settings.get("time-unit", AutoPartitionTimeUnit.DAY).upper())
         column = schema.column(key)
         if column is None or column.type.root not in (TypeRoot.STRING, TypeRoot.DATE):
-            raise _invalid(f"the key of the time is a STRING or a DATE. key={key}")
-        pattern = said.get("time-format") or _FORMATS[unit]
+            raise _invalid(f"the time key must be a STRING or DATE column. key={key}")
+        pattern = settings.get("time-format") or _FORMATS[unit]
         if column.type.root is TypeRoot.DATE:
-            if unit is not AutoPartitionTimeUnit.DAY or said.get("time-format", "yyyy-MM-dd") != "yyyy-MM-dd":
-                raise _invalid(f"partitions by a DATE are days, and called yyyy-MM-dd. key={key} unit={unit}")
+            if unit is not AutoPartitionTimeUnit.DAY or settings.get("time-format", "yyyy-MM-dd") != "yyyy-MM-dd":
+                raise _invalid(f"a DATE key requires unit DAY and format yyyy-MM-dd. key={key} unit={unit}")
             pattern = "yyyy-MM-dd"
         _check_pattern(pattern, unit)
-        ahead = whole_number(said.get("num-precreate", "2" if len(partition_keys) == 1 else "0"))
+        ahead = whole_number(settings.get("num-precreate", "2" if len(partition_keys) == 1 else "0"))
         if ahead < 0 or (ahead and len(partition_keys) > 1):
-            raise _invalid("partitions of several keys are made by who writes to them: num-precreate is 0")
+            raise _invalid(
+                "with several partition keys, partitions are created by writers: num-precreate must be 0. "
+                f"num-precreate={ahead}"
+            )
         return cls(
-            key, unit, pattern, _zone(said.get("time-zone")), ahead, whole_number(said.get("num-retention", "7"))
+            key,
+            unit,
+            pattern,
+            _zone(settings.get("time-zone")),
+            ahead,
+            whole_number(settings.get("num-retention", "7")),
         )
 
     def name(self, moment: datetime) -> str:
-        """What the partition of that moment is called."""
+        """The name of the partition for a time."""
         local = moment.astimezone(self.zone)
         values = {
             "y": local.year,
@@ -112,13 +119,13 @@ class AutoPartitionStrategy:
         return _FIELD.sub(lambda field: f"{values[field[0][0]]:0{_WIDTHS[field[0][0]]}}", self.pattern)
 
     def due(self, now_ms: int) -> list[str]:
-        """The names of the partitions that are to be there."""
+        """Names of the partitions that must exist."""
         return [self.name(moment) for moment in self._moments(now_ms, 0, self.ahead)]
 
     def expired(self, names: Iterable[str], now_ms: int) -> list[str]:
-        """Those of the names that are older than all that are kept, the oldest first.
+        """Names of the partitions past their retention, oldest first.
 
-        What is not a name of a moment stays: somebody made it by hand.
+        Names in another format are kept: they were created manually.
         """
         if self.kept < 0:
             return []
@@ -131,14 +138,14 @@ class AutoPartitionStrategy:
         return sorted(name for name in names if shape.fullmatch(name) and name < oldest)
 
     def _moments(self, now_ms: int, first: int, count: int) -> Iterator[datetime]:
-        """One moment of each of `count` partitions from the one `first` away from now on, in the zone's own time."""
+        """A time in each of `count` periods, starting `first` periods from now, in the zone's local time."""
         now = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(self.zone)
         for step in range(first, first + count):
             if self.unit is AutoPartitionTimeUnit.HOUR:
-                # Of the hours that there are, none of which the zone leaves out or has twice.
+                # In UTC, where no hour is skipped or repeated.
                 yield (now.astimezone(UTC) + timedelta(hours=step)).astimezone(self.zone)
             elif self.unit is AutoPartitionTimeUnit.DAY:
-                # Noon is on every day of every zone.
+                # Noon exists on every day of every zone.
                 noon = now.replace(hour=12, minute=0, second=0, microsecond=0)
                 yield noon + timedelta(days=step)
             else:
@@ -154,7 +161,7 @@ class AutoPartitionStrategy:
 
 
 def _parts(pattern: str) -> list[str]:
-    """Fields and what is between them."""
+    """Split a pattern into fields and separators."""
     found: list[str] = []
     for character in pattern:
         if found and found[-1][0] == character and character.isalpha():
@@ -165,22 +172,22 @@ def _parts(pattern: str) -> list[str]:
 
 
 def _check_pattern(pattern: str, unit: AutoPartitionTimeUnit) -> None:
-    """Raise INVALID_CONFIG unless names in it sort as their times do, and are values of partitions."""
+    """Raise INVALID_CONFIG unless names in this pattern sort by time and are valid partition values."""
     fields = [part for part in _parts(pattern) if part[0].isalpha()]
     if "".join(field[0] for field in fields) != _LETTERS[unit] or any(
         len(field) != _WIDTHS[field[0]] for field in fields
     ):
-        raise _invalid(f"a time is written from the largest unit to the smallest, in full. time-format={pattern}")
+        raise _invalid(f"time format must have full-width units from largest to smallest. time-format={pattern}")
     if re.fullmatch(r"[A-Za-z_-]+", pattern) is None:
-        raise _invalid(f"a partition's name has letters, digits, _ and - alone. time-format={pattern}")
+        raise _invalid(f"partition names can have letters, digits, _ and - only. time-format={pattern}")
 
 
 def _zone(name: str | None) -> ZoneInfo:
-    # The machine's own zone would make one table two, when its home moves to another machine.
+    # Not the machine's zone: it would change when the leader moves to another machine.
     try:
         return ZoneInfo(name or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise _invalid(f"no such time zone. time-zone={name}") from None
+        raise _invalid(f"unknown time zone. time-zone={name}") from None
 
 
 def _invalid(message: str) -> FlussError:

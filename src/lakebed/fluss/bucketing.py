@@ -1,4 +1,4 @@
-"""Bucketing functions: from an encoded bucket key to the bucket, as Fluss, Paimon and Iceberg each count."""
+"""Bucketing functions of Fluss, Paimon and Iceberg: from an encoded bucket key to the bucket."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _WORD_BYTES: Final = 4
 
 
 def fluss_bucket(key: bytes, count: int) -> int:
-    """The bucket, of `count`, of a table without a lake format: the key's hash, hashed once more as one word."""
+    """The bucket in a table without a lake format: the key's hash, hashed once more as one word."""
     number = signed(finish(add_words(0, (_hash(key),)), _WORD_BYTES))
-    # The least number has no positive twin: Java's Math.abs leaves it negative, and Fluss makes it 0.
+    # abs() of the smallest 32-bit integer is undefined in Java; Fluss uses 0.
     return 0 if number == _LEAST else abs(number) % count
 
 
 def paimon_bucket(key: bytes, count: int) -> int:
-    """The bucket of a table with the lake format Paimon, whose keys are whole words."""
+    """The bucket in a table with lake format Paimon, whose keys are whole words."""
     return abs(signed(_hash(key))) % count
 
 
 def iceberg_bucket(key: bytes, count: int) -> int:
-    """The bucket of a table with the lake format Iceberg. Error codes: INVALID_TARGET_COLUMN for an empty key."""
+    """The bucket in a table with lake format Iceberg. Error codes: INVALID_TARGET_COLUMN for an empty key."""
     if not key:
-        # The clients of Fluss take it for a row without a key.
-        raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, "a bucket key that goes to Iceberg is not empty")
+        # Fluss clients treat an empty key as a row without a key.
+        raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, "bucket key is empty, which lake format Iceberg forbids")
     return (murmur3_32(key) & 0x7FFFFFFF) % count
 
 
 def _hash(data: bytes) -> int:
     """Murmur3 with seed 42, but with each byte after the last whole word mixed in as a word.
 
-    pyfluss 1.0.0 takes such a byte for 0 to 255, the Java client for -128 to 127: on keys that end in a large one they
-    do not agree. This does as pyfluss does.
+    pyfluss 1.0.0 reads these bytes as unsigned, the Java client as signed: they disagree on keys that end in a byte
+    above 127. This follows pyfluss.
     """
     tail = data[len(data) & ~3 :]
     return finish(add_words(add_words(_SEED, whole_words(data)), tail), len(data))

@@ -1,7 +1,4 @@
-"""Error codes of the Fluss protocol, and the error that carries one.
-
-The server answers with them and the client reads them. Names are those of Fluss's `Errors`, without `_EXCEPTION`.
-"""
+"""Error codes of the Fluss protocol, with the names of Fluss's `Errors` without `_EXCEPTION`."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ __all__ = ["ErrorCode", "FlussError"]
 
 
 class ErrorCode(Enum):
-    """An error code: its number on the wire, and what it says."""
+    """An error code: its number on the wire, and its message."""
 
     number: int
     message: str
-    """The text of an error that says no more."""
+    """The text of an error without details."""
 
     def __new__(cls, number: int, message: str) -> Self:
-        """The member of a number and its message."""
+        """Create the member from its number and message."""
         code = object.__new__(cls)
         code._value_ = code.number = number
         code.message = message
@@ -36,8 +33,8 @@ class ErrorCode(Enum):
     TABLE_ALREADY_EXIST = 8, "table exists"
     SCHEMA_NOT_EXIST = 9, "no such schema"
     LOG_STORAGE = 10, "log cannot be stored"
-    KV_STORAGE = 11, "keys cannot be stored"
-    NOT_LEADER_OR_FOLLOWER = 12, "not led here"
+    KV_STORAGE = 11, "KV index cannot be stored"
+    NOT_LEADER_OR_FOLLOWER = 12, "not the leader of this bucket"
     RECORD_TOO_LARGE = 13, "record too large"
     CORRUPT_RECORD = 14, "corrupt record"
     INVALID_TABLE = 15, "invalid table"
@@ -50,7 +47,7 @@ class ErrorCode(Enum):
     FENCED_LEADER_EPOCH = 24, "fenced leader epoch"
     REQUEST_TIME_OUT = 25, "request timed out"
     STORAGE = 26, "storage failed"
-    SECURITY_TOKEN = 30, "no keys to files"
+    SECURITY_TOKEN = 30, "no credentials for files"
     OUT_OF_ORDER_SEQUENCE = 31, "out of order sequence"
     DUPLICATE_SEQUENCE = 32, "duplicate sequence"
     UNKNOWN_WRITER_ID = 33, "unknown writer"
@@ -61,7 +58,7 @@ class ErrorCode(Enum):
     INVALID_TIMESTAMP = 38, "invalid timestamp"
     INVALID_CONFIG = 39, "invalid config"
     LAKE_STORAGE_NOT_CONFIGURED = 40, "lake storage not configured"
-    KV_SNAPSHOT_NOT_EXIST = 41, "no such snapshot of keys"
+    KV_SNAPSHOT_NOT_EXIST = 41, "no such KV snapshot"
     PARTITION_ALREADY_EXISTS = 42, "partition exists"
     PARTITION_SPEC_INVALID = 43, "invalid partition"
     LEADER_NOT_AVAILABLE = 44, "leader not available"
@@ -71,10 +68,10 @@ class ErrorCode(Enum):
     AUTHORIZATION = 48, "not authorized"
     BUCKET_MAX_NUM = 49, "too many buckets"
     FENCED_TIERING_EPOCH = 50, "fenced tiering epoch"
-    RETRIABLE_AUTHENTICATE = 51, "authentication may be tried again"
+    RETRIABLE_AUTHENTICATE = 51, "authentication failed, retry"
     LAKE_SNAPSHOT_NOT_EXIST = 53, "no such lake snapshot"
     LAKE_TABLE_ALREADY_EXIST = 54, "lake table exists"
-    INVALID_ALTER_TABLE = 56, "invalid change of a table"
+    INVALID_ALTER_TABLE = 56, "invalid alteration of a table"
     DELETION_DISABLED = 57, "deletion disabled"
     SERVER_NOT_EXIST = 58, "no such server"
     SERVER_TAG_ALREADY_EXIST = 59, "server tag exists"
@@ -108,7 +105,7 @@ _RETRIABLE: Final = frozenset(
 
 
 class FlussError(LakebedError):
-    """A stream request, or one bucket's part of it, failed; its code says what the caller does next."""
+    """A stream request, or its part for one bucket, failed. The code determines what clients do next."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.message)
@@ -116,5 +113,5 @@ class FlussError(LakebedError):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether the same request can succeed later with nothing else changed."""
+        """Whether the same request can succeed later."""
         return self.code in _RETRIABLE

@@ -1,12 +1,12 @@
-"""Key encodings: Fluss's compacted form, and the forms of Iceberg and Paimon.
+"""Key encodings: Fluss's compacted encoding, and the forms of Iceberg and Paimon.
 
-A lake has rules of its own for which bucket a row is in, and writers hash the key for that: where a table has a lake,
-its keys have the form of that lake. Not where the bucket is by fewer columns than the key has: then the bytes of these
-must begin the key, which only the compacted form sees to. Tables of the first version of keys knew no such exception.
+Writers hash the encoded key for the bucket, and each lake format has its own bucketing. So keys of a table with a lake
+format use that format's encoding. Exception: if the bucket key has fewer columns than the key, its encoding must be a
+prefix of the key's, which only the compacted encoding guarantees. Key format version 1 has no such exception.
 
-Of Iceberg a key is one column: whole numbers and times (in microseconds) of 64 bits, little-endian; text and bytes as
-they are; a decimal as all that is there, big-endian. Of Paimon it is a `BinaryRow`: a byte for the kind of change, bits
-for nulls up to the next word, a word for each column, and behind these what does not fit a word.
+An Iceberg key is one column: integers and times (in microseconds) of 64 bits, little-endian; text and bytes unchanged;
+a decimal as its unscaled value, big-endian. A Paimon key is a `BinaryRow`: a byte for the change type, null bits up to
+the next word, a word for each column, and a variable-length part for what does not fit a word.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _ICEBERG_NUMBERS: Final = {
     TypeRoot.FLOAT: struct.Struct("<f"),
     TypeRoot.DOUBLE: struct.Struct("<d"),
 }
-_OF_ICEBERG: Final = _ICEBERG_NUMBERS.keys() | _INLINE | {TypeRoot.DECIMAL}
+_ICEBERG_TYPES: Final = _ICEBERG_NUMBERS.keys() | _INLINE | {TypeRoot.DECIMAL}
 
 
 class KeyEncoding(StrEnum):
-    """What keys are written as, by the names of the lakes that have a form of their own."""
+    """How keys are encoded, by lake format."""
 
     COMPACTED = ""
     ICEBERG = "iceberg"
@@ -56,30 +56,30 @@ class KeyEncoding(StrEnum):
 
 
 def choose_encoding(lake: str, version: int, key: Sequence[str], bucket_key: Sequence[str]) -> KeyEncoding:
-    """The form of keys of a table with such a lake, and of this version of keys.
+    """The key encoding of a table with this lake format and key format version.
 
-    `key` are the columns that are in a key: those of the primary key that its partitions are not by.
+    `key` has the columns of the encoded key: the primary key without partition keys.
     """
     if lake not in (KeyEncoding.ICEBERG, KeyEncoding.PAIMON):
-        return KeyEncoding.COMPACTED  # Hudi has a form for buckets, and for buckets alone
+        return KeyEncoding.COMPACTED  # other lake formats have no key encoding of their own
     if lake == KeyEncoding.ICEBERG and len(key) != 1:
-        return KeyEncoding.COMPACTED  # of several columns Iceberg has none, so the bucket is by one of them
+        return KeyEncoding.COMPACTED  # Iceberg encodes single columns only, so the bucket key is one of them
     return KeyEncoding(lake) if version == 1 or tuple(bucket_key) == tuple(key) else KeyEncoding.COMPACTED
 
 
-def check_key_types(form: KeyEncoding, types: Sequence[DataType]) -> None:
-    """Raise INVALID_TABLE unless there are keys of such columns in this form."""
-    if form is KeyEncoding.ICEBERG and (len(types) != 1 or types[0].root not in _OF_ICEBERG):
+def check_key_types(encoding: KeyEncoding, types: Sequence[DataType]) -> None:
+    """Raise INVALID_TABLE unless the encoding supports keys of these types."""
+    if encoding is KeyEncoding.ICEBERG and (len(types) != 1 or types[0].root not in _ICEBERG_TYPES):
         raise FlussError(
             ErrorCode.INVALID_TABLE,
-            "a bucket key that goes to Iceberg is one column, and of no BOOLEAN, TINYINT, SMALLINT or TIMESTAMP_LTZ. "
+            "a bucket key for Iceberg must be one column, not of type BOOLEAN, TINYINT, SMALLINT or TIMESTAMP_LTZ. "
             f"types={', '.join(map(str, types))}",
         )
 
 
-def encode_key(form: KeyEncoding, types: Sequence[DataType], values: Sequence[Any]) -> bytes:
-    """The key of columns that `check_key_types` lets pass, and that have no null."""
-    match form:
+def encode_key(encoding: KeyEncoding, types: Sequence[DataType], values: Sequence[Any]) -> bytes:
+    """Encode a key without nulls, of types that `check_key_types` accepts."""
+    match encoding:
         case KeyEncoding.ICEBERG:
             ((type_, value),) = zip(types, values, strict=True)
             return _encode_iceberg(type_, value)
@@ -90,10 +90,10 @@ def encode_key(form: KeyEncoding, types: Sequence[DataType], values: Sequence[An
             return b"".join(encode_field(RowFormat.COMPACTED, type_, value) for type_, value in fields)
 
 
-def decode_key(form: KeyEncoding, types: Sequence[DataType], key: bytes) -> list[Any]:
-    """The values of its columns; raises CORRUPT_RECORD for what is no such key."""
+def decode_key(encoding: KeyEncoding, types: Sequence[DataType], key: bytes) -> list[Any]:
+    """Decode the values of a key. Raises CORRUPT_RECORD for a malformed key."""
     try:
-        match form:
+        match encoding:
             case KeyEncoding.ICEBERG:
                 return [_decode_iceberg(types, key)]
             case KeyEncoding.PAIMON:
@@ -101,7 +101,7 @@ def decode_key(form: KeyEncoding, types: Sequence[DataType], key: bytes) -> list
             case _:
                 return _decode_compacted(types, key)
     except NOT_A_VALUE as error:
-        raise corrupt(f"key is none of its table. length={len(key)}") from error
+        raise corrupt(f"invalid key. length={len(key)}") from error
 
 
 def _decode_compacted(types: Sequence[DataType], key: bytes) -> list[Any]:
@@ -123,12 +123,12 @@ def _decode_iceberg(types: Sequence[DataType], key: bytes) -> Any:
     if root in _ICEBERG_NUMBERS:
         (number,) = _ICEBERG_NUMBERS[root].unpack(key)
         if root in (TypeRoot.INT, TypeRoot.DATE):
-            return struct.unpack("<i", struct.pack("<i", number))[0]  # which raises for one that is larger
+            return struct.unpack("<i", struct.pack("<i", number))[0]  # raises for larger numbers
         if root not in (TypeRoot.TIME, TypeRoot.TIMESTAMP):
             return number
         millis, micros = divmod(number, 1000)
         if micros and (root is TypeRoot.TIME or type_.is_compact_timestamp):
-            raise corrupt(f"key is no {type_}. microseconds={number}")
+            raise corrupt(f"key has microseconds that its type does not have. type={type_} microseconds={number}")
         return millis if root is TypeRoot.TIME else (millis, micros * 1000)
     match root:
         case TypeRoot.STRING | TypeRoot.CHAR:
@@ -137,7 +137,7 @@ def _decode_iceberg(types: Sequence[DataType], key: bytes) -> Any:
             return key
         case TypeRoot.DECIMAL:
             return decode_unscaled(type_, key)
-    raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"Iceberg has no keys of this type. type={type_}")
+    raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"type is not supported in Iceberg keys. type={type_}")
 
 
 def _encode_iceberg(type_: DataType, value: Any) -> bytes:
@@ -149,7 +149,7 @@ def _encode_iceberg(type_: DataType, value: Any) -> bytes:
             value = value[0] * 1000 + value[1] // 1000
         return _ICEBERG_NUMBERS[root].pack(value)
     if root is TypeRoot.DECIMAL:
-        # The unscaled value, the high bytes first and as few as keep the sign, whatever its precision.
+        # The unscaled value, big-endian, in as few bytes as keep the sign, whatever its precision.
         return encode_field(RowFormat.INDEXED, DataType(TypeRoot.DECIMAL, precision=38, scale=type_.scale), value)
     return value.encode() if isinstance(value, str) else bytes(value)
 
@@ -164,7 +164,7 @@ def _encode_paimon(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
 
 
 def _paimon_head(types: Sequence[DataType]) -> int:
-    """What is before the words: bits for nulls, and before these a byte for the kind of change."""
+    """The bytes before the words: the change type and the null bits."""
     return (len(types) + 63 + 8) // 64 * _WORD_BYTES
 
 
@@ -172,7 +172,7 @@ def _decode_paimon(types: Sequence[DataType], key: bytes) -> list[Any]:
     head = _paimon_head(types)
     end = head + _WORD_BYTES * len(types)
     if len(key) < end or any(key[:head]):
-        raise corrupt(f"key is no row of Paimon without nulls. length={len(key)} columns={len(types)}")
+        raise corrupt(f"key is not a Paimon row without nulls. length={len(key)} columns={len(types)}")
     values = []
     for number, type_ in enumerate(types):
         value = element_reader(RowFormat.COMPACTED, type_, key)(head + _WORD_BYTES * number)
@@ -183,7 +183,7 @@ def _decode_paimon(types: Sequence[DataType], key: bytes) -> list[Any]:
 
 
 def _paimon_behind(type_: DataType, value: Any) -> int:
-    """How many bytes of a value are behind the words."""
+    """The bytes of a value in the variable-length part."""
     if type_.root in _INLINE:
         size = len(value.encode() if isinstance(value, str) else value)
         return 0 if size <= INLINE_MAX else aligned(size)
@@ -194,4 +194,4 @@ def _paimon_behind(type_: DataType, value: Any) -> int:
 
 def _check_end(key: bytes, end: int) -> None:
     if end != len(key):
-        raise corrupt(f"key has another length than its columns. length={len(key)} columns={end}")
+        raise corrupt(f"key length does not match its columns. length={len(key)} columns={end}")

@@ -26,30 +26,30 @@ _SCHEMA: Final = struct.Struct("<h")
 
 @dataclass(frozen=True, slots=True)
 class KvRecordBatch:
-    """What one writer wrote at once to one bucket."""
+    """A batch of a writer for one bucket."""
 
     schema_id: int
     writer_id: int
     sequence: int
     keys: list[bytes]
     values: list[bytes | None]
-    """The row of each key as it is stored, with its schema before it; none for a delete."""
+    """The row of each key with its schema id in front, as stored; None for a delete."""
 
     rows: RowBuffer
-    """All rows there are, where they lie."""
+    """The rows of all records that have one."""
 
 
 def read_kv_batch(records: bytes | memoryview) -> KvRecordBatch:
-    """The batch; raises CORRUPT_RECORD unless it is one, whole, with the checksum that it should have."""
+    """Read a batch. Raises CORRUPT_RECORD unless it is complete and its checksum matches."""
     size = len(records)
     if size < _HEADER.size:
-        raise corrupt(f"batch of keys is too short. length={size}")
+        raise corrupt(f"KV batch is truncated. length={size}")
     data = b"".join((records, PADDING))
     length, magic, checksum, schema_id, _, writer_id, sequence, count = _HEADER.unpack_from(data)
     if magic != 0 or length != size - _LENGTH.size:
-        raise corrupt(f"batch of keys has another length. magic={magic} said={length} found={size - 4}")
+        raise corrupt(f"KV batch length does not match. magic={magic} declared={length} found={size - 4}")
     if crc32c(memoryview(data)[_CHECKED_FROM:size]) != checksum:
-        raise corrupt("checksum of a batch of keys does not match")
+        raise corrupt("KV batch checksum does not match")
     found = scan_records(data, _HEADER.size, size, count, schema_id) or _read_records(data, size, count, schema_id)
     return KvRecordBatch(
         schema_id, writer_id, sequence, found.keys, found.values, RowBuffer(data, found.starts, found.ends)
@@ -57,12 +57,12 @@ def read_kv_batch(records: bytes | memoryview) -> KvRecordBatch:
 
 
 def declared_count(records: bytes | memoryview) -> int:
-    """How many records a batch says that it has; true of one that was read. Costs no look at them."""
+    """The record count in a batch header. Reliable only for a batch that was read."""
     return int(_HEADER.unpack_from(records)[-1])
 
 
 def _read_records(data: bytes, size: int, count: int, schema_id: int) -> KvRecords:
-    """The records up to `size`; raises CORRUPT_RECORD unless there are just so many."""
+    """Read `count` records up to `size`. Raises CORRUPT_RECORD unless they fill it exactly."""
     keys: list[bytes] = []
     values: list[bytes | None] = []
     starts: list[int] = []
@@ -72,13 +72,13 @@ def _read_records(data: bytes, size: int, count: int, schema_id: int) -> KvRecor
     unpack = _LENGTH.unpack_from
     for _ in range(count):
         if position + 5 > size:
-            raise corrupt(f"batch of keys ends before its records. count={count} read={len(keys)}")
+            raise corrupt(f"KV batch ends before its last record. count={count} read={len(keys)}")
         start = position + 4
         end = start + unpack(data, position)[0]
         key_bytes, start = read_varint(data, start)
         row = start + key_bytes
         if row > end or end > size:
-            raise corrupt(f"record of a key is longer than its batch. record={len(keys)}")
+            raise corrupt(f"KV record extends beyond its batch. record={len(keys)}")
         keys.append(data[start:row])
         if row == end:
             values.append(None)
@@ -88,14 +88,14 @@ def _read_records(data: bytes, size: int, count: int, schema_id: int) -> KvRecor
             ends.append(end)
         position = end
     if position != size:
-        raise corrupt(f"batch of keys goes on after its records. length={size} read={position}")
+        raise corrupt(f"KV batch has data after its last record. length={size} read={position}")
     return KvRecords(keys, values, np.array(starts, np.int64), np.array(ends, np.int64))
 
 
 def write_kv_batch(
     records: Sequence[tuple[bytes, bytes | None]], schema_id: int, writer_id: int = -1, sequence: int = -1
 ) -> bytes:
-    """A batch as a writer makes it, of keys and their rows."""
+    """Encode a batch of keys and rows as a writer sends it."""
     parts = []
     for key, row in records:
         record = write_varint(len(key)) + key + (row or b"")
@@ -108,16 +108,16 @@ def write_kv_batch(
 
 
 class ValueRecordBatch:
-    """A batch of stored values, put together portion by portion."""
+    """A batch of stored values, assembled incrementally."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
-        """Of all values so far, with the four bytes of each length."""
+        """Size of all values so far, including their length prefixes."""
         self._count = 0
         self._portions: list[bytes] = []
 
     def add(self, values: Sequence[bytes]) -> None:
-        """Have these, too."""
+        """Append values."""
         portion = join_values(values)
         if portion is None:
             portion = b"".join(piece for value in values for piece in (_LENGTH.pack(len(value)), value))
@@ -126,5 +126,5 @@ class ValueRecordBatch:
         self._portions.append(portion)
 
     def pieces(self) -> list[bytes]:
-        """The batch: its head and its portions, of which nobody has to make one."""
+        """The header and portions of the batch, not joined."""
         return [_VALUES.pack(_VALUES.size - _LENGTH.size + self.size_bytes, 0, self._count), *self._portions]

@@ -1,7 +1,7 @@
-/* Takes the records of a batch of keys apart, and puts a batch of values together; see packing.py.
+/* Splits KV record batches and joins value record batches; see kv_records.py.
  *
- * Between it and the interpreter's objects is MessagePack: an encoder and a decoder for that go over many short values
- * faster than an interpreter does. Whatever is not as it should be it leaves to who can say what it is.
+ * Exchanges lists of bytes with Python as MessagePack, which is faster for many short values than a loop in Python.
+ * For malformed input it returns -1, and the Python implementation reports the error.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ static uint8_t *write_number(uint8_t *out, uint8_t mark, uint32_t number)
     return out;
 }
 
-/* The head of so many bytes. */
+/* Writes the MessagePack header of `length` bytes. */
 static uint8_t *write_length(uint8_t *out, uint32_t length)
 {
     if (length < 1u << 8) {
@@ -35,10 +35,10 @@ static uint8_t *write_length(uint8_t *out, uint32_t length)
     return out;
 }
 
-/* Reads `count` records between `begin` and `size`, and where the rows of those that have one start and end.
+/* Reads `count` records between `begin` and `size`, and the positions of rows.
  *
- * `keys` has room for 5 + 5 * count bytes and those of all keys, `values` for 5 + 7 * count and those of all rows; how
- * much of it is used is left in `used`. Returns how many records have a row; -1 if that is not what is there.
+ * `keys` has 5 + 5 * count bytes plus those of all keys, `values` 5 + 7 * count plus those of all rows; `used` returns
+ * how much of each is used. Returns the number of records with a row, or -1 if the input is malformed.
  */
 int64_t lakebed_kv_records(const uint8_t *data, int64_t begin, int64_t size, int64_t count, uint16_t schema_id,
                             uint8_t *keys, uint8_t *values, int64_t *starts, int64_t *ends, int64_t *used)
@@ -86,7 +86,7 @@ int64_t lakebed_kv_records(const uint8_t *data, int64_t begin, int64_t size, int
     return position == size ? rows : -1;
 }
 
-/* The number in so many bytes, the highest of them first. */
+/* Reads a big-endian number. */
 static int64_t read_number(const uint8_t *at, int bytes)
 {
     int64_t number = 0;
@@ -95,9 +95,9 @@ static int64_t read_number(const uint8_t *at, int bytes)
     return number;
 }
 
-/* Writes the values of an array of MessagePack, each behind its length of four bytes.
+/* Writes the values of a MessagePack array, each prefixed with its length in four bytes.
  *
- * `out` has room for `size` bytes and 2 for each value. Returns how many are used; -1 if that is not what is there.
+ * `out` has `size` bytes plus 2 for each value. Returns how many are used, or -1 if the input is malformed.
  */
 int64_t lakebed_value_batch(const uint8_t *packed, int64_t size, uint8_t *out)
 {

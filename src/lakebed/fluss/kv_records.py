@@ -1,8 +1,7 @@
-"""Record batches of many short rows, split and joined by `kv_records.c` where the build had a C compiler.
+"""Splits and joins record batches of many short rows with `kv_records.c`, if the build had a C compiler.
 
-Between its bytes and lists of bytes is MessagePack, which msgspec reads and writes: a tenth of what a loop of Python
-takes. What is not as it should be is not read here, and so not named here: `batches.py` does that, which reads and
-writes everything where there is no library (ADR 36).
+C and Python exchange lists of bytes as MessagePack, which msgspec converts: ten times as fast as a loop in Python.
+Malformed batches return None; `kv_batches.py` then reports the error. It also works without the library (ADR 36).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ log = logging.getLogger("lakebed.streams")
 __all__ = ["LIBRARY", "KvRecords", "join_values", "load_library", "scan_records"]
 
 LIBRARY: Final = Path(__file__).with_name("_kv_records.so")
-"""What the build makes of `kv_records.c`, where it can."""
+"""What the build compiles from `kv_records.c`."""
 
 _HEAD_BYTES: Final = 5
 _RECORD_BYTES: Final = 5
@@ -34,7 +33,7 @@ _packed: Final = msgpack.Encoder()
 
 
 class KvRecords(NamedTuple):
-    """What a batch has, record by record; and where the rows lie of those that have one."""
+    """The records of a batch, and the positions of those with a row."""
 
     keys: list[bytes]
     values: list[bytes | None]
@@ -44,12 +43,12 @@ class KvRecords(NamedTuple):
 
 @functools.cache
 def load_library(path: Path = LIBRARY) -> Any | None:  # Any: functions of C
-    """The library, if the package was built with it."""
+    """The library, or None if the package was built without it."""
     try:
         library = ctypes.CDLL(str(path))
         scan, join = library.lakebed_kv_records, library.lakebed_value_batch
     except (OSError, AttributeError):
-        log.info("records of keys are read one by one: the package was built without a C compiler")
+        log.info("C library for KV records is not available, using Python: the package was built without a C compiler")
         return None
     address, number = ctypes.c_void_p, ctypes.c_int64
     scan.argtypes = (ctypes.c_char_p, number, number, number, ctypes.c_uint16, *(address,) * 5)
@@ -59,7 +58,7 @@ def load_library(path: Path = LIBRARY) -> Any | None:  # Any: functions of C
 
 
 def scan_records(data: bytes, begin: int, size: int, count: int, schema_id: int) -> KvRecords | None:
-    """The records between `begin` and `size`, if these are so many; with their schema before the values."""
+    """Split the bytes from `begin` to `size` into `count` records. Values are prefixed with their schema id."""
     library = load_library()
     length = size - begin
     if library is None or not 0 <= count * _RECORD_BYTES <= length:
@@ -81,7 +80,7 @@ def scan_records(data: bytes, begin: int, size: int, count: int, schema_id: int)
 
 
 def join_values(values: Sequence[bytes]) -> bytes | None:
-    """All values, each behind its length."""
+    """All values, each prefixed with its length."""
     library = load_library()
     if library is None:
         return None

@@ -1,9 +1,8 @@
-"""Log record batches, on the wire and in files: headers are parsed, checked and written.
+"""Log record batches, on the wire and in files: parses, checks and writes headers.
 
-A writer sends a batch whole; the server sets where it is (`base_offset`) and when it came (`timestamp_ms`), neither of
-which is under the checksum. Of the three layouts in use only the oldest (V0) is stored: there are readers that take
-every batch for one of these, and files of batches are read by clients directly. What the later ones have besides,
-statistics of columns and an epoch, is left out when a batch is taken in (ADR 30).
+The server sets two fields of a batch: `base_offset` and `timestamp_ms`. The checksum covers neither.
+Three layouts are in use; only the oldest (V0) is stored, because some readers accept no other, and clients read log
+files directly. The additions of the later layouts, column statistics and an epoch, are dropped on append (ADR 30).
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ NO_WRITER: Final = -1
 NO_SEQUENCE: Final = -1
 
 APPEND_ONLY: Final = 1
-"""The attribute of batches whose records are all of the kind "append": no change types follow the header."""
+"""The attribute of batches with append records only: no change types follow the header."""
 
 _LENGTH_END: Final = 12
-"""The length of a batch counts what comes after it."""
+"""The length field of a batch excludes itself and what precedes it."""
 
 _V0: Final = struct.Struct("<qibqIhBiqii")
 _V1: Final = struct.Struct("<qibqIhBiqiii")
@@ -61,7 +60,7 @@ HEADER_BYTES: Final = _V0.size
 
 
 class LogRecordBatch(NamedTuple):
-    """A batch's header, whatever layout it was in, and its bytes."""
+    """A batch's header, whatever its layout, and its bytes."""
 
     base_offset: int
     timestamp_ms: int
@@ -75,30 +74,30 @@ class LogRecordBatch(NamedTuple):
     magic: int
     statistics_bytes: int
     view: memoryview
-    """All of it."""
+    """The whole batch."""
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last of its records."""
+        """The offset after the last record."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def body(self) -> memoryview:
-        """What follows the header and the statistics: change types if it is not append only, then records."""
+        """The batch after its header and statistics: change types, unless it is append-only, then records."""
         return self.view[_SIZES[self.magic] + self.statistics_bytes :]
 
 
 def read_header(view: memoryview, position: int = 0) -> LogRecordBatch:
-    """The batch at `position`. Raises CORRUPT_RECORD if there is none that is whole; its checksum is not looked at."""
+    """The batch at `position`. Raises CORRUPT_RECORD unless it is complete; does not verify its checksum."""
     left = len(view) - position
     if left < HEADER_BYTES:
-        raise _corrupt("batch is cut off", position, left)
+        raise _corrupt("batch is truncated", position, left)
     _, length, magic = _FRAME.unpack_from(view, position)
     if not 0 <= magic < len(_SIZES):
-        raise _corrupt("batch has an unknown layout", position, magic)
+        raise _corrupt("unknown batch layout", position, magic)
     size = length + _LENGTH_END
     if size < _SIZES[magic] or size > left:
-        raise _corrupt("batch has an impossible length", position, length)
+        raise _corrupt("invalid batch length", position, length)
     statistics = 0
     if magic == 0:
         base, _, _, stamp, crc, schema, attributes, delta, writer, sequence, count = _V0.unpack_from(view, position)
@@ -111,7 +110,7 @@ def read_header(view: memoryview, position: int = 0) -> LogRecordBatch:
             view, position
         )
     if not 0 <= statistics <= size - _SIZES[magic]:
-        raise _corrupt("batch has statistics of an impossible length", position, statistics)
+        raise _corrupt("invalid length of batch statistics", position, statistics)
     return LogRecordBatch(
         base,
         stamp,
@@ -129,7 +128,7 @@ def read_header(view: memoryview, position: int = 0) -> LogRecordBatch:
 
 
 class BatchPosition(NamedTuple):
-    """What the header of a stored batch says of where it is."""
+    """The position of a stored batch, from its header."""
 
     base_offset: int
     next_offset: int
@@ -138,18 +137,18 @@ class BatchPosition(NamedTuple):
 
 
 def read_position(head: bytes) -> BatchPosition:
-    """The place of a stored batch, by its header alone. Raises CORRUPT_RECORD if it is none."""
+    """The position of a stored batch, from its header alone. Raises CORRUPT_RECORD if it is not a batch."""
     if len(head) < HEADER_BYTES:
-        raise _corrupt("batch is cut off", 0, len(head))
+        raise _corrupt("batch is truncated", 0, len(head))
     base, length, magic, stamp, _, _, _, delta, _, _, _ = _V0.unpack_from(head)
     size = length + _LENGTH_END
     if magic != 0 or size < HEADER_BYTES or delta < 0:
-        raise _corrupt("no batch begins here", base, length)
+        raise _corrupt("not a batch", base, length)
     return BatchPosition(base, base + delta + 1, size, stamp)
 
 
 def iterate_batches(records: LogBuffer) -> Iterator[LogRecordBatch]:
-    """The batches of `records`, whose checksums are not looked at. Raises CORRUPT_RECORD where one is cut off."""
+    """Iterate over batches without verifying checksums. Raises CORRUPT_RECORD for a truncated batch."""
     view = memoryview(records)
     position = 0
     while position < len(view):
@@ -159,13 +158,13 @@ def iterate_batches(records: LogBuffer) -> Iterator[LogRecordBatch]:
 
 
 def has_valid_checksum(batch: LogRecordBatch) -> bool:
-    """Whether the bytes are those that the checksum was made of."""
+    """Whether the checksum matches the bytes."""
     start = _CRC_END_V2 if batch.magic == 2 else _CRC_END
     return bool(crc32c(batch.view[start:]) == batch.crc)
 
 
 def check_batches(records: LogBuffer, max_batch_bytes: int) -> list[LogRecordBatch]:
-    """The batches that a writer sent, each with a right checksum, counts that agree and a place in its writer's order.
+    """Check batches from a writer: checksums, record counts, writer ids and batch sequences.
 
     Raises CORRUPT_RECORD, RECORD_TOO_LARGE.
     """
@@ -173,28 +172,30 @@ def check_batches(records: LogBuffer, max_batch_bytes: int) -> list[LogRecordBat
     for batch in iterate_batches(records):
         size = len(batch.view)
         if size > max_batch_bytes:
-            raise FlussError(ErrorCode.RECORD_TOO_LARGE, f"batch is too large. bytes={size} maximum={max_batch_bytes}")
+            raise FlussError(ErrorCode.RECORD_TOO_LARGE, f"batch too large. bytes={size} maximum={max_batch_bytes}")
         if not has_valid_checksum(batch):
-            raise FlussError(ErrorCode.CORRUPT_RECORD, f"checksum of a batch does not match. bytes={size}")
+            raise FlussError(ErrorCode.CORRUPT_RECORD, f"batch checksum does not match. bytes={size}")
         delta, count = batch.last_offset_delta, batch.record_count
-        # A batch without records still takes an offset: it is how a writer's sequence is kept when nothing changed.
+        # A batch without records takes one offset: it advances the writer's sequence when nothing changed.
         if delta < 0 or (count != delta + 1 and (count, delta) != (0, 0)):
             raise FlussError(
-                ErrorCode.CORRUPT_RECORD, f"counts of a batch do not agree. records={count} last_offset_delta={delta}"
+                ErrorCode.CORRUPT_RECORD,
+                f"record count does not match the offsets of the batch. records={count} last_offset_delta={delta}",
             )
         if (batch.writer_id >= 0) != (batch.sequence >= 0):
             raise FlussError(
                 ErrorCode.CORRUPT_RECORD,
-                f"a writer and its sequence come together. writer={batch.writer_id} sequence={batch.sequence}",
+                "batch has only one of writer id and batch sequence. "
+                f"writer={batch.writer_id} sequence={batch.sequence}",
             )
         batches.append(batch)
     if not batches:
-        raise FlussError(ErrorCode.CORRUPT_RECORD, "no batch was sent")
+        raise FlussError(ErrorCode.CORRUPT_RECORD, "request contains no batch")
     return batches
 
 
 def stored_batch(batch: LogRecordBatch, base_offset: int, timestamp_ms: int) -> tuple[bytes, memoryview]:
-    """The batch as it is stored at `base_offset`, in two pieces: what is written anew, and what is the sender's."""
+    """The batch as it is stored at `base_offset`, in two pieces: a new header, and the bytes of the sender."""
     if batch.magic == 0:
         size = len(batch.view) - _LENGTH_END
         return _PLACE.pack(base_offset, size, 0, timestamp_ms), batch.view[_PLACE.size :]
@@ -211,7 +212,7 @@ def write_batch(
     writer_id: int = NO_WRITER,
     sequence: int = NO_SEQUENCE,
 ) -> bytes:
-    """A batch as a writer sends it; without records it takes one offset all the same."""
+    """A batch as a writer sends it. Without records it still takes one offset."""
     batch = LogRecordBatch(
         0,
         0,
@@ -230,13 +231,13 @@ def write_batch(
 
 
 def with_body(batch: LogRecordBatch, body: LogBuffer, attributes: int) -> bytes:
-    """The same batch with another body: at its offsets, of its writer, with the checksum of what it holds now."""
+    """The batch with another body and checksum; offsets and writer are kept."""
     other = batch._replace(attributes=attributes)
     return b"".join(_header(other, batch.base_offset, batch.timestamp_ms, memoryview(body)))
 
 
 def stored_header(batch: LogRecordBatch, body_bytes: int) -> bytes:
-    """A stored batch's header before a body of another length, with the checksum that it had."""
+    """The header of a stored batch for a body of another length. Keeps the original checksum."""
     size = HEADER_BYTES + body_bytes - _LENGTH_END
     return _PLACE.pack(batch.base_offset, size, 0, batch.timestamp_ms) + bytes(batch.view[_PLACE.size : HEADER_BYTES])
 

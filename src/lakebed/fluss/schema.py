@@ -1,7 +1,7 @@
 """Schemas of stream tables: columns, primary key, and their JSON.
 
-A schema that exists is valid. Columns have ids that never change or return, so a row written under an older schema is
-read by them.
+A schema object is always valid. Column ids are never changed or reused, so rows written under an older schema can be
+read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERSION: Final = 1
 
 
 class AggregationFunction(StrEnum):
-    """How the values that a column of an aggregating table gets become one."""
+    """Combines the values of a column in an aggregating table."""
 
     SUM = "sum"
     PRODUCT = "product"
@@ -43,7 +43,7 @@ _INTEGERS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT,
 _NUMBERS: Final = _INTEGERS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
 _TEXTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.STRING})
 _TIMES: Final = frozenset({TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
-_TAKES: Final[Mapping[AggregationFunction, frozenset[TypeRoot]]] = {
+_SUPPORTED_TYPES: Final[Mapping[AggregationFunction, frozenset[TypeRoot]]] = {
     AggregationFunction.SUM: _NUMBERS,
     AggregationFunction.PRODUCT: _NUMBERS,
     AggregationFunction.MAX: _NUMBERS | _TEXTS | _TIMES,
@@ -60,17 +60,17 @@ _DELIMITED: Final = frozenset({AggregationFunction.LISTAGG, AggregationFunction.
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """A function and what it is told."""
+    """An aggregation function with its parameters."""
 
     function: AggregationFunction
     delimiter: str | None = None
-    """Between the values of a list; none is a comma."""
+    """Between the values of a list; defaults to a comma."""
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """What an `agg_function` document names; raises INVALID_TABLE."""
+        """Parse an `agg_function` document. Raises INVALID_TABLE."""
         if not isinstance(document, Mapping):
-            raise _invalid("an aggregation function is a JSON object")
+            raise _invalid("aggregation function is not a JSON object")
         name = str(document.get("type")).lower().replace("-", "_")
         try:
             function = AggregationFunction(name)
@@ -78,22 +78,22 @@ class Aggregation:
             raise _invalid(f"unknown aggregation function. type={name}") from None
         parameters = document.get("parameters") or {}
         if not isinstance(parameters, Mapping):
-            raise _invalid("the parameters of an aggregation function are a JSON object")
+            raise _invalid("aggregation function parameters are not a JSON object")
         known = {"delimiter"} if function in _DELIMITED else set()
         if unknown := sorted(set(parameters) - known):
-            raise _invalid(f"unknown parameters of an aggregation function. type={name} parameters={unknown}")
+            raise _invalid(f"unknown aggregation function parameters. type={name} parameters={unknown}")
         delimiter = parameters.get("delimiter")
         return cls(function, None if delimiter is None else str(delimiter))
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """As a JSON document."""
         parameters = {} if self.delimiter is None else {"delimiter": self.delimiter}
         return {"type": self.function.value, "parameters": parameters}
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column; `id` stays the same for as long as there is the column."""
+    """One column. Its `id` never changes."""
 
     name: str
     type: DataType
@@ -102,7 +102,7 @@ class TableColumn:
     aggregation: Aggregation | None = None
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """As a JSON document."""
         document: dict[str, Any] = {"name": self.name, "data_type": write_type(self.type)}
         if self.comment is not None:
             document["comment"] = self.comment
@@ -114,7 +114,7 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns in order. Making one that cannot be raises INVALID_TABLE."""
+    """Columns in order. The constructor raises INVALID_TABLE for an invalid schema."""
 
     columns: tuple[TableColumn, ...]
     primary_key: tuple[str, ...] = ()
@@ -126,12 +126,12 @@ class Schema:
         positions = {column.name: index for index, column in enumerate(self.columns)}
         object.__setattr__(self, "_positions", positions)
         if not self.columns:
-            raise _invalid("a table has at least one column")
+            raise _invalid("table has no columns")
         if len(positions) != len(self.columns) or "" in positions:
-            raise _invalid("every column has a name of its own")
+            raise _invalid(f"column names are empty or duplicate. columns={[column.name for column in self.columns]}")
         ids = [id_ for column in self.columns for id_ in (column.id, *column.type.nested_ids())]
         if len(set(ids)) != len(ids) or min(ids) < 0:
-            raise _invalid(f"every column has an id of its own. ids={ids}")
+            raise _invalid(f"column ids are negative or duplicate. ids={ids}")
         object.__setattr__(self, "highest_field_id", max(self.highest_field_id, *ids))
         self._check_key()
         for column in self.columns:
@@ -140,39 +140,39 @@ class Schema:
 
     @property
     def has_primary_key(self) -> bool:
-        """Whether its rows have a key, so that a later row takes the place of an earlier one."""
+        """Whether rows have a primary key."""
         return bool(self.primary_key)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of its columns, in order."""
+        """Column names, in order."""
         return tuple(column.name for column in self.columns)
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
-        """Where the columns of the key are, in the order of the key."""
+        """Positions of the primary key columns, in key order."""
         return tuple(self._positions[name] for name in self.primary_key)
 
     @property
     def auto_increment_position(self) -> int | None:
-        """Where the column is whose values the server counts."""
+        """Position of the auto-increment column."""
         return None if self.auto_increment is None else self._positions[self.auto_increment]
 
     def position(self, name: str) -> int | None:
-        """Where the column of this name is, if there is one."""
+        """Position of a column, or None."""
         return self._positions.get(name)
 
     def column(self, name: str) -> TableColumn | None:
-        """The column of this name, if there is one."""
+        """The column of this name, or None."""
         position = self._positions.get(name)
         return None if position is None else self.columns[position]
 
     def with_column(
         self, name: str, type_: DataType, *, comment: str | None = None, aggregation: Aggregation | None = None
     ) -> Schema:
-        """The schema with one more column, the last; older rows have null there, so its type must have it."""
+        """The schema with a column appended. It must be nullable: older rows have null there."""
         if not type_.is_nullable:
-            raise _invalid(f"a column that is added can be null. column={name}")
+            raise _invalid(f"added column must be nullable. column={name}")
         numbers = iter(range(self.highest_field_id + 1, 2**31))
         column_id = next(numbers)
         added = TableColumn(name, type_.numbered(lambda: next(numbers)), column_id, comment, aggregation)
@@ -182,7 +182,7 @@ class Schema:
     def of(
         cls, columns: Sequence[tuple[str, DataType]], primary_key: Sequence[str] = (), auto_increment: str | None = None
     ) -> Schema:
-        """A schema of new columns, numbered from 0."""
+        """A new schema, with column ids from 0."""
         numbers = iter(range(2**31))
         made = []
         for name, type_ in columns:
@@ -192,9 +192,9 @@ class Schema:
 
     @classmethod
     def parse(cls, document: object) -> Schema:
-        """The schema that a document says; ids that it does not give are given out. Raises INVALID_TABLE."""
+        """Parse a schema document; assigns missing ids. Raises INVALID_TABLE."""
         if not isinstance(document, Mapping) or not isinstance(document.get("columns"), list):
-            raise _invalid("a schema is a JSON object with a list of columns")
+            raise _invalid("schema is not a JSON object with a list of columns")
         parsed = [_parse_column(each) for each in document["columns"]]
         given = [id_ for _, _, id_, _, _ in parsed if id_ is not None]
         given += [id_ for _, type_, _, _, _ in parsed for id_ in type_.nested_ids()]
@@ -207,7 +207,7 @@ class Schema:
         primary_key = _names(document, "primary_key")
         counted = _names(document, "auto_increment_column")
         if len(counted) > 1:
-            raise _invalid(f"a table counts one column at most. columns={list(counted)}")
+            raise _invalid(f"a table can have only one auto-increment column. columns={list(counted)}")
         return cls(
             tuple(_keyed(columns, primary_key)),
             primary_key,
@@ -216,7 +216,7 @@ class Schema:
         )
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON; `parse` of that is the schema again."""
+        """As a JSON document; the inverse of `parse`."""
         document: dict[str, Any] = {"version": _VERSION, "columns": [column.document() for column in self.columns]}
         if self.primary_key:
             document["primary_key"] = list(self.primary_key)
@@ -227,23 +227,25 @@ class Schema:
 
     def _check_key(self) -> None:
         if len(set(self.primary_key)) != len(self.primary_key):
-            raise _invalid(f"a column is in the primary key once. primary_key={list(self.primary_key)}")
+            raise _invalid(f"duplicate column in the primary key. primary_key={list(self.primary_key)}")
         for name in self.primary_key:
             column = self.column(name)
             if column is None:
-                raise _invalid(f"primary key names no column. column={name}")
+                raise _invalid(f"unknown primary key column. column={name}")
             if column.type.is_nested or column.type.is_nullable:
-                raise _invalid(f"column cannot be part of the primary key. column={name} type={column.type}")
+                raise _invalid(f"type cannot be part of the primary key. column={name} type={column.type}")
 
     def _check_aggregation(self, column: TableColumn) -> None:
         if column.aggregation is None:
             return
         if not self.has_primary_key or column.name in self.primary_key:
-            raise _invalid(f"only columns beside a primary key are aggregated. column={column.name}")
-        taken = _TAKES.get(column.aggregation.function)
-        if taken is not None and column.type.root not in taken:
             raise _invalid(
-                "aggregation function does not take the type of its column. "
+                f"only columns outside the primary key of a primary-key table can be aggregated. column={column.name}"
+            )
+        supported = _SUPPORTED_TYPES.get(column.aggregation.function)
+        if supported is not None and column.type.root not in supported:
+            raise _invalid(
+                "aggregation function does not support the type of its column. "
                 f"column={column.name} function={column.aggregation.function.value} type={column.type}"
             )
 
@@ -252,13 +254,16 @@ class Schema:
             return
         column = self.column(self.auto_increment)
         if column is None or not self.has_primary_key or column.name in self.primary_key:
-            raise _invalid(f"the counted column is one beside a primary key. column={self.auto_increment}")
+            raise _invalid(
+                "auto-increment column must be a column outside the primary key of a primary-key table. "
+                f"column={self.auto_increment}"
+            )
         if column.type.root not in (TypeRoot.INT, TypeRoot.BIGINT):
-            raise _invalid(f"the counted column is INT or BIGINT. column={column.name} type={column.type}")
+            raise _invalid(f"auto-increment column must be INT or BIGINT. column={column.name} type={column.type}")
 
 
 def _keyed(columns: Sequence[TableColumn], primary_key: Sequence[str]) -> list[TableColumn]:
-    """The columns, with no null in those of the key: it has none, whether or not the document said so."""
+    """The columns, with those of the primary key not nullable, whatever the document says."""
     return [
         replace(column, type=column.type.of(is_nullable=False)) if column.name in primary_key else column
         for column in columns
@@ -267,10 +272,10 @@ def _keyed(columns: Sequence[TableColumn], primary_key: Sequence[str]) -> list[T
 
 def _parse_column(document: object) -> tuple[str, DataType, int | None, str | None, Aggregation | None]:
     if not isinstance(document, Mapping) or not isinstance(document.get("name"), str):
-        raise _invalid("a column is a JSON object with a name")
+        raise _invalid("column is not a JSON object with a name")
     id_ = document.get("id")
     if id_ is not None and (not isinstance(id_, int) or isinstance(id_, bool)):
-        raise _invalid(f"the id of a column is a whole number. id={id_}")
+        raise _invalid(f"column id is not an integer. id={id_}")
     comment = document.get("comment")
     aggregation = document.get("agg_function")
     return (
@@ -287,7 +292,7 @@ def _names(document: Mapping[str, object], name: str) -> tuple[str, ...]:
     if found is None:
         return ()
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise _invalid(f"{name} is a list of names")
+        raise _invalid(f"{name} is not a list of names")
     return tuple(found)
 
 

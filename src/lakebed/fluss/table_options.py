@@ -1,6 +1,6 @@
 """Table options: their names, valid values and defaults.
 
-Values travel and are kept as text. What is not in this list is no option: it is refused, and not ignored.
+Values are text on the wire and in storage. Unknown options are rejected, not ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .errors import ErrorCode, FlussError
 __all__ = ["ALTERABLE", "DEFAULT_FRESHNESS", "byte_count", "check_options", "flag", "milliseconds", "whole_number"]
 
 DEFAULT_FRESHNESS: Final = "30 s"
-"""How old a table in the lake may get that says nothing (`table.datalake.freshness`)."""
+"""The default of `table.datalake.freshness`: how far the lake table may lag behind the stream."""
 
 _UNITS_MS: Final[Mapping[str, int]] = {
     "ms": 1,
@@ -45,7 +45,7 @@ def milliseconds(text: str) -> int:
     unit = None if found is None else found[2] or "ms"
     factor = None if unit is None else _UNITS_MS.get(unit, _UNITS_MS.get(unit.removesuffix("s")))
     if found is None or factor is None:
-        raise FlussError(ErrorCode.INVALID_CONFIG, f"not a duration. value={text}")
+        raise FlussError(ErrorCode.INVALID_CONFIG, f"invalid duration. value={text}")
     return int(found[1]) * factor
 
 
@@ -54,29 +54,30 @@ def byte_count(text: str) -> int:
     found = _AMOUNT.fullmatch(text.lower())
     factor = None if found is None else _UNITS_BYTES.get(found[2] or "b")
     if found is None or factor is None or not int(found[1]):
-        raise FlussError(ErrorCode.INVALID_CONFIG, f"not a size of at least a byte. value={text}")
+        raise FlussError(ErrorCode.INVALID_CONFIG, f"invalid size: expected at least one byte. value={text}")
     return int(found[1]) * factor
 
 
 def whole_number(text: str) -> int:
-    """Raises INVALID_CONFIG."""
+    """Parse an integer. Raises INVALID_CONFIG."""
     try:
         return int(text)
     except ValueError:
-        raise FlussError(ErrorCode.INVALID_CONFIG, f"not a whole number. value={text}") from None
+        raise FlussError(ErrorCode.INVALID_CONFIG, f"invalid integer. value={text}") from None
 
 
 def flag(text: str) -> bool:
-    """Raises INVALID_CONFIG."""
+    """Parse a boolean. Raises INVALID_CONFIG."""
     if text.lower() not in ("true", "false"):
-        raise FlussError(ErrorCode.INVALID_CONFIG, f"neither true nor false. value={text}")
+        raise FlussError(ErrorCode.INVALID_CONFIG, f"invalid boolean: expected true or false. value={text}")
     return text.lower() == "true"
 
 
 def _one_of(*names: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text.upper() not in names:
-            raise FlussError(ErrorCode.INVALID_CONFIG, f"not one of {', '.join(names)}. value={text}")
+            allowed = ", ".join(names)
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"invalid value: expected one of {allowed}. value={text}")
         return text.upper()
 
     return check
@@ -86,18 +87,18 @@ def _at_least(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
     def check(text: str) -> int:
         number = whole_number(text)
         if not least <= number <= most:
-            raise FlussError(ErrorCode.INVALID_CONFIG, f"not within {least} to {most}. value={text}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"out of range: minimum={least} maximum={most}. value={text}")
         return number
 
     return check
 
 
-def _off(why: str) -> Callable[[str], bool]:
-    """Of what there is not here: it can be said that it is not wanted."""
+def _off(reason: str) -> Callable[[str], bool]:
+    """An option of an unsupported feature: it can only be off."""
 
     def check(text: str) -> bool:
         if flag(text):
-            raise FlussError(ErrorCode.INVALID_CONFIG, f"not supported: {why}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"not supported: {reason}")
         return False
 
     return check
@@ -115,7 +116,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "table.kv.format": _one_of("COMPACTED", "INDEXED"),
     "table.kv.format-version": _at_least(1, 2),
     "table.kv.standby-replica.enabled": _off(
-        "a bucket is on one server; snapshots and the log bring its keys to another"
+        "each bucket has one replica; another server restores it from KV snapshots and the log"
     ),
     "table.merge-engine": _one_of("FIRST_ROW", "VERSIONED", "AGGREGATION"),
     "table.merge-engine.versioned.ver-column": str,
@@ -135,7 +136,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "table.datalake.freshness": milliseconds,
     "table.datalake.auto-compaction": flag,
     "table.datalake.auto-expire-snapshot": flag,
-    "table.datalake.historical-partition.enabled": _off("partitions that were dropped are read from the lake alone"),
+    "table.datalake.historical-partition.enabled": _off("read dropped partitions from the lake directly"),
 }
 
 ALTERABLE: Final = frozenset(
@@ -155,15 +156,15 @@ ALTERABLE: Final = frozenset(
         "table.kv.standby-replica.enabled",
     }
 )
-"""What of a table that exists can be set anew."""
+"""Options that can be changed after the table was created."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Raise INVALID_CONFIG unless each is an option and can have its value."""
+    """Raise INVALID_CONFIG for an unknown option or an invalid value."""
     for name, value in options.items():
         check = _CHECKS.get(name)
         if check is None:
-            raise FlussError(ErrorCode.INVALID_CONFIG, f"no such option of a table. option={name}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"unknown table option. option={name}")
         try:
             check(value)
         except FlussError as failure:
@@ -174,5 +175,5 @@ def check_options(options: Mapping[str, str]) -> None:
     ):
         raise FlussError(
             ErrorCode.INVALID_CONFIG,
-            "table.datalake.enabled: only tables whose log is in Arrow (table.log.format) can be in the lake",
+            "table.datalake.enabled: lake tiering requires the Arrow log format (table.log.format)",
         )

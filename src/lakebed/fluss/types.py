@@ -1,7 +1,7 @@
 """Data types of columns, and their JSON.
 
-A type is one value: its root, whether null is one of its values, and what its root asks for besides. What exists is
-valid: making a type that cannot be raises INVALID_TABLE.
+A type is a value: its root, its nullability, and the parameters of its root. A type object is always valid: the
+constructor raises INVALID_TABLE.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["DataType", "RowField", "TypeRoot", "parse_type", "write_type"]
 MAX_LENGTH: Final = 2**31 - 1
 MAX_DECIMAL_PRECISION: Final = 38
 MAX_TIME_PRECISION: Final = 9
-_MAX_DEPTH: Final = 64  # of nesting; a document made to be deep must not end the stack
+_MAX_DEPTH: Final = 64  # of nesting, so that a malicious document cannot overflow the stack
 
 
 class TypeRoot(StrEnum):
-    """What a type is at its base, by the name that documents have for it."""
+    """The kind of a type, by its name in documents."""
 
     BOOLEAN = "BOOLEAN"
     TINYINT = "TINYINT"
@@ -53,7 +53,7 @@ _NAMES: Final = {root.value: root for root in TypeRoot}
 
 @dataclass(frozen=True, slots=True)
 class RowField:
-    """One field of a ROW. `field_id` is none only until the schema that it belongs to has numbered it."""
+    """One field of a ROW. `field_id` is None only until its schema assigns one."""
 
     name: str
     type: DataType
@@ -63,7 +63,7 @@ class RowField:
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A type. `precision` and `length` are filled with their defaults where the root has them."""
+    """A type. `precision` and `length` have their defaults filled in where the root has them."""
 
     root: TypeRoot
     is_nullable: bool = True
@@ -96,7 +96,7 @@ class DataType:
         elif root is TypeRoot.ROW:
             names = [field.name for field in self.fields]
             if not names or len(set(names)) != len(names):
-                raise _invalid(f"a ROW has at least one field, each with a name of its own. fields={names}")
+                raise _invalid(f"a ROW needs at least one field, with unique names. fields={names}")
 
     def _fill(self, name: str, default: int) -> None:
         if getattr(self, name) is None:
@@ -104,25 +104,25 @@ class DataType:
 
     @property
     def is_nested(self) -> bool:
-        """Whether it holds other types; such a column is never part of a key."""
+        """Whether it contains other types. Such a column cannot be part of a key."""
         return self.root in _NESTED
 
     @property
     def is_compact_decimal(self) -> bool:
-        """Whether its unscaled value fits 64 bits, which rows then hold it in."""
+        """Whether rows store its unscaled value in 64 bits."""
         return (self.precision or 0) <= 18
 
     @property
     def is_compact_timestamp(self) -> bool:
-        """Whether milliseconds say it whole."""
+        """Whether rows store it as milliseconds only."""
         return (self.precision or 0) <= 3
 
     def of(self, *, is_nullable: bool) -> DataType:
-        """The same type with, or without, null."""
+        """The same type with this nullability."""
         return self if self.is_nullable is is_nullable else replace(self, is_nullable=is_nullable)
 
     def numbered(self, next_id: Callable[[], int]) -> DataType:
-        """The same type with an id for every nested field that has none."""
+        """The same type with ids assigned to nested fields that have none."""
         if self.root is TypeRoot.ROW:
             fields = []
             for field in self.fields:
@@ -136,7 +136,7 @@ class DataType:
         return self
 
     def nested_ids(self) -> list[int]:
-        """The ids of all fields below it."""
+        """The ids of all nested fields."""
         found: list[int] = []
         for field in self.fields:
             if field.field_id is not None:
@@ -152,11 +152,11 @@ class DataType:
 
 
 def parse_type(document: object, _depth: int = 0) -> DataType:
-    """The type that a `data_type` document names; raises INVALID_TABLE for one that names none."""
+    """Parse a `data_type` document. Raises INVALID_TABLE."""
     if _depth > _MAX_DEPTH:
-        raise _invalid(f"type is nested too deep. maximum={_MAX_DEPTH}")
+        raise _invalid(f"type is nested too deeply. maximum={_MAX_DEPTH}")
     if not isinstance(document, Mapping):
-        raise _invalid("a type is a JSON object")
+        raise _invalid("type is not a JSON object")
     root = _NAMES.get(str(document.get("type")))
     if root is None:
         raise _invalid(f"unknown type. type={document.get('type')}")
@@ -178,7 +178,7 @@ def parse_type(document: object, _depth: int = 0) -> DataType:
 
 
 def write_type(type_: DataType) -> dict[str, Any]:
-    """Its document; `parse_type` of that is the type again."""
+    """The `data_type` document of a type; the inverse of `parse_type`."""
     document: dict[str, Any] = {"type": type_.root.value}
     if not type_.is_nullable:
         document["nullable"] = False
@@ -196,11 +196,11 @@ def write_type(type_: DataType) -> dict[str, Any]:
 
 def _parse_fields(documents: object, depth: int) -> Sequence[RowField]:
     if not isinstance(documents, list):
-        raise _invalid("a ROW has a list of fields")
+        raise _invalid("ROW has no list of fields")
     fields = []
     for document in documents:
         if not isinstance(document, Mapping) or not isinstance(document.get("name"), str):
-            raise _invalid("a field of a ROW has a name")
+            raise _invalid("ROW field has no name")
         description = document.get("description")
         fields.append(
             RowField(
@@ -224,7 +224,7 @@ def _write_field(field: RowField) -> dict[str, Any]:
 
 def _field_id(document: Mapping[str, object]) -> int | None:
     found = _number(document, "field_id")
-    return None if found is None or found < 0 else found  # clients write -1 for one that is not numbered yet
+    return None if found is None or found < 0 else found  # clients write -1 for an unassigned id
 
 
 def _number(document: Mapping[str, object], name: str) -> int | None:
@@ -232,7 +232,7 @@ def _number(document: Mapping[str, object], name: str) -> int | None:
     if found is None:
         return None
     if not isinstance(found, int) or isinstance(found, bool):
-        raise _invalid(f"a type's {name} is a whole number. {name}={found}")
+        raise _invalid(f"{name} of a type is not an integer. {name}={found}")
     return found
 
 
@@ -255,12 +255,12 @@ def _spelled(type_: DataType) -> str:
 
 def _check_within(root: TypeRoot, name: str, found: int | None, least: int, most: int) -> None:
     if found is None or not least <= found <= most:
-        raise _invalid(f"{name} of {root.name} is out of bounds. {name}={found} minimum={least} maximum={most}")
+        raise _invalid(f"{name} of {root.name} out of range. {name}={found} minimum={least} maximum={most}")
 
 
 def _check_present(root: TypeRoot, name: str, found: DataType | None) -> None:
     if found is None:
-        raise _invalid(f"{root.name} has a type of its {name}")
+        raise _invalid(f"{root.name} has no {name} type")
 
 
 def _invalid(message: str) -> FlussError:

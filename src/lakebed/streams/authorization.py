@@ -22,7 +22,7 @@ _ARN: Final = "arn:aws:lakebed:::streams"
 
 
 class StreamOperation(StrEnum):
-    """An operation that a call needs permission for."""
+    """An operation that requires permission."""
 
     READ = "Read"
     WRITE = "Write"

@@ -82,7 +82,7 @@ class ClusterConfigs:
         return _SETTINGS[name].read(self._initial[name] if row is None else row[0])
 
     async def describe(self, caller: Caller) -> Sequence[ClusterConfig]:
-        """All of them, by name."""
+        """All configs, by name."""
         await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
         dynamic = await _altered(self._meta)
         found = {name: ClusterConfig(name, value, INITIAL) for name, value in self._initial.items()}

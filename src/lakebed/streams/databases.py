@@ -78,7 +78,7 @@ class DatabaseDefinition:
         fields = read_json(document, ErrorCode.INVALID_DATABASE, "database document")
         options = fields.get("custom_properties") or {} if isinstance(fields, dict) else None
         if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
-            raise FlussError(ErrorCode.INVALID_DATABASE, "a database document is a JSON object of strings")
+            raise FlussError(ErrorCode.INVALID_DATABASE, "expected a JSON object of strings as database document")
         comment = fields.get("comment")
         return cls(None if comment is None else str(comment), options)
 

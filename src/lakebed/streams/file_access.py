@@ -87,7 +87,7 @@ class FileGrant:
     """The tables; None: all."""
 
     until_ms: int = _NEVER_MS
-    keys: Credentials | None = None
+    credentials: Credentials | None = None
     """None: the client has its own access, or reads nothing."""
 
     @property
@@ -99,8 +99,8 @@ class FileGrant:
         """Whether it is expired, or about to: the client has renewed it, or is about to."""
         return now_ms >= self.until_ms - _EXPIRY_MARGIN_MS
 
-    def opens(self, table_id: int) -> bool:
-        """Whether files of the table can be read with it."""
+    def covers(self, table_id: int) -> bool:
+        """Whether it permits reading files of the table."""
         return self.tables is None or table_id in self.tables
 
 
@@ -170,26 +170,26 @@ class FileAccess:
         """Where files are, if clients read them."""
         return self._location
 
-    async def grant(self, caller: Caller, *, takes_tokens: bool = True) -> FileGrant | None:
+    async def grant(self, caller: Caller, *, sends_tokens: bool = True) -> FileGrant | None:
         """The caller's grant; None if clients read no files here.
 
-        Temporary credentials have a session token; a client that does not send it (`takes_tokens`) gets none.
+        Temporary credentials have a session token; a client that does not send it (`sends_tokens`) gets none.
         Error codes: SECURITY_TOKEN if credentials cannot be vended now.
         """
         if self._location is None:
             return None
         if self._vendor is None:
             return FileGrant(None)
-        scope = await self._scope(caller, self._location) if takes_tokens else None
+        scope = await self._scope(caller, self._location) if sends_tokens else None
         if scope is None:
             return FileGrant(frozenset(), self._clock.now_ms() + CREDENTIAL_SECONDS * 1000)
-        return await self._keys(caller.principal, scope, self._vendor)
+        return await self._credentials(caller.principal, scope, self._vendor)
 
-    async def reaches(self, caller: Caller, table_id: int, *, takes_tokens: bool = True) -> bool:
+    async def covers(self, caller: Caller, table_id: int, *, sends_tokens: bool = True) -> bool:
         """Whether the caller would be granted files of the table."""
         if self._location is None or self._vendor is None:
             return self._location is not None
-        scope = await self._scope(caller, self._location) if takes_tokens else None
+        scope = await self._scope(caller, self._location) if sends_tokens else None
         return scope is not None and (scope.tables is None or table_id in scope.tables)
 
     async def _scope(self, caller: Caller, location: FileLocation) -> _Scope | None:
@@ -200,7 +200,7 @@ class FileAccess:
             table for table in every if await self._authorizer.is_authorized(caller, StreamOperation.READ, *table.path)
         ]
         if principal.is_root and len(readable) == len(every):
-            # Includes tables created while the credentials last.
+            # Covers tables that are created during the lifetime of the credentials.
             return _Scope(None, read_policy(location, [f"{location.folder}/"]))
         if not readable:
             return None
@@ -209,7 +209,7 @@ class FileAccess:
             return None
         return _Scope(frozenset(table.id for table in readable), policy)
 
-    async def _keys(self, principal: Principal, scope: _Scope, vendor: CredentialVendor) -> FileGrant:
+    async def _credentials(self, principal: Principal, scope: _Scope, vendor: CredentialVendor) -> FileGrant:
         """Credentials for a scope, reused while they are fresh."""
         wanted = (principal.caller_arn, scope.policy)
         made = self._vended.get(wanted)
@@ -228,9 +228,9 @@ class FileAccess:
 
     async def _make(self, wanted: tuple[str, str], scope: _Scope, vendor: CredentialVendor) -> _VendedGrant:
         now_ms = self._clock.now_ms()
-        keys = await vendor.make(_session_name(wanted[0]), scope.policy)
-        ends_ms = now_ms + CREDENTIAL_SECONDS * 1000 if keys.expires_ms is None else keys.expires_ms
-        made = _VendedGrant(FileGrant(scope.tables, ends_ms, keys), now_ms + max(ends_ms - now_ms, 0) // 2)
+        credentials = await vendor.make(_session_name(wanted[0]), scope.policy)
+        ends_ms = now_ms + CREDENTIAL_SECONDS * 1000 if credentials.expires_ms is None else credentials.expires_ms
+        made = _VendedGrant(FileGrant(scope.tables, ends_ms, credentials), now_ms + max(ends_ms - now_ms, 0) // 2)
         self._vended = {key: each for key, each in self._vended.items() if now_ms < each.stale_ms}
         self._vended[wanted] = made
         return made

@@ -1,7 +1,7 @@
-"""What the parts of streams are to each other: a bucket's log, and a bucket's keys over that log.
+"""Interfaces between the parts of streams: a bucket's log, and a bucket's KV index over that log.
 
-The log knows nothing of keys: it is given batches and gives them back by offset. The keys know the log as anyone does
-who appends to it. Edges know both, and neither's files.
+The log knows nothing of the KV index: it stores batches by offset. The KV index appends changes to the log like any
+other writer. The wire depends on both interfaces, and on neither implementation.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from lakebed.fluss.errors import FlussError
 
 __all__ = [
     "Acks",
-    "Appended",
+    "AppendResult",
     "BucketKv",
     "BucketLog",
-    "Fetched",
+    "FetchResult",
     "KvPut",
     "KvScan",
     "MergeMode",
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableBucket:
-    """The unit that is stored, and the name of its log."""
+    """A bucket of a table or partition: the unit of storage and of a log."""
 
     table_id: int
     partition_id: int | None
@@ -37,33 +37,33 @@ class TableBucket:
 
 
 class Acks(IntEnum):
-    """When an append is answered."""
+    """When an append is acknowledged."""
 
     NONE = 0
-    """At once."""
+    """Immediately."""
 
     LEADER = 1
-    """When it is written."""
+    """After it was written."""
 
     ALL = -1
-    """When it is on stable storage."""
+    """After it is on stable storage."""
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """Where records are in the log."""
+class AppendResult:
+    """The offsets of appended records."""
 
     base_offset: int
     end_offset: int
-    """The one after the last of them."""
+    """Exclusive."""
 
-    is_repeated: bool = False
-    """They were there already, by the sequence number of their writer."""
+    is_duplicate: bool = False
+    """They were already in the log, by writer id and batch sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
-    """A part of a log that lies in the byte store, where readers that can fetch it themselves."""
+    """A log segment in the object store, which clients can read directly."""
 
     segment_id: str
     start_offset: int
@@ -75,23 +75,23 @@ class RemoteSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """What a read found."""
+class FetchResult:
+    """The result of a read."""
 
     records: bytes | bytearray | memoryview
-    """Whole batches, the first of which has the offset that was asked for; empty at the end of the log."""
+    """Whole batches, the first of which contains the requested offset; empty at the end of the log."""
 
     next_offset: int
-    """Where to read on."""
+    """The offset of the next read."""
 
     remote: Sequence[RemoteSegment] = ()
-    """Where the offset is instead, if it was to be located; then `records` is empty."""
+    """The remote segments that contain the offset, if they were requested; then `records` is empty."""
 
     remote_start: int = 0
-    """The position in the first of these."""
+    """The position of the batch in the first segment."""
 
     remote_folder: str = ""
-    """Where these are, as readers who fetch them find it: `{segment id}/{start offset, of 20 digits}.log` is in it."""
+    """The folder of the segments as clients address it; files are `{segment id}/{start offset, of 20 digits}.log`."""
 
 
 class BucketLog(Protocol):
@@ -99,91 +99,95 @@ class BucketLog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """The first that can be read."""
+        """The first readable offset."""
         ...
 
     @property
     def end_offset(self) -> int:
-        """The one after the last that was written."""
+        """The offset of the next record to append."""
         ...
 
     @property
-    def stable_offset(self) -> int:
-        """The one after the last that is on stable storage. Readers see no further."""
+    def high_watermark(self) -> int:
+        """The end of the records on stable storage. Readers see no further."""
         ...
 
-    def enqueue(self, records: bytes | memoryview) -> Appended:
-        """Give batches their places and let go of them: they are written and synced from here on, in this order.
+    def enqueue(self, records: bytes | memoryview) -> AppendResult:
+        """Assign offsets to batches and queue them: they are written and synced in this order.
 
-        Nobody reads them before that, and if it fails they never were there: `settle` says. The bytes may not change
-        until then. Error codes: as of `append`.
+        They cannot be read before, and are dropped if the write fails: `wait_durable` reports it. The caller must not
+        modify the bytes until then. Error codes: as `append`.
         """
         ...
 
-    async def settle(self, offset: int) -> None:
-        """Return when all before `offset` is on stable storage. Error codes: LOG_STORAGE, NOT_LEADER_OR_FOLLOWER."""
+    async def wait_durable(self, offset: int) -> None:
+        """Return when all records before `offset` are on stable storage.
+
+        Error codes: LOG_STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
         ...
 
-    async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
-        """Append batches as their writer sent them, once their checksums and sequences were looked at.
+    async def append(self, records: bytes | memoryview, acks: Acks) -> AppendResult:
+        """Append batches from a writer, after checking their checksums and batch sequences.
 
         Error codes: CORRUPT_RECORD, OUT_OF_ORDER_SEQUENCE, UNKNOWN_WRITER_ID, RECORD_TOO_LARGE, SCHEMA_NOT_EXIST,
         LOG_STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         ...
 
-    async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
-        """Batches from the one with `offset` on, at least one if there is one; of these columns (ascending) alone.
+    async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> FetchResult:
+        """Read batches from the one that contains `offset`, at least one; with `columns` (ascending) only those.
 
         Error codes: LOG_OFFSET_OUT_OF_RANGE, INVALID_COLUMN_PROJECTION, LOG_STORAGE.
         """
         ...
 
-    async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
-        """The same as they were appended, in whatever form readers get them: for who follows what it wrote itself.
+    async def read_stored(self, offset: int, max_bytes: int) -> FetchResult:
+        """Read batches as stored, without rendering a changelog for readers: for a KV index that replays its log.
 
-        Error codes: as of `read`.
+        Error codes: as `read`.
         """
         ...
 
-    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
-        """Where in the byte store `offset` is, for who reads there itself; None if it is here, or nobody reads there.
+    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> FetchResult | None:
+        """The remote segments from `offset` on, for a client that reads them; None if the offset is local, or no client
+        reads remote segments. `read` works either way.
 
-        `read` has it all the same. Error codes: INVALID_COLUMN_PROJECTION, LOG_STORAGE, STORAGE.
+        Error codes: INVALID_COLUMN_PROJECTION, LOG_STORAGE, STORAGE.
         """
         ...
 
     async def wait_for(self, offset: int) -> None:
-        """Return when a record at `offset` or later can be read, or the log is closed. Cancel it to stop waiting."""
+        """Return when a record at `offset` or later is readable, or the log is closed. Cancel to stop waiting."""
         ...
 
-    def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
-        """Have `told` called once, from the loop, when `wait_for` would return; returns what stops that.
+    def watch(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once, in the event loop, when `wait_for` would return; returns a function that cancels it.
 
-        It may be called at once, as it always is of a log that is closed.
+        May call it immediately, as it always does for a closed log.
         """
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed: then nothing comes any more."""
+        """Whether the log is closed. Then it gets no more records."""
         ...
 
     async def find_time(self, timestamp_ms: int) -> int:
-        """The offset of the first batch that was committed then or later; the end of the log if there is none."""
+        """The offset of the first batch committed at this time or later; the end of the log if there is none."""
         ...
 
     @property
     def failure(self) -> FlussError | None:
-        """Why it takes no more: its disk refused. Then it is to be opened anew."""
+        """Why the log cannot be written any more: its disk failed. It must be reopened."""
         ...
 
     async def close(self) -> None:
-        """Sync what was appended, let go of all who wait and of the files. Idempotent."""
+        """Sync appended records, release all waiters, and close the files. Idempotent."""
         ...
 
     async def remove(self) -> None:
-        """Close it, and remove what was stored of it here. What is in the byte store is the chores' to remove."""
+        """Close the log and delete its local files. Log maintenance deletes the remote segments."""
         ...
 
 
@@ -196,47 +200,47 @@ class MergeMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class KvPut:
-    """A batch of keyed records as its writer sent it, and how it is to be taken."""
+    """A batch of KV records from a writer, and how to apply it."""
 
     records: bytes | memoryview
     target_columns: Sequence[int] = ()
-    """Positions of the columns that are written; all, if there are none."""
+    """Positions of the columns to write; empty: all."""
 
     mode: MergeMode = MergeMode.MERGE
 
 
 class KvScan(Protocol):
-    """Rows in the order of their keys, as they were at one moment. Not for two readers at once."""
+    """Rows in key order, as of one time. Not for concurrent use."""
 
     @property
     def log_offset(self) -> int:
-        """Where the changes begin that it does not show."""
+        """The log offset of the first change that the scan does not include."""
         ...
 
     def next(self, max_bytes: int) -> tuple[list[bytes], bool]:
-        """The next rows, at least one, as a batch of values in pieces; and whether there are more."""
+        """The next rows, at least one, as a value record batch in pieces; and whether there are more."""
         ...
 
     def close(self) -> None:
-        """Let go of the moment. Idempotent."""
+        """Release the RocksDB snapshot. Idempotent."""
         ...
 
 
 class BucketKv(Protocol):
-    """The latest row of every key of a bucket. Every method may raise FlussError."""
+    """A bucket's KV index: the current row of each key. Every method may raise FlussError."""
 
     @property
     def row_count(self) -> int | None:
-        """How many keys there are, where that is known."""
+        """The number of keys, if known."""
         ...
 
     @property
     def failure(self) -> FlussError | None:
-        """Why they take no more, if they do not: then the bucket is to be opened anew."""
+        """Why it cannot be written any more. The bucket must be reopened."""
         ...
 
     async def put(self, put: KvPut, acks: Acks) -> int:
-        """Merge the records, append their changes to the log, and show them to lookups; the log's end after them.
+        """Merge records, append the changes to the log, and make them visible to lookups. Returns the log's end.
 
         Error codes: CORRUPT_RECORD, OUT_OF_ORDER_SEQUENCE, UNKNOWN_WRITER_ID, SCHEMA_NOT_EXIST, INVALID_TARGET_COLUMN,
         DELETION_DISABLED, KV_STORAGE, and those of `BucketLog.append`.
@@ -248,13 +252,13 @@ class BucketKv(Protocol):
         ...
 
     async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The same, once a row of nothing but its key was put for each that has none. Error codes: as of `put`."""
+        """Look up keys, after inserting a row with only the key for each missing one. Error codes: as `put`."""
         ...
 
     async def lookup_prefixes(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
-        """The values of all keys that begin so, in the order of keys. RECORD_TOO_LARGE if they have more bytes."""
+        """The values of keys by prefix, in key order. Error codes: RECORD_TOO_LARGE beyond `max_bytes`."""
         ...
 
     def scan(self, limit: int | None = None) -> KvScan:
-        """Begin a scan of the rows as they are now."""
+        """Begin a scan of the current rows."""
         ...

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 
 CLIENTS = {"pyfluss": pyfluss_client, "rust": rust_client}
 ROWS = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("region", pa.string(), nullable=False)])
-UNKNOWN_WRITER = "first batch of a writer is not number 0"
+UNKNOWN_WRITER = "first batch sequence of a writer is not 0"
 
 
 @pytest_asyncio.fixture(params=["pyfluss", pytest.param("rust", marks=pytest.mark.heavy)])

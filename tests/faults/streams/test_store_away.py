@@ -118,7 +118,7 @@ async def test_appends_wait_while_the_store_is_away_and_go_on(tmp_path: Path, ro
                     assert not producer.failed, producer.failed[:3]
             tables = read_tables(streams)
             check(tables, producers)
-            assert "appends wait for the byte store" in streams.server.log_text()
+            assert "appends wait for the object store" in streams.server.log_text()
             assert "Traceback" not in streams.server.log_text()
         finally:
             streams.server.kill()

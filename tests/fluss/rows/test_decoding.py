@@ -51,7 +51,7 @@ def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObj
 
 def test_an_array_without_its_count_does_not_pass() -> None:
     types = [DataType(TypeRoot.ARRAY, element=DataType(TypeRoot.BOOLEAN))]
-    with pytest.raises(FlussError, match="field is no ARRAY") as failed:
+    with pytest.raises(FlussError, match="invalid field") as failed:
         decode_columns(RowFormat.COMPACTED, types, RowBuffer.of([b"\0\0"]))
     assert failed.value.code is ErrorCode.CORRUPT_RECORD
 

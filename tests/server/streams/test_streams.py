@@ -55,6 +55,6 @@ async def test_the_only_server_is_the_home_at_once_and_again_after_a_restart(
 async def test_a_process_that_has_not_the_files_does_not_begin(
     settings: Settings, identity: Identity, streams: Streams
 ) -> None:
-    with pytest.raises(Unavailable, match="another process has the folder"):
+    with pytest.raises(Unavailable, match="locked by another process"):
         async with compose(settings, identity, port=9124):
             pass

@@ -32,7 +32,7 @@ class Log:
     """As much of a log as is counted."""
 
     def __init__(self, start: int, end: int) -> None:
-        self.start_offset, self.stable_offset = start, end
+        self.start_offset, self.high_watermark = start, end
 
 
 async def test_all_there_is(light_world: StreamWorld) -> None:

@@ -15,7 +15,7 @@ from lakebed.meta.seam import Reader
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.admin.stats import ClusterHealth, ClusterHealthCheck, ClusterHealthStatus, TableStats
-from lakebed.streams.buckets.log_maintenance import AGAIN_SECONDS
+from lakebed.streams.buckets.log_maintenance import RETRY_SECONDS
 from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.seam import TableBucket
@@ -235,6 +235,6 @@ async def test_a_log_that_could_not_be_opened_in_passing_is_soon_looked_at_again
         assert (await check.take()).status is ClusterHealthStatus.RED
         await server.log_maintenance.maintain()
         assert (await check.take()).status is ClusterHealthStatus.RED  # not at every round
-        light_world.clock.advance(AGAIN_SECONDS)
+        light_world.clock.advance(RETRY_SECONDS)
         assert await server.log_maintenance.maintain() == 0
         assert (await check.take()).status is ClusterHealthStatus.GREEN

@@ -48,7 +48,7 @@ async def test_logs_from_before_ids_must_be_of_known_tables(tmp_path: Path) -> N
     meta = await open_migrated_file(tmp_path / "meta.db")
     (tmp_path / "streams" / LOGS_FOLDER / "7" / "all" / "0").mkdir(parents=True)
     ownership = FolderOwnership(meta, tmp_path / "streams")
-    with pytest.raises(StoreMismatch, match="does not know"):
+    with pytest.raises(StoreMismatch, match="does not have"):
         await ownership.confirm_at_start()
     await meta.transact(
         lambda tx: tx.run(
@@ -68,7 +68,7 @@ async def test_a_folder_from_before_ids_is_known_by_the_name_of_its_server(tmp_p
     (folder / LOGS_FOLDER / "7" / "all" / "0").mkdir(parents=True)
     (folder / SERVER_NAME_FILE).write_text("0123456789abcdef", encoding="ascii")
     ownership = FolderOwnership(meta, folder)
-    with pytest.raises(StoreMismatch, match="does not know"):
+    with pytest.raises(StoreMismatch, match="does not have"):
         await ownership.confirm_at_start()
     await meta.transact(
         lambda tx: tx.run(

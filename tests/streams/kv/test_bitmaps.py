@@ -146,14 +146,14 @@ BAD = {
     "another beginning": b"\2" + FEW[1:],
     "cut": FEW[:-1],
     "a key less": FEW[:1] + b"\7" + FEW[2:],
-    "not in order": write_long_bitmap({bytes(6): Container(LIST, 2, b"\2\0\1\0")}),
+    "not in ascending order": write_long_bitmap({bytes(6): Container(LIST, 2, b"\2\0\1\0")}),
     "twice": write_long_bitmap({bytes(6): Container(LIST, 2, b"\1\0\1\0")}),
     "none": write_long_bitmap({bytes(6): Container(LIST, 0, b"")}),
     "other bits": write_long_bitmap({bytes(6): Container(1, 5000, bytes(8192))}),
     "fewer bits": write_long_bitmap({bytes(6): Container(1, 3, bytes(8192))}),
     "runs over each other": write_long_bitmap({bytes(6): Container(0, 4, b"\2\0\1\0\1\0\2\0\1\0")}),
     "no such kind": write_long_bitmap({bytes(6): Container(7, 1, b"\1\0")}),
-    "no end": b"\1" + bytes(8) + b"\0\1\0\0" * 5000,
+    "not terminated": b"\1" + bytes(8) + b"\0\1\0\0" * 5000,
     "of 32 bits": SHORT,
 }
 

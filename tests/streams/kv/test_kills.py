@@ -62,7 +62,7 @@ class Ledger:
         if from_start:
             self._rows, self._found, self._offset = {}, {}, 0
         log, keys = await opened(folder, threads)
-        while self._offset < log.stable_offset:
+        while self._offset < log.high_watermark:
             for batch in iterate_batches((await log.read(self._offset, 1 << 20)).records):
                 assert batch.base_offset == self._offset, "offsets are dense"
                 key = (batch.writer_id, batch.sequence)

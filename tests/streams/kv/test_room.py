@@ -21,7 +21,7 @@ class _Unsettled(MemoryLog):
         super().__init__(ManualClock())
         self.is_back = asyncio.Event()
 
-    async def settle(self, offset: int) -> None:
+    async def wait_durable(self, offset: int) -> None:
         await self.is_back.wait()
 
 

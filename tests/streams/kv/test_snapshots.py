@@ -143,7 +143,7 @@ async def test_a_lease_keeps_a_snapshot(place: Place) -> None:
         place.write(number, 1)
         await place.take()
     assert [each.id for each in await place.snapshots.listed(1, None)] == [1, 3, 4]
-    assert await place.snapshots.held() == (1, 1)
+    assert await place.snapshots.lease_counts() == (1, 1)
     place.clock.advance(30)
     await place.snapshots.lease("job", 60_000, [])
     place.clock.advance(45)
@@ -154,7 +154,7 @@ async def test_a_lease_keeps_a_snapshot(place: Place) -> None:
     place.write(11, 1)
     await place.take()
     assert [each.id for each in await place.snapshots.listed(1, None)] == [5, 6]
-    assert await place.snapshots.held() == (0, 0)
+    assert await place.snapshots.lease_counts() == (0, 0)
 
 
 @pytest.mark.parametrize("way", ["release", "drop"])

@@ -29,7 +29,7 @@ class MemoryRounds:
     tidied: list[tuple[str, str, bool, bool]] = field(default_factory=list)
     is_down: bool = False
 
-    async def ask(self, database: str, table: str, reason: str) -> int:
+    async def submit(self, database: str, table: str, reason: str) -> int:
         if self.is_down:
             raise Unavailable("the queue is away")
         for number, path in enumerate(self.asked):
@@ -47,7 +47,7 @@ class MemoryRounds:
         self.withdrawn.append(number)
         self.outcomes[number] = TaskOutcome.GIVEN_UP
 
-    async def tidy(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
+    async def maintain(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
         if self.is_down:
             raise Unavailable("the queue is away")
         self.tidied.append((database, table, compact, expire))
@@ -57,7 +57,7 @@ class Log:
     """As much of a log as is counted."""
 
     def __init__(self) -> None:
-        self.start_offset = self.stable_offset = 0
+        self.start_offset = self.high_watermark = 0
 
 
 class Planning:
@@ -82,12 +82,12 @@ class Planning:
         return OpenBucket(TableBucket(table.id, partition_id, number), log)  # type: ignore[arg-type]  # only counted
 
     def write(self, table: StreamTable, count: int, *, bucket: int = 0, partition_id: int | None = None) -> None:
-        self.logs[table.id, partition_id, bucket].stable_offset += count
+        self.logs[table.id, partition_id, bucket].high_watermark += count
 
     async def tier(self, table: StreamTable, number: int) -> None:
         """What a worker does with a round."""
         reached = {
-            (partition_id, bucket): log.stable_offset
+            (partition_id, bucket): log.high_watermark
             for (table_id, partition_id, bucket), log in self.logs.items()
             if table_id == table.id
         }
@@ -116,13 +116,13 @@ async def test_a_table_is_tiered_when_it_has_records_and_its_freshness_has_passe
     planning.write(table, 5, bucket=1)
     assert await planning.after(0) == 1
     assert planning.rounds.asked == [("fluss", "orders")]
-    assert planning.rounds.reasons[0].startswith("12 records are not in the lake, which has none of the table yet")
+    assert planning.rounds.reasons[0].startswith("12 records are not in the lake, and the table was never tiered")
     await planning.tier(table, 0)
     planning.write(table, 1)
     assert await planning.after(1) == 1
     assert await planning.after(FRESHNESS - 2) == 1
     assert await planning.after(1) == 2
-    assert planning.rounds.reasons[1] == "1 records are not in the lake, which is as of 30 s ago; freshness is 30 s"
+    assert planning.rounds.reasons[1] == "1 records are not in the lake, which is 30 s old; freshness is 30 s"
 
 
 async def test_a_table_with_nothing_new_is_not_tiered_and_what_comes_is_within_its_freshness(

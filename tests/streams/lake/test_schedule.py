@@ -23,7 +23,7 @@ def test_a_round() -> None:
     tiering, given = tiering.at(10_000).next(10_000)
     assert given is not None
     assert (given.table_id, given.epoch, given.state) == (7, 1, TieringState.TIERING)
-    tiering = tiering.beat(7, 1, 10_500).finish(7, 1, 10_600, TieringStats(12, 3))
+    tiering = tiering.heartbeat(7, 1, 10_500).finish(7, 1, 10_600, TieringStats(12, 3))
     assert tiering.tables[7].tiered_ms == 10_000
     assert tiering.tables[7].last == TieringStats(12, 3)
     assert tiering.tables[7].took_ms == 600
@@ -48,7 +48,7 @@ def test_a_silent_worker_loses_its_table() -> None:
 
 def test_a_round_cut_short_goes_on_at_once() -> None:
     tiering, _ = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).next(0)
-    tiering = tiering.finish(7, 1, 5, is_cut_short=True)
+    tiering = tiering.finish(7, 1, 5, is_incomplete=True)
     assert tiering.tables[7].tiered_ms is None
     assert tiering.tables[7].took_ms == 5
     _, given = tiering.next(5)
@@ -87,21 +87,21 @@ def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> No
         if number % 2:
             tiering = tiering.postpone(7, now_ms)
         else:
-            tiering, given = tiering.give(7, now_ms)
+            tiering, given = tiering.assign(7, now_ms)
             tiering = tiering.fail(7, given.epoch, now_ms)
         rests.append(tiering.tables[7].backoff_until_ms - now_ms)
         now_ms = tiering.tables[7].backoff_until_ms
     assert rests == [min(FIRST_BACKOFF_MS << number, MAX_BACKOFF_MS) for number in range(9)]
-    tiering, given = tiering.give(7, now_ms)
+    tiering, given = tiering.assign(7, now_ms)
     tiering = tiering.finish(7, given.epoch, now_ms).at(now_ms + FRESHNESS)
     assert tiering.tables[7].backoff_until_ms == now_ms + FRESHNESS
     assert tiering.tables[7].failures == 9
 
 
-@pytest.mark.parametrize("act", ["give", "mark_fresh", "postpone"])
+@pytest.mark.parametrize("act", ["assign", "mark_fresh", "postpone"])
 def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> None:
     scheduled = TieringSchedule().with_table(7, FRESHNESS, 0, tiered_ms=0)
-    tiered, _ = scheduled.at(FRESHNESS).give(7, FRESHNESS)
+    tiered, _ = scheduled.at(FRESHNESS).assign(7, FRESHNESS)
     for tiering, reason in (
         (scheduled, ErrorCode.FENCED_TIERING_EPOCH),
         (tiered, ErrorCode.FENCED_TIERING_EPOCH),
@@ -157,7 +157,7 @@ class Tables(RuleBasedStateMachine):
             self.held[given.table_id] = self.epochs[given.table_id] = given.epoch
             self.report[given.table_id] = self.now_ms
 
-    @rule(table=st.integers(1, 4), act=st.sampled_from(["give", "pass over", "put off"]))
+    @rule(table=st.integers(1, 4), act=st.sampled_from(["assign", "pass over", "put off"]))
     def plan(self, table: int, act: str) -> None:
         """What the home does by itself, to tables that wait."""
         there = self.tiering.tables.get(table)
@@ -168,7 +168,7 @@ class Tables(RuleBasedStateMachine):
         elif act == "put off":
             self.tiering = self.tiering.postpone(table, self.now_ms)
         else:
-            self.tiering, given = self.tiering.give(table, self.now_ms)
+            self.tiering, given = self.tiering.assign(table, self.now_ms)
             assert given.epoch == self.epochs.get(table, 0) + 1
             self.held[table] = self.epochs[table] = given.epoch
             self.report[table] = self.now_ms
@@ -176,7 +176,7 @@ class Tables(RuleBasedStateMachine):
     @rule(
         table=st.integers(1, 4),
         behind=st.integers(0, 2),
-        what=st.sampled_from(["beat", "finish", "cut", "fail"]),
+        what=st.sampled_from(["heartbeat", "finish", "cut", "fail"]),
     )
     def speak(self, table: int, behind: int, what: str) -> None:
         epoch = self.epochs.get(table, 0) - behind
@@ -189,18 +189,18 @@ class Tables(RuleBasedStateMachine):
             return
         self.tiering = self.said(what, table, epoch)
         self.report[table] = self.now_ms
-        if what != "beat":
+        if what != "heartbeat":
             del self.held[table]
             after = TieringState.SCHEDULED if what == "finish" else TieringState.PENDING
             assert self.tiering.tables[table].state is after
 
     def said(self, what: str, table: int, epoch: int) -> TieringSchedule:
         match what:
-            case "beat":
-                return self.tiering.beat(table, epoch, self.now_ms)
+            case "heartbeat":
+                return self.tiering.heartbeat(table, epoch, self.now_ms)
             case "fail":
                 return self.tiering.fail(table, epoch, self.now_ms)
-        return self.tiering.finish(table, epoch, self.now_ms, is_cut_short=what == "cut")
+        return self.tiering.finish(table, epoch, self.now_ms, is_incomplete=what == "cut")
 
     @invariant()
     def one_worker_a_table(self) -> None:

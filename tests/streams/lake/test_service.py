@@ -96,7 +96,7 @@ async def test_epochs_outlive_the_process(world: StreamWorld) -> None:
     assert given is not None
     assert given[1] == 2
     old = TieringReport(table.id, world.leader_epoch, 1)
-    (_, failure), *_ = (await restarted.report(world.root, at_work=[old]))[0]
+    (_, failure), *_ = (await restarted.report(world.root, in_progress=[old]))[0]
     assert failure is not None
     assert failure.code is ErrorCode.FENCED_TIERING_EPOCH
 
@@ -124,7 +124,7 @@ async def test_freshness_and_silence(light_world: StreamWorld) -> None:
     await world.lake.report(world.root, failed=[failed])
     assert (await world.lake.next_table(world.root) or ())[1:] == (4,)
     cut = TieringReport(table.id, world.leader_epoch, 4)
-    await world.lake.report(world.root, finished=[cut], cut_short=[table.id])
+    await world.lake.report(world.root, finished=[cut], incomplete=[table.id])
     assert (await world.lake.next_table(world.root) or ())[1:] == (5,)
 
 
@@ -137,7 +137,7 @@ async def test_only_tables_of_the_lake(light_world: StreamWorld) -> None:
     )
     assert await world.lake.next_table(world.root) is not None
     await world.tables.drop(world.root, "fluss", "orders")
-    answers = await world.lake.report(world.root, at_work=[TieringReport(table.id, world.leader_epoch, 1)])
+    answers = await world.lake.report(world.root, in_progress=[TieringReport(table.id, world.leader_epoch, 1)])
     assert [failure.code for _, failure in answers[0] if failure is not None] == [ErrorCode.UNKNOWN_TABLE_OR_BUCKET]
 
 

@@ -57,9 +57,9 @@ async def news(store: ObjectStore) -> list[tuple[str, int]]:
 async def test_a_round_is_a_task_that_says_what_workers_need(
     store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
-    number = await rounds.ask("shop", "orders", "12 records")
-    assert await rounds.ask("shop", "orders", "13 records") == number
-    other = await rounds.ask("shop", "clicks", "1 record")
+    number = await rounds.submit("shop", "orders", "12 records")
+    assert await rounds.submit("shop", "orders", "13 records") == number
+    other = await rounds.submit("shop", "clicks", "1 record")
     assert other != number
     spec = decode_spec((await queue.find(store.meta, number)).payload)
     assert (spec.job, spec.warehouse, spec.namespace, spec.table) == (
@@ -76,7 +76,7 @@ async def test_a_round_is_a_task_that_says_what_workers_need(
 async def test_how_a_round_ended_is_how_its_task_did(
     store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
-    done = await rounds.ask("shop", "done", "")
+    done = await rounds.submit("shop", "done", "")
     assert await rounds.outcome(done) is TaskOutcome.OPEN
     (claim,) = await queue.claim(KINDS, "w", 60)
     assert await rounds.outcome(done) is TaskOutcome.OPEN
@@ -86,7 +86,7 @@ async def test_how_a_round_ended_is_how_its_task_did(
 
     await store.meta.transact(complete)
     assert await rounds.outcome(done) is TaskOutcome.DONE
-    dead = await rounds.ask("shop", "dead", "")
+    dead = await rounds.submit("shop", "dead", "")
     (claim,) = await queue.claim(KINDS, "w", 60)
     await queue.fail(claim, "no", retry=True)
     assert await rounds.outcome(dead) is TaskOutcome.OPEN
@@ -100,12 +100,12 @@ async def test_how_a_round_ended_is_how_its_task_did(
 async def test_a_round_that_nobody_has_begun_is_taken_back(
     store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
-    number = await rounds.ask("shop", "orders", "")
+    number = await rounds.submit("shop", "orders", "")
     await rounds.withdraw(number, "switched off")
     await rounds.withdraw(number, "switched off")
     assert not await queue.is_due(KINDS)
     assert await news(store) == [("lakebed:TaskPlanned", number), ("lakebed:TaskWithdrawn", number)]
-    begun = await rounds.ask("shop", "orders", "")
+    begun = await rounds.submit("shop", "orders", "")
     await queue.claim(KINDS, "w", 60)
     await rounds.withdraw(begun, "switched off")
     assert await rounds.outcome(begun) is TaskOutcome.OPEN
@@ -114,7 +114,7 @@ async def test_a_round_that_nobody_has_begun_is_taken_back(
 async def test_a_table_bucket_that_is_not_there_gets_no_tasks(store: ObjectStore, queue: TaskQueue) -> None:
     rounds = tiering(store, queue, "nowhere", None)
     with pytest.raises(NoSuchCatalog):
-        await rounds.ask("shop", "orders", "")
+        await rounds.submit("shop", "orders", "")
     assert not await queue.is_due(KINDS)
 
 
@@ -122,8 +122,8 @@ async def test_tables_of_the_lake_are_tidied_up_by_the_jobs_of_tables(
     store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
     for _ in range(2):
-        await rounds.tidy("shop", "orders", compact=True, expire=True)
-    await rounds.tidy("shop", "clicks", compact=False, expire=False)
+        await rounds.maintain("shop", "orders", compact=True, expire=True)
+    await rounds.maintain("shop", "clicks", compact=False, expire=False)
     claims = await queue.claim([JobKind.COMPACT.value, JobKind.EXPIRE_SNAPSHOTS.value], "w", 60, limit=10)
     orders = [decode_spec(claim.task.payload) for claim in claims]
     assert sorted((spec.job.value, spec.namespace, spec.table) for spec in orders) == [

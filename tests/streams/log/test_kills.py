@@ -71,7 +71,7 @@ class Ledger:
         log = await FolderLog.open(str(folder), clock=SystemClock(), threads=threads, settings=SETTINGS)
         found: dict[tuple[int, int], int] = {}
         offset = 0
-        while offset < log.stable_offset:
+        while offset < log.high_watermark:
             fetched = await log.read(offset, 1 << 20)
             for batch in iterate_batches(fetched.records):
                 assert batch.base_offset == offset, "offsets are dense"

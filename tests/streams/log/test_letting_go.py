@@ -214,7 +214,7 @@ async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
     ((bucket, manifest, end),) = await remotes.ends(7, None)
     assert bucket == PLACE.bucket
     assert manifest in await world.storage.names()
-    assert end == log.remote.manifest.copied_end
+    assert end == log.remote.manifest.uploaded_end
     await remotes.remove(7, None)
     await remotes.remove(7, None)
     assert await world.storage.names() == []

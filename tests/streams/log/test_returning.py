@@ -48,7 +48,7 @@ async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(wor
     assert not await returned.return_tail(), "there is nothing left"
     log = await second.open()
     assert await read_all(log) == was
-    assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_repeated
+    assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_duplicate
     assert (await log.append(plain_batch(2, writer_id=7, sequence=35), Acks.ALL)).base_offset == 70
     # And back: what the first has on its disk is not the log any more.
     was = await dead(second, log)
@@ -70,7 +70,7 @@ async def test_changes_of_keys_are_uploaded_as_they_were_appended_too(world: Wor
     assert await world.follower("one").return_tail(ReadFormat(rendering=Doubling()))
     log = await second.open(ReadFormat(rendering=Doubling()))
     found, offset = b"", 0
-    while offset < log.stable_offset:
+    while offset < log.high_watermark:
         fetched = await log.read_stored(offset, 1 << 20)
         found, offset = found + bytes(fetched.records), fetched.next_offset
     assert found.startswith(bytes(stored))

@@ -18,14 +18,14 @@ def batch(sequence: int, writer_id: int = 1) -> LogRecordBatch:
 
 def test_numbers_begin_again_after_the_greatest() -> None:
     writers = WriterStates()
-    writers.note(batch(2**31 - 1), 10, 0)
-    assert writers.find_repeated(batch(0), 0) is None
-    writers.note(batch(0), 12, 0)
-    found = writers.find_repeated(batch(2**31 - 1), 0)
+    writers.record(batch(2**31 - 1), 10, 0)
+    assert writers.find_duplicate(batch(0), 0) is None
+    writers.record(batch(0), 12, 0)
+    found = writers.find_duplicate(batch(2**31 - 1), 0)
     assert found is not None
     assert found.base_offset == 10
     with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE):
-        writers.find_repeated(batch(2), 0)
+        writers.find_duplicate(batch(2), 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), st.integers(1, 9)), max_size=8, unique_by=lambda it: it[0]))
@@ -33,24 +33,24 @@ def test_what_was_written_down_is_read_again(known: list[tuple[int, int]]) -> No
     writers = WriterStates()
     for writer_id, count in known:
         for sequence in range(count):
-            writers.note(batch(sequence, writer_id), 2 * sequence, 5)
+            writers.record(batch(sequence, writer_id), 2 * sequence, 5)
     again = WriterStates.parse(writers.document())
     assert again.document() == writers.document()
     for writer_id, count in known:
-        assert again.find_repeated(batch(count, writer_id), 5) is None
-        assert again.find_repeated(batch(count - 1, writer_id), 5) is not None
+        assert again.find_duplicate(batch(count, writer_id), 5) is None
+        assert again.find_duplicate(batch(count - 1, writer_id), 5) is not None
 
 
 def test_noise_is_not_taken_for_writers() -> None:
     writers = WriterStates()
-    writers.note(batch(0), 0, 0)
-    with pytest.raises(ValueError, match="cut off"):
+    writers.record(batch(0), 0, 0)
+    with pytest.raises(ValueError, match="truncated"):
         WriterStates.parse(writers.document()[:-1])
 
 
 def test_idle_writers_are_forgotten() -> None:
     writers = WriterStates()
-    writers.note(batch(0, 1), 0, 0)
-    writers.note(batch(0, 2), 2, 10**9)
+    writers.record(batch(0, 1), 0, 0)
+    writers.record(batch(0, 2), 2, 10**9)
     writers.forget_idle(10**9)
     assert len(writers) == 1

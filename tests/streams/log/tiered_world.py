@@ -184,8 +184,8 @@ async def fill(log: BucketLog, count: int, *, first: int = 0) -> None:
     for sequence in range(first, first + count):
         log.enqueue(plain_batch(2, bytes([sequence % 251]) * 400, writer_id=7, sequence=sequence))
         if sequence % 4 == 3:
-            await log.settle(log.end_offset)
-    await log.settle(log.end_offset)
+            await log.wait_durable(log.end_offset)
+    await log.wait_durable(log.end_offset)
 
 
 def expected_names(log: RemoteBackedLog) -> list[str]:

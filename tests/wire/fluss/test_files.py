@@ -16,7 +16,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.storage.credentials import Credentials
 from lakebed.streams.buckets.open_buckets import OpenBucket
 from lakebed.streams.file_access import FileAccess, FileGrant, FileLocation
-from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
+from lakebed.streams.seam import Acks, FetchResult, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.handlers.remote_storage import file_calls
@@ -32,9 +32,9 @@ TABLE = 1
 class RemoteLog(MemoryLog):
     """A log with all records in the object store as well."""
 
-    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
+    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> FetchResult | None:
         segment = RemoteSegment("first", 0, 2, 100, 7)
-        return Fetched(b"", offset, [segment], 0, "s3://lake/streams/log/fluss/t-1/0")
+        return FetchResult(b"", offset, [segment], 0, "s3://lake/streams/log/fluss/t-1/0")
 
 
 class TemporaryCredentials:

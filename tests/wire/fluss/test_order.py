@@ -13,7 +13,7 @@ import pytest
 from lakebed.core.access import Principal, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.objects.model import Caller
-from lakebed.streams.seam import Acks, Appended
+from lakebed.streams.seam import Acks, AppendResult
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Backpressure, CallResponse
 from lakebed.wire.fluss.handlers.logs import LogCalls
@@ -35,10 +35,10 @@ class RecordingBuckets:
     async def using(
         self, table: object, partition_id: int | None, number: int
     ) -> AsyncIterator[Any]:  # Any: an open bucket with only a log
-        async def append(records: memoryview, acks: Acks) -> Appended:
+        async def append(records: memoryview, acks: Acks) -> AppendResult:
             self.order.append((number, bytes(records)))
             await asyncio.sleep(0)
-            return Appended(0, 1)
+            return AppendResult(0, 1)
 
         yield SimpleNamespace(log=SimpleNamespace(append=append))
 

@@ -1,8 +1,7 @@
-"""Decodes many rows to Arrow columns, one column at a time, and checks that rows can be decoded.
+"""Decodes many rows to Arrow columns, and checks that rows can be decoded.
 
-A column of all rows is decoded by a few operations of numpy, whatever the number of rows (`walking`). Text is not
-copied by us at all: an Arrow array over the rows themselves, whose elements are by turns a field and what lies between
-two fields, is asked for every second element.
+Decodes column by column with a few numpy operations, whatever the number of rows (`vectors`). Text is copied by Arrow:
+an array over the whole row buffer alternates fields and gaps, and every second element is taken.
 """
 
 from __future__ import annotations
@@ -41,47 +40,47 @@ _TEXTS: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR})
 
 
 def decode_columns(format_: RowFormat, types: Sequence[DataType], rows: RowBuffer) -> list[pa.Array]:
-    """The columns of these rows; raises CORRUPT_RECORD if one of them is no such row."""
-    walk = row_reader(format_, types, rows)
-    return [_to_arrow(walk, type_, walk.next(type_)) for type_ in types]
+    """Decode rows to columns. Raises CORRUPT_RECORD for a malformed row."""
+    reader = row_reader(format_, types, rows)
+    return [_to_arrow(reader, type_, reader.next(type_)) for type_ in types]
 
 
 def check_rows(format_: RowFormat, types: Sequence[DataType], rows: RowBuffer) -> None:
-    """Raise CORRUPT_RECORD for what is no such row, INVALID_TARGET_COLUMN for one with a value that is none.
+    """Raise CORRUPT_RECORD for a malformed row, INVALID_TARGET_COLUMN for an invalid value.
 
-    A change that nobody could read must not enter the log. All that passes becomes columns that readers take:
-    `decode_columns` does not raise, and Arrow finds them valid.
+    An unreadable change must not enter the log. For rows that pass, `decode_columns` does not raise, and Arrow finds
+    the columns valid.
     """
-    walk = row_reader(format_, types, rows)
+    reader = row_reader(format_, types, rows)
     for type_ in types:
-        field = walk.next(type_)
+        field = reader.next(type_)
         try:
-            check_field(walk, type_, field)
+            check_field(reader, type_, field)
         except (FlussError, pa.ArrowInvalid) as error:
-            # Not CORRUPT_RECORD, after which clients send the same for ever: this is what somebody gave them to write.
-            message = f"a row has what is no value of its column. column={walk.column} type={type_} reason={error}"
+            # Not CORRUPT_RECORD, which clients retry for ever: the application supplied this value.
+            message = f"invalid value. column={reader.column} type={type_} reason={error}"
             raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, message) from error
 
 
-def _to_arrow(walk: RowReader, type_: DataType, field: FieldVector) -> pa.Array:
+def _to_arrow(reader: RowReader, type_: DataType, field: FieldVector) -> pa.Array:
     root = type_.root
     if root is TypeRoot.BOOLEAN:
-        bits = np.packbits(numbers_of(walk, type_, field) != 0, bitorder="little")
-        return _array(walk, field, arrow_type(type_), bits)
+        bits = np.packbits(numbers_of(reader, type_, field) != 0, bitorder="little")
+        return _array(reader, field, arrow_type(type_), bits)
     if root in DTYPES:
-        numbers = numbers_of(walk, type_, field)
-        return _array(walk, field, arrow_type(type_), _times(type_, numbers) if root is TypeRoot.TIME else numbers)
+        numbers = numbers_of(reader, type_, field)
+        return _array(reader, field, arrow_type(type_), _times(type_, numbers) if root is TypeRoot.TIME else numbers)
     if root in TIMESTAMPS:
-        return _array(walk, field, arrow_type(type_), _timestamps(walk, type_, field))
+        return _array(reader, field, arrow_type(type_), _timestamps(reader, type_, field))
     if root is TypeRoot.DECIMAL:
-        return _array(walk, field, arrow_type(type_), decimals_of(walk, type_, field))
+        return _array(reader, field, arrow_type(type_), decimals_of(reader, type_, field))
     if root is TypeRoot.BINARY:
-        return _array(walk, field, arrow_type(type_), _padded(walk, field, type_.length or 0))
-    if root is TypeRoot.CHAR and walk.format is RowFormat.INDEXED:
-        field.lengths = _without_zeros(walk, field.starts, field.starts + field.lengths) - field.starts
+        return _array(reader, field, arrow_type(type_), _padded(reader, field, type_.length or 0))
+    if root is TypeRoot.CHAR and reader.format is RowFormat.INDEXED:
+        field.lengths = _without_zeros(reader, field.starts, field.starts + field.lengths) - field.starts
     if root in _TEXTS or root is TypeRoot.BYTES:
-        return _slices(walk, type_, field)
-    return _nested(walk, type_, field)
+        return _slices(reader, type_, field)
+    return _nested(reader, type_, field)
 
 
 def _times(type_: DataType, millis: Vector) -> Vector:
@@ -91,63 +90,63 @@ def _times(type_: DataType, millis: Vector) -> Vector:
     return millis.astype(np.int64) * (1_000 if precision <= 6 else 1_000_000)
 
 
-def _timestamps(walk: RowReader, type_: DataType, field: FieldVector) -> Vector:
-    millis, nanos = timestamps_of(walk, type_, field)
+def _timestamps(reader: RowReader, type_: DataType, field: FieldVector) -> Vector:
+    millis, nanos = timestamps_of(reader, type_, field)
     precision = type_.precision or 0
     if precision <= 3:
         return millis if precision else millis // 1000
     return millis * 1_000 + nanos // 1_000 if precision <= 6 else millis * 1_000_000 + nanos
 
 
-def _padded(walk: RowReader, field: FieldVector, width: int) -> Vector:
+def _padded(reader: RowReader, field: FieldVector, width: int) -> Vector:
     if (field.lengths > width).any():
-        raise corrupt(f"value is longer than its type. maximum={width}")
+        raise corrupt(f"value too long for its type. maximum={width}")
     on = np.arange(width, dtype=np.int64)[None, :]
-    found = walk.bytes[np.minimum(field.starts[:, None] + on, len(walk.bytes) - 1)]
+    found = reader.bytes[np.minimum(field.starts[:, None] + on, len(reader.bytes) - 1)]
     return np.where(on < field.lengths[:, None], found, np.uint8(0))
 
 
-def _slices(walk: RowReader, type_: DataType, field: FieldVector) -> pa.Array:
-    _, offsets, content = slice_pieces(walk.source, field.starts, field.starts + field.lengths).buffers()
-    return pa.Array.from_buffers(arrow_type(type_), walk.count, [_validity(field), offsets, content])
+def _slices(reader: RowReader, type_: DataType, field: FieldVector) -> pa.Array:
+    _, offsets, content = slice_pieces(reader.source, field.starts, field.starts + field.lengths).buffers()
+    return pa.Array.from_buffers(arrow_type(type_), reader.count, [_validity(field), offsets, content])
 
 
-def _without_zeros(walk: RowReader, starts: Vector, ends: Vector) -> Vector:
-    """Ends of what CHARs hold: an indexed row fills them up with zeros."""
+def _without_zeros(reader: RowReader, starts: Vector, ends: Vector) -> Vector:
+    """The ends of CHAR values without the zeros that pad them in indexed rows."""
     ends = ends.copy()
     while True:
-        at = np.flatnonzero((ends > starts) & (walk.bytes[np.maximum(ends - 1, 0)] == 0))
+        at = np.flatnonzero((ends > starts) & (reader.bytes[np.maximum(ends - 1, 0)] == 0))
         if not len(at):
             return ends
         ends[at] -= 1
 
 
-def _nested(walk: RowReader, type_: DataType, field: FieldVector) -> pa.Array:
-    nulls = np.zeros(walk.count, bool) if field.nulls is None else field.nulls
+def _nested(reader: RowReader, type_: DataType, field: FieldVector) -> pa.Array:
+    nulls = np.zeros(reader.count, bool) if field.nulls is None else field.nulls
     found: list[Any] = []
     for is_null, start, length in zip(nulls.tolist(), field.starts.tolist(), field.lengths.tolist(), strict=True):
         if is_null:
             found.append(None)
             continue
-        # The content alone is the same in both formats; only a compacted row has the length before it.
-        value = decode_content(walk.format, type_, walk.source[start : start + length])
+        # The content is the same in both formats; a compacted row has its length in front.
+        value = decode_content(reader.format, type_, reader.source[start : start + length])
         found.append(_arrow_value(type_, value))
     try:
         return pa.array(found, arrow_type(type_))
     except pa.ArrowInvalid as error:
-        raise corrupt(f"field is no {type_.root.name}. reason={error}") from error
+        raise corrupt(f"invalid field. type={type_.root.name} reason={error}") from error
 
 
 def decode_content(format_: RowFormat, type_: DataType, content: bytes) -> Any:
-    """The nested value of a field whose length was read already."""
+    """The nested value of a field whose length was already read."""
     try:
         return decode_nested(format_, type_, content)
     except NOT_A_VALUE as error:
-        raise corrupt(f"field is no {type_.root.name}. length={len(content)}") from error
+        raise corrupt(f"invalid field. type={type_.root.name} length={len(content)}") from error
 
 
 def _arrow_value(type_: DataType, value: Any) -> Any:
-    """What pyarrow takes for a value inside a nested one."""
+    """A nested value in the form that pyarrow accepts."""
     if value is None:
         return None
     match type_:
@@ -159,7 +158,7 @@ def _arrow_value(type_: DataType, value: Any) -> Any:
             if precision <= 3:
                 return millis if precision else millis // 1000
             moment = millis * 1_000 + nanos // 1_000 if precision <= 6 else millis * 1_000_000 + nanos
-            return as_signed(moment, 64)  # one that is too far off for Arrow is off, as it is in a column of its own
+            return as_signed(moment, 64)  # overflows like a top-level column
         case DataType(root=TypeRoot.BINARY):
             return bytes(value).ljust(type_.length or 0, b"\0")
         case DataType(root=TypeRoot.ARRAY, element=DataType() as element):
@@ -171,9 +170,9 @@ def _arrow_value(type_: DataType, value: Any) -> Any:
     return value
 
 
-def _array(walk: RowReader, field: FieldVector, type_: pa.DataType, content: Vector) -> pa.Array:
+def _array(reader: RowReader, field: FieldVector, type_: pa.DataType, content: Vector) -> pa.Array:
     contiguous = np.ascontiguousarray(content)
-    return pa.Array.from_buffers(type_, walk.count, [_validity(field), pa.py_buffer(contiguous)])
+    return pa.Array.from_buffers(type_, reader.count, [_validity(field), pa.py_buffer(contiguous)])
 
 
 def _validity(field: FieldVector) -> pa.Buffer | None:

@@ -1,4 +1,4 @@
-"""Encodes Arrow columns as rows: values in the form of `fluss.rows.fields`, then whole rows."""
+"""Encodes Arrow columns as rows."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ _NANOS_PER_MILLI: Final = 10**6
 
 
 def conform_rows(rows: pa.RecordBatch, schema: pa.Schema, *, is_whole: bool = True) -> pa.RecordBatch:
-    """The rows in just these columns and types: what is written does not say of which it is.
+    """The rows with exactly this schema: encoded rows carry none.
 
-    Error codes: INVALID_TARGET_COLUMN for columns that are missing or, of whole rows, too many, and for values that the
-    types do not have.
+    Error codes: INVALID_TARGET_COLUMN for missing columns, extra columns of whole rows, and values that do not fit.
     """
     if rows.schema.equals(schema):
         return rows
     try:
         if is_whole and rows.num_columns != len(schema):
-            raise ValueError("there are other columns")
+            raise ValueError("different number of columns")
         return rows.select(schema.names).cast(schema)
     except (KeyError, ValueError, pa.ArrowNotImplementedError) as error:
         raise FlussError(
             ErrorCode.INVALID_TARGET_COLUMN,
-            f"rows are not of the table's columns. columns={schema.names} found={rows.schema.names} reason={error}",
+            f"rows do not match the table's columns. columns={schema.names} found={rows.schema.names} reason={error}",
         ) from error
 
 
 def encode_rows(format_: RowFormat, columns: Sequence[TableColumn], rows: pa.RecordBatch) -> list[bytes]:
-    """The rows, which have these columns. Error codes: INVALID_TARGET_COLUMN for text that is longer than its type."""
+    """Encode rows with these columns. Error codes: INVALID_TARGET_COLUMN for text that is longer than its type."""
     layout = RowLayout(format_, [column.type for column in columns])
     fields = []
     for column in columns:
@@ -70,9 +69,10 @@ def column_values(type_: DataType, array: pa.Array) -> list[Any]:
         case DataType(root=TypeRoot.ROW):
             parts = [column_values(field.type, part) for field, part in zip(type_.fields, array.flatten(), strict=True)]
             rows = zip(*parts, strict=True)
-            return [row if is_there else None for row, is_there in zip(rows, array.is_valid().to_pylist(), strict=True)]
+            valid = array.is_valid().to_pylist()
+            return [row if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
         case DataType(root=TypeRoot.MAP, key=DataType() as key, value=DataType() as value):
-            # As a list it can be taken apart: of a map Arrow shows all entries, also those of rows that are left out.
+            # A map's flattened entries include those of sliced-off rows; a list's do not.
             entries = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
             keys, values = entries.flatten().flatten()
             pairs = iter(zip(column_values(key, keys), column_values(value, values), strict=True))
@@ -85,13 +85,13 @@ def _next(values: Iterator[Any], count: int) -> list[Any]:
 
 
 def _check_lengths(name: str, type_: DataType, values: Sequence[Any]) -> None:
-    """A CHAR has so many bytes of an indexed row as its type says: what is longer would lie over the next field."""
+    """A CHAR has a fixed number of bytes in an indexed row: longer text would overwrite the next field."""
     present = [value for value in values if value is not None]
     match type_:
         case DataType(root=TypeRoot.CHAR, length=int() as most):
             if any(len(value.encode()) > most for value in present):
                 raise FlussError(
-                    ErrorCode.INVALID_TARGET_COLUMN, f"text is longer than its type. column={name} maximum_bytes={most}"
+                    ErrorCode.INVALID_TARGET_COLUMN, f"text too long for its type. column={name} maximum_bytes={most}"
                 )
         case DataType(root=TypeRoot.ARRAY, element=DataType() as element):
             _check_lengths(name, element, [each for value in present for each in value])

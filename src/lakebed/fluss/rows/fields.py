@@ -1,10 +1,10 @@
 """Encodes and decodes single fields of a row.
 
-Rows are seldom taken apart: most writes only pass through. This is for the places that must see a value (a version, a
-sum, a counted number) and for nested values; `columns` decodes rows by the thousand.
+For code that needs single values (a version, a sum, an auto-increment value) and for nested values. Most writes pass
+rows through undecoded; `decoding` decodes rows by the thousand.
 
-In Python a DATE is days, a TIME milliseconds of the day, a TIMESTAMP the pair of milliseconds and nanoseconds in the
-last of them, an ARRAY a list, a MAP a list of pairs, a ROW a tuple.
+In Python a DATE is a number of days, a TIME milliseconds of the day, a TIMESTAMP a pair of milliseconds and
+nanoseconds of the millisecond, an ARRAY a list, a MAP a list of pairs, a ROW a tuple.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 LONG_DECIMAL_BYTES: Final = 16
-"""At most, of one that does not fit 64 bits."""
+"""Maximum for decimals that do not fit 64 bits."""
 
 _EXACT: Final = Context(prec=60)
 _PACKED: Final = {
@@ -55,26 +55,26 @@ _TEXTS: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR})
 
 
 class RowFormat(StrEnum):
-    """How a row is written, by the names of the table property."""
+    """Row formats, by the names of the table property."""
 
     COMPACTED = "compacted"
-    """Small: numbers take as many bytes as they need."""
+    """Small: numbers are varints."""
 
     INDEXED = "indexed"
-    """Quick to find a field in: numbers have their width, and lengths stand in front."""
+    """Fast access to fields: numbers have fixed widths, and lengths are in front."""
 
 
 NOT_A_VALUE: Final = (struct.error, UnicodeDecodeError, IndexError, OverflowError)
-"""What reading bytes raises that are not what they should be."""
+"""What reading malformed bytes raises."""
 
 
 def corrupt(message: str) -> FlussError:
-    """What is said of bytes that are no row."""
+    """The error for malformed bytes."""
     return FlussError(ErrorCode.CORRUPT_RECORD, message)
 
 
 def write_varint(number: int) -> bytes:
-    """The unsigned number, seven bits a byte, low bits first."""
+    """Encode the unsigned number, seven bits a byte, low bits first."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -84,7 +84,7 @@ def write_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes | memoryview, position: int, max_bytes: int = 5) -> tuple[int, int]:
-    """The number there, and where it ends."""
+    """The number at `position`, and its end."""
     number = shift = 0
     for at in range(position, min(position + max_bytes, len(data))):
         byte = data[at]
@@ -92,11 +92,11 @@ def read_varint(data: bytes | memoryview, position: int, max_bytes: int = 5) -> 
         if byte < 0x80:
             return number, at + 1
         shift += 7
-    raise corrupt(f"number has no end. position={position}")
+    raise corrupt(f"varint is not terminated. position={position}")
 
 
 def fixed_width(type_: DataType) -> int | None:
-    """How many bytes a field of an indexed row has, if all of its type have as many."""
+    """The width of a field in an indexed row, or None if it varies."""
     root = type_.root
     if root in _PACKED:
         return _PACKED[root].size
@@ -110,7 +110,7 @@ def fixed_width(type_: DataType) -> int | None:
 
 
 def field_end(type_: DataType, row: bytes | memoryview, position: int) -> int:
-    """Where the field of a compacted row ends that begins there."""
+    """The end of the field that begins at `position` of a compacted row."""
     root = type_.root
     if root in _INTS:
         return read_varint(row, position)[1]
@@ -126,15 +126,15 @@ def field_end(type_: DataType, row: bytes | memoryview, position: int) -> int:
 
 
 def decode_field(format_: RowFormat, type_: DataType, field: bytes) -> Any:
-    """The value of a field that is not null."""
+    """Decode a field that is not null."""
     try:
         return _decode(format_, type_, field)
     except NOT_A_VALUE as error:
-        raise corrupt(f"field is no {type_.root.name}. length={len(field)}") from error
+        raise corrupt(f"invalid field. type={type_.root.name} length={len(field)}") from error
 
 
 def encode_field(format_: RowFormat, type_: DataType, value: Any) -> bytes:
-    """The bytes of a value that is not null, as they are in the row."""
+    """Encode a value that is not null."""
     if format_ is RowFormat.INDEXED:
         return _encode_plain(format_, type_, value)
     root = type_.root
@@ -182,7 +182,7 @@ def _decode(format_: RowFormat, type_: DataType, field: bytes) -> Any:
 
 
 def _encode_plain(format_: RowFormat, type_: DataType, value: Any) -> bytes:
-    """Content alone: as an indexed row has it, and as a compacted one has what a length stands before."""
+    """Content without its length: as in an indexed row, and as in a compacted row after the length."""
     root = type_.root
     if root in _PACKED:
         return _PACKED[root].pack(value)
@@ -192,19 +192,19 @@ def _encode_plain(format_: RowFormat, type_: DataType, value: Any) -> bytes:
         case TypeRoot.STRING:
             return bytes(value.encode())
         case TypeRoot.CHAR:
-            return _filled(type_, value.encode())
+            return _padded(type_, value.encode())
         case TypeRoot.BINARY:
-            return _filled(type_, bytes(value))
+            return _padded(type_, bytes(value))
         case TypeRoot.BYTES:
             return bytes(value)
         case TypeRoot.DECIMAL:
             unscaled = _unscaled(type_, value)
             if type_.is_compact_decimal:
                 return _LONG.pack(unscaled)
-            # As few bytes as keep the sign, as the writers of the protocol do.
+            # As few bytes as keep the sign, as Fluss clients write it.
             return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
         case _:
-            from .nested import encode_nested  # values hold fields, and fields such values
+            from .nested import encode_nested  # circular: nested values contain fields
 
             return encode_nested(format_, type_, value)
 
@@ -227,30 +227,30 @@ def _decode_plain(format_: RowFormat, type_: DataType, field: bytes) -> Any:
                 return _scaled(type_, _LONG.unpack(field)[0])
             return decode_unscaled(type_, field)
         case _:
-            from .nested import decode_nested  # as above
+            from .nested import decode_nested  # circular, as above
 
             return decode_nested(format_, type_, field)
 
 
 def decode_unscaled(type_: DataType, content: bytes) -> Decimal:
-    """The decimal whose digits these are, as a whole number, big-endian."""
+    """The decimal with this unscaled value, big-endian."""
     if not 1 <= len(content) <= LONG_DECIMAL_BYTES:
-        raise corrupt(f"decimal has one to {LONG_DECIMAL_BYTES} bytes. length={len(content)}")
+        raise corrupt(f"invalid decimal length. minimum=1 maximum={LONG_DECIMAL_BYTES} length={len(content)}")
     return _scaled(type_, int.from_bytes(content, "big", signed=True))
 
 
-def _filled(type_: DataType, content: bytes) -> bytes:
-    """As wide as all of its type: one that is wider would move all fields behind it."""
+def _padded(type_: DataType, content: bytes) -> bytes:
+    """Pad to the width of the type."""
     width = type_.length or 0
     if len(content) > width:
         raise FlussError(
-            ErrorCode.INVALID_TARGET_COLUMN, f"value is longer than its type. type={type_} length={len(content)}"
+            ErrorCode.INVALID_TARGET_COLUMN, f"value too long for its type. type={type_} length={len(content)}"
         )
     return content.ljust(width, b"\0")
 
 
 def as_signed(number: int, bits: int) -> int:
-    """What the lowest so many bits of it mean as a number with a sign."""
+    """Interpret the lowest `bits` bits as a signed number."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 

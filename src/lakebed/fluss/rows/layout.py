@@ -1,6 +1,6 @@
 """Splits rows into their encoded fields, and joins fields to rows.
 
-Fields of one row can be put into another of the same format as they are, which is all that a partial update does.
+A partial update copies encoded fields from one row to another of the same format.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["RowLayout"]
 
 
 class RowLayout:
-    """Where the fields of a row are, for rows of these types in this format."""
+    """The positions of fields in rows of these types and format."""
 
     def __init__(self, format_: RowFormat, types: Sequence[DataType]) -> None:
         self.format = format_
@@ -27,7 +27,7 @@ class RowLayout:
         self._lengths_bytes = 4 * self._widths.count(None) if format_ is RowFormat.INDEXED else 0
 
     def split(self, row: bytes) -> list[bytes | None]:
-        """The bytes of each field, none for null; raises CORRUPT_RECORD for what is no such row."""
+        """The bytes of each field, None for null. Raises CORRUPT_RECORD for a malformed row."""
         position = self._bitmap_bytes + self._lengths_bytes
         if len(row) < position:
             raise corrupt(f"row is too short. length={len(row)} columns={len(self.types)}")
@@ -47,7 +47,7 @@ class RowLayout:
             else:
                 end = field_end(type_, row, position)
             if end > len(row):
-                raise corrupt(f"field is longer than its row. column={index} length={len(row)}")
+                raise corrupt(f"field extends beyond its row. column={index} length={len(row)}")
             fields.append(row[position:end])
             position = end
         return fields
@@ -64,19 +64,19 @@ class RowLayout:
         present = b"".join(field for field in fields if field is not None)
         if self.format is RowFormat.COMPACTED:
             return bytes(bitmap) + present
-        # Nulls have no length: the list is as long as it can be, and its end unused.
+        # Nulls have no length, so the end of the list can be unused.
         head = struct.pack(f"<{len(lengths)}i", *lengths).ljust(self._lengths_bytes, b"\0")
         return bytes(bitmap) + head + present
 
     def decode(self, row: bytes) -> tuple[Any, ...]:
-        """The values of the row."""
+        """Decode a row to values."""
         return tuple(
             None if field is None else decode_field(self.format, type_, field)
             for type_, field in zip(self.types, self.split(row), strict=True)
         )
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        """The row of these values."""
+        """Encode values to a row."""
         return self.join(
             [
                 None if value is None else encode_field(self.format, type_, value)

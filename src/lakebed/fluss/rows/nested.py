@@ -1,9 +1,9 @@
 """Encodes and decodes nested values: arrays, maps and rows inside fields.
 
-An array is a count, a bitmap of nulls in words of four bytes, a slot for each element, and behind these, aligned to
-eight, what does not fit a slot; such a slot holds `offset << 32 | size`. Text of up to seven bytes is in the slot
-itself, with `0x80 | size` in its last byte. A map is the array of its keys, with its size in front, and the array of
-its values.
+An array is a count, a bitmap of nulls in words of four bytes, a slot for each element, and a variable-length part,
+aligned to eight, for what does not fit a slot; such a slot holds `offset << 32 | size`. Text of up to seven bytes is
+in the slot itself, with `0x80 | size` in its last byte. A map is the array of its keys, prefixed with its size, and the
+array of its values.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _WORD: Final = struct.Struct("<Q")
 _LONG: Final = struct.Struct("<q")
 _COUNT: Final = struct.Struct("<i")
 INLINE_MAX: Final = 7
-"""Bytes of text that are in their slot."""
+"""Maximum bytes of text that are stored in the slot."""
 
 _INLINE: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR, TypeRoot.BYTES, TypeRoot.BINARY})
 _TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 
 def encode_nested(format_: RowFormat, type_: DataType, value: Any) -> bytes:
-    """The bytes of an ARRAY, MAP or ROW."""
+    """Encode an ARRAY, MAP or ROW."""
     match type_:
         case DataType(root=TypeRoot.ARRAY, element=DataType() as element):
             return _encode_array(format_, element, list(value))
@@ -54,18 +54,18 @@ def encode_nested(format_: RowFormat, type_: DataType, value: Any) -> bytes:
 
 
 def decode_nested(format_: RowFormat, type_: DataType, field: bytes) -> Any:
-    """The value of an ARRAY, MAP or ROW."""
+    """Decode an ARRAY, MAP or ROW."""
     match type_:
         case DataType(root=TypeRoot.ARRAY, element=DataType() as element):
             return _decode_array(format_, element, field)
         case DataType(root=TypeRoot.MAP, key=DataType() as key, value=DataType() as of):
             (length,) = _COUNT.unpack_from(field)
             if not 0 <= length <= len(field) - 4:
-                raise corrupt(f"keys of a map are longer than it. keys={length} map={len(field)}")
+                raise corrupt(f"keys extend beyond their map. keys={length} map={len(field)}")
             keys = _decode_array(format_, key, field[4 : 4 + length])
             values = _decode_array(format_, of, field[4 + length :])
             if len(keys) != len(values):
-                raise corrupt(f"a map has a value for each key. keys={len(keys)} values={len(values)}")
+                raise corrupt(f"a map has different numbers of keys and values. keys={len(keys)} values={len(values)}")
             return list(zip(keys, values, strict=True))
         case _:
             return RowLayout(format_, types_of(type_)).decode(field)
@@ -86,7 +86,7 @@ def _encode_array(format_: RowFormat, type_: DataType, elements: list[Any]) -> b
 
 
 def encode_element(format_: RowFormat, type_: DataType, element: Any, out: bytearray) -> bytes:
-    """Its slot; what does not fit there goes to the end of `out`."""
+    """Encode the slot of an element; appends what does not fit to `out`."""
 
     def behind(content: bytes, size: int, room: int) -> bytes:
         offset = len(out)
@@ -116,13 +116,13 @@ def _decode_array(format_: RowFormat, type_: DataType, array: bytes) -> list[Any
     slot = slot_bytes(type_)
     head = 4 + (count + 31) // 32 * 4
     if count < 0 or head + slot * count > len(array):
-        raise corrupt(f"array is shorter than its elements. count={count} length={len(array)}")
+        raise corrupt(f"array is shorter than its element count. count={count} length={len(array)}")
     read = element_reader(format_, type_, array)
     return [None if array[4 + (index >> 3)] >> (index & 7) & 1 else read(head + slot * index) for index in range(count)]
 
 
 def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callable[[int], Any]:
-    """Reads elements by where their slots are; raises CORRUPT_RECORD, or one of `NOT_A_VALUE`."""
+    """Returns a function that reads the element of a slot. It raises CORRUPT_RECORD, or one of `NOT_A_VALUE`."""
     root = type_.root
     if root in _SLOTS:
         packed = _SLOTS[root]
@@ -137,10 +137,10 @@ def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callabl
     def behind(at: int) -> bytes:
         nonlocal left
         offset, size = content(at)
-        # No two elements are in the same place: or a small array could be made to have any number of bytes to read.
+        # Elements must not share bytes: otherwise a small array could expand to any size.
         left -= size
         if offset + size > len(array) or left < 0:
-            raise corrupt(f"element lies outside of its array. offset={offset} size={size} length={len(array)}")
+            raise corrupt(f"element extends beyond its array. offset={offset} size={size} length={len(array)}")
         return array[offset : offset + size]
 
     def timestamp(at: int) -> tuple[int, int]:
@@ -156,7 +156,7 @@ def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callabl
     def text(at: int) -> Any:
         mark = array[at + INLINE_MAX]
         if mark > 0x80 | INLINE_MAX:
-            raise corrupt(f"element does not fit where it is. size={mark & 0x7F} maximum={INLINE_MAX}")
+            raise corrupt(f"inline element is too long for its slot. size={mark & 0x7F} maximum={INLINE_MAX}")
         found = array[at : at + (mark & 0x7F)] if mark & 0x80 else behind(at)
         return found.decode() if root in (TypeRoot.STRING, TypeRoot.CHAR) else bytes(found)
 
@@ -170,10 +170,10 @@ def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callabl
 
 
 def slot_bytes(type_: DataType) -> int:
-    """How wide the slot of an element is."""
+    """The width of an element's slot."""
     return _SLOTS[type_.root].size if type_.root in _SLOTS else 8
 
 
 def aligned(size: int) -> int:
-    """The next multiple of eight."""
+    """Round up to a multiple of eight."""
     return (size + 7) // 8 * 8

@@ -1,7 +1,6 @@
-"""Locates the fields of many rows, one column at a time, with a few numpy operations whatever the number of rows.
+"""Locates the fields of many rows, column by column, with a few numpy operations whatever the number of rows.
 
-Where the field of each row begins is a vector, which each column moves on by its own width. What begins there is read
-by vectors, too.
+A vector holds the current position in each row; each column advances it by its own widths.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = [
 
 Vector: TypeAlias = npt.NDArray[Any]
 PADDING: Final = bytes(16)
-"""What follows rows, so that a number which begins in the last of them can be looked at as a word."""
+"""Follows the rows, so that numbers in the last row can be read as words."""
 
 DTYPES: Final = {
     TypeRoot.BOOLEAN: "u1",
@@ -50,7 +49,7 @@ DTYPES: Final = {
     TypeRoot.FLOAT: "<f4",
     TypeRoot.DOUBLE: "<f8",
 }
-"""Of what numpy reads as it is where it has its whole width."""
+"""The dtypes of types with a fixed width, as stored."""
 
 TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _SHORT: Final = frozenset({TypeRoot.INT, TypeRoot.DATE, TypeRoot.TIME})
@@ -60,17 +59,17 @@ _PARTS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
 
 @dataclass(frozen=True, slots=True)
 class RowBuffer:
-    """Rows in one buffer, in the order they lie there."""
+    """Rows in one buffer, in their order there."""
 
     data: bytes
-    """With `PADDING` at its end."""
+    """Ends with `PADDING`."""
 
     starts: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> RowBuffer:
-        """These rows."""
+        """Concatenate rows into a buffer."""
         ends = np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(rows) else ends
         return cls(b"".join((*rows, PADDING)), starts, ends)
@@ -78,7 +77,7 @@ class RowBuffer:
 
 @dataclass(slots=True)
 class FieldVector:
-    """One column of all rows: where its bytes are, and its numbers if they were read on the way."""
+    """One column of all rows: the positions of its bytes, and its numbers if they were already decoded."""
 
     nulls: Vector | None
     starts: Vector
@@ -88,7 +87,7 @@ class FieldVector:
 
 
 class RowReader(ABC):
-    """The rows, and how far each was read. Raises CORRUPT_RECORD where one of them ends before its columns do."""
+    """Reads rows column by column. Raises CORRUPT_RECORD for a row that ends before its columns."""
 
     def __init__(self, format_: RowFormat, rows: RowBuffer, head_bytes: int) -> None:
         self.format = format_
@@ -108,7 +107,7 @@ class RowReader(ABC):
         return self._index - 1
 
     def next(self, type_: DataType) -> FieldVector:
-        """The next column, of this type."""
+        """Read the next column, of this type."""
         nulls = self._nulls()
         field = self._read(type_, nulls)
         if nulls is not None:
@@ -116,14 +115,14 @@ class RowReader(ABC):
         field.nulls = nulls
         self.positions = field.starts + field.lengths
         if nulls is not None:
-            # A field that is not there begins where the next one does: also its prefix is not there.
+            # A null field has no bytes, not even a length.
             self.positions = np.where(nulls, self._before, self.positions)
             field.starts = np.where(nulls, self._before, field.starts)
         self._check()
         return field
 
     def words(self, positions: Vector, dtype: str) -> Vector:
-        """The numbers that begin there, wherever that is."""
+        """The numbers at these positions, unaligned."""
         view = self._views.get(dtype)
         if view is None:
             width = np.dtype(dtype).itemsize
@@ -144,7 +143,7 @@ class RowReader(ABC):
 
     def _check(self) -> None:
         if (self.positions > self._ends).any():
-            raise corrupt(f"a row is shorter than its columns. column={self._index}")
+            raise corrupt(f"row is shorter than its columns. column={self._index}")
 
 
 class _CompactedReader(RowReader):
@@ -174,37 +173,37 @@ class _CompactedReader(RowReader):
         return FieldVector(None, positions + widths, lengths.view(np.int64))
 
     def _varints(self, positions: Vector, nulls: Vector | None, max_bytes: int) -> tuple[Vector, Vector]:
-        """The numbers there, and how many bytes each has. Where there is null they mean nothing, but are small."""
+        """The numbers at these positions, and their widths. For nulls they are small and meaningless."""
         words = self.words(np.minimum(positions, len(self.bytes) - 8), "<u8")
         if nulls is not None:
             words = np.where(nulls, np.uint64(0), words)
         stops = ~words & _STOPS
         lowest = stops & (~stops + np.uint64(1))
-        kept = lowest ^ (lowest - np.uint64(1))  # all bits up to the first byte that says it is the last
+        kept = lowest ^ (lowest - np.uint64(1))  # all bits up to the terminating byte
         words &= kept & _PARTS
         widths = (np.bitwise_count(kept) >> 3).astype(np.int64)
-        # Seven bits of each byte move together: by pairs, then by fours, then by eights.
+        # Join the seven bits of each byte: by pairs, then by fours, then by eights.
         words = (words & np.uint64(0x007F007F007F007F)) | ((words & np.uint64(0x7F007F007F007F00)) >> np.uint64(1))
         words = (words & np.uint64(0x00003FFF00003FFF)) | ((words & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2))
         words = (words & np.uint64(0x000000000FFFFFFF)) | ((words & np.uint64(0x0FFFFFFF00000000)) >> np.uint64(4))
         long = np.flatnonzero(lowest == 0)
         if max_bytes <= 8:
             if len(long) or (widths > max_bytes).any():
-                raise corrupt(f"number is too long. column={self.column}")
+                raise corrupt(f"varint too long. column={self.column}")
         elif len(long):
             self._read_long(positions, words, widths, long)
         return words, widths
 
     def _read_long(self, positions: Vector, words: Vector, widths: Vector, long: Vector) -> None:
-        """The rest of those that go on after eight bytes, as every negative one does."""
+        """Read the bytes after the eighth; every negative number has ten."""
         ninth = self.bytes[np.minimum(positions[long] + 8, len(self.bytes) - 1)]
         tenth = self.bytes[np.minimum(positions[long] + 9, len(self.bytes) - 1)]
-        goes_on = ninth >= 0x80
-        if (goes_on & (tenth > 1)).any():
-            raise corrupt(f"number is too long. column={self.column}")
+        has_tenth = ninth >= 0x80
+        if (has_tenth & (tenth > 1)).any():
+            raise corrupt(f"varint too long. column={self.column}")
         words[long] |= (ninth & np.uint8(0x7F)).astype(np.uint64) << np.uint64(56)
-        words[long] |= np.where(goes_on, tenth, 0).astype(np.uint64) << np.uint64(63)
-        widths[long] = np.where(goes_on, 10, 9)
+        words[long] |= np.where(has_tenth, tenth, 0).astype(np.uint64) << np.uint64(63)
+        widths[long] = np.where(has_tenth, 10, 9)
 
 
 class _IndexedReader(RowReader):
@@ -223,57 +222,57 @@ class _IndexedReader(RowReader):
 
 
 def row_reader(format_: RowFormat, types: Sequence[DataType], rows: RowBuffer) -> RowReader:
-    """A walk through rows of these types, which are asked for one after the other."""
+    """A reader of rows of these types."""
     return _CompactedReader(types, rows) if format_ is RowFormat.COMPACTED else _IndexedReader(types, rows)
 
 
-def numbers_of(walk: RowReader, type_: DataType, field: FieldVector) -> Vector:
-    """The numbers of a column that is one of numbers; of null, nothing."""
+def numbers_of(reader: RowReader, type_: DataType, field: FieldVector) -> Vector:
+    """The numbers of a numeric column; 0 or meaningless for null."""
     if field.integers is not None:
         return field.integers
-    found = walk.words(field.starts, DTYPES[type_.root])
+    found = reader.words(field.starts, DTYPES[type_.root])
     return found if field.nulls is None else np.where(field.nulls, found.dtype.type(0), found)
 
 
-def timestamps_of(walk: RowReader, type_: DataType, field: FieldVector) -> tuple[Vector, Vector]:
-    """Milliseconds, and the nanoseconds in the last of them where the type has some; of null, nothing."""
+def timestamps_of(reader: RowReader, type_: DataType, field: FieldVector) -> tuple[Vector, Vector]:
+    """Milliseconds, and nanoseconds of the millisecond; 0 for null."""
     millis, nanos = field.integers, field.nanos
     if millis is None:
-        millis = walk.words(field.starts, "<i8")
+        millis = reader.words(field.starts, "<i8")
         if not type_.is_compact_timestamp:
-            # A null may stand at the very end of the last row, where padding is all there is to read.
-            nanos = walk.words(np.minimum(field.starts + 8, len(walk.bytes) - 4), "<i4")
-    below = np.zeros(walk.count, np.int64) if nanos is None else nanos.astype(np.int64)
+            # A null can be at the very end of the last row, where only padding follows.
+            nanos = reader.words(np.minimum(field.starts + 8, len(reader.bytes) - 4), "<i4")
+    below = np.zeros(reader.count, np.int64) if nanos is None else nanos.astype(np.int64)
     if field.nulls is None:
         return millis, below
     return np.where(field.nulls, 0, millis), np.where(field.nulls, 0, below)
 
 
-def decimals_of(walk: RowReader, type_: DataType, field: FieldVector) -> Vector:
-    """Decimals as Arrow has them; of null, nothing."""
+def decimals_of(reader: RowReader, type_: DataType, field: FieldVector) -> Vector:
+    """Decimals in Arrow's layout."""
     if type_.is_compact_decimal:
-        low = field.integers if field.integers is not None else walk.words(field.starts, "<i8")
+        low = field.integers if field.integers is not None else reader.words(field.starts, "<i8")
         if field.nulls is not None:
             low = np.where(field.nulls, 0, low)
         return np.stack((low, low >> 63), axis=1)
-    return wide_decimals(walk, field.starts, field.lengths, field.nulls)
+    return wide_decimals(reader, field.starts, field.lengths, field.nulls)
 
 
-def wide_decimals(walk: RowReader, starts: Vector, lengths: Vector, nulls: Vector | None = None) -> Vector:
-    """The same of those that do not fit 64 bits, wherever they are."""
+def wide_decimals(reader: RowReader, starts: Vector, lengths: Vector, nulls: Vector | None = None) -> Vector:
+    """Decimals that do not fit 64 bits, in Arrow's layout."""
     is_empty = lengths == 0 if nulls is None else (lengths == 0) & ~nulls
     if (lengths > LONG_DECIMAL_BYTES).any() or is_empty.any():
-        raise corrupt(f"decimal has one to {LONG_DECIMAL_BYTES} bytes")
-    # Big-endian and as short as may be, to little-endian and whole: from the last byte back, then the sign.
+        raise corrupt(f"invalid decimal length. minimum=1 maximum={LONG_DECIMAL_BYTES}")
+    # From big-endian of minimum length to little-endian of full length: reversed, then sign-extended.
     back = np.arange(LONG_DECIMAL_BYTES, dtype=np.int64)[None, :]
     at = np.maximum((starts + lengths)[:, None] - 1 - back, 0)
-    found = walk.bytes[at]
-    sign = np.where(walk.bytes[starts] >= 0x80, 0xFF, 0).astype(np.uint8)[:, None]
+    found = reader.bytes[at]
+    sign = np.where(reader.bytes[starts] >= 0x80, 0xFF, 0).astype(np.uint8)[:, None]
     return np.where(back < lengths[:, None], found, sign)
 
 
 def slice_pieces(source: bytes, starts: Vector, ends: Vector) -> pa.Array:
-    """What lies there, in the order it does: of an Arrow array of pieces and what is between them, every second."""
+    """Copy ascending slices: every second element of an Arrow array that alternates slices and gaps."""
     count = len(starts)
     offsets = np.empty(2 * count, np.int32)
     offsets[0::2], offsets[1::2] = starts, ends

@@ -154,7 +154,7 @@ class Failover:
 
 
 def _reason(server: SeenServer | None, now_ms: int) -> str:
-    """Why a bucket is stranded whose newest records that server has."""
+    """Why the bucket is stranded, given the server that has its newest records."""
     if server is None:
         return "only a server that has never reported has its newest records; start that server"
     if server.expires_ms <= now_ms:

@@ -26,7 +26,7 @@ from .stats import ClusterHealth, ClusterHealthCheck
 __all__ = ["InventoryCollector", "LakeTableStats", "StreamInventory", "TableInventory"]
 
 TABLES: Final = 100
-"""Number of tables with an inventory of their own."""
+"""Maximum number of tables with per-table inventory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class InventoryCollector:
                 tiered[table.id] = await self._lake.offsets(table.id)
         health = await self._check.of(buckets)
         kv = await self._kv_sizes.of(tables)
-        leases, leased = await self._snapshots.held()
+        leases, leased = await self._snapshots.lease_counts()
         await self._lake.waiting()  # also loads tables that no worker has requested
         # From here on without an await: counts that are taken are also returned.
         opened = list(self._opened)
@@ -233,7 +233,7 @@ class _TableTotals:
     def add(self, opened: OpenBucket, lake: Mapping[tuple[int | None, int], int] | None) -> None:
         """Add a log; `lake` has the table's tiered offsets, if it is tiered."""
         log = opened.log
-        start, end = log.start_offset, log.stable_offset
+        start, end = log.start_offset, log.high_watermark
         self.readable += end - start
         self.written += end
         if isinstance(log, RemoteBackedLog):

@@ -69,7 +69,7 @@ class ClusterHealthCheck:
         *,
         server: str,
     ) -> None:
-        """`not_uploaded` are those whose last copying to the byte store failed."""
+        """`not_uploaded` returns the buckets whose last upload failed."""
         self._tables = tables
         self._partitions = partitions
         self._buckets = buckets
@@ -128,7 +128,7 @@ class TableStats:
     async def table(
         self, caller: Caller, table_id: int, wanted: Sequence[tuple[int | None, int]]
     ) -> Sequence[BucketRows]:
-        """The rows of these buckets: live keys, or records in the log.
+        """The number of rows of these buckets: current rows, or records in the log.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET for the table.
         """
@@ -141,8 +141,8 @@ class TableStats:
             except FlussError as failure:
                 found.append(BucketRows(partition_id, number, failure=failure))
                 continue
-            log, keys = opened.log, opened.keys
-            rows = log.stable_offset - log.start_offset if keys is None else keys.row_count
+            log, kv = opened.log, opened.kv
+            rows = log.high_watermark - log.start_offset if kv is None else kv.row_count
             found.append(BucketRows(partition_id, number, rows))
         return found
 

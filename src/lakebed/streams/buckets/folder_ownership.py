@@ -1,7 +1,7 @@
-"""Proof that the local folder of stream tables belongs to the deployment: a file in it carries the deployment's id.
+"""Checks that the local folder of stream tables belongs to the deployment, by a file with the deployment id.
 
-Logs and KV indexes are found by table ids, which every deployment counts from 1. A server with other metadata would
-take the records of one table for those of another, and delete them with it (ADR 40).
+Logs and KV indexes are stored by table id, and every deployment counts these from 1. A server with another metadata
+store would mix up the records of tables, and delete them (ADR 40).
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ __all__ = ["SERVER_NAME_FILE", "FolderOwnership"]
 ID_FILE: Final = "deployment"
 LOGS_FOLDER: Final = "logs"
 SERVER_NAME_FILE: Final = "server-name"
-"""It has the random name under which the folder's server is in the metadata."""
+"""Contains the random name that identifies the folder's server in the metadata."""
 
 _KNOWN_TABLES: Final = "SELECT id FROM stream_tables UNION SELECT table_id FROM stream_dropped"
 _HAS_TAILS: Final = "SELECT 1 FROM stream_logs WHERE tail_server = ? LIMIT 1"
 
 
 class FolderOwnership:
-    """Compares the id in the folder with the id in the metadata store."""
+    """Compares the deployment ids of the folder and the metadata store."""
 
     def __init__(self, meta: MetaStore, folder: Path) -> None:
         self._meta = meta
         self._folder = folder
 
     async def confirm_at_start(self) -> None:
-        """Check that folder and metadata belong together; the first time, make them. Raises StoreMismatch."""
+        """Check that folder and metadata store match; mark a new folder. Raises StoreMismatch."""
         own = await establish_deployment_id(self._meta)
         found = await self._read_id()
         if found is None:
             await self._confirm_unmarked(own)
             await asyncio.to_thread(self._write, own)
         elif found != own:
-            raise self._refusal("belongs to another deployment", found, own)
+            raise self._mismatch("belongs to another deployment", found, own)
 
     async def confirm(self) -> None:
-        """Return if both ids are the same now. Raises StoreMismatch."""
+        """Return if both ids are equal now. Raises StoreMismatch."""
         found, own = await self._read_id(), await find_deployment_id(self._meta)
         if found is None or found != own:
-            raise self._refusal("does not belong to this deployment", found, own)
+            raise self._mismatch("does not belong to this deployment", found, own)
 
     async def _confirm_unmarked(self, own: DeploymentId) -> None:
-        """Folders from before ids: the metadata must know its server, or all tables in it. An empty one is anybody's.
+        """Accept a folder from before deployment ids if the metadata store has its server or all of its tables.
 
-        A table that was dropped while another server led is in the folder, and not in the metadata.
+        Not all tables are required: one may have been dropped while another server led. Empty folders are accepted.
         """
         present = await asyncio.to_thread(self._table_ids)
         known = {int(row[0]) for row in await self._meta.rows(_KNOWN_TABLES)} if present else set()
         if not present <= known and not await self._has_tails():
-            raise self._refusal("holds stream tables that the metadata does not know", None, own)
+            raise self._mismatch("contains stream tables that the metadata store does not have", None, own)
 
     async def _has_tails(self) -> bool:
-        """Whether the metadata says that this folder alone has newest records of some log."""
+        """Whether the metadata store has logs whose newest records exist only in this folder."""
         name = await asyncio.to_thread(self._read, SERVER_NAME_FILE)
         return name is not None and await self._meta.row(_HAS_TAILS, name) is not None
 
-    def _refusal(self, what: str, found: DeploymentId | None, own: DeploymentId | None) -> StoreMismatch:
+    def _mismatch(self, problem: str, found: DeploymentId | None, own: DeploymentId | None) -> StoreMismatch:
         return StoreMismatch(
-            f"the local folder of stream tables {what}; nothing was changed. folder={self._folder}"
+            f"the local folder of stream tables {problem}; nothing was changed. folder={self._folder}"
             f" folder_deployment={found or 'none'} metadata_deployment={own}."
-            " Use the metadata that belongs to it (server.data, meta.url), or move the folder away"
+            " Use the metadata store of that deployment (server.data, meta.url), or move the folder away"
         )
 
     async def _read_id(self) -> DeploymentId | None:

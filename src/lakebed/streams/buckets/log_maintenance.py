@@ -1,7 +1,7 @@
-"""Logs that are looked after: copied to the byte store when sealed, let go of when too old, handed over at the end.
+"""Maintains logs: uploads sealed segments, applies the retention, and uploads the rest at a planned shutdown.
 
-Those of open buckets at every round. A bucket that nobody has asked for since the server began gets nothing new, but
-its records grow old, and what a crash left uncopied waits in it: it is visited now and then.
+Each round covers all open buckets. Closed buckets get no records, but their records age, and a crash may have left some
+not uploaded: they are opened for maintenance from time to time.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ __all__ = ["LogMaintenance", "UploadCounts"]
 log = logging.getLogger("lakebed.streams")
 
 VISITS: Final = 64
-"""Buckets that are opened in one round only to be looked after: a server that has begun has clients to think of."""
+"""Closed buckets to maintain per round. The limit leaves resources for clients after a start."""
 
 VISIT_SECONDS: Final = 3600.0
-"""How long it is until the same is visited again. Nothing is added to it, so that only its age matters."""
+"""Interval between maintenance of the same closed bucket. It gets no records, so only their age matters."""
 
-AGAIN_SECONDS: Final = 300.0
-"""How long it is until one is visited again that could not be opened, or not be copied: it may have been in passing."""
+RETRY_SECONDS: Final = 300.0
+"""Interval after a failure to open or upload a closed bucket."""
 
 _Work = Callable[[OpenBucket], Awaitable[None]]
 
 
 class UploadCounts(NamedTuple):
-    """What was copied to the byte store in some time."""
+    """Uploads over a period."""
 
     segments: int = 0
     size_bytes: int = 0
     failures: int = 0
-    """Logs that could not be, each time."""
+    """Failed uploads of logs; repeated failures count each time."""
 
 
 class LogMaintenance:
-    """Looks after the logs of all buckets. What one of them fails with concerns no other."""
+    """Maintains the logs of all buckets. A failure of one does not affect the others."""
 
     def __init__(
         self,
@@ -69,41 +69,41 @@ class LogMaintenance:
         self._server = server
         self._visited_at: dict[TableBucket, float] = {}
         self._not_uploaded: set[TableBucket] = set()
-        self._copied = UploadCounts()
+        self._uploads = UploadCounts()
         self._recorded: dict[TableBucket, int] = {}
 
     @property
     def not_uploaded(self) -> frozenset[TableBucket]:
-        """Those whose last copying failed: the byte store may not have of them what it should."""
+        """Buckets whose last upload failed."""
         return frozenset(self._not_uploaded)
 
     def take_upload_counts(self) -> UploadCounts:
-        """What was copied since this was last asked."""
-        copied, self._copied = self._copied, UploadCounts()
-        return copied
+        """Return and reset the counts."""
+        uploads, self._uploads = self._uploads, UploadCounts()
+        return uploads
 
     async def maintain(self) -> int:
-        """Look after all that are open, and some of the others; how many could not be."""
+        """Maintain all open buckets and some closed ones. Returns the number of failures."""
         failed = await self._each_open(self._maintain)
         now = self._clock.monotonic()
         idle = [bucket for bucket, _ in await self._idle()]
         at = self._visited_at = {bucket: self._visited_at[bucket] for bucket in idle if bucket in self._visited_at}
         due = [bucket for bucket in idle if bucket not in at or now - at[bucket] >= VISIT_SECONDS]
-        due.sort(key=lambda bucket: at.get(bucket, -math.inf))  # those that fail again and again keep nobody out
+        due.sort(key=lambda bucket: at.get(bucket, -math.inf))  # repeated failures do not starve the others
         for bucket in due[:VISITS]:
             at[bucket] = now
             failed += await self._visit(bucket, self._maintain)
         for bucket in self._buckets.broken().keys() | self._not_uploaded:
             if at.get(bucket) == now:
-                at[bucket] = now - VISIT_SECONDS + AGAIN_SECONDS
-        self._not_uploaded &= {each.bucket for each in self._buckets} | set(idle)  # others were dropped
+                at[bucket] = now - VISIT_SECONDS + RETRY_SECONDS
+        self._not_uploaded &= {each.bucket for each in self._buckets} | set(idle)  # forget dropped buckets
         await self._record_ends()
         return failed
 
     async def _record_ends(self) -> None:
-        """Record how far open logs reach of which this disk alone has the newest records, where that has changed."""
+        """Record the changed ends of open logs whose newest records are on this disk only."""
         ends = {
-            each.bucket: each.log.stable_offset
+            each.bucket: each.log.high_watermark
             for each in self._buckets
             if isinstance(each.log, RemoteBackedLog) and each.log.is_tail_here
         }
@@ -113,7 +113,7 @@ class LogMaintenance:
         self._recorded = ends
 
     async def hand_over(self) -> int:
-        """Have all that was acknowledged in the byte store, for another server to go on; of how many that failed."""
+        """Upload all acknowledged records, so that another server can continue. Returns the number of failures."""
         failed = await self._each_open(self._hand_over)
         for bucket, tail_server in await self._idle():
             if tail_server == self._server:
@@ -141,7 +141,7 @@ class LogMaintenance:
         except LakebedError as error:
             if isinstance(error, FlussError) and error.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
                 return 0  # dropped meanwhile
-            log.warning("a log could not be looked after", extra={"bucket": str(bucket)}, exc_info=error)
+            log.warning("log maintenance failed", extra={"bucket": str(bucket)}, exc_info=error)
             return 1
         return 0
 
@@ -149,29 +149,29 @@ class LogMaintenance:
         if isinstance(opened.log, RemoteBackedLog) and opened.log.failure is None:
             table = await self._tables.by_id(opened.bucket.table_id)
             retention = retention_of(table.definition.options)
-            await self._copy(opened.bucket, opened.log, lambda log: log.maintain(retention))
+            await self._upload(opened.bucket, opened.log, lambda log: log.maintain(retention))
 
     async def _hand_over(self, opened: OpenBucket) -> None:
         if isinstance(opened.log, RemoteBackedLog) and opened.log.failure is None:
-            await self._copy(opened.bucket, opened.log, RemoteBackedLog.hand_over)
+            await self._upload(opened.bucket, opened.log, RemoteBackedLog.hand_over)
 
-    async def _copy(
+    async def _upload(
         self, bucket: TableBucket, log: RemoteBackedLog, work: Callable[[RemoteBackedLog], Awaitable[None]]
     ) -> None:
-        """Do what copies some of a log, and count it."""
-        end, failures = log.remote.manifest.copied_end, 0
+        """Run work that uploads segments of a log, and count them."""
+        end, failures = log.remote.manifest.uploaded_end, 0
         try:
             await work(log)
             self._not_uploaded.discard(bucket)
         except LakebedError as error:
-            # Whoever is not the home any more has nothing to copy.
+            # A server that does not lead any more has nothing to upload.
             if not (isinstance(error, FlussError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER):
                 self._not_uploaded.add(bucket)
                 failures = 1
             raise
         finally:
             fresh = [segment for segment in log.remote.manifest.segments if segment.start_offset >= end]
-            segments, size, before = self._copied
-            self._copied = UploadCounts(
+            segments, size, before = self._uploads
+            self._uploads = UploadCounts(
                 segments + len(fresh), size + sum(each.size_bytes for each in fresh), before + failures
             )

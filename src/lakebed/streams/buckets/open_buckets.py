@@ -1,7 +1,7 @@
-"""The buckets that are open: each opened when it is first asked for, once, and let go of when its table is dropped.
+"""Open buckets: each is opened once, at its first request, and closed when its table is dropped.
 
-Whoever asks for a bucket that is being opened waits in turn, and goes on in the order of asking: writers number what
-they send, and what overtook would be refused. Who only looks after a bucket that nobody has asked for visits it.
+Requests for a bucket that is being opened wait, and continue in order of arrival: batches of a writer that overtook
+each other would be rejected. Maintenance opens closed buckets temporarily (`visit`).
 """
 
 from __future__ import annotations
@@ -25,58 +25,59 @@ __all__ = ["BucketStore", "OpenBucket", "OpenBuckets"]
 
 @dataclass(frozen=True, slots=True)
 class OpenBucket:
-    """A bucket's log, and its keys if its table has a primary key."""
+    """A bucket's log, and its KV index if the table has a primary key."""
 
     bucket: TableBucket
     log: BucketLog
-    keys: BucketKv | None = None
+    kv: BucketKv | None = None
 
     @property
     def has_failed(self) -> bool:
-        """Whether its disk refused: then it is of no use before it is opened anew."""
+        """Whether its disk failed. Then it must be reopened."""
         return self.failure is not None
 
     @property
     def failure(self) -> FlussError | None:
-        """Why it is of no use, if that is so."""
-        return self.log.failure or (None if self.keys is None else self.keys.failure)
+        """Why it failed, or None."""
+        return self.log.failure or (None if self.kv is None else self.kv.failure)
 
 
 class BucketStore(Protocol):
-    """Where buckets are."""
+    """Opens and removes the files of buckets."""
 
     async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
-        """Open a bucket, making it if it is new, with all that a crash left undone. Raises FlussError."""
+        """Open a bucket, create it if it is new, and recover it after a crash. Raises FlussError."""
         ...
 
     async def close(self, opened: OpenBucket) -> None:
-        """Let go of it; what was acknowledged is on stable storage."""
+        """Close a bucket. Acknowledged records are on stable storage."""
         ...
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove all that is stored of a table, or of one of its partitions, whose buckets are closed. Idempotent."""
+        """Remove the files of a table or partition whose buckets are closed. Idempotent."""
         ...
 
 
 _Key = tuple[int, int | None, int]
 _REOPENING_SECONDS: Final = 1.0
 
-_NOT_ITS_OWN: Final = frozenset(
+_NOT_RECORDED: Final = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TABLE_OR_BUCKET}
 )
-"""Of an opening that failed for these nothing is remembered. That another server has the newest records is in the row
-of the log, which also tells when that is over; the others are of a bucket that is not, or of no bucket of ours."""
+"""Errors of an opening that say nothing about the bucket's files, so they are not recorded. The log row states which
+other server has the newest records; the others mean that the bucket does not exist, or that this server is not the
+leader."""
 
 
 class _Opening:
-    """Those who wait for a bucket to be open, in order; and what they wait for, which lasts though they leave."""
+    """The requests that wait for a bucket, in order, and the task that opens it, which outlives cancelled requests."""
 
     __slots__ = ("lock", "task", "waiting")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.task: asyncio.Task[OpenBucket] | None = None
-        """Who opens it for all that ask."""
+        """Opens the bucket for all waiting requests."""
         self.waiting = 0
 
 
@@ -90,7 +91,7 @@ class OpenBuckets:
         partitions: StreamPartitions,
         is_leader: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Whenever `is_leader` says no, NOT_LEADER_OR_FOLLOWER is the answer."""
+        """While `is_leader` returns False, requests fail with NOT_LEADER_OR_FOLLOWER."""
         self._store = store
         self._tables = tables
         self._partitions = partitions
@@ -105,17 +106,14 @@ class OpenBuckets:
         partitions.on_dropped(self._partition_dropped)
 
     def on_closed(self, callback: Callable[[TableBucket], None]) -> None:
-        """Have `callback` called before a bucket is let go of."""
+        """Call `callback` before a bucket is closed."""
         self._on_closed.append(callback)
 
     def __iter__(self) -> Iterator[OpenBucket]:
         return iter(list(self._open.values()))
 
     def broken(self) -> Mapping[TableBucket, str]:
-        """Those that nobody can write to before they are opened anew, and why.
-
-        That is: whose last opening failed, or whose disk has refused since.
-        """
+        """Buckets that cannot be written to, and why: their last opening failed, or their disk failed since."""
         found = dict(self._unopened)
         for each in (*self._open.values(), *self._visited.values()):
             if each.failure is not None:
@@ -123,12 +121,12 @@ class OpenBuckets:
         return found
 
     async def get(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
-        """The bucket, opened if it is not.
+        """The bucket, opened if necessary.
 
-        Error codes: NOT_LEADER_OR_FOLLOWER, UNKNOWN_TABLE_OR_BUCKET, and what keeps it from being opened.
+        Error codes: NOT_LEADER_OR_FOLLOWER, UNKNOWN_TABLE_OR_BUCKET, and those of opening.
         """
         key = (table.id, partition_id, number)
-        self._check_home()
+        self._check_leader()
         found = self._open.get(key)
         if found is not None and key not in self._openings and not found.has_failed:
             return found
@@ -137,8 +135,8 @@ class OpenBuckets:
             opening.task = asyncio.create_task(self._open_in_turn(key, table, partition_id, number))
             opening.task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
-            )  # seen, should all have left
-        # Opening can take longer than a caller waits. Begun again for each of them it would never end.
+            )  # retrieved, though all waiters may be cancelled
+        # Opening can outlast the timeout of requests. Restarted for each of them, it would never finish.
         return await asyncio.shield(opening.task)
 
     @asynccontextmanager
@@ -161,9 +159,9 @@ class OpenBuckets:
     async def _refuse_unknown_writer(self, bucket: TableBucket, failure: FlussError) -> None:
         """Raise OUT_OF_ORDER_SEQUENCE, unless the partition replaces a dropped one of its name (ADR 47).
 
-        Clients send a batch again after OUT_OF_ORDER_SEQUENCE: the batches before it may be late. After
-        UNKNOWN_WRITER_ID they fail it and begin to number again. Batches that they numbered for the dropped partition
-        would be late for ever.
+        After OUT_OF_ORDER_SEQUENCE clients retry the batch, since earlier batches may be late. After UNKNOWN_WRITER_ID
+        they fail it and restart their numbering. Without that, batches that they numbered for the dropped partition
+        would be retried for ever.
         """
         if bucket.partition_id is not None:
             partition = await self._partitions.by_id(bucket.partition_id)
@@ -185,7 +183,7 @@ class OpenBuckets:
         except FlussError as failure:
             return failure
         except LakebedError:
-            return None  # what the request failed with says more than that the metadata store is away
+            return None  # the request's own error is more informative than an unavailable metadata store
         return None
 
     async def _open_in_turn(self, key: _Key, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
@@ -195,7 +193,7 @@ class OpenBuckets:
                 if found is not None and found.failure is not None:
                     self._unopened[found.bucket] = str(found.failure)
                     await self._close(key, found)
-                    # Whoever writes asks again at once: a disk that refuses is not to be asked as often.
+                    # Writers retry at once. Limits the attempts on a failing disk.
                     await asyncio.sleep(_REOPENING_SECONDS)
                     found = None
                 if found is None:
@@ -206,12 +204,12 @@ class OpenBuckets:
                 opening.task = None
 
     async def visit(self, bucket: TableBucket, work: Callable[[OpenBucket], Awaitable[None]]) -> None:
-        """Do something with a bucket that is not open; it is let go of again, unless somebody asked for it meanwhile.
+        """Run `work` with a closed bucket, then close it, unless it was requested meanwhile.
 
-        Nothing is done if it is open. Error codes: as `get`, and those of `work`.
+        Does nothing if it is open. Error codes: as `get`, and those of `work`.
         """
         key = (bucket.table_id, bucket.partition_id, bucket.bucket)
-        self._check_home()
+        self._check_leader()
         async with self._turn(key):
             if key in self._open:
                 return
@@ -227,10 +225,10 @@ class OpenBuckets:
     async def while_closed(
         self, bucket: TableBucket, work: Callable[[StreamTable, StreamPartition | None], Awaitable[None]]
     ) -> bool:
-        """Work on the files of a bucket that is not open, also where another server leads; it is not opened meanwhile.
+        """Run `work` on the files of a closed bucket, also without leading. The bucket cannot be opened meanwhile.
 
-        False, and nothing is done, if it is open. Error codes: UNKNOWN_TABLE_OR_BUCKET, PARTITION_NOT_EXISTS, and those
-        of `work`.
+        Returns False, and does nothing, if it is open. Error codes: UNKNOWN_TABLE_OR_BUCKET, PARTITION_NOT_EXISTS, and
+        those of `work`.
         """
         key = (bucket.table_id, bucket.partition_id, bucket.bucket)
         async with self._turn(key):
@@ -241,7 +239,7 @@ class OpenBuckets:
             return True
 
     def _adopt(self, key: _Key) -> OpenBucket | None:
-        """The bucket that somebody visits, as one that is open."""
+        """Keep a visited bucket open."""
         found = self._visited.pop(key, None)
         if found is not None:
             self._open[key] = found
@@ -267,23 +265,23 @@ class OpenBuckets:
         try:
             opened = await self._store.open(table, partition, bucket)
         except Exception as error:
-            if not (isinstance(error, FlussError) and error.code in _NOT_ITS_OWN):
+            if not (isinstance(error, FlussError) and error.code in _NOT_RECORDED):
                 self._unopened[bucket] = str(error)
             raise
         self._unopened.pop(bucket, None)
         try:
-            # Or while it was opened, which can take long; and others may be the home by now.
+            # Or during the opening, which can take long; and another server may lead by now.
             await self._tables.by_id(table.id)
             if partition is not None:
                 await self._partitions.by_id(partition.id)
-            self._check_home()
+            self._check_leader()
         except FlussError:
             await self._store.close(opened)
             raise
         return opened
 
     async def _partition(self, table: StreamTable, partition_id: int | None, number: int) -> StreamPartition | None:
-        """The partition of a bucket, if its table has some.
+        """The partition of a bucket, if its table is partitioned.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, PARTITION_NOT_EXISTS.
         """
@@ -296,30 +294,30 @@ class OpenBuckets:
             raise _unknown(table, partition_id, number)
         return partition
 
-    def _check_home(self) -> None:
+    def _check_leader(self) -> None:
         if not self._is_leader():
-            raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another server is the home of streams")
+            raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another server is the stream leader")
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove all that is stored of a dropped table, or of one of its dropped partitions. Idempotent.
+        """Remove the files of a dropped table or partition. Idempotent.
 
-        A request that began before the drop may still be opening a bucket, and a bucket may still be closing. Both
-        finish first: they would create again what is removed.
+        First waits for openings by requests from before the drop and for buckets that are closing. Both would create
+        the files again.
         """
 
-        def is_meant(bucket: TableBucket) -> bool:
+        def is_dropped(bucket: TableBucket) -> bool:
             return bucket.table_id == table_id and partition_id in (None, bucket.partition_id)
 
-        for key in [each for each in self._openings if is_meant(TableBucket(*each))]:
+        for key in [each for each in self._openings if is_dropped(TableBucket(*each))]:
             async with self._turn(key):
                 pass
-        await self._close_where(is_meant)
-        if closing := [done for done, bucket in self._closing.items() if is_meant(bucket)]:
+        await self._close_where(is_dropped)
+        if closing := [done for done, bucket in self._closing.items() if is_dropped(bucket)]:
             await asyncio.wait(closing)
         await self._store.remove(table_id, partition_id)
 
     async def close(self) -> None:
-        """Let go of all."""
+        """Close all buckets."""
         await self._close_where(lambda bucket: True)
 
     async def _table_dropped(self, table_id: int) -> None:
@@ -329,12 +327,12 @@ class OpenBuckets:
     async def _partition_dropped(self, table_id: int, partition_id: int) -> None:
         await self._close_where(lambda bucket: (bucket.table_id, bucket.partition_id) == (table_id, partition_id))
 
-    async def _close_where(self, meant: Callable[[TableBucket], bool]) -> None:
+    async def _close_where(self, is_selected: Callable[[TableBucket], bool]) -> None:
         for key, opened in [*self._open.items(), *self._visited.items()]:
-            if meant(opened.bucket):
+            if is_selected(opened.bucket):
                 await self._close(key, opened)
-        # Last: one that failed meanwhile is forgotten with the others.
-        self._unopened = {bucket: why for bucket, why in self._unopened.items() if not meant(bucket)}
+        # Last: buckets can fail while the others are closed.
+        self._unopened = {bucket: reason for bucket, reason in self._unopened.items() if not is_selected(bucket)}
 
     async def _close(self, key: _Key, opened: OpenBucket) -> None:
         if self._open.pop(key, None) is None and self._visited.pop(key, None) is None:

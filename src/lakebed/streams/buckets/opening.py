@@ -1,4 +1,4 @@
-"""Opens stream buckets: the log of each and, for primary-key tables, the KV index over it."""
+"""Opens stream buckets: the log and, for primary-key tables, the KV index over it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BucketOpener:
         self,
         logs: Logs,
         remotes: RemoteLogs,
-        keys: KvStore,
+        kv_store: KvStore,
         tables: StreamTables,
         id_ranges: IdRanges,
         clock: Clock,
@@ -50,11 +50,11 @@ class BucketOpener:
         self._clock = clock
         self._server = server
         self._ack_after_upload = ack_after_upload
-        self._keys = keys
+        self._kv_store = kv_store
         self._tables = tables
         self._id_ranges = id_ranges
         self._is_leader = is_leader
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, _TableFormats] = {}
         tables.on_changed(self._changed)
 
     async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
@@ -86,18 +86,18 @@ class BucketOpener:
         values = None if partition is None else partition.values(table)
         rows = KeyOnlyRows(kv_table, values, table.definition.bucket_keys)
         try:
-            keys = await self._keys.open(
+            kv = await self._kv_store.open(
                 kv_table, bucket, log, find_schema, auto_increment, rows, incarnation=log.incarnation
             )
         except BaseException:
             await log.close()
             raise
-        # Keys are made whole after a crash by their last snapshot and the changes since: these stay, however old.
-        log.keep_from = lambda: self._keys.needs_from(bucket)
-        return OpenBucket(bucket, log, keys)
+        # A crashed KV index is restored from its last snapshot and the changes since. These must outlive the retention.
+        log.keep_from = lambda: self._kv_store.required_offset(bucket)
+        return OpenBucket(bucket, log, kv)
 
     async def return_tail(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> bool:
-        """Upload the records of a bucket that only this disk has; False if there are none. The bucket is not open."""
+        """Upload the records of a closed bucket that only this disk has; False if there are none."""
         known = await self._ensure_schema(table)
         location, read_format = _location(table, partition, bucket), known.read_format()
         return await return_tail(
@@ -105,27 +105,27 @@ class BucketOpener:
         )
 
     async def close(self, opened: OpenBucket) -> None:
-        """Close its log and its index."""
-        # The log first: it gives up waiting for a byte store that is away, and keys wait for the log.
+        """Close the log and the KV index."""
+        # The log first: it stops waiting for an unavailable object store, and the KV index waits for the log.
         await opened.log.close()
-        if isinstance(opened.keys, KvBucket):
-            await opened.keys.close()
+        if isinstance(opened.kv, KvBucket):
+            await opened.kv.close()
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove what is stored."""
+        """Remove the files of a table or partition."""
         if partition_id is None:
             self._known.pop(table_id, None)
-        await self._keys.remove(table_id, partition_id)
+        await self._kv_store.remove(table_id, partition_id)
         await self._logs.remove(table_id, partition_id)
         await self._remotes.remove(table_id, partition_id)
 
-    async def _ensure_schema(self, table: StreamTable) -> _Known:
+    async def _ensure_schema(self, table: StreamTable) -> _TableFormats:
         known = self._known.get(table.id)
         if known is None:
             schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
-            known = self._known.setdefault(table.id, _Known(table, schemas))
+            known = self._known.setdefault(table.id, _TableFormats(table, schemas))
         for number in range(1, table.schema_id + 1):
-            # Another server may have been the home meanwhile, and the table got columns there.
+            # Another server may have led meanwhile and added columns.
             if not known.has_schema(number):
                 known.add_schema(number, await self._tables.schema(table, number))
         return known
@@ -140,8 +140,8 @@ def _location(table: StreamTable, partition: StreamPartition | None, bucket: Tab
     return LogLocation(bucket, table.path.database, table.path.name, None if partition is None else partition.name)
 
 
-class _Known:
-    """What the buckets of a table have in common: its schemas, and how its keys are merged."""
+class _TableFormats:
+    """State shared by the buckets of a table: schemas and KV settings."""
 
     def __init__(self, table: StreamTable, schemas: dict[int, Schema]) -> None:
         self.kv_table: KvTable | None = None
@@ -152,17 +152,17 @@ class _Known:
         self._shapes: dict[int, Sequence[ColumnShape]] = {}
 
     def has_schema(self, schema_id: int) -> bool:
-        """Whether the table has such a schema."""
+        """Whether the table has the schema."""
         return schema_id in self._schemas
 
     def add_schema(self, schema_id: int, schema: Schema) -> None:
-        """The table has a schema more."""
+        """Add a schema of the table."""
         self._schemas[schema_id] = schema
         if self.kv_table is not None:
             self.kv_table.add_schema(schema_id, schema)
 
     def read_format(self) -> ReadFormat:
-        """How the log of one of its buckets is read."""
+        """How the log of a bucket is read."""
         rendering = None
         if self.kv_table is not None:
             settings = self.kv_table.settings
@@ -172,14 +172,14 @@ class _Known:
         return ReadFormat(self.shapes if self._is_arrow else None, rendering, self.has_schema)
 
     def schema(self, schema_id: int) -> Schema:
-        """Raises SCHEMA_NOT_EXIST."""
+        """The schema. Raises SCHEMA_NOT_EXIST."""
         found = self._schemas.get(schema_id)
         if found is None:
             raise FlussError(ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. schema_id={schema_id}")
         return found
 
     def shapes(self, schema_id: int) -> Sequence[ColumnShape]:
-        """The columns of a schema as Arrow has them."""
+        """The Arrow columns of a schema."""
         found = self._shapes.get(schema_id)
         if found is None:
             columns = self.schema(schema_id).columns

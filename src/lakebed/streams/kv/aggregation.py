@@ -1,8 +1,7 @@
-"""How two values of an aggregated column become one, field by field.
+"""Merges two values of an aggregated column.
 
-Fields are passed on as the bytes they are wherever a function does not have to look at them. Whole numbers that no
-longer fit wrap around, as the arithmetic of the protocol's own server does. Decimals are exact: what a product has
-behind their last place is rounded, a half away from zero as Java has it; one that needs more digits than its type has
+Fields that a function does not have to decode are copied as bytes. Integers wrap around on overflow, as in Fluss.
+Decimals are exact: products are rounded to the scale, half up as in Java; a result with more digits than the precision
 is null.
 """
 
@@ -24,17 +23,17 @@ if TYPE_CHECKING:
 __all__ = ["BITMAP_FUNCTIONS", "FieldMerge", "field_merge"]
 
 FieldMerge: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
-"""Of the field that is there and the one that is written."""
+"""Merges the existing field and the written field."""
 
 BITMAP_FUNCTIONS: Final = frozenset({AggregationFunction.RBM32, AggregationFunction.RBM64})
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
-"""For all digits that a product of two decimals can have, which is twice 38."""
+"""Precise enough for products of decimals with 38 digits each."""
 
 _BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 
 
 def field_merge(format_: RowFormat, column: TableColumn) -> FieldMerge:
-    """The function of this column, for fields of rows of this format."""
+    """The merge function of a column, for fields of this row format."""
     chosen = column.aggregation or Aggregation(AggregationFunction.LAST_VALUE_IGNORE_NULLS)
     match chosen.function:
         case AggregationFunction.LAST_VALUE:
@@ -60,7 +59,7 @@ def _bitmaps(function: AggregationFunction, column: str) -> Bitmaps:
 
 
 def _of_bitmaps(format_: RowFormat, type_: DataType, bitmaps: Bitmaps) -> FieldMerge:
-    """Their union. The first one is looked at, too: what is no bitmap would be in the way of all that come later."""
+    """The union of bitmaps. Validates the first one too: an invalid bitmap would block all later merges."""
 
     def merge(old: bytes | None, new: bytes | None) -> bytes | None:
         if new is None:
@@ -75,14 +74,14 @@ def _of_bitmaps(format_: RowFormat, type_: DataType, bitmaps: Bitmaps) -> FieldM
 
 
 def _never_null(column: TableColumn, merge: FieldMerge) -> FieldMerge:
-    """The same where there is no null to tell that a result has no place in its type."""
+    """The same for a column that is not nullable: overflow raises instead of returning null."""
 
     def checked(old: bytes | None, new: bytes | None) -> bytes | None:
         found = merge(old, new)
         if found is None:
             raise FlussError(
                 ErrorCode.INVALID_TARGET_COLUMN,
-                f"result has more digits than its column, which is never null. column={column.name} type={column.type}",
+                f"result exceeds the precision of its column. column={column.name} type={column.type}",
             )
         return found
 
@@ -111,7 +110,7 @@ def _combination(function: AggregationFunction, type_: DataType, delimiter: str 
 
 
 def _computed(format_: RowFormat, type_: DataType, combine: Callable[[Any, Any], Any]) -> FieldMerge:
-    """Of values: null is nothing to compute with."""
+    """Merge decoded values; null is ignored."""
 
     def merge(old: bytes | None, new: bytes | None) -> bytes | None:
         if old is None or new is None:
@@ -123,7 +122,7 @@ def _computed(format_: RowFormat, type_: DataType, combine: Callable[[Any, Any],
 
 
 def _order(value: Any) -> Any:
-    return value.encode() if isinstance(value, str) else value  # text by its bytes
+    return value.encode() if isinstance(value, str) else value  # text is compared by its bytes
 
 
 def _fit(type_: DataType, value: Any) -> Any:

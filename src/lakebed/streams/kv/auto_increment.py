@@ -1,7 +1,6 @@
-"""Numbers for a counted column: a bucket takes a range of them at a time and gives them out one by one.
+"""Values of an auto-increment column, allocated to each bucket in ranges.
 
-Ranges come from one counter a table, so no number is given out twice; what a bucket had left when it was closed is
-never given out.
+Ranges come from one counter per table, so values are unique. The rest of a range is lost when its bucket is closed.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from typing import TypeAlias
 __all__ = ["AutoIncrement", "TakeRange"]
 
 TakeRange: TypeAlias = Callable[[int], Awaitable[int]]
-"""Takes so many numbers that nobody had before, and returns the first of them; the first ever is 1."""
+"""Allocates a range of so many values and returns the first one. The first range begins at 1."""
 
 
 class AutoIncrement:
-    """The numbers of one bucket. Called, it gives out the next."""
+    """The values of one bucket. Calling it returns the next."""
 
     def __init__(self, take: TakeRange, cache: int) -> None:
-        """`cache` numbers are taken at once, or more if more are needed."""
+        """`cache` values are allocated at once, or more if necessary."""
         self._take = take
         self._cache = cache
         self._ranges: list[range] = []
 
     async def reserve(self, count: int) -> None:
-        """Have at least so many numbers at hand."""
+        """Allocate ranges until at least `count` values are available."""
         missing = count - sum(map(len, self._ranges))
         while missing > 0:
             first = await self._take(self._cache)
@@ -33,11 +32,11 @@ class AutoIncrement:
             missing -= self._cache
 
     def __call__(self) -> int:
-        """The next of the numbers that were reserved."""
-        at_hand = self._ranges[0]
-        number = at_hand[0]
-        if len(at_hand) == 1:
+        """The next reserved value."""
+        available = self._ranges[0]
+        number = available[0]
+        if len(available) == 1:
             self._ranges.pop(0)
         else:
-            self._ranges[0] = at_hand[1:]
+            self._ranges[0] = available[1:]
         return number

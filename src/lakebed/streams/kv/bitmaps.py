@@ -1,7 +1,7 @@
-"""Sets of numbers that columns hold as bitmaps: whether bytes are one, and two of them made one.
+"""Validates and merges bitmaps in columns.
 
-Writers use the bitmaps of Java: `RoaringBitmap` for 32 bits, whose form is that of all libraries, and
-`Roaring64Bitmap` for 64 bits, whose form is Java's own (`long_bitmaps`).
+Writers use Java's bitmaps: `RoaringBitmap` for 32 bits, in the portable format of all libraries, and `Roaring64Bitmap`
+for 64 bits, in a format of its own (`roaring64`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Bitmaps", "bitmaps_32", "bitmaps_64"]
 
 @dataclass(frozen=True, slots=True)
 class Bitmaps:
-    """Those of one column. What is none raises INVALID_TARGET_COLUMN: to send it again would not help."""
+    """Bitmaps of one column. Invalid ones raise INVALID_TARGET_COLUMN, after which clients do not retry."""
 
     column: str
     name: str
@@ -28,38 +28,36 @@ class Bitmaps:
     _union: Callable[[bytes, bytes], bytes]
 
     def check(self, content: bytes) -> None:
-        """Raise unless it is one."""
+        """Raise unless it is a valid bitmap."""
         try:
             self._check(content)
         except NotABitmap as error:
-            raise self._none(str(error)) from error
+            raise self._invalid(str(error)) from error
 
     def union(self, old: bytes, new: bytes) -> bytes:
-        """All numbers of both."""
+        """The union of two bitmaps."""
         try:
             return self._union(old, new)
         except NotABitmap as error:
-            raise self._none(str(error)) from error
+            raise self._invalid(str(error)) from error
 
-    def _none(self, why: str) -> FlussError:
-        return FlussError(
-            ErrorCode.INVALID_TARGET_COLUMN, f"value is no {self.name}. column={self.column} reason={why}"
-        )
+    def _invalid(self, reason: str) -> FlussError:
+        return FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"invalid {self.name}. column={self.column} reason={reason}")
 
 
 def bitmaps_32(column: str) -> Bitmaps:
-    """Of 32 bits."""
+    """32-bit bitmaps."""
     return Bitmaps(column, "RoaringBitmap", _read, _union)
 
 
 def bitmaps_64(column: str) -> Bitmaps:
-    """Of 64 bits."""
+    """64-bit bitmaps."""
     return Bitmaps(column, "Roaring64Bitmap", check_long_bitmap, long_union)
 
 
 def _read(content: bytes) -> BitMap:
     try:
-        return BitMap.deserialize(content)  # which looks at all of it: it may come from anybody
+        return BitMap.deserialize(content)  # validates all of it, since clients sent it
     except (ValueError, IndexError) as error:
         raise NotABitmap(str(error)) from error
 

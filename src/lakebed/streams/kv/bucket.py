@@ -1,9 +1,9 @@
-"""The keys of one bucket over its log: puts that are merged in order, synced together and then shown.
+"""The KV index of one bucket over its log: merges puts in order, syncs them together, then makes them visible.
 
-A put is decided against what puts before it decided, whether or not that is on stable storage yet: values on their way
-stand in `_Pending`. The log takes its changes and syncs them with whatever else waits. Only then does the index have
-them, so it never shows, nor keeps, what the log might not have after a crash. One task a bucket does that for all puts
-that got there meanwhile. The index holds them in memory first; bringing them to disk is nothing that a put waits for.
+A put is decided against the results of earlier puts, durable or not: pending values are in an overlay. The changes are
+appended to the log, which syncs them with other appends. Only then are they applied to the index, so the index never
+contains changes that the log could lose in a crash. One task per bucket does that for all puts that became durable
+meanwhile. The index buffers them in memory; puts do not wait until they are written to disk.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .table import ChangelogImage, KvTable
 __all__ = ["FindSchema", "KvBucket", "open_kv_bucket"]
 
 FindSchema = Callable[[int], Awaitable[Schema]]
-"""Finds a schema of the table by its id; raises SCHEMA_NOT_EXIST."""
+"""Finds a schema of the table by its id. Raises SCHEMA_NOT_EXIST."""
 
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
-"""Of puts that the index does not have yet, in one bucket; later ones wait."""
+"""Maximum size of puts in one bucket that are not applied to the index yet; later puts wait."""
 
 FLUSH_SECONDS: Final = 60.0
-"""After which the index has on disk what it was given: a log that is let go of by age must not be needed for it."""
+"""After this the index is flushed to disk, so that it does not depend on records that the retention deletes."""
 
 _INSERT: Final = int(ChangeType.INSERT)
 _BEFORE: Final = int(ChangeType.UPDATE_BEFORE)
@@ -48,15 +48,15 @@ _DELETE: Final = int(ChangeType.DELETE)
 
 _REPLAY_BYTES: Final = 8 * 1024 * 1024
 _PORTION_BYTES: Final = 128 * 1024
-"""Of a scan, read and written before the next: so that rows are in the processor's caches when they are written."""
+"""Rows of a scan are read and written in portions that fit the CPU caches."""
 
 _FEW: Final = 64
-"""Keys that are looked up on the loop: handing them to a thread costs more than they do."""
+"""Maximum number of keys to look up on the event loop: a thread would cost more than the lookup."""
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A put on its way from the log to the index."""
+    """A put that is appended to the log and not yet applied to the index."""
 
     values: dict[bytes, bytes | None]
     end_offset: int
@@ -66,7 +66,7 @@ class _Pending:
 
 
 class KvBucket:
-    """The latest row of every key of a bucket (`BucketKeys`)."""
+    """The current row of each key of a bucket. Implements `BucketKv`."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class KvBucket:
         auto_increment: AutoIncrement | None = None,
         rows: KeyOnlyRows | None = None,
     ) -> None:
-        """`index` has all changes of the log (`open_kv_bucket`). `auto_increment`: for tables with such a column."""
+        """`index` contains all changes of the log (`open_kv_bucket`)."""
         self._rows = rows or KeyOnlyRows(table)
         self._table = table
         self._log = log
@@ -86,7 +86,7 @@ class KvBucket:
         self._auto_increment = auto_increment
         self._reads = BatchedReads(index.get_many)
         self._order = asyncio.Lock()
-        self._room = asyncio.Condition()
+        self._space = asyncio.Condition()
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
         self._overlay: dict[bytes, bytes | None] = {}
@@ -99,19 +99,19 @@ class KvBucket:
 
     @property
     def row_count(self) -> int | None:
-        """How many keys there are; not known where the changelog is written without looking at what was there."""
+        """The number of keys; None if the changelog is written without reading previous rows."""
         return self._index.row_count
 
     @property
     def failure(self) -> FlussError | None:
-        """Why it takes no more."""
+        """Why it cannot be written any more, or None."""
         return self._failure
 
     async def put(self, put: KvPut, acks: Acks) -> int:
-        """Merge the records, append their changes to the log, and show them to lookups; the log's end after them."""
+        """Merge records, append the changes to the log, and make them visible to lookups. Returns the log's end."""
         batch = read_kv_batch(put.records)
         async with self._order:
-            await self._wait_for_room()
+            await self._wait_for_space()
             self._check_open()
             await self._ensure_schema(batch.schema_id)
             merging = row_merger(self._table, put.target_columns, put.mode)
@@ -120,19 +120,19 @@ class KvBucket:
             if self._auto_increment is not None:
                 await self._auto_increment.reserve(len(batch.keys))
             decision = decide(self._table, batch, merging, olds, self._auto_increment)
-            pending = self._hand_over(batch, decision)
+            pending = self._append_changes(batch, decision)
         if isinstance(pending, int):
-            return await self._repeated(pending, acks)
+            return await self._wait_for_original(pending, acks)
         if acks is Acks.ALL:
-            # Whoever waits may give up; what it put goes on, and who repeats it waits for the same.
+            # If the caller is cancelled, the put continues, and a retry waits for the same result.
             await asyncio.shield(pending.done)
         return pending.end_offset
 
     async def lookup(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of these keys: schema id and row."""
+        """The values of keys: schema id and row."""
         self._check_open()
         with self._reading():
-            found = self._index.recall(keys)
+            found = self._index.get_cached(keys)
             if found is not None:
                 return found
             if len(keys) <= _FEW:
@@ -140,23 +140,23 @@ class KvBucket:
             return await self._reads.get(keys)
 
     async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The same, once a row of nothing but its key was put for each that has none."""
+        """Look up keys, after inserting a row with only the key for each missing one."""
         found = await self.lookup(keys)
         missing = dict.fromkeys(key for key, value in zip(keys, found, strict=True) if value is None)
         if not missing:
             return found
-        # Of a row that somebody else put meanwhile this changes nothing: it writes the key alone.
+        # Does not change a row that was written meanwhile: it sets only the key columns.
         batch = write_kv_batch([(key, self._rows.row(key)) for key in missing], self._table.latest_id)
         await self.put(KvPut(batch, self._table.latest.key_positions), Acks.ALL)
         return await self.lookup(keys)
 
     async def lookup_prefixes(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
-        """The values of all keys that begin so, in the order of keys, if they have no more bytes than that."""
+        """The values of keys by prefix, in key order. Error codes: RECORD_TOO_LARGE beyond `max_bytes`."""
         self._check_open()
         with self._reading():
-            return await asyncio.to_thread(self._prefixed, prefixes, max_bytes)
+            return await asyncio.to_thread(self._get_prefixed, prefixes, max_bytes)
 
-    def _prefixed(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
+    def _get_prefixed(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
         left = max_bytes
         found: list[list[bytes]] = []
         for prefix in prefixes:
@@ -164,74 +164,74 @@ class KvBucket:
             for value in self._index.get_prefixed(prefix):
                 left -= len(value)
                 if left < 0:
-                    more = f"these prefixes have more rows than an answer. max_bytes={max_bytes} hint=scan the table"
+                    more = f"too many rows for a prefix lookup: scan the table instead. max_bytes={max_bytes}"
                     raise FlussError(ErrorCode.RECORD_TOO_LARGE, more)
                 found[-1].append(value)
         return found
 
     def scan(self, limit: int | None = None) -> KvScan:
-        """Begin a scan of the rows as they are now."""
+        """Begin a scan of the current rows."""
         self._check_open()
         return _Scan(self._index.view(), limit if limit is not None and limit > 0 else None)
 
     async def close(self) -> None:
-        """Have the index take what is on stable storage, and let go of it. Idempotent; the log is its owner's."""
+        """Apply durable puts and close the index. Idempotent. The caller closes the log."""
         async with self._order:
             if self._failure is None:
                 self._failure = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "bucket is closed")
         if self._flush is not None:
             self._flush.cancel()
-        for task in (self._applying, self._flushing, self._spilling):  # in this order: one begins the next
+        for task in (self._applying, self._flushing, self._spilling):  # in this order: each may start the next
             if task is not None:
                 await asyncio.wait({task})
         await asyncio.to_thread(self._index.close)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Tell of an index that cannot be read, or was closed under way, in words that clients know."""
+        """Convert errors of an index that cannot be read, or was closed meanwhile, to FlussError."""
         try:
             yield
         except FlussError:
             raise
         except Exception as error:
             self._check_open()
-            raise FlussError(ErrorCode.KV_STORAGE, f"index cannot be read. error={error}") from error
+            raise FlussError(ErrorCode.KV_STORAGE, f"KV index cannot be read. error={error}") from error
 
     def _check_open(self) -> None:
         if self._failure is not None:
             raise FlussError(self._failure.code, str(self._failure)) from self._failure
 
-    async def _wait_for_room(self) -> None:
-        """Wait while too much is on its way. Whoever waits holds the order: others come after it."""
+    async def _wait_for_space(self) -> None:
+        """Wait while too much is pending. The caller holds `_order`, so later puts wait behind it."""
         if self._pending_bytes > MAX_PENDING_BYTES:
-            async with self._room:
-                await self._room.wait_for(lambda: self._pending_bytes <= MAX_PENDING_BYTES)
+            async with self._space:
+                await self._space.wait_for(lambda: self._pending_bytes <= MAX_PENDING_BYTES)
 
     async def _ensure_schema(self, schema_id: int) -> None:
         if not self._table.has_schema(schema_id):
             self._table.add_schema(schema_id, await self._find_schema(schema_id))
 
     async def _values(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """What is there, or on its way; whoever asks holds the order, so no more comes meanwhile."""
-        # Looked at first: what is on its way now may have arrived, and be gone from here, when the index was read.
-        coming = self._overlay
-        on_the_way = [(at, coming[key]) for at, key in enumerate(keys) if key in coming] if coming else ()
+        """Current values, including pending ones. The caller holds `_order`, so no others are added meanwhile."""
+        # Read the overlay first: while the index is read, pending values may be applied and removed from it.
+        overlay = self._overlay
+        pending = [(at, overlay[key]) for at, key in enumerate(keys) if key in overlay] if overlay else ()
         found = await self.lookup(keys)
-        for at, value in on_the_way:
+        for at, value in pending:
             found[at] = value
         return found
 
-    def _hand_over(self, batch: KvRecordBatch, decision: PutDecision) -> _Pending | int:
-        """Give the changes to the log; what the index is to have of them, or where they were if they are repeated."""
+    def _append_changes(self, batch: KvRecordBatch, decision: PutDecision) -> _Pending | int:
+        """Queue the changes to the log. Returns the pending put, or the end offset of the batch that it duplicates."""
         stored = write_changes(decision.changes, self._table.latest_id, batch.writer_id, batch.sequence)
         appended = self._log.enqueue(stored)
-        if appended.is_repeated:
+        if appended.is_duplicate:
             return appended.end_offset
         if self._count is not None:
             self._count = None if self._table.settings.image is ChangelogImage.WAL else self._count + decision.added
         end = appended.end_offset
         done = asyncio.get_running_loop().create_future()
-        done.add_done_callback(_seen)
+        done.add_done_callback(_retrieve_exception)
         pending = _Pending(decision.values, end, len(stored), self._count, done)
         self._pending.append(pending)
         self._pending_bytes += pending.size_bytes
@@ -240,8 +240,8 @@ class KvBucket:
             self._applying = asyncio.create_task(self._apply())
         return pending
 
-    async def _repeated(self, end_offset: int, acks: Acks) -> int:
-        """A repeat is answered when what it repeats would be."""
+    async def _wait_for_original(self, end_offset: int, acks: Acks) -> int:
+        """Acknowledge a duplicate when the original batch can be acknowledged."""
         if acks is Acks.ALL:
             waiting = next((each for each in self._pending if each.end_offset >= end_offset), None)
             if waiting is not None:
@@ -249,49 +249,49 @@ class KvBucket:
         return end_offset
 
     async def _apply(self) -> None:
-        """Have the index take all that is handed over, as the log syncs it."""
+        """Apply pending puts to the index when the log has synced them."""
         try:
             while self._pending:
-                await self._log.settle(self._pending[0].end_offset)
-                stable = self._log.stable_offset
+                await self._log.wait_durable(self._pending[0].end_offset)
+                stable = self._log.high_watermark
                 ready = [each for each in self._pending if each.end_offset <= stable] or [self._pending[0]]
                 values, *later = (each.values for each in ready)
                 for more in later:
                     values.update(more)
                 last = ready[-1]
                 self._index.apply(values, last.end_offset, last.row_count)
-                await self._settled(ready)
+                await self._complete(ready)
                 if self._index.is_full:
                     await self._begin_spill()
         except Exception as error:
             self._fail(error)
-            async with self._room:
-                self._room.notify_all()
+            async with self._space:
+                self._space.notify_all()
         finally:
             self._applying = None
 
-    async def _settled(self, ready: Sequence[_Pending]) -> None:
+    async def _complete(self, ready: Sequence[_Pending]) -> None:
         for each in ready:
             self._pending.popleft()
             self._pending_bytes -= each.size_bytes
             if not each.done.done():
                 each.done.set_result(None)
-        # Anew, of those that are left: they are few, and to take the others out one by one costs more.
+        # Rebuilt: few puts remain, and removing the others one by one costs more.
         self._overlay.clear()
         for each in self._pending:
             self._overlay.update(each.values)
-        async with self._room:
-            self._room.notify_all()
+        async with self._space:
+            self._space.notify_all()
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._begin_flush)
 
     async def _begin_spill(self) -> None:
-        """Have the index bring to disk what it holds; what comes meanwhile takes its place, and no more than that."""
+        """Write the index's buffer to disk. Waits for the previous write, so that at most two buffers are in memory."""
         if self._spilling is not None:
             await asyncio.wait({self._spilling})
-        self._spilling = asyncio.create_task(self._spilled())
+        self._spilling = asyncio.create_task(self._run_spill())
 
-    async def _spilled(self) -> None:
+    async def _run_spill(self) -> None:
         try:
             await asyncio.to_thread(self._index.spill)
         except Exception as error:
@@ -300,27 +300,27 @@ class KvBucket:
     def _begin_flush(self) -> None:
         self._flush = None
         if self._failure is None:
-            self._flushing = asyncio.create_task(self._flushed())
+            self._flushing = asyncio.create_task(self._run_flush())
 
-    async def _flushed(self) -> None:
+    async def _run_flush(self) -> None:
         try:
             await asyncio.to_thread(self._index.flush)
         except Exception as error:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """What is on its way may or may not be in the log: only a replay, when the bucket is opened anew, can tell."""
+        """Fail pending puts. They may or may not be in the log; a replay at the next opening decides."""
         failure = error if isinstance(error, FlussError) else FlussError(ErrorCode.KV_STORAGE, str(error))
         self._failure = failure
         for each in self._pending:
             if not each.done.done():
                 each.done.set_exception(FlussError(failure.code, str(failure)))
         self._pending.clear()
-        self._pending_bytes = 0  # whoever waits for room is told by `_apply`
+        self._pending_bytes = 0  # `_apply` notifies those that wait for space
 
 
 class _Scan:
-    """Values in batches (`KvScan`)."""
+    """Values in batches. Implements `KvScan`."""
 
     def __init__(self, view: KvIndexSnapshot, limit: int | None) -> None:
         self._view = view
@@ -353,13 +353,14 @@ async def open_kv_bucket(
     auto_increment: AutoIncrement | None = None,
     rows: KeyOnlyRows | None = None,
 ) -> KvBucket:
-    """The keys of a bucket, once its index has all that its log has; raises KV_STORAGE if it cannot."""
+    """Open a bucket's KV index and replay the log on it. Raises KV_STORAGE if that is not possible."""
     offset = index.log_offset
     if offset > log.end_offset:
-        raise FlussError(ErrorCode.KV_STORAGE, f"index is ahead of its log. index={offset} log={log.end_offset}")
+        raise FlussError(ErrorCode.KV_STORAGE, f"KV index is ahead of its log. index={offset} log={log.end_offset}")
     if offset < log.start_offset:
         raise FlussError(
-            ErrorCode.KV_STORAGE, f"log no longer has what the index lacks. index={offset} log={log.start_offset}"
+            ErrorCode.KV_STORAGE,
+            f"log no longer has the changes that the KV index lacks. index={offset} log={log.start_offset}",
         )
     while offset < log.end_offset:
         fetched = await log.read_stored(offset, _REPLAY_BYTES)
@@ -371,9 +372,9 @@ async def open_kv_bucket(
 
 
 def _replay(table: KvTable, index: KvIndex, records: bytes, offset: int) -> None:
-    """Have the index take the changes of these batches from `offset` on."""
+    """Apply the changes of these batches from `offset` on."""
     values: dict[bytes, bytes | None] = {}
-    # Where changes do not tell what was there before, an insert may be of a key that there was.
+    # In a WAL image, an insert may be of an existing key, so rows cannot be counted.
     count = None if table.settings.image is ChangelogImage.WAL else index.row_count
     end = offset
     for batch in iterate_batches(records):
@@ -391,7 +392,7 @@ def _replay(table: KvTable, index: KvIndex, records: bytes, offset: int) -> None
         index.spill()
 
 
-def _seen(done: asyncio.Future[None]) -> None:
-    """Nobody may wait for a put that was not to be acknowledged: its failure is the bucket's, not a warning."""
+def _retrieve_exception(done: asyncio.Future[None]) -> None:
+    """Prevent a warning for a put without acknowledgement: its failure is stored in the bucket."""
     if not done.cancelled():
         done.exception()

@@ -1,11 +1,10 @@
-"""What a write changed, as the log of a keyed table holds it and as it is read.
+"""The changelog of a primary-key table, as stored and as read.
 
-Changes are stored with their keys and with values just as the index has them: nothing is computed when they are
-written, and a replay only hands them on. Readers of the log get rows or Arrow: the first of them has the batch turned
-into that (`Rendering` of the log), all rows of it at once.
+Changes are stored with their keys, and with values as in the KV index: nothing has to be computed for a write or a
+replay. Readers get rows or Arrow, which is rendered from the stored batch when it is first read (`BatchRenderer`).
 
-Stored body: a byte of change type for each record, `uint32` lengths of keys, `uint32` lengths of values, keys, values.
-The record before an update carries no key: the one after it, which always follows, has it.
+Stored body: a change type byte for each record, `uint32` lengths of keys, `uint32` lengths of values, keys, values.
+The UPDATE_BEFORE record has no key: the UPDATE_AFTER record, which always follows, has it.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SCHEMA_ID_BYTES: Final = 2
 
 
 class ChangeType(IntEnum):
-    """What a record of a log says of its row."""
+    """The change type of a log record."""
 
     APPEND = 0
     INSERT = 1
@@ -43,7 +42,7 @@ class ChangeType(IntEnum):
 
 
 class ChangelogFormat(StrEnum):
-    """What readers of the log get, by the names of the table property."""
+    """The format for readers of the log, by the names of the table option."""
 
     ARROW = "arrow"
     INDEXED = "indexed"
@@ -52,7 +51,7 @@ class ChangelogFormat(StrEnum):
 
 @dataclass(slots=True)
 class ChangelogRecords:
-    """Records in the order of the log; the three lists are as long as each other."""
+    """Records in log order. The three lists have the same length."""
 
     types: bytearray = field(default_factory=bytearray)
     keys: list[bytes] = field(default_factory=list)
@@ -60,7 +59,7 @@ class ChangelogRecords:
 
 
 def write_changes(changes: ChangelogRecords, schema_id: int, writer_id: int, sequence: int) -> bytes:
-    """The batch to append; without changes it is an empty one, which still tells of its writer's sequence."""
+    """The batch to append. Without changes it is empty; it still advances the writer's sequence."""
     count = len(changes.types)
     lengths = [
         np.fromiter(map(len, part), np.uint32, count).astype("<u4").tobytes() for part in (changes.keys, changes.values)
@@ -70,14 +69,14 @@ def write_changes(changes: ChangelogRecords, schema_id: int, writer_id: int, seq
 
 
 def read_changes(batch: LogRecordBatch) -> ChangelogRecords:
-    """What was stored."""
+    """Parse a stored batch."""
     types, key_ends, values = _parts(batch)
     data = bytes(batch.body)
     return ChangelogRecords(bytearray(types), _cut(data, key_ends), _cut(data, values))
 
 
 class ChangelogRenderer:
-    """Turns stored changes into what readers of the log know."""
+    """Renders stored changes for readers of the log."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class ChangelogRenderer:
         compression: str | None = "zstd",
         zstd_level: int = 1,
     ) -> None:
-        """`schemas` returns a schema by its id, or raises SCHEMA_NOT_EXIST; `compression` is one of Arrow's."""
+        """`schemas` returns a schema by its id, or raises SCHEMA_NOT_EXIST; `compression` is a codec of Arrow."""
         self._schemas = schemas
         self._row_format = row_format
         self._log_format = log_format
@@ -97,7 +96,7 @@ class ChangelogRenderer:
         self._options = pa.ipc.IpcWriteOptions(compression=codec)
 
     def render(self, stored: memoryview) -> bytes:
-        """The batch as it is read, at the same offsets."""
+        """The batch in read format, at the same offsets."""
         batch = read_header(stored)
         if batch.record_count == 0:
             return with_body(batch, b"", 0)
@@ -119,7 +118,7 @@ class ChangelogRenderer:
         if len(groups) == 1:
             columns = self._columns(int(groups[0]), schema, rows)
         else:
-            # Rows of several schemas: each schema's rows at once, then all in the order they had.
+            # Several schemas: decode the rows of each at once, then restore the order.
             where = [np.flatnonzero(ids == group) for group in groups]
             parts = [
                 self._columns(int(group), schema, RowBuffer(data, rows.starts[at], rows.ends[at]))
@@ -130,13 +129,13 @@ class ChangelogRenderer:
         return self._message(pa.RecordBatch.from_arrays(columns, schema=schema))
 
     def _columns(self, schema_id: int, schema: pa.Schema, rows: RowBuffer) -> list[pa.Array]:
-        """The columns of rows of a schema that may be older: what it lacks is null."""
+        """Decode rows of a schema that may be older: added columns are null."""
         types = [column.type for column in self._schemas(schema_id).columns]
         found = decode_columns(self._row_format, types, rows)[: len(schema)]
         return found + [pa.nulls(len(rows.starts), field.type) for field in list(schema)[len(found) :]]
 
     def _message(self, batch: pa.RecordBatch) -> bytes:
-        """The one message of the batch, as the format has it: without the schema before it and the end after it."""
+        """The record batch message alone, without the schema message and the end marker of the stream."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=self._options) as writer:
             writer.write_batch(batch)
@@ -150,7 +149,7 @@ class ChangelogRenderer:
         return b"".join(parts)
 
     def row_in(self, schema_id: int, value: bytes) -> bytes:
-        """The row of a stored value in another, later schema: what its own lacks is null."""
+        """Convert a stored value to a row of another, later schema: added columns are null."""
         own = int.from_bytes(value[:_SCHEMA_ID_BYTES], "little")
         if own == schema_id:
             return value[_SCHEMA_ID_BYTES:]
@@ -163,17 +162,17 @@ class ChangelogRenderer:
 
 
 def _parts(batch: LogRecordBatch) -> tuple[Any, Any, Any]:
-    """Change types, and the bounds of keys and of values in the body (one more than there are of them)."""
+    """Change types, and the boundaries of keys and of values in the body (one more than there are records)."""
     body, count = batch.body, batch.record_count
     head = 9 * count
     if len(body) < head:
-        raise corrupt(f"changes are cut off. records={count} bytes={len(body)}")
+        raise corrupt(f"changelog batch is truncated. records={count} bytes={len(body)}")
     types = np.frombuffer(body, np.uint8, count)
     bounds = np.zeros(2 * count + 1, np.int64)
     np.cumsum(np.frombuffer(body, "<u4", 2 * count, count), out=bounds[1:])
     bounds += head
     if bounds[-1] != len(body):
-        raise corrupt(f"changes have another length. said={bounds[-1]} found={len(body)}")
+        raise corrupt(f"changelog batch length does not match. declared={bounds[-1]} found={len(body)}")
     return types, bounds[: count + 1], bounds[count:]
 
 

@@ -1,4 +1,4 @@
-"""A row made of nothing but its key: what a lookup that may insert writes for a key that is not there."""
+"""Rows with only a key: a lookup with insert-if-not-exists writes them for missing keys."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _PARTITION_INTEGERS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, Typ
 
 
 class KeyOnlyRows:
-    """Rows of keys of one bucket. The columns of a key are written in it as its table has them (`key_forms`).
+    """Builds rows from the keys of one bucket, in the table's key encoding (`key_encoding`).
 
-    Columns that the partition is by are not in the key: all rows of the partition have the same, `constants`, in the
-    words of its name.
+    Partition columns are not in the key. All rows of a partition have the same values for them, `constants`, parsed
+    from the partition name.
     """
 
     def __init__(
         self, table: KvTable, constants: Mapping[str, str] | None = None, bucket_key: Sequence[str] | None = None
     ) -> None:
-        """`bucket_key` are the columns that the bucket is by, where they are not all that are in the key."""
+        """`bucket_key` has the columns of the bucket key, if they are not all columns of the key."""
         self._table = table
         self._constants = dict(constants or {})
         schema, settings = table.latest, table.settings
         self._names = [name for name in schema.primary_key if name not in self._constants]
-        self._form = choose_encoding(settings.lake, settings.key_version, self._names, bucket_key or self._names)
+        self._encoding = choose_encoding(settings.lake, settings.key_version, self._names, bucket_key or self._names)
 
     def row(self, key: bytes) -> bytes:
-        """The row of this key in the latest schema, with null in all other columns; raises CORRUPT_RECORD."""
+        """The row of this key in the latest schema, with all other columns null. Raises CORRUPT_RECORD."""
         schema, format_ = self._table.latest, self._table.settings.row_format
         types = {
             name: schema.columns[at].type for name, at in zip(schema.primary_key, schema.key_positions, strict=True)
         }
         values: dict[str, Any] = {name: _partition_value(types[name], text) for name, text in self._constants.items()}
-        written = decode_key(self._form, [types[name] for name in self._names], key)
+        written = decode_key(self._encoding, [types[name] for name in self._names], key)
         values.update(zip(self._names, written, strict=True))
         fields: list[bytes | None] = [None] * len(schema.columns)
         for name, at in zip(schema.primary_key, schema.key_positions, strict=True):
@@ -63,4 +63,6 @@ def _partition_value(type_: DataType, text: str) -> Any:
         return (datetime.date.fromisoformat(text) - _EPOCH).days
     if root in (TypeRoot.BYTES, TypeRoot.BINARY):
         return bytes.fromhex(text)
-    raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"rows of such a partition are not made of keys. type={type_}")
+    raise FlussError(
+        ErrorCode.INVALID_TARGET_COLUMN, f"insert-if-not-exists does not support this partition key type. type={type_}"
+    )

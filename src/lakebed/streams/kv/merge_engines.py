@@ -1,7 +1,6 @@
-"""What becomes of a row when its key is written again: the merge engines, as decisions on stored values.
+"""Merge engines: what a write does to the row of an existing key, as functions of stored values.
 
-A merge answers with the value that is to be there. If it answers with the very value that was there, nothing changed
-and nothing is logged.
+A merge returns the new value. If it returns the old object itself, nothing changed and nothing is logged.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ Delete: TypeAlias = Callable[[bytes], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class RowMerger:
-    """How the records of one write are merged."""
+    """How the records of one put are merged."""
 
     merge: Merge | None
-    """Of the value that is there, if any, and the one that is written; none if that one always replaces it."""
+    """Merges the existing value, if any, and the written one; None if the written one always replaces it."""
 
     delete: Delete | None
-    """What is left of a value that is deleted; none if nothing ever is."""
+    """Returns what remains of a deleted value; None if nothing remains."""
 
     deletes: DeleteBehavior
 
 
 def row_merger(table: KvTable, target_columns: Sequence[int], mode: MergeMode) -> RowMerger:
-    """How a write of these columns (all, if none are named) is merged; raises INVALID_TARGET_COLUMN if it cannot be."""
+    """The merger for a put of these columns (empty: all). Raises INVALID_TARGET_COLUMN if it is not supported."""
     schema, settings = table.latest, table.settings
     targets = _targets(schema, target_columns)
     is_overwrite = mode is MergeMode.OVERWRITE
     engine = MergeEngine.LAST_ROW if is_overwrite else settings.engine
     deletes = DeleteBehavior.ALLOW if is_overwrite else settings.deletes
     if targets is not None and engine in (MergeEngine.FIRST_ROW, MergeEngine.VERSIONED):
-        raise _bad(f"merge engine takes whole rows only. merge-engine={engine}")
+        raise _bad(f"merge engine does not support partial updates. merge-engine={engine}")
     match engine:
         case MergeEngine.FIRST_ROW:
             return RowMerger(lambda old, new: new if old is None else old, None, deletes)
@@ -62,24 +61,27 @@ def row_merger(table: KvTable, target_columns: Sequence[int], mode: MergeMode) -
 
 
 def _targets(schema: Schema, target_columns: Sequence[int]) -> frozenset[int] | None:
-    """The positions that are written, or none if all are."""
+    """The positions that are written; None for all."""
     if schema.auto_increment_position is not None and (
         not target_columns or schema.auto_increment_position in target_columns
     ):
-        raise _bad(f"the counted column is not for writers; name the others. column={schema.auto_increment}")
+        raise _bad(
+            "auto-increment column cannot be written: name the other columns as target columns. "
+            f"column={schema.auto_increment}"
+        )
     targets = frozenset(target_columns)
     if not targets:
         return None
     if min(targets) < 0 or max(targets) >= len(schema.columns):
-        raise _bad(f"no such column. columns={sorted(targets)} count={len(schema.columns)}")
+        raise _bad(f"unknown target column. columns={sorted(targets)} count={len(schema.columns)}")
     keys = frozenset(schema.key_positions)
     if not keys <= targets:
-        raise _bad(f"a write has all columns of the primary key. columns={sorted(targets)} key={sorted(keys)}")
+        raise _bad(f"target columns lack primary key columns. columns={sorted(targets)} key={sorted(keys)}")
     if len(targets) == len(schema.columns):
         return None
     for position, column in enumerate(schema.columns):
         if position not in keys and not column.type.is_nullable:
-            raise _bad(f"only tables whose other columns can be null take parts of rows. column={column.name}")
+            raise _bad(f"partial updates require all non-key columns to be nullable. column={column.name}")
     return targets
 
 
@@ -87,7 +89,7 @@ def _versioned(table: KvTable) -> Merge:
     schema = table.latest
     position = schema.position(table.settings.version_column or "")
     if position is None:
-        raise FlussError(ErrorCode.INVALID_TABLE, f"no version column. column={table.settings.version_column}")
+        raise FlussError(ErrorCode.INVALID_TABLE, f"unknown version column. column={table.settings.version_column}")
     type_, format_ = schema.columns[position].type, table.settings.row_format
 
     def version(value: bytes) -> Any:
@@ -105,10 +107,10 @@ def _versioned(table: KvTable) -> Merge:
 
 def _partial(table: KvTable, targets: frozenset[int]) -> Merge:
     count = len(table.latest.columns)
-    is_key_alone = targets == frozenset(table.latest.key_positions)
+    is_key_only = targets == frozenset(table.latest.key_positions)
 
     def merge(old: bytes | None, new: bytes) -> bytes:
-        if old is not None and is_key_alone:
+        if old is not None and is_key_only:
             return old
         written = table.fields(new)
         kept: Sequence[bytes | None] = [None] * count if old is None else table.fields(old)
@@ -136,7 +138,7 @@ def _aggregated(table: KvTable, targets: frozenset[int] | None) -> Merge:
         None if at in keys or (targets is not None and at not in targets) else field_merge(format_, column)
         for at, column in enumerate(schema.columns)
     ]
-    check = _with_bitmaps(table, None, None)  # the first row is taken as it is, with whatever is in other columns
+    check = _with_bitmaps(table, None, None)  # the first row is stored as written, all columns included
 
     def merge(old: bytes | None, new: bytes) -> bytes:
         if old is None:
@@ -153,7 +155,7 @@ def _aggregated(table: KvTable, targets: frozenset[int] | None) -> Merge:
 
 
 def _with_bitmaps(table: KvTable, targets: frozenset[int] | None, merge: Merge | None) -> Merge | None:
-    """The same merge, or the one that replaces, but of no row that has bytes for a bitmap which are none."""
+    """The same merge (None: replacement), with validation of written bitmaps."""
     merges = [
         (at, field_merge(table.settings.row_format, column))
         for at, column in enumerate(table.latest.columns)
@@ -166,7 +168,7 @@ def _with_bitmaps(table: KvTable, targets: frozenset[int] | None, merge: Merge |
     def checked(old: bytes | None, new: bytes) -> bytes:
         fields = table.fields(new)
         for at, each in merges:
-            each(None, fields[at])  # with nothing there, all it does is to look at what is written
+            each(None, fields[at])  # without an existing value it only validates the written one
         return new if merge is None else merge(old, new)
 
     return checked

@@ -1,4 +1,4 @@
-"""From a batch of writes and the values that are there, to what changes: the whole decision of a put, without I/O."""
+"""Decides a put: from a batch and the existing values to the changes. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .table import ChangelogImage, DeleteBehavior, KvTable
 __all__ = ["NextNumber", "PutDecision", "decide", "keys_to_read", "with_number"]
 
 NextNumber: TypeAlias = Callable[[], int]
-"""Gives out the next number of the counted column."""
+"""Returns the next value of the auto-increment column."""
 
 _INSERT = int(ChangeType.INSERT)
 _AFTER = int(ChangeType.UPDATE_AFTER)
@@ -27,20 +27,20 @@ _UPDATE = bytes((ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER))
 
 @dataclass(frozen=True, slots=True)
 class PutDecision:
-    """What a put does."""
+    """The effects of a put."""
 
     changes: ChangelogRecords
-    """To the log."""
+    """To append to the log."""
 
     values: dict[bytes, bytes | None]
-    """To the index: the value that each key has after it, none if it has none."""
+    """To apply to the index: the new value of each key, None if it is deleted."""
 
     added: int
-    """How many keys there are more, if it could be told."""
+    """The change of the number of keys, if it is counted."""
 
 
 def keys_to_read(table: KvTable, batch: KvRecordBatch, merging: RowMerger) -> Sequence[bytes]:
-    """The keys whose values have to be known to decide: all, unless replacing them blindly says the same."""
+    """The keys whose values are needed for the decision: all, unless values are replaced blindly."""
     if not _is_blind(table, merging):
         return batch.keys
     return [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
@@ -53,7 +53,7 @@ def decide(
     olds: Sequence[bytes | None],
     number: NextNumber | None = None,
 ) -> PutDecision:
-    """What the batch changes, given the values of `keys_to_read`; raises DELETION_DISABLED."""
+    """Decide a batch, given the values of `keys_to_read`. Raises DELETION_DISABLED."""
     if None in batch.values:
         return _decide(table, batch, merging, olds, number)
     if _is_blind(table, merging):
@@ -61,14 +61,14 @@ def decide(
         changes = ChangelogRecords(bytearray((_AFTER,)) * len(values), batch.keys, values)
         return PutDecision(changes, dict(zip(batch.keys, values, strict=True)), 0)
     if merging.merge is None and number is None and table.settings.image is ChangelogImage.FULL:
-        alike = _decide_alike(batch, olds)
-        if alike is not None:
-            return alike
+        uniform = _decide_uniform(batch, olds)
+        if uniform is not None:
+            return uniform
     return _decide(table, batch, merging, olds, number)
 
 
 def with_number(table: KvTable, value: bytes, number: int) -> bytes:
-    """The value with this number in its counted column."""
+    """The value with this number in its auto-increment column."""
     position = table.latest.auto_increment_position
     if position is None:
         return value
@@ -78,21 +78,21 @@ def with_number(table: KvTable, value: bytes, number: int) -> bytes:
 
 
 def _is_blind(table: KvTable, merging: RowMerger) -> bool:
-    """Whether a write is logged the same, whatever was there."""
+    """Whether a write has the same changelog whatever the existing value is."""
     return table.settings.image is ChangelogImage.WAL and merging.merge is None and table.latest.auto_increment is None
 
 
-def _decide_alike(batch: KvRecordBatch, olds: Sequence[bytes | None]) -> PutDecision | None:
-    """What replaces, with the whole image, where each key is written once and all of them are new or none is.
+def _decide_uniform(batch: KvRecordBatch, olds: Sequence[bytes | None]) -> PutDecision | None:
+    """Decide a batch of replacements with full image whose keys are unique and all new or all existing.
 
-    Most batches are so, and are decided at once.
+    The fast path for most batches; None for others.
     """
     keys, values = batch.keys, [value for value in batch.values if value is not None]
     after: dict[bytes, bytes | None] = dict(zip(keys, values, strict=True))
     count = len(keys)
     if len(after) < count:
         return None
-    if not any(olds):  # a value that is there is never empty: it begins with its schema
+    if not any(olds):  # existing values are never empty: they begin with their schema id
         return PutDecision(ChangelogRecords(bytearray((_INSERT,)) * count, keys, values), after, count)
     if not all(olds):
         return None
@@ -115,7 +115,7 @@ def _decide(
     found = iter(olds)
     added = 0
     for key, new in zip(batch.keys, batch.values, strict=True):
-        # Of a key that was written before in this batch, that is what is there.
+        # For a key that occurred earlier in the batch, the existing value is its result.
         if is_blind and new is not None:
             types.append(_AFTER)
             keys.append(key)
@@ -127,7 +127,7 @@ def _decide(
             old = after[key]
         if new is None:
             if merging.deletes is DeleteBehavior.DISABLE:
-                raise FlussError(ErrorCode.DELETION_DISABLED, "table takes no deletes")
+                raise FlussError(ErrorCode.DELETION_DISABLED, "deletes are disabled by table.delete.behavior")
             if old is None or merging.deletes is DeleteBehavior.IGNORE:
                 continue
             left = None if merging.delete is None else merging.delete(old)

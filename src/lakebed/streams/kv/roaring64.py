@@ -1,18 +1,18 @@
-"""Bitmaps of 64 bits as Java's `Roaring64Bitmap.serialize` writes them: a tree of keys, then what is under each key.
+"""Bitmaps of 64 bits in the format of Java's `Roaring64Bitmap.serialize`: a radix tree of keys, then containers.
 
-A key is the upper 48 bits of numbers; what is under it, a *container*, has the lower 16 bits of all numbers that share
-it: a sorted list of them, runs of them, or a bit for each of the 65,536.
+A key has the upper 48 bits of numbers. Its *container* has the lower 16 bits of all numbers with that key: a sorted
+list, runs, or a bitmap of 65,536 bits.
 
-    u8 1 if there is anything (else u8 0 alone); i64 keys; nodes, each before its children; containers
+    u8 1 if not empty (else u8 0 alone); i64 keys; nodes, each before its children; containers
 
     node:        u8 kind, i16 children, u8 length of prefix, prefix, then by kind
                  0..3  up to 4, 16, 48, 256 children: which byte of the key leads to each
                  4     a leaf: 6 bytes of key, i64 number of its container
-    containers:  i32 arrays; of each u8, i32 places, of each u8 0, or u8 1, u8 kind, i32 numbers, content
-                 (kind 0 runs, 1 bits, 2 list); then i64 containers, i32 last array, i32 last place
+    containers:  i32 arrays; for each u8, i32 slots, for each u8 0, or u8 1, u8 kind, i32 numbers, content
+                 (kind 0 runs, 1 bits, 2 list); then i64 containers, i32 last array, i32 last slot
 
-Numbers are little-endian, keys big-endian. Bytes that lead to children are written as words: in each group of four or
-eight the first is last. There is no document of this form; what is here is tested with the library itself.
+Numbers are little-endian, keys big-endian. Bytes that lead to children are written as words: each group of four or
+eight is reversed. The format is not documented; the tests compare with the Java library.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BODY_BYTES: Final = (4, 16, 256, 32)
 _NO_CHILD: Final = 0xFF
 _RUNS, _BITS, _LIST = 0, 1, 2
 _WHOLE: Final = b"\xfe"
-"""Of an array of containers: that it is written with all of its places, which it always is."""
+"""Marks an array of containers that is written with all of its slots, as all are."""
 
 _MOST_IN_CONTAINER: Final = 65_536
 _BITS_BYTES: Final = _MOST_IN_CONTAINER // 8
@@ -49,14 +49,14 @@ _CONTAINER: Final = struct.Struct("<BBi")
 _RUN_COUNT: Final = struct.Struct("<H")
 _END: Final = struct.Struct("<qii")
 
-# A bitmap of 32 bits of one container, as all libraries write it: what is before the content.
+# A 32-bit bitmap of one container in the portable format: the header before the content.
 _SHORT_RUNS: Final = struct.Struct("<IBHH")
 _SHORT_PLAIN: Final = struct.Struct("<IIHHI")
 _RUNS_COOKIE, _PLAIN_COOKIE = 12347, 12346
 
 
 class NotABitmap(Exception):
-    """Bytes are no bitmap."""
+    """The bytes are not a valid bitmap."""
 
 
 class Container(NamedTuple):
@@ -68,30 +68,30 @@ class Container(NamedTuple):
 
 
 def check_long_bitmap(data: bytes) -> None:
-    """Raise NotABitmap unless it is one: whole, in order, and with as many numbers as it says."""
+    """Raise NotABitmap unless the bitmap is complete, ordered, and has as many numbers as declared."""
     _check_contents(read_long_bitmap(data).values())
 
 
 def long_union(old: bytes, new: bytes) -> bytes:
-    """All numbers of both. Raises NotABitmap."""
+    """The union. Raises NotABitmap."""
     both, more = read_long_bitmap(old), read_long_bitmap(new)
     _check_contents(each for key, each in more.items() if key not in both)
     for key, container in more.items():
-        there = both.get(key)
-        both[key] = container if there is None else _united(there, container)
+        existing = both.get(key)
+        both[key] = container if existing is None else _union(existing, container)
     return write_long_bitmap(both)
 
 
 def read_long_bitmap(data: bytes) -> dict[bytes, Container]:
-    """The containers by their keys. What is in a container is not looked at. Raises NotABitmap."""
+    """The containers by key, with unchecked content. Raises NotABitmap."""
     try:
         return _read(data)
     except (struct.error, IndexError) as error:
-        raise NotABitmap(f"it ends too early. length={len(data)}") from error
+        raise NotABitmap(f"bitmap is truncated. length={len(data)}") from error
 
 
 def write_long_bitmap(containers: dict[bytes, Container]) -> bytes:
-    """The bitmap of these containers."""
+    """The bitmap with these containers."""
     if not containers:
         return b"\0"
     keys = sorted(containers)
@@ -115,27 +115,27 @@ def _read(data: bytes) -> dict[bytes, Container]:
     if data[0] == 0:
         return {}
     if data[0] != 1:
-        raise NotABitmap(f"it begins with neither 0 nor 1. byte={data[0]}")
+        raise NotABitmap(f"first byte is neither 0 nor 1. byte={data[0]}")
     (count,) = _COUNT.unpack_from(data, 1)
     leaves: dict[bytes, int] = {}
     position = _read_node(data, 1 + _COUNT.size, 0, leaves)
     if len(leaves) != count:
-        raise NotABitmap(f"it has another number of keys. said={count} found={len(leaves)}")
+        raise NotABitmap(f"key count does not match. declared={count} found={len(leaves)}")
     places = _read_containers(data, position)
     found = {}
     for key, place in leaves.items():
         container = places.pop(place, None)
         if container is None:
-            raise NotABitmap(f"there is nothing under a key. place={place}")
+            raise NotABitmap(f"key without container. place={place}")
         found[key] = container
     return found
 
 
 def _read_node(data: bytes, position: int, depth: int, leaves: dict[bytes, int]) -> int:
-    """Add the leaves of the node there, each with the number of its container; where what is behind it begins.
+    """Add the leaves of a node with their container numbers. Returns the position after the node.
 
-    A leaf has the whole of its key, and that alone is gone by. It may have a prefix, too, which means nothing: version
-    1.3 of the library leaves one there when it removes what was beside the leaf.
+    Only the full key of a leaf is used. Its prefix means nothing: version 1.3 of the library leaves one there when it
+    removes the leaf's siblings.
     """
     kind, count, length = _HEADER.unpack_from(data, position)
     position += _HEADER.size + length
@@ -144,10 +144,10 @@ def _read_node(data: bytes, position: int, depth: int, leaves: dict[bytes, int])
         leaves[key] = place
         return position + _LEAF_BODY.size
     if kind > _LEAF or depth == _KEY_BYTES:
-        raise NotABitmap(f"no such node. kind={kind} depth={depth}")
+        raise NotABitmap(f"invalid node. kind={kind} depth={depth}")
     children = _count_children(kind, data[position : position + _BODY_BYTES[kind]], count)
     if not 1 <= children == count:
-        raise NotABitmap(f"a node has other children than it says. said={count} found={children}")
+        raise NotABitmap(f"child count of a node does not match. declared={count} found={children}")
     position += _BODY_BYTES[kind]
     for _ in range(children):
         position = _read_node(data, position, depth + 1, leaves)
@@ -163,7 +163,7 @@ def _count_children(kind: int, body: bytes, count: int) -> int:
 
 
 def _add_nodes(parts: list[bytes], keys: Sequence[bytes], start: int, end: int, depth: int) -> None:
-    """Add the node of these keys, which have the first `depth` bytes in common, and its children."""
+    """Add the node of these keys, which share the first `depth` bytes, and its children."""
     first, last = keys[start], keys[end - 1]
     split = depth
     while first[split] == last[split]:
@@ -183,25 +183,25 @@ def _body(kind: int, ways: bytes) -> bytes:
     if kind == 0:
         return ways.ljust(4, b"\0")[::-1]
     if kind == 1:
-        return _turned(ways.ljust(16, b"\0"))
+        return _reverse_words(ways.ljust(16, b"\0"))
     if kind == 2:
         children = bytearray([_NO_CHILD]) * 256
         for child, way in enumerate(ways):
             children[way] = child
-        return _turned(children)
+        return _reverse_words(children)
     return sum(1 << way for way in ways).to_bytes(32, "little")
 
 
-def _turned(words: bytes | bytearray) -> bytes:
-    """The bytes of each word of eight in the other order."""
+def _reverse_words(words: bytes | bytearray) -> bytes:
+    """Reverse the bytes of each word of eight."""
     return b"".join(words[at : at + 8][::-1] for at in range(0, len(words), 8))
 
 
-# -- what is under keys -------------------------------------------------------------------------------------------
+# -- containers ---------------------------------------------------------------------------------------------------
 
 
 def _read_containers(data: bytes, position: int) -> dict[int, Container]:
-    """The containers by their numbers: that of their array in the upper half, of their place in the lower."""
+    """The containers by number: the array in the upper half, the slot in the lower."""
     (arrays,) = _ARRAYS.unpack_from(data, position)
     position += _ARRAYS.size
     found = {}
@@ -219,7 +219,7 @@ def _read_containers(data: bytes, position: int) -> dict[int, Container]:
 
 
 def _read_container(data: bytes, position: int) -> tuple[Container, int]:
-    there, kind, count = _CONTAINER.unpack_from(data, position)
+    marker, kind, count = _CONTAINER.unpack_from(data, position)
     start = position + _CONTAINER.size
     if kind == _LIST:
         size = 2 * count
@@ -228,15 +228,15 @@ def _read_container(data: bytes, position: int) -> tuple[Container, int]:
     elif kind == _RUNS:
         size = 2 + 4 * _RUN_COUNT.unpack_from(data, start)[0]
     else:
-        raise NotABitmap(f"no such container. kind={kind}")
+        raise NotABitmap(f"invalid container. kind={kind}")
     end = start + size
-    if there != 1 or not 1 <= count <= _MOST_IN_CONTAINER or end > len(data):
-        raise NotABitmap(f"a container is cut off, or empty. count={count}")
+    if marker != 1 or not 1 <= count <= _MOST_IN_CONTAINER or end > len(data):
+        raise NotABitmap(f"container is truncated or empty. count={count}")
     return Container(kind, count, data[start:end]), end
 
 
 def _check_contents(containers: Iterable[Container]) -> None:
-    """Raise NotABitmap unless all of them hold what they say. Lists, the most frequent, are looked at together."""
+    """Raise NotABitmap for invalid content. Checks all lists, the most frequent kind, at once."""
     lists: list[Container] = []
     for each in containers:
         if each.kind == _LIST:
@@ -249,29 +249,29 @@ def _check_contents(containers: Iterable[Container]) -> None:
     is_first = np.zeros(len(numbers), bool)
     is_first[np.cumsum([0, *(each.size for each in lists[:-1])])] = True
     if ((np.diff(numbers) <= 0) & ~is_first[1:]).any():
-        raise NotABitmap("numbers of a list are not in order")
+        raise NotABitmap("list is not in ascending order")
 
 
-def _united(one: Container, other: Container) -> Container:
+def _union(one: Container, other: Container) -> Container:
     return _as_container(_as_short(one) | _as_short(other))
 
 
 def _as_short(container: Container) -> BitMap:
-    """The lower halves of its numbers as a bitmap of 32 bits. Raises NotABitmap."""
+    """A container as a 32-bit bitmap of the lower halves of its numbers. Raises NotABitmap."""
     kind, count, content = container
     if kind == _RUNS:
         head = _SHORT_RUNS.pack(_RUNS_COOKIE, 1, 0, count - 1)
     elif (kind == _BITS) == (count > _MOST_IN_LIST):
         head = _SHORT_PLAIN.pack(_PLAIN_COOKIE, 1, 0, count - 1, _SHORT_PLAIN.size)
     else:
-        # The other form tells lists from bits by how many numbers they have, and Java does without saying so.
+        # The portable format infers the kind from the count. Java writes other combinations too.
         return _listed(container)
     try:
         found = BitMap.deserialize(head + content)
     except ValueError as error:
         raise NotABitmap(str(error)) from error
     if len(found) != count:
-        raise NotABitmap(f"a container has another number of numbers. said={count} found={len(found)}")
+        raise NotABitmap(f"number count of a container does not match. declared={count} found={len(found)}")
     return found
 
 
@@ -283,7 +283,7 @@ def _listed(container: Container) -> BitMap:
         numbers = np.frombuffer(content, "<u2")
     found = BitMap(numbers.tolist())
     if len(found) != count:
-        raise NotABitmap(f"a container has another number of numbers. said={count} found={len(found)}")
+        raise NotABitmap(f"number count of a container does not match. declared={count} found={len(found)}")
     return found
 
 

@@ -1,8 +1,8 @@
-"""Scans that clients go on with: a session for each, with the moment it shows held for it.
+"""Scan sessions: each holds an index snapshot for a client that reads it in several calls.
 
-Every call of a session has the number after the last one's, so an answer that was lost is told and not skipped. A
-session that nobody goes on with is let go of, and known for a while as one that expired. Any failure of a call ends its
-session: what its client has is not whole.
+Each call has the next sequence number, so that a lost response is detected and not skipped. Idle sessions expire, and
+are remembered for a while as expired. Any failure of a call ends its session, because the client has an incomplete
+result.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lakebed.streams.seam import BucketKv, KvScan, TableBucket
 __all__ = ["FindKv", "KvScanLimits", "KvScanPage", "KvScanRequest", "KvScanners"]
 
 FindKv = Callable[[TableBucket], Awaitable[BucketKv]]
-"""The keys of a bucket; raises what keeps the caller from them (not led here, not keyed, not allowed)."""
+"""Returns the KV index of a bucket, or raises if this server does not lead, the table has none, or access is denied."""
 
 _FIRST: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class KvScanLimits:
-    """How much scans may hold."""
+    """Limits of scans."""
 
     max_per_server: int = 200
     max_per_bucket: int = 8
@@ -37,7 +37,7 @@ class KvScanLimits:
 
 @dataclass(frozen=True, slots=True)
 class KvScanRequest:
-    """One call: it opens a scan of `bucket`, or goes on with or closes that of `scanner_id`."""
+    """One call: opens a scan of `bucket`, or continues or closes the scan of `scanner_id`."""
 
     scanner_id: bytes | None = None
     bucket: TableBucket | None = None
@@ -49,12 +49,12 @@ class KvScanRequest:
 
 @dataclass(frozen=True, slots=True)
 class KvScanPage:
-    """The answer. `log_offset` is told when a scan is opened: where the changes begin that it does not show."""
+    """The response. `log_offset` is set when a scan is opened: the first change that the scan does not include."""
 
     scanner_id: bytes | None = None
     has_more: bool = False
     records: Sequence[bytes] | None = None
-    """A batch of values, in pieces."""
+    """A value record batch, in pieces."""
 
     log_offset: int | None = None
 
@@ -63,7 +63,7 @@ class KvScanPage:
 class _Session:
     id: bytes
     bucket: TableBucket
-    keys: BucketKv
+    kv: BucketKv
     scan: KvScan
     used_at: float
     sequence: int = _FIRST
@@ -71,7 +71,7 @@ class _Session:
 
 
 class KvScanners:
-    """All scans of this process that are not at their end."""
+    """All open scans of this process."""
 
     def __init__(
         self,
@@ -90,23 +90,23 @@ class KvScanners:
         return len(self._sessions)
 
     async def call(self, call: KvScanRequest, find: FindKv) -> KvScanPage:
-        """Answer.
+        """Handle a call.
 
         Error codes: INVALID_SCAN_REQUEST, UNKNOWN_SCANNER_ID, SCANNER_EXPIRED, TOO_MANY_SCANNERS, those of `find`.
         """
         if (call.scanner_id is None) == (call.bucket is None) or (call.bucket is not None and call.is_close):
-            raise _invalid("a call names a bucket to open or a scanner to go on with, and closes a scanner only")
+            raise _invalid("expected either a bucket to scan, or a scanner to continue or close")
         if call.is_close:
             return self._close_one(call.scanner_id or b"")
         if call.batch_bytes is None or call.batch_bytes <= 0:
-            raise _invalid(f"a call says how many bytes it wants. batch_size_bytes={call.batch_bytes}")
+            raise _invalid(f"expected a positive batch size. batch_size_bytes={call.batch_bytes}")
         batch_bytes = min(call.batch_bytes, self._limits.max_batch_bytes)
         if call.bucket is not None:
             return await self._open(call, call.bucket, batch_bytes, find)
-        return await self._go_on(call, batch_bytes, find)
+        return await self._continue(call, batch_bytes, find)
 
     def sweep(self) -> None:
-        """Let go of the scans that nobody went on with. To be called every half minute or so."""
+        """Expire idle scans. Called about every half minute."""
         now = self._clock.monotonic()
         for session in list(self._sessions.values()):
             if not session.is_busy and now - session.used_at > self._limits.ttl_seconds:
@@ -116,25 +116,25 @@ class KvScanners:
                 del self._expired[id_]
 
     def close_bucket(self, bucket: TableBucket) -> None:
-        """Let go of the scans of a bucket that is no longer led here."""
+        """Close the scans of a bucket that this server does not lead any more."""
         for session in list(self._sessions.values()):
             if session.bucket == bucket:
                 self._expire(session)
 
     def close(self) -> None:
-        """Let go of all scans."""
+        """Close all scans."""
         for session in list(self._sessions.values()):
             self._end(session)
 
     async def _open(self, call: KvScanRequest, bucket: TableBucket, batch_bytes: int, find: FindKv) -> KvScanPage:
-        keys = await find(bucket)
+        kv = await find(bucket)
         if call.sequence != _FIRST:
-            raise _invalid(f"the first call of a scan has number {_FIRST}. call_seq_id={call.sequence}")
+            raise _invalid(f"expected sequence {_FIRST} in the first call of a scan. call_seq_id={call.sequence}")
         self.sweep()
-        self._check_room(bucket)
+        self._check_limits(bucket)
         self._opening.append(bucket)
         try:
-            scan = await asyncio.to_thread(keys.scan, call.limit)
+            scan = await asyncio.to_thread(kv.scan, call.limit)
             try:
                 records, has_more = await asyncio.to_thread(scan.next, batch_bytes)
             except BaseException:
@@ -145,24 +145,26 @@ class KvScanners:
         log_offset = scan.log_offset
         if not has_more:
             scan.close()
-            # Nine bytes are the head of a batch without rows.
+            # Nine bytes are the header of an empty batch.
             return KvScanPage(records=records if sum(map(len, records)) > 9 else None, log_offset=log_offset)
-        session = _Session(self._new_id(), bucket, keys, scan, self._clock.monotonic())
+        session = _Session(self._new_id(), bucket, kv, scan, self._clock.monotonic())
         self._sessions[session.id] = session
         return KvScanPage(session.id, has_more, records, log_offset)
 
-    async def _go_on(self, call: KvScanRequest, batch_bytes: int, find: FindKv) -> KvScanPage:
+    async def _continue(self, call: KvScanRequest, batch_bytes: int, find: FindKv) -> KvScanPage:
         session = self._known(call.scanner_id or b"")
         if session.is_busy:
-            raise _invalid("another call of this scanner is under way")
+            raise _invalid("another call of this scanner is in progress")
         session.is_busy = True
         try:
             if call.sequence != session.sequence + 1:
-                raise _invalid(f"call is out of order. call_seq_id={call.sequence} expected={session.sequence + 1}")
-            if await find(session.bucket) is not session.keys:
-                # It was let go of and led again since: the moment that was shown is gone.
+                raise _invalid(
+                    f"call sequence is out of order. call_seq_id={call.sequence} expected={session.sequence + 1}"
+                )
+            if await find(session.bucket) is not session.kv:
+                # The bucket was closed and reopened: the snapshot is lost.
                 self._expire(session)
-                raise FlussError(ErrorCode.SCANNER_EXPIRED, "bucket was opened anew since the scan began")
+                raise FlussError(ErrorCode.SCANNER_EXPIRED, "bucket was reopened since the scan began")
             session.used_at = self._clock.monotonic()
             records, has_more = await asyncio.to_thread(session.scan.next, batch_bytes)
             session.sequence += 1
@@ -189,13 +191,13 @@ class KvScanners:
             self._expire(session)
         if scanner_id in self._expired:
             raise FlussError(ErrorCode.SCANNER_EXPIRED, "scanner expired")
-        raise FlussError(ErrorCode.UNKNOWN_SCANNER_ID, "no such scanner")
+        raise FlussError(ErrorCode.UNKNOWN_SCANNER_ID, "unknown scanner")
 
-    def _check_room(self, bucket: TableBucket) -> None:
-        held = len(self._sessions) + len(self._opening)
-        here = sum(each.bucket == bucket for each in self._sessions.values()) + self._opening.count(bucket)
-        if held >= self._limits.max_per_server or here >= self._limits.max_per_bucket:
-            raise FlussError(ErrorCode.TOO_MANY_SCANNERS, f"too many scans are open. server={held} bucket={here}")
+    def _check_limits(self, bucket: TableBucket) -> None:
+        total = len(self._sessions) + len(self._opening)
+        of_bucket = sum(each.bucket == bucket for each in self._sessions.values()) + self._opening.count(bucket)
+        if total >= self._limits.max_per_server or of_bucket >= self._limits.max_per_bucket:
+            raise FlussError(ErrorCode.TOO_MANY_SCANNERS, f"too many open scans. server={total} bucket={of_bucket}")
 
     def _expire(self, session: _Session) -> None:
         self._end(session)

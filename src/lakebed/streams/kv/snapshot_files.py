@@ -1,10 +1,10 @@
-"""Takes snapshots of indexes into the byte store, and makes indexes of them again.
+"""Uploads snapshots of KV indexes to the object store, and restores indexes from them.
 
-A snapshot is a folder that RocksDB opens: what its files are called there is in its row. Files of data never change, so
-one that an earlier snapshot has is not sent again; the few others are each snapshot's own.
+A snapshot is a RocksDB folder; its row maps file names to object keys. Data files are immutable, so files of an earlier
+snapshot are not uploaded again. The few other files belong to one snapshot each.
 
-No name in the byte store is used twice. So whoever lost the place of the home, and does not know it yet, cannot change
-what another wrote; and what it removes was there before it asked whether it is the home still, and needed by nobody.
+Object keys are never reused. So a former leader cannot overwrite files of its successor. What it deletes was listed
+before it confirmed that it still led, and is not referenced.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _DATA: Final = ".sst"
 
 
 class KvSnapshotter:
-    """Moves snapshots between folders and the byte store, under a prefix."""
+    """Moves snapshots between local folders and the object store, under a prefix."""
 
     def __init__(
         self, snapshots: KvSnapshots, storage: ObjectStorage, ownership: Ownership, prefix: str, scratch: Path
     ) -> None:
-        """`scratch` is a folder on the disk of the indexes, for links to their files."""
+        """`scratch` is a folder on the same disk as the indexes, for hard links to their files."""
         self._snapshots = snapshots
         self._storage = storage
         self._ownership = ownership
@@ -45,7 +45,7 @@ class KvSnapshotter:
         self._scratch = scratch
 
     async def take(self, bucket: TableBucket, index: RocksIndex, fence: Fence) -> KvSnapshot | None:
-        """Take one, unless nothing changed since the last; None then. One at a time for each bucket."""
+        """Take a snapshot; None if nothing changed since the last one. Not concurrently for the same bucket."""
         before = await self._snapshots.latest(bucket)
         if before is not None and before.lineage == index.lineage and before.log_offset == index.log_offset:
             return None
@@ -54,27 +54,27 @@ class KvSnapshotter:
         try:
             log_offset, row_count = await asyncio.to_thread(index.checkpoint, folder)
             number = 1 if before is None else before.id + 1
-            sent = {}
+            reusable = {}
             if before is not None and before.lineage == index.lineage:
-                sent = {file.name: file for file in before.files if file.name.endswith(_DATA)}
-            place = f"{self._prefix}/{_name(bucket)}/snap-{number}-{secrets.token_hex(8)}"
+                reusable = {file.name: file for file in before.files if file.name.endswith(_DATA)}
+            target = f"{self._prefix}/{_name(bucket)}/snap-{number}-{secrets.token_hex(8)}"
             files = []
             for path in await asyncio.to_thread(_files, folder):
-                files.append(await self._send(place, path, sent.get(path.name)))
+                files.append(await self._upload(target, path, reusable.get(path.name)))
             taken = KvSnapshot(bucket, number, log_offset, row_count, index.lineage, tuple(files))
             await self._snapshots.add(taken, fence)
         finally:
             await asyncio.to_thread(_clear, folder)
-        await self._forget(bucket, fence)
+        await self._sweep(bucket, fence)
         return taken
 
-    async def covered(self, bucket: TableBucket) -> int:
-        """Where the changes begin that are in no snapshot of the bucket."""
+    async def latest_offset(self, bucket: TableBucket) -> int:
+        """The log offset of the newest snapshot; 0 without one."""
         latest = await self._snapshots.latest(bucket)
         return 0 if latest is None else latest.log_offset
 
     async def restore(self, bucket: TableBucket, folder: Path) -> bool:
-        """Make an index of the newest snapshot, where there is none; False if there is no snapshot either."""
+        """Restore the index from the newest snapshot; False if there is none."""
         snapshot = await self._snapshots.latest(bucket)
         if snapshot is None:
             return False
@@ -83,24 +83,24 @@ class KvSnapshotter:
         await asyncio.to_thread(fresh.mkdir, parents=True)
         try:
             for file in snapshot.files:
-                await self._fetch(Key(file.key), fresh / file.name)
-            await asyncio.to_thread(RocksIndex.adopt, fresh, snapshot.log_offset, snapshot.row_count)
+                await self._download(Key(file.key), fresh / file.name)
+            await asyncio.to_thread(RocksIndex.import_checkpoint, fresh, snapshot.log_offset, snapshot.row_count)
             await asyncio.to_thread(_move, fresh, folder)
         finally:
             await asyncio.to_thread(_clear, fresh)
         return True
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove the files of a table, or of one of its partitions. Idempotent."""
-        found = await self._found(_folder(table_id, partition_id))
+        """Delete the snapshot files of a table or partition. Idempotent."""
+        found = await self._list(_folder(table_id, partition_id))
         await self._delete("KV snapshots of a dropped table deleted", found)
 
-    async def _send(self, place: str, path: Path, before: SnapshotFile | None) -> SnapshotFile:
-        """Send a file to `place`, unless it is where it was `before`."""
+    async def _upload(self, target: str, path: Path, before: SnapshotFile | None) -> SnapshotFile:
+        """Upload a file, unless the previous snapshot has it."""
         size = (await asyncio.to_thread(path.stat)).st_size
         if before is not None and before.size_bytes == size:
             return before
-        key = Key(f"{place}/{path.name}")
+        key = Key(f"{target}/{path.name}")
         async with BufferedMultipartWriter(self._storage, key) as writer:
             with await asyncio.to_thread(path.open, "rb") as source:
                 while piece := await asyncio.to_thread(source.read, _PIECE_BYTES):
@@ -108,20 +108,20 @@ class KvSnapshotter:
             await writer.finish()
         return SnapshotFile(path.name, key, size)
 
-    async def _fetch(self, key: Key, path: Path) -> None:
+    async def _download(self, key: Key, path: Path) -> None:
         with await asyncio.to_thread(path.open, "wb") as target:
             async for piece in self._storage.stream(key):
                 await asyncio.to_thread(target.write, piece)
 
-    async def _forget(self, bucket: TableBucket, fence: Fence) -> None:
-        """Remove all that no snapshot has: of those that were let go of, and of takings that a crash ended."""
-        # In this order: whoever becomes the home after we have been found to be it has sent nothing yet that was found.
-        found = await self._found(_name(bucket))
-        kept = await self._snapshots.kept(bucket, fence)
+    async def _sweep(self, bucket: TableBucket, fence: Fence) -> None:
+        """Delete files that no snapshot references: of deleted snapshots, and of interrupted uploads."""
+        # List first: a server that begins to lead after the fence has uploaded nothing that was listed.
+        found = await self._list(_name(bucket))
+        kept = await self._snapshots.all(bucket, fence)
         needed = frozenset(file.key for snapshot in kept for file in snapshot.files)
         await self._delete("orphan files of KV snapshots deleted", [head for head in found if head.key not in needed])
 
-    async def _found(self, folder: str) -> list[ObjectHead]:
+    async def _list(self, folder: str) -> list[ObjectHead]:
         return [head async for head in self._storage.list_prefix(f"{self._prefix}/{folder}/")]
 
     async def _delete(self, event: str, found: list[ObjectHead]) -> None:
@@ -137,7 +137,7 @@ def _name(bucket: TableBucket) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    """What a reader of the folder needs."""
+    """The files that belong to a snapshot."""
     return sorted(
         path
         for path in folder.iterdir()

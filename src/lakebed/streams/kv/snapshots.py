@@ -1,7 +1,6 @@
-"""Snapshots of the keys of buckets: what is in which, who still needs it, and which are let go of.
+"""Rows of KV snapshots and their leases: which snapshots exist, and which are deleted.
 
-The newest few of a bucket stay, and those that somebody has a lease of. Rows say what there is; a file that no row
-names is nobody's.
+The newest few of a bucket are kept, and those with a lease. Files that no row references are orphans.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lakebed.streams.seam import TableBucket
 __all__ = ["Fence", "KvSnapshot", "KvSnapshots", "SnapshotFile"]
 
 Fence = Callable[[Transaction], Awaitable[None]]
-"""Raises Fenced if another server is the home: what the transaction writes is then not ours to write."""
+"""Raises Fenced if another server leads."""
 
 RETAINED: Final = 2
 
@@ -53,7 +52,7 @@ ON d.lease_id = l.id WHERE l.expires_ms > ?
 
 
 class SnapshotFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file of a snapshot: what it is called in its folder, and where it is."""
+    """A file of a snapshot: its name in the folder, and its object key."""
 
     name: str
     key: str
@@ -66,7 +65,7 @@ _decode_files = msgspec.msgpack.Decoder(tuple[SnapshotFile, ...]).decode
 
 @dataclass(frozen=True, slots=True)
 class KvSnapshot:
-    """The keys of a bucket as they were when its log was at `log_offset`."""
+    """A snapshot of a bucket's KV index at `log_offset`."""
 
     bucket: TableBucket
     id: int
@@ -77,7 +76,7 @@ class KvSnapshot:
 
 
 class KvSnapshots:
-    """The snapshots there are."""
+    """The KV snapshots of all buckets."""
 
     def __init__(self, meta: MetaStore, clock: Clock, retained: int = RETAINED) -> None:
         self._meta = meta
@@ -85,25 +84,25 @@ class KvSnapshots:
         self._retained = retained
 
     async def latest(self, bucket: TableBucket) -> KvSnapshot | None:
-        """The newest of a bucket."""
+        """The newest snapshot of a bucket."""
         found = await self._of(self._meta, bucket)
         return found[-1] if found else None
 
     async def listed(self, table_id: int, partition_id: int | None) -> list[KvSnapshot]:
-        """All of a table or a partition, by bucket and age."""
+        """All snapshots of a table or partition, by bucket and age."""
         return [_snapshot(row) for row in await self._meta.rows(_OF_TABLE, table_id, partition_id or 0)]
 
     async def get(self, bucket: TableBucket, snapshot_id: int) -> KvSnapshot:
-        """One of them. Error codes: KV_SNAPSHOT_NOT_EXIST."""
+        """A snapshot by id. Error codes: KV_SNAPSHOT_NOT_EXIST."""
         for snapshot in await self._of(self._meta, bucket):
             if snapshot.id == snapshot_id:
                 return snapshot
         raise FlussError(
-            ErrorCode.KV_SNAPSHOT_NOT_EXIST, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}"
+            ErrorCode.KV_SNAPSHOT_NOT_EXIST, f"no such KV snapshot. bucket={bucket} snapshot_id={snapshot_id}"
         )
 
-    async def kept(self, bucket: TableBucket, fence: Fence) -> list[KvSnapshot]:
-        """All of a bucket, if we are the home."""
+    async def all(self, bucket: TableBucket, fence: Fence) -> list[KvSnapshot]:
+        """All snapshots of a bucket. Raises Fenced if another server leads."""
 
         async def work(tx: Transaction) -> list[KvSnapshot]:
             await fence(tx)
@@ -112,7 +111,7 @@ class KvSnapshots:
         return await self._meta.transact(work)
 
     async def add(self, snapshot: KvSnapshot, fence: Fence) -> None:
-        """Have a snapshot, and let go of those that nobody needs. Its files are there already."""
+        """Add a snapshot whose files are uploaded, and delete the rows of those that are no longer retained."""
         now_ms = self._clock.now_ms()
         path = _path(snapshot.bucket)
 
@@ -135,25 +134,27 @@ class KvSnapshots:
     async def lease(
         self, lease_id: str, duration_ms: int, snapshots: Sequence[tuple[TableBucket, int]]
     ) -> list[tuple[TableBucket, int]]:
-        """Keep these for so long from now, with all that the lease keeps already; those that are gone."""
+        """Extend a lease and add snapshots to it. Returns those that do not exist."""
         if not lease_id or duration_ms <= 0:
-            raise FlussError(ErrorCode.INVALID_CONFIG, f"a lease has a name and a time. duration_ms={duration_ms}")
+            raise FlussError(
+                ErrorCode.INVALID_CONFIG, f"expected a lease id and a positive duration. duration_ms={duration_ms}"
+            )
         expires_ms = self._clock.now_ms() + duration_ms
 
         async def work(tx: Transaction) -> list[tuple[TableBucket, int]]:
             await tx.run(_TERM, lease_id, expires_ms, expires_ms)
-            gone = []
+            missing = []
             for bucket, snapshot_id in snapshots:
                 if any(each.id == snapshot_id for each in await self._of(tx, bucket)):
                     await tx.run(_HOLD, lease_id, *_path(bucket), snapshot_id, snapshot_id)
                 else:
-                    gone.append((bucket, snapshot_id))
-            return gone
+                    missing.append((bucket, snapshot_id))
+            return missing
 
         return await self._meta.transact(work)
 
     async def release(self, lease_id: str, buckets: Sequence[TableBucket]) -> None:
-        """Let go of what a lease keeps of these buckets. Idempotent."""
+        """Remove the snapshots of these buckets from a lease. Idempotent."""
 
         async def work(tx: Transaction) -> None:
             for bucket in buckets:
@@ -162,15 +163,15 @@ class KvSnapshots:
         await self._meta.transact(work)
 
     async def drop_lease(self, lease_id: str) -> None:
-        """Let go of all that a lease keeps. Idempotent."""
+        """Drop a lease. Idempotent."""
 
         async def work(tx: Transaction) -> None:
             await tx.run(_DROP, lease_id)
 
         await self._meta.transact(work)
 
-    async def held(self) -> tuple[int, int]:
-        """How many leases there are, and how many snapshots they keep."""
+    async def lease_counts(self) -> tuple[int, int]:
+        """The numbers of leases and of leased snapshots."""
         row = await self._meta.row(_HELD, self._clock.now_ms())
         return (0, 0) if row is None else (int(row[0]), int(row[1]))
 

@@ -1,4 +1,4 @@
-"""What a keyed table is to its buckets: how it merges, how it writes, and the schemas that its rows have."""
+"""Settings and schemas of a primary-key table, shared by its buckets."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MAX_CACHE: Final = 2**31 - 1
 
 
 class MergeEngine(StrEnum):
-    """What becomes of a row when another of its key is written."""
+    """How a write to an existing key is merged."""
 
     LAST_ROW = "last_row"
-    """It is replaced. The one that a table has without saying so."""
+    """Replaces the row. The default of tables without the option."""
 
     FIRST_ROW = "first_row"
     VERSIONED = "versioned"
@@ -34,7 +34,7 @@ class MergeEngine(StrEnum):
 
 
 class DeleteBehavior(StrEnum):
-    """What becomes of deletes."""
+    """How deletes are handled."""
 
     ALLOW = "allow"
     IGNORE = "ignore"
@@ -42,24 +42,24 @@ class DeleteBehavior(StrEnum):
 
 
 class ChangelogImage(StrEnum):
-    """How much of an update is in the changelog."""
+    """The part of an update that the changelog contains."""
 
     FULL = "full"
-    """The row before and the row after."""
+    """The rows before and after the update."""
 
     WAL = "wal"
-    """The row after."""
+    """The row after the update."""
 
 
 @dataclass(frozen=True, slots=True)
 class KvSettings:
-    """What the properties of a table say of its keys."""
+    """The table options of the KV index and the changelog."""
 
     row_format: RowFormat = RowFormat.COMPACTED
     log_format: ChangelogFormat = ChangelogFormat.ARROW
     compression: str | None = "zstd"
     zstd_level: int = 1
-    """The fastest, unless the table says another: readers know all of them."""
+    """Defaults to the fastest: readers support all levels."""
 
     engine: MergeEngine = MergeEngine.LAST_ROW
     version_column: str | None = None
@@ -67,14 +67,14 @@ class KvSettings:
     image: ChangelogImage = ChangelogImage.FULL
     counter_cache: int = 100_000
     lake: str = ""
-    """What lake the table may be copied to, by its name: it has a say in what keys look like."""
+    """The lake format, which determines the key encoding."""
 
     key_version: int = 1
-    """Of what keys look like."""
+    """The key format version."""
 
     @classmethod
     def parse(cls, schema: Schema, properties: Mapping[str, str]) -> Self:
-        """The settings of a table with a primary key; raises INVALID_TABLE or INVALID_CONFIG where they cannot be."""
+        """Parse the options of a primary-key table. Raises INVALID_TABLE, INVALID_CONFIG."""
         engine = _choice(properties, "table.merge-engine", MergeEngine, MergeEngine.LAST_ROW)
         default = DeleteBehavior.ALLOW if engine is MergeEngine.LAST_ROW else DeleteBehavior.IGNORE
         compression = properties.get("table.log.arrow.compression.type", "ZSTD").lower()
@@ -98,27 +98,29 @@ class KvSettings:
 
     def _check(self, schema: Schema) -> None:
         if self.log_format is not ChangelogFormat.ARROW and self.log_format.value != self.row_format.value:
-            raise _invalid(f"log cannot have this format. log={self.log_format} kv={self.row_format}")
+            raise _invalid(f"log format must be ARROW or the KV format. log={self.log_format} kv={self.row_format}")
         if self.engine in (MergeEngine.FIRST_ROW, MergeEngine.VERSIONED) and self.deletes is DeleteBehavior.ALLOW:
-            raise _invalid(f"merge engine does not allow deletes. merge-engine={self.engine}")
+            raise _invalid(f"merge engine does not support deletes. merge-engine={self.engine}")
         if self.engine is MergeEngine.AGGREGATION and self.image is ChangelogImage.WAL:
-            raise _invalid("an aggregating table has the whole image in its changelog")
+            raise _invalid("the aggregation merge engine requires the changelog image FULL")
         if self.engine is MergeEngine.VERSIONED:
             column = None if self.version_column is None else schema.column(self.version_column)
             if column is None or column.type.root not in _VERSIONS:
-                raise _invalid(f"version is no column of numbers or times. ver-column={self.version_column}")
+                raise _invalid(
+                    f"version column must be INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ. ver-column={self.version_column}"
+                )
         for column in schema.columns:
             if column.aggregation is None:
                 continue
             if self.engine is not MergeEngine.AGGREGATION:
-                raise _invalid(f"only an aggregating table has aggregation functions. column={column.name}")
+                raise _invalid(f"aggregation functions require the aggregation merge engine. column={column.name}")
 
 
 class KvTable:
-    """A table's settings and its schemas as far as they are known; one for all of its buckets."""
+    """A table's settings and known schemas, shared by its buckets."""
 
     def __init__(self, settings: KvSettings, schemas: Mapping[int, Schema]) -> None:
-        """`schemas` by id; there is at least one."""
+        """`schemas` by id, at least one."""
         self.settings = settings
         self._schemas = dict(schemas)
         self._layouts: dict[int, RowLayout] = {}
@@ -130,11 +132,11 @@ class KvTable:
         return self._schemas[self.latest_id]
 
     def has_schema(self, schema_id: int) -> bool:
-        """Whether there is such a schema, as far as is known."""
+        """Whether the schema is known."""
         return schema_id in self._schemas
 
     def schema(self, schema_id: int) -> Schema:
-        """The schema with this id; raises SCHEMA_NOT_EXIST."""
+        """The schema with this id. Raises SCHEMA_NOT_EXIST."""
         found = self._schemas.get(schema_id)
         if found is None:
             raise FlussError(
@@ -143,7 +145,7 @@ class KvTable:
         return found
 
     def layout(self, schema_id: int) -> RowLayout:
-        """The layout of rows that were written under it."""
+        """The layout of rows of this schema."""
         found = self._layouts.get(schema_id)
         if found is None:
             types = [column.type for column in self.schema(schema_id).columns]
@@ -151,18 +153,18 @@ class KvTable:
         return found
 
     def add_schema(self, schema_id: int, schema: Schema) -> None:
-        """Take in a schema that the table got."""
+        """Add a schema of the table."""
         self._schemas[schema_id] = schema
         self.latest_id = max(self.latest_id, schema_id)
 
     def fields(self, value: bytes) -> list[bytes | None]:
-        """The fields of a stored value, as the latest schema has them: what its own lacks is null."""
+        """The fields of a stored value, converted to the latest schema: added columns are null."""
         fields = self.layout(int.from_bytes(value[:2], "little")).split(value[2:])
         missing = len(self.latest.columns) - len(fields)
         return fields + [None] * missing if missing > 0 else fields
 
     def value(self, fields: list[bytes | None]) -> bytes:
-        """The stored value of these fields of the latest schema."""
+        """The stored value of fields of the latest schema."""
         return self.latest_id.to_bytes(2, "little") + self.layout(self.latest_id).join(fields)
 
 
@@ -175,7 +177,7 @@ def _choice(properties: Mapping[str, str], name: str, kind: type[_Choice], defau
     except ValueError:
         raise _bad(name, found) from None
     if chosen is MergeEngine.LAST_ROW:
-        raise _bad(name, found)  # the name is ours: what a table has that names no engine
+        raise _bad(name, found)  # the default, which the option cannot name
     return chosen
 
 
@@ -189,7 +191,7 @@ def _count(properties: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _bad(name: str, found: str) -> FlussError:
-    return FlussError(ErrorCode.INVALID_CONFIG, f"property has no such value. {name}={found}")
+    return FlussError(ErrorCode.INVALID_CONFIG, f"invalid value of a table option. {name}={found}")
 
 
 def _invalid(message: str) -> FlussError:

@@ -1,1 +1,1 @@
-"""Lake tiering: which table is tiered next and by whom, and the tiered offsets of each."""
+"""Lake tiering: planning, assignment to tiering jobs, and tiered offsets."""

@@ -1,15 +1,14 @@
-"""Which table is tiered into the lake next, by whom, and whether it still is. Pure: a value, an event and the time
-give the next value.
+"""The tiering schedule: which table is tiered next, by which worker. Pure: methods return a new value.
 
-    Scheduled --freshness has passed--> Pending --given to a worker--> Tiering --finished--> Scheduled
-                                           ^                              |
-                                           '--failed, or not heard of ----'
+    Scheduled --freshness elapsed--> Pending --assigned to a worker--> Tiering --finished--> Scheduled
+                                        ^                                 |
+                                        '--failed, or heartbeat timeout --'
 
-Each time that a table is given to a worker its epoch rises. Who speaks of an older one is told so, and has written
-nothing that counts: what it committed to the lake is found there by who has the table now.
+Each assignment increments the table's epoch. Reports with an older epoch are rejected; what such a worker committed to
+the lake is found there by the current one.
 
-Workers that ask for tables are given any that waits. Our own pipeline is asked by the home (ADR 35), which leaves alone
-for a while what has failed, and what has nothing new.
+Workers that request tables get any waiting one. The server's own tiering tasks (ADR 35) back off after failures, and
+skip tables without new records.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 __all__ = ["HEARTBEAT_TIMEOUT_MS", "TieringSchedule", "TieringState", "TieringStats", "TieringTable"]
 
 HEARTBEAT_TIMEOUT_MS: Final = 120_000
-"""How long a worker may be silent about a table that it has."""
+"""After this without a heartbeat, a table is taken from its worker."""
 
 FIRST_BACKOFF_MS: Final = 60_000
 MAX_BACKOFF_MS: Final = 3_600_000
-"""How long our own pipeline is not asked again after rounds that failed: doubling from the first."""
+"""The backoff of tiering tasks after failed rounds doubles from the first to the maximum."""
 
 
 class TieringState(StrEnum):
-    """What a table waits for."""
+    """The state of a table."""
 
     SCHEDULED = "scheduled"
-    """That what is in the lake gets older than it may."""
+    """Until its freshness has elapsed."""
 
     PENDING = "pending"
-    """For a worker."""
+    """Waits for a worker."""
 
     TIERING = "tiering"
-    """For its worker to end."""
+    """Assigned to a worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class TieringStats:
-    """What a worker said of a round that it ended."""
+    """A worker's statistics of a finished round."""
 
     file_size: int | None = None
     record_count: int | None = None
@@ -57,39 +56,39 @@ NO_STATS: Final = TieringStats()
 
 @dataclass(frozen=True, slots=True)
 class TieringTable:
-    """One table of those that are tiered."""
+    """The state of one tiered table."""
 
     table_id: int
     freshness_ms: int
-    """How old what is in the lake may get."""
+    """Maximum age of the lake table."""
 
     state: TieringState
     since_ms: int
-    """When it came to wait for that; of one that is tiered, when its worker was last heard of."""
+    """The time of the last state change or, while tiering, of the last heartbeat."""
 
     epoch: int = 0
-    """How often it was given to a worker."""
+    """The number of assignments."""
 
     tiered_ms: int | None = None
-    """When it was last in the lake as far as it went."""
+    """The time as of which all records were in the lake."""
 
     started_ms: int | None = None
     took_ms: int | None = None
-    """How long the last round took that its worker ended."""
+    """The duration of the last finished round."""
 
     last: TieringStats = NO_STATS
     failures: int = 0
     failed_in_row: int = 0
-    """Since it was last in the lake as far as it went."""
+    """Failures since the last complete round."""
 
     @property
     def due_ms(self) -> int:
-        """When it is to be tiered again, if it is scheduled."""
+        """When a scheduled table becomes pending."""
         return self.since_ms + self.freshness_ms
 
     @property
     def backoff_until_ms(self) -> int:
-        """Until when our own pipeline is not asked, if it waits for a worker."""
+        """When a tiering task may be submitted for a pending table."""
         if not self.failed_in_row:
             return self.since_ms
         return self.since_ms + min(FIRST_BACKOFF_MS << min(self.failed_in_row - 1, 16), MAX_BACKOFF_MS)
@@ -97,29 +96,29 @@ class TieringTable:
 
 @dataclass(frozen=True, slots=True)
 class TieringSchedule:
-    """All tables that are tiered, by id. Methods give another one; none changes it."""
+    """All tiered tables by id. Immutable."""
 
     tables: Mapping[int, TieringTable] = field(default_factory=dict)
 
     def with_table(
         self, table_id: int, freshness_ms: int, now_ms: int, *, epoch: int = 0, tiered_ms: int | None = None
     ) -> TieringSchedule:
-        """The table is to be tiered, or at another freshness than before; `epoch` is its last, if it had one.
+        """Add a table, or change its freshness. `epoch` and `tiered_ms` are those of earlier rounds.
 
-        A new one is tiered at once, one that was before when it has become older than it may.
+        A new table is due at once, another when its freshness has elapsed since `tiered_ms`.
         """
-        there = self.tables.get(table_id)
-        if there is not None:
-            return self._with(replace(there, freshness_ms=freshness_ms))
+        existing = self.tables.get(table_id)
+        if existing is not None:
+            return self._with(replace(existing, freshness_ms=freshness_ms))
         since_ms = now_ms - freshness_ms if tiered_ms is None else min(tiered_ms, now_ms)
         return self._with(TieringTable(table_id, freshness_ms, TieringState.SCHEDULED, since_ms, epoch, tiered_ms))
 
     def without(self, table_id: int) -> TieringSchedule:
-        """The table is not to be tiered any more, or gone. Its worker is told when it speaks of it."""
+        """Remove a table. Later reports of its worker are rejected."""
         return TieringSchedule({each: table for each, table in self.tables.items() if each != table_id})
 
     def at(self, now_ms: int) -> TieringSchedule:
-        """What the time alone changes: what is due waits for a worker, and so does what a silent one had."""
+        """Advance the time: due tables become pending, and so do tables without heartbeats."""
         moved = dict(self.tables)
         for table_id, table in self.tables.items():
             if table.state is TieringState.SCHEDULED and now_ms >= table.due_ms:
@@ -129,25 +128,27 @@ class TieringSchedule:
         return self if moved == self.tables else TieringSchedule(moved)
 
     def next(self, now_ms: int) -> tuple[TieringSchedule, TieringTable | None]:
-        """Give the table that has waited longest to the worker that asks; None if none waits."""
+        """Assign the table that has waited longest; None if none waits."""
         waiting = [table for table in self.tables.values() if table.state is TieringState.PENDING]
         if not waiting:
             return self, None
         chosen = min(waiting, key=lambda table: (table.since_ms, table.table_id))
-        return self.give(chosen.table_id, now_ms)
+        return self.assign(chosen.table_id, now_ms)
 
-    def give(self, table_id: int, now_ms: int) -> tuple[TieringSchedule, TieringTable]:
-        """Give this table, which waits, to a worker. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
-        chosen = self._waiting(table_id)
-        given = replace(chosen, state=TieringState.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1)
-        return self._with(given), given
+    def assign(self, table_id: int, now_ms: int) -> tuple[TieringSchedule, TieringTable]:
+        """Assign a waiting table to a worker. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
+        chosen = self._pending(table_id)
+        assigned = replace(
+            chosen, state=TieringState.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1
+        )
+        return self._with(assigned), assigned
 
     def mark_fresh(self, table_id: int, now_ms: int) -> TieringSchedule:
-        """The table, which waits, is in the lake as far as it goes.
+        """Reschedule a waiting table whose records are all in the lake.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
-        table = self._waiting(table_id)
+        table = self._pending(table_id)
         return self._with(
             replace(
                 table, state=TieringState.SCHEDULED, since_ms=now_ms, tiered_ms=now_ms, started_ms=None, failed_in_row=0
@@ -155,58 +156,58 @@ class TieringSchedule:
         )
 
     def postpone(self, table_id: int, now_ms: int) -> TieringSchedule:
-        """Nobody could be asked for the table, which waits.
+        """Delay a waiting table for which no task could be submitted.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
-        return self._with(_failed(self._waiting(table_id), now_ms))
+        return self._with(_failed(self._pending(table_id), now_ms))
 
-    def beat(self, table_id: int, epoch: int, now_ms: int) -> TieringSchedule:
-        """Its worker is at it. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
-        return self._with(replace(self._held(table_id, epoch), since_ms=now_ms))
+    def heartbeat(self, table_id: int, epoch: int, now_ms: int) -> TieringSchedule:
+        """Record a worker's heartbeat. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
+        return self._with(replace(self._assigned(table_id, epoch), since_ms=now_ms))
 
     def finish(
-        self, table_id: int, epoch: int, now_ms: int, said: TieringStats = NO_STATS, *, is_cut_short: bool = False
+        self, table_id: int, epoch: int, now_ms: int, stats: TieringStats = NO_STATS, *, is_incomplete: bool = False
     ) -> TieringSchedule:
-        """Its worker has ended the round, before all was in the lake if it was cut short: then it goes on soon.
+        """End a round. An incomplete one is continued soon.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
-        table = self._held(table_id, epoch)
+        table = self._assigned(table_id, epoch)
         began = now_ms if table.started_ms is None else table.started_ms
-        table = replace(table, started_ms=None, took_ms=now_ms - began, last=said)
-        if is_cut_short:
+        table = replace(table, started_ms=None, took_ms=now_ms - began, last=stats)
+        if is_incomplete:
             return self._with(replace(table, state=TieringState.PENDING, since_ms=now_ms))
-        # Fresh as of when the round began: what came meanwhile is as old as that.
+        # Fresh as of the beginning of the round: later records may be missing.
         return self._with(
             replace(table, state=TieringState.SCHEDULED, since_ms=began, tiered_ms=began, failed_in_row=0)
         )
 
     def fail(self, table_id: int, epoch: int, now_ms: int) -> TieringSchedule:
-        """Its worker could not. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
-        return self._with(_failed(self._held(table_id, epoch), now_ms))
+        """Fail a round. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
+        return self._with(_failed(self._assigned(table_id, epoch), now_ms))
 
-    def _waiting(self, table_id: int) -> TieringTable:
+    def _pending(self, table_id: int) -> TieringTable:
         table = self._known(table_id)
         if table.state is not TieringState.PENDING:
             raise FlussError(
                 ErrorCode.FENCED_TIERING_EPOCH,
-                f"the table waits for no worker. table_id={table_id} state={table.state}",
+                f"table does not wait for a worker. table_id={table_id} state={table.state}",
             )
         return table
 
     def _known(self, table_id: int) -> TieringTable:
         table = self.tables.get(table_id)
         if table is None:
-            raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"the table is not tiered. table_id={table_id}")
+            raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"table is not tiered. table_id={table_id}")
         return table
 
-    def _held(self, table_id: int, epoch: int) -> TieringTable:
+    def _assigned(self, table_id: int, epoch: int) -> TieringTable:
         table = self._known(table_id)
         if table.epoch != epoch or table.state is not TieringState.TIERING:
             raise FlussError(
                 ErrorCode.FENCED_TIERING_EPOCH,
-                f"the table is tiered by another, or by none. table_id={table_id} epoch={epoch} now={table.epoch}",
+                f"table is not assigned with this epoch. table_id={table_id} epoch={epoch} current={table.epoch}",
             )
         return table
 

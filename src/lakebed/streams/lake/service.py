@@ -1,9 +1,9 @@
-"""How far tables are in the lake, and who takes them there: what a tiering job asks and tells (ADR 31).
+"""Lake tiering: tiered offsets of tables, and the assignment of tables to tiering jobs (ADR 31).
 
-A round: `heartbeat` gives a job a table and an epoch; the job reads from where `snapshot` says that the lake ends, and
-`prepare` writes down how far it got, under a name; the job commits to the lake with that name in the snapshot, and
-`commit` says that the snapshot holds the table up to there. A job that dies between the last two leaves the name in
-the lake, for the next one to commit.
+A round: `heartbeat` assigns a table and an epoch to a job. The job reads from the end offsets of `snapshot`. `prepare`
+stores its new offsets under a name. The job commits to the lake with that name in the lake snapshot. `commit` records
+that the lake snapshot contains the table up to these offsets. If a job dies between the last two steps, the next job
+finds the name in the lake and commits it.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ ON CONFLICT (table_id) DO UPDATE SET epoch = excluded.epoch, tiered_ms = exclude
 """
 
 _UNUSED_MS: Final = 7 * 86_400_000
-"""How long offsets stay that no snapshot refers to: a job may come back to commit them."""
+"""How long offsets without a snapshot are kept: a job may still commit them."""
 
 Offsets = Mapping[tuple[int | None, int], int]
-"""By partition and bucket: the one after the last that is in the lake."""
+"""The end of the tiered records, by partition and bucket."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int | None, int, int]]).decode
@@ -73,7 +73,7 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int | None, int, int]]).decode
 
 @dataclass(frozen=True, slots=True)
 class LakeSnapshot:
-    """A snapshot of the lake that holds a table up to these offsets."""
+    """A lake snapshot that contains a table up to these offsets."""
 
     snapshot_id: int
     offsets: Offsets
@@ -81,32 +81,32 @@ class LakeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TieringReport:
-    """What a job says of a table that it has, or had."""
+    """A job's report on a table that was assigned to it."""
 
     table_id: int
     coordinator_epoch: int
     epoch: int
-    said: TieringStats = NO_STATS
+    stats: TieringStats = NO_STATS
 
 
 ReportResult = tuple[int, FlussError | None]
-"""Of a table: whether what was said of it counts."""
+"""A table, and the error if its report was rejected."""
 
 
 def is_tiered(table: StreamTable) -> bool:
-    """Whether the table is to be in the lake."""
+    """Whether lake tiering is enabled for the table."""
     return flag(table.definition.options.get("table.datalake.enabled", "false"))
 
 
-def pending_records(opened: OpenBucket, reached: Offsets) -> int:
-    """How many records of a bucket are not in a lake that is this far."""
+def pending_records(opened: OpenBucket, offsets: Offsets) -> int:
+    """The number of records of a bucket beyond the tiered offsets."""
     log, start = opened.log, opened.log.start_offset
-    tiered = reached.get((opened.bucket.partition_id, opened.bucket.bucket), start)
-    return max(log.stable_offset - max(tiered, start), 0)
+    tiered = offsets.get((opened.bucket.partition_id, opened.bucket.bucket), start)
+    return max(log.high_watermark - max(tiered, start), 0)
 
 
 class LakeTiering:
-    """The use cases of tiering. One object of the home: it knows which job has what."""
+    """Tiered offsets and assignments. One instance on the leader, with the assignments in memory."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class LakeTiering:
         tables: StreamTables,
         epoch: Callable[[], int],
     ) -> None:
-        """`epoch` is that of the home: who was given a table by another has it no more."""
+        """`epoch` returns the leader epoch: assignments by another leader are void."""
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
@@ -126,45 +126,45 @@ class LakeTiering:
         self._epoch = epoch
         self._tiering = TieringSchedule()
         self._wanted: Mapping[int, int] | None = None
-        """How old each table may get that is to be in the lake; None if that has to be looked up."""
+        """The freshness of each tiered table; None if it must be loaded."""
         self._changes = 0
         tables.on_changed(self._changed)
         tables.on_dropped(self._dropped)
 
     async def begin(self, lease: Lease) -> None:
-        """Believe nothing of before: another may have been the home, and given tables to others."""
+        """Reset when this server begins to lead: another server may have assigned tables."""
         self._tiering, self._wanted = TieringSchedule(), None
 
-    # -- what is in the lake ----------------------------------------------------------------------------------------
+    # -- lake snapshots and offsets ---------------------------------------------------------------------------------
 
     async def snapshot(
         self, caller: Caller, database: str, name: str, snapshot_id: int | None = None, *, readable: bool = False
     ) -> tuple[StreamTable, LakeSnapshot]:
-        """The latest, the latest that can be read, or the one of this id.
+        """The latest snapshot, the latest readable one, or the one with this id.
 
         Error codes: TABLE_NOT_EXIST, LAKE_SNAPSHOT_NOT_EXIST.
         """
         table = await self._tables.get(caller, database, name)
         if snapshot_id is not None and readable:
-            raise FlussError(ErrorCode.INVALID_CONFIG, "a snapshot is asked for by its id, or as one that can be read")
+            raise FlussError(ErrorCode.INVALID_CONFIG, "expected either a snapshot id or readable, not both")
         for found, tiered, read, _ in await self._meta.rows(_SNAPSHOTS, table.id):
             if readable:
                 if read is not None:
                     return table, LakeSnapshot(found, _unpack(read))
             elif snapshot_id in (None, found):
                 return table, LakeSnapshot(found, _unpack(tiered))
-        raise FlussError(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST, f"no such snapshot in the lake. table={table.path}")
+        raise FlussError(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST, f"no such lake snapshot. table={table.path}")
 
     async def offsets(self, table_id: int) -> Offsets:
-        """How far a table is in the lake, whoever asks."""
+        """The tiered offsets of a table, without a permission check."""
         return await _latest(self._meta, table_id)
 
     async def prepare(self, caller: Caller, table_id: int, offsets: Offsets, *, from_nothing: bool = False) -> str:
-        """Write down how far a table will be, with what it was before where that is not told; under which name.
+        """Store new offsets of a table, merged into the current ones; returns their name.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET.
         """
-        await self.admit(caller)
+        await self.authorize(caller)
         await self._tables.by_id(table_id)
         name, now_ms = f"{_SCHEME}{uuid4().hex}", self._clock.now_ms()
 
@@ -184,13 +184,13 @@ class LakeTiering:
         readable: str | None = None,
         keep_from: int | None = None,
     ) -> None:
-        """The snapshot is in the lake, and holds what was prepared under these names. Idempotent.
+        """Record a lake snapshot with the offsets that were prepared under these names. Idempotent.
 
-        `keep_from` is the oldest snapshot that stays known, None for this one; all stay if there is none of its id. The
-        latest that can be read stays in any case. Error codes: UNKNOWN_TABLE_OR_BUCKET, LAKE_SNAPSHOT_NOT_EXIST for
-        names that were not prepared.
+        Snapshots before `keep_from` are forgotten, except for the latest readable one. None means this snapshot; an
+        unknown id keeps all. Error codes: UNKNOWN_TABLE_OR_BUCKET, LAKE_SNAPSHOT_NOT_EXIST for names that were not
+        prepared.
         """
-        await self.admit(caller)
+        await self.authorize(caller)
         table = await self._tables.by_id(table_id)
         now_ms = self._clock.now_ms()
 
@@ -199,7 +199,7 @@ class LakeTiering:
                 if name is not None and await tx.row(_OFFSETS, name, table_id) is None:
                     raise FlussError(
                         ErrorCode.LAKE_SNAPSHOT_NOT_EXIST,
-                        f"no such offsets were prepared. table={table.path} path={name}",
+                        f"offsets were not prepared. table={table.path} path={name}",
                     )
             number = await _count(tx, _NUMBER, table_id)
             await tx.run(_INSERT, table_id, snapshot_id, tiered, readable, number, now_ms)
@@ -216,117 +216,120 @@ class LakeTiering:
 
         await self._meta.transact(work)
 
-    # -- who takes it there -----------------------------------------------------------------------------------------
+    # -- assignments ------------------------------------------------------------------------------------------------
 
     @property
     def coordinator_epoch(self) -> int:
-        """That a job has to say with what it says of tables."""
+        """The leader epoch, which jobs send with their reports."""
         return self._epoch()
 
     @property
     def tiering(self) -> TieringSchedule:
-        """Which table waits for what, as of the last heartbeat: for metrics."""
+        """The state of all tiered tables, as of the last heartbeat: for metrics."""
         return self._tiering
 
     async def report(
         self,
         caller: Caller,
-        at_work: Iterable[TieringReport] = (),
+        in_progress: Iterable[TieringReport] = (),
         finished: Iterable[TieringReport] = (),
         failed: Iterable[TieringReport] = (),
-        cut_short: Iterable[int] = (),
+        incomplete: Iterable[int] = (),
     ) -> tuple[Sequence[ReportResult], Sequence[ReportResult], Sequence[ReportResult]]:
-        """A job says what it does, and what it has done: for each, whether that counts."""
-        await self.admit(caller)
-        return await self.note(at_work, finished, failed, cut_short)
+        """Record the reports of a job. Returns the result of each; `incomplete` has table ids of finished rounds."""
+        await self.authorize(caller)
+        return await self.record(in_progress, finished, failed, incomplete)
 
-    async def note(
+    async def record(
         self,
-        at_work: Iterable[TieringReport] = (),
+        in_progress: Iterable[TieringReport] = (),
         finished: Iterable[TieringReport] = (),
         failed: Iterable[TieringReport] = (),
-        cut_short: Iterable[int] = (),
+        incomplete: Iterable[int] = (),
     ) -> tuple[Sequence[ReportResult], Sequence[ReportResult], Sequence[ReportResult]]:
-        """The same of what is said by the server itself."""
+        """Record reports of the server itself."""
         await self._refresh()
-        now_ms, cut = self._clock.now_ms(), frozenset(cut_short)
+        now_ms, incomplete_ids = self._clock.now_ms(), frozenset(incomplete)
 
-        def beat(said: TieringReport) -> TieringSchedule:
-            return self._tiering.beat(said.table_id, said.epoch, now_ms)
+        def heartbeat(report: TieringReport) -> TieringSchedule:
+            return self._tiering.heartbeat(report.table_id, report.epoch, now_ms)
 
-        def finish(said: TieringReport) -> TieringSchedule:
-            return self._tiering.finish(said.table_id, said.epoch, now_ms, said.said, is_cut_short=said.table_id in cut)
+        def finish(report: TieringReport) -> TieringSchedule:
+            is_incomplete = report.table_id in incomplete_ids
+            return self._tiering.finish(
+                report.table_id, report.epoch, now_ms, report.stats, is_incomplete=is_incomplete
+            )
 
-        def fail(said: TieringReport) -> TieringSchedule:
-            return self._tiering.fail(said.table_id, said.epoch, now_ms)
+        def fail(report: TieringReport) -> TieringSchedule:
+            return self._tiering.fail(report.table_id, report.epoch, now_ms)
 
-        answers = self._each(at_work, beat), self._each(finished, finish), self._each(failed, fail)
+        answers = self._each(in_progress, heartbeat), self._each(finished, finish), self._each(failed, fail)
         for table_id, failure in answers[1]:
             if failure is None:
-                await self._write_down(self._tiering.tables[table_id])
+                await self._save(self._tiering.tables[table_id])
         return answers
 
     async def next_table(self, caller: Caller) -> tuple[StreamTable, int] | None:
-        """The table that the job is to take next, and its epoch; None if none waits."""
-        await self.admit(caller)
+        """Assign the next waiting table to the calling job, with its epoch; None if none waits."""
+        await self.authorize(caller)
         await self._refresh()
-        self._tiering, given = self._tiering.next(self._clock.now_ms())
-        if given is None:
+        self._tiering, assigned = self._tiering.next(self._clock.now_ms())
+        if assigned is None:
             return None
-        # Before anybody is told of it: an epoch is given once, whatever becomes of this process.
-        await self._write_down(given)
-        return await self._tables.by_id(given.table_id), given.epoch
+        # Before the response: an epoch must not be assigned twice, even after a crash.
+        await self._save(assigned)
+        return await self._tables.by_id(assigned.table_id), assigned.epoch
 
     async def waiting(self) -> Sequence[TieringTable]:
-        """The tables that wait for a worker, the longest first."""
+        """The tables that wait for a worker, longest wait first."""
         await self._refresh()
         found = [table for table in self._tiering.tables.values() if table.state is TieringState.PENDING]
         return sorted(found, key=lambda table: (table.since_ms, table.table_id))
 
-    async def give(self, table_id: int) -> TieringReport:
-        """Give a table that waits to our own pipeline; what to say of it.
+    async def assign(self, table_id: int) -> TieringReport:
+        """Assign a waiting table to a tiering task; returns the report for it.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
-        self._tiering, given = self._tiering.give(table_id, self._clock.now_ms())
-        await self._write_down(given)
-        return TieringReport(table_id, self._epoch(), given.epoch)
+        self._tiering, assigned = self._tiering.assign(table_id, self._clock.now_ms())
+        await self._save(assigned)
+        return TieringReport(table_id, self._epoch(), assigned.epoch)
 
     def mark_fresh(self, table_id: int, as_of_ms: int) -> None:
-        """A table that waits has nothing that is not in the lake.
+        """Record that all records of a waiting table are in the lake.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
         self._tiering = self._tiering.mark_fresh(table_id, as_of_ms)
 
     def postpone(self, table_id: int) -> None:
-        """Nobody could be asked for a table that waits. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
+        """Delay a waiting table. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         self._tiering = self._tiering.postpone(table_id, self._clock.now_ms())
 
-    async def admit(self, caller: Caller) -> None:
-        """Return if the caller may work for the lake. Raises AccessDenied."""
+    async def authorize(self, caller: Caller) -> None:
+        """Return if the caller may tier tables. Raises AccessDenied."""
         await self._authorizer.authorize(caller, StreamOperation.WRITE)
 
     def _each(
-        self, said: Iterable[TieringReport], step: Callable[[TieringReport], TieringSchedule]
+        self, reports: Iterable[TieringReport], step: Callable[[TieringReport], TieringSchedule]
     ) -> list[ReportResult]:
-        answers: list[ReportResult] = []
-        for one in said:
+        results: list[ReportResult] = []
+        for report in reports:
             try:
-                if one.coordinator_epoch != self._epoch():
+                if report.coordinator_epoch != self._epoch():
                     raise FlussError(
                         ErrorCode.FENCED_TIERING_EPOCH,
-                        f"the table was given by another home. epoch={one.coordinator_epoch}",
+                        f"table was assigned by another leader. epoch={report.coordinator_epoch}",
                     )
-                self._tiering = step(one)
+                self._tiering = step(report)
             except FlussError as failure:
-                answers.append((one.table_id, failure))
+                results.append((report.table_id, failure))
             else:
-                answers.append((one.table_id, None))
-        return answers
+                results.append((report.table_id, None))
+        return results
 
     async def _refresh(self) -> None:
-        """Know of the tables that are to be tiered now, and of no others; and what time it is."""
+        """Update the schedule: tiered tables, their freshness, and the current time."""
         wanted = await self._all_wanted()
         new = wanted.keys() - self._tiering.tables.keys()
         known = {row[0]: row[1:] for row in await self._meta.rows(_EPOCHS)} if new else {}
@@ -342,7 +345,7 @@ class LakeTiering:
         while self._wanted is None:
             seen = self._changes
             found = {table.id: _freshness_ms(table) for table in await self._tables.all() if is_tiered(table)}
-            if seen == self._changes:  # or a table changed while they were looked up
+            if seen == self._changes:  # no table changed during the read
                 self._wanted = found
         return self._wanted
 
@@ -352,7 +355,7 @@ class LakeTiering:
     async def _dropped(self, table_id: int) -> None:
         self._wanted, self._changes = None, self._changes + 1
 
-    async def _write_down(self, table: TieringTable) -> None:
+    async def _save(self, table: TieringTable) -> None:
         async def work(tx: Transaction) -> None:
             await tx.run(_SET_EPOCH, table.table_id, table.epoch, table.tiered_ms)
 

@@ -1,4 +1,4 @@
-"""Tiering rounds as tasks of the pipeline: workers take them from the one task queue."""
+"""Tiering and maintenance of lake tables as tasks in the common task queue."""
 
 from __future__ import annotations
 
@@ -24,60 +24,60 @@ class TableTasks(Protocol):
     """Tasks of Iceberg tables in the queue."""
 
     async def place(self, spec: TaskSpec) -> int:
-        """Put an order into the queue; the number of its task. A table has at most one open task of a job.
+        """Queue a task; its number. A table has at most one open task of each job.
 
         Raises NoSuchCatalog; NotSupported if the catalog is federated.
         """
         ...
 
     async def withdraw(self, number: int, reason: str) -> None:
-        """Remove a waiting task. Does nothing to one that was claimed or is not there."""
+        """Remove a waiting task. Does nothing if it was claimed or does not exist."""
         ...
 
 
 class TieringTasks:
-    """Implements `Rounds` for one warehouse, in which each stream database is a namespace."""
+    """Implements `TieringTaskQueue` for one catalog, in which each stream database is a namespace."""
 
     def __init__(
-        self, meta: MetaStore, queue: TaskQueue, tasks: TableTasks, warehouse: str, advertised: HostPort | None
+        self, meta: MetaStore, queue: TaskQueue, tasks: TableTasks, catalog: str, advertised: HostPort | None
     ) -> None:
-        """`advertised` is the address of streams for workers; None: they have it from their own settings."""
+        """`advertised` is the address of the stream server for workers; None: it is in their own settings."""
         self._meta = meta
         self._queue = queue
         self._tasks = tasks
-        self._warehouse = warehouse
+        self._catalog = catalog
         self._advertised = advertised
 
-    async def ask(self, database: str, table: str, reason: str) -> int:
-        """Plan a tiering task of a table; its number. Raises NoSuchCatalog; NotSupported for a federated catalog."""
+    async def submit(self, database: str, table: str, reason: str) -> int:
+        """Queue a tiering task of a table; its number. Raises NoSuchCatalog; NotSupported for a federated catalog."""
         options: dict[str, Option] = {"stream": f"{database}.{table}"}
         if self._advertised is not None:
             options["streams"] = str(self._advertised)
         return await self._place(JobKind.TIER_STREAM, database, table, reason, options)
 
-    async def tidy(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
-        """Plan compaction or snapshot expiration of the Iceberg table. Raises as `ask`."""
-        for job, is_meant in ((JobKind.COMPACT, compact), (JobKind.EXPIRE_SNAPSHOTS, expire)):
-            if is_meant:
-                await self._place(job, database, table, "the stream's table asks for it after tiering", {})
+    async def maintain(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
+        """Queue compaction or snapshot expiration of the Iceberg table. Raises as `submit`."""
+        for job, is_requested in ((JobKind.COMPACT, compact), (JobKind.EXPIRE_SNAPSHOTS, expire)):
+            if is_requested:
+                await self._place(job, database, table, "maintenance after tiering, by the stream table's options", {})
 
     async def outcome(self, number: int) -> TaskOutcome:
-        """State of a task. One that is no longer known counts as given up."""
+        """The outcome of a task. An unknown task counts as given up."""
         try:
             task = await self._queue.find(self._meta, number)
         except NotFound:
             return TaskOutcome.GIVEN_UP
         return _OUTCOMES.get(task.state, TaskOutcome.OPEN)
 
-    async def withdraw(self, number: int, why: str) -> None:
-        """Remove a waiting task. One that is under way ends by itself."""
-        await self._tasks.withdraw(number, why)
+    async def withdraw(self, number: int, reason: str) -> None:
+        """Remove a waiting task. A claimed one continues."""
+        await self._tasks.withdraw(number, reason)
 
     async def _place(self, job: JobKind, database: str, table: str, reason: str, options: dict[str, Option]) -> int:
         return await self._tasks.place(
             TaskSpec(
                 job=job,
-                warehouse=self._warehouse,
+                warehouse=self._catalog,
                 namespace=(database,),
                 table=table,
                 options=options,

@@ -1,4 +1,4 @@
-"""Those who wait for an offset to be reached, told in order without a look at those who wait for later ones."""
+"""Callbacks that wait for an offset, called in order without visiting those that wait for later offsets."""
 
 from __future__ import annotations
 
@@ -10,77 +10,77 @@ from itertools import count
 __all__ = ["OffsetWaiters"]
 
 
-class _Waiting:
-    __slots__ = ("told",)
+class _Waiter:
+    __slots__ = ("callback",)
 
-    def __init__(self, told: Callable[[], None]) -> None:
-        self.told: Callable[[], None] | None = told
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
 
-    def tell(self) -> None:
-        told, self.told = self.told, None
-        if told is not None:
-            told()
+    def call(self) -> None:
+        callback, self.callback = self.callback, None
+        if callback is not None:
+            callback()
 
 
 class OffsetWaiters:
-    """Callbacks by the offset that they wait for. For one event loop; told at most once each."""
+    """Callbacks by offset. Each is called at most once. For one event loop."""
 
-    __slots__ = ("_counter", "_gone", "_heap")
+    __slots__ = ("_cancelled", "_counter", "_heap")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, _Waiting]] = []
+        self._heap: list[tuple[int, int, _Waiter]] = []
         self._counter = count()
-        self._gone = 0
+        self._cancelled = 0
 
     def __len__(self) -> int:
-        return len(self._heap) - self._gone
+        return len(self._heap) - self._cancelled
 
-    def add(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
-        """Have `told` called when `reached` is told of `offset` or later, or all are let go; returns what stops it."""
-        waiting = _Waiting(told)
-        heapq.heappush(self._heap, (offset, next(self._counter), waiting))
+    def add(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when `offset` is reached, or all waiters are released. Returns a function that cancels it."""
+        waiter = _Waiter(callback)
+        heapq.heappush(self._heap, (offset, next(self._counter), waiter))
 
         def cancel() -> None:
-            if waiting.told is not None:
-                waiting.told = None
-                self._gone += 1
+            if waiter.callback is not None:
+                waiter.callback = None
+                self._cancelled += 1
                 self._sweep()
 
         return cancel
 
     async def wait(self, offset: int) -> None:
-        """Return when `reached` is told of `offset` or a later one, or all are let go."""
+        """Return when `offset` is reached, or all waiters are released."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def told() -> None:
+        def resolve() -> None:
             if not future.done():
                 future.set_result(None)
 
-        cancel = self.add(offset, told)
+        cancel = self.add(offset, resolve)
         try:
             await future
         finally:
             cancel()
 
     def reached(self, offset: int) -> None:
-        """Everything before `offset` is there."""
+        """Call the waiters for offsets up to `offset`."""
         while self._heap and self._heap[0][0] <= offset:
             self._pop()
 
     def release(self) -> None:
-        """Tell all."""
+        """Call all waiters."""
         while self._heap:
             self._pop()
 
     def _pop(self) -> None:
-        waiting = heapq.heappop(self._heap)[2]
-        if waiting.told is None:
-            self._gone -= 1
-        waiting.tell()
+        waiter = heapq.heappop(self._heap)[2]
+        if waiter.callback is None:
+            self._cancelled -= 1
+        waiter.call()
 
     def _sweep(self) -> None:
-        # Long polls that end by their time would pile up on a log that nobody writes to.
-        if self._gone * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].told is not None]
-            self._gone = 0
+        # Long polls that time out would otherwise accumulate on a log without writes.
+        if self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+            self._cancelled = 0
             heapq.heapify(self._heap)

@@ -1,4 +1,4 @@
-"""What of a log can go: decided by its segments' ages and sizes, from what is given and nothing else."""
+"""Selects the expired segments of a log by age and size. Pure."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _WEEK_MS = 7 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How long records are kept, and how many of those that the byte store has are kept here too."""
+    """How long records are kept, and how many uploaded segments are also kept locally."""
 
     ttl_ms: int | None = _WEEK_MS
     """None: for ever."""
 
     max_bytes: int | None = None
-    """How large the log may become, sealed segments and the open one together. None: any size."""
+    """Maximum size of the log, including the active segment. None: unlimited."""
 
     local_ttl_ms: int | None = None
-    """After which time what the byte store has is not kept here any more. None: as long as it is kept at all."""
+    """How long uploaded segments are also kept locally. None: as long as the log keeps them."""
 
     local_segments: int = 2
-    """How many sealed segments that the byte store has are kept here besides."""
+    """The number of uploaded segments that are kept locally regardless of age."""
 
 
 def retention_of(options: Mapping[str, str]) -> RetentionPolicy:
-    """What the options of a table say. Raises INVALID_CONFIG."""
+    """The policy of a table's options. Raises INVALID_CONFIG."""
     ttl_ms = milliseconds(options.get("table.log.ttl", str(_WEEK_MS)))
     local_ttl = options.get("table.log.local-ttl")
     size = options.get("table.log.max-size")
@@ -46,7 +46,7 @@ def retention_of(options: Mapping[str, str]) -> RetentionPolicy:
 
 
 def expired_segments(sizes: Sequence[tuple[int, int]], open_bytes: int, policy: RetentionPolicy, now_ms: int) -> int:
-    """How many of the oldest segments (each its last time and its size) are to go; those behind are kept."""
+    """The number of expired segments, oldest first; `sizes` has the last timestamp and the size of each."""
     total = sum(size for _, size in sizes) + open_bytes
     count = 0
     for timestamp_ms, size in sizes:
@@ -62,17 +62,17 @@ def expired_segments(sizes: Sequence[tuple[int, int]], open_bytes: int, policy: 
 def remote_expired(
     remote: Sequence[RemoteSegment], local: Sequence[Segment], policy: RetentionPolicy, now_ms: int
 ) -> int:
-    """How many segments of the byte store are to go. What is only here counts towards the size."""
-    copied = remote[-1].end_offset if remote else 0
-    only_here = sum(segment.size for segment in local if segment.base_offset >= copied)
-    return expired_segments([(it.max_timestamp_ms, it.size_bytes) for it in remote], only_here, policy, now_ms)
+    """The number of expired remote segments. Segments that are not uploaded count towards the size."""
+    uploaded = remote[-1].end_offset if remote else 0
+    local_only = sum(segment.size for segment in local if segment.base_offset >= uploaded)
+    return expired_segments([(it.max_timestamp_ms, it.size_bytes) for it in remote], local_only, policy, now_ms)
 
 
-def local_end(local: Sequence[Segment], copied_end: int, policy: RetentionPolicy, now_ms: int) -> int:
-    """Up to which offset segments need not be kept here, since the byte store has them."""
-    copied = [segment for segment in local[:-1] if segment.end_offset <= copied_end]
-    spare = copied[: max(len(copied) - policy.local_segments, 0)]
+def local_end(local: Sequence[Segment], uploaded_end: int, policy: RetentionPolicy, now_ms: int) -> int:
+    """The offset up to which local segments can be deleted because they are uploaded."""
+    uploaded = [segment for segment in local[:-1] if segment.end_offset <= uploaded_end]
+    spare = uploaded[: max(len(uploaded) - policy.local_segments, 0)]
     if policy.local_ttl_ms is not None:
         limit = now_ms - policy.local_ttl_ms
-        spare += [segment for segment in copied[len(spare) :] if segment.timestamp_ms < limit]
+        spare += [segment for segment in uploaded[len(spare) :] if segment.timestamp_ms < limit]
     return max((segment.end_offset for segment in spare), default=0)

@@ -1,4 +1,4 @@
-"""Sizes of logs. Checked here, when configuration is read."""
+"""Size limits of logs, validated when the configuration is read."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MAX_POSITION: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class LogSizes:
-    """How large the parts of a log become."""
+    """Size limits of a log."""
 
     segment_bytes: int = 1024 * 1024 * 1024
-    """From which size on a segment is sealed."""
+    """The size at which a segment is sealed."""
 
     max_batch_bytes: int = 64 * 1024 * 1024
     group_bytes: int = 64 * 1024 * 1024
-    """How much is written with one sync at most, and how much may wait for it before appends have to."""
+    """The maximum size of a group commit, and of the queue before appends wait."""
 
     checkpoint_bytes: int = 64 * 1024 * 1024
-    """How much of a log is looked at again after a crash, roughly."""
+    """Approximately how much of a log is checked after a crash."""
 
     def __post_init__(self) -> None:
         if self.segment_bytes < 1:

@@ -1,8 +1,8 @@
-"""Writers that number their batches: a batch that is sent again is not appended again.
+"""Deduplicates batches by writer id and batch sequence.
 
-Of each writer the last five batches are known, as many as it may have on the way. One of these sent again is answered
-with its first place; the one after the newest is appended; any other is out of order. Numbers run from 0 and begin at 0
-again after the greatest of 32 bits. Who wrote nothing for a week is forgotten.
+The last five batches of each writer are remembered, as many as a client has in flight. If one of them is sent again,
+the response has its original offsets; the batch after the newest is appended; any other is out of order. Sequences
+start at 0 and wrap to 0 after the largest 32-bit integer. Writers that wrote nothing for a week are forgotten.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BATCH: Final = struct.Struct("<iqq")
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """A batch of a writer that is in the log."""
+    """A batch of a writer in the log."""
 
     sequence: int
     base_offset: int
@@ -40,7 +40,7 @@ class _Writer:
 
 
 class WriterStates:
-    """What is known of the writers of one log. Decides, and is told what was appended."""
+    """The writers of one log."""
 
     __slots__ = ("_writers",)
 
@@ -50,10 +50,10 @@ class WriterStates:
     def __len__(self) -> int:
         return len(self._writers)
 
-    def find_repeated(self, batch: LogRecordBatch, now_ms: int) -> WrittenBatch | None:
-        """Where the batch is, if it was appended before; None if it is to be appended now.
+    def find_duplicate(self, batch: LogRecordBatch, now_ms: int) -> WrittenBatch | None:
+        """The batch in the log that this one duplicates; None if it is new.
 
-        Raises OUT_OF_ORDER_SEQUENCE for a gap, UNKNOWN_WRITER_ID for a first batch that is not number 0.
+        Raises OUT_OF_ORDER_SEQUENCE for a gap, UNKNOWN_WRITER_ID for a first batch whose sequence is not 0.
         """
         if batch.writer_id < 0:
             return None
@@ -64,7 +64,7 @@ class WriterStates:
             if batch.sequence != 0:
                 raise FlussError(
                     ErrorCode.UNKNOWN_WRITER_ID,
-                    f"first batch of a writer is not number 0. writer={batch.writer_id} sequence={batch.sequence}",
+                    f"first batch sequence of a writer is not 0. writer={batch.writer_id} sequence={batch.sequence}",
                 )
             return None
         expected = _after(writer.batches[-1].sequence)
@@ -75,8 +75,8 @@ class WriterStates:
                 return written
         raise _out_of_order(batch, expected)
 
-    def note(self, batch: LogRecordBatch, base_offset: int, timestamp_ms: int) -> None:
-        """The batch is in the log at `base_offset`."""
+    def record(self, batch: LogRecordBatch, base_offset: int, timestamp_ms: int) -> None:
+        """Record that the batch is in the log at `base_offset`."""
         if batch.writer_id < 0:
             return
         writer = self._writers.get(batch.writer_id)
@@ -87,17 +87,17 @@ class WriterStates:
         del writer.batches[:-REMEMBERED_BATCHES]
 
     def forget_idle(self, now_ms: int) -> None:
-        """Let go of those who wrote nothing for a week."""
+        """Forget writers that wrote nothing for a week."""
         idle = [key for key, writer in self._writers.items() if now_ms - writer.timestamp_ms > FORGET_WRITERS_AFTER_MS]
         for key in idle:
             del self._writers[key]
 
     def copy(self) -> WriterStates:
-        """The same, to go on with separately."""
+        """An independent copy."""
         return WriterStates.parse(self.document())
 
     def document(self) -> bytes:
-        """All of it, to be kept beside the log."""
+        """The state as bytes, to be stored beside the log."""
         pieces = []
         for key, writer in self._writers.items():
             pieces.append(_WRITER.pack(key, writer.timestamp_ms, len(writer.batches)))
@@ -106,7 +106,7 @@ class WriterStates:
 
     @classmethod
     def parse(cls, document: bytes) -> WriterStates:
-        """Read what `document` wrote. Raises ValueError for anything else."""
+        """Parse the bytes of `document`. Raises ValueError."""
         writers = cls()
         position = 0
         try:
@@ -118,17 +118,17 @@ class WriterStates:
                     writer.batches.append(WrittenBatch(*_BATCH.unpack_from(document, position)))
                     position += _BATCH.size
                 if not writer.batches:
-                    raise ValueError(f"a writer without batches. writer={key}")
+                    raise ValueError(f"writer without batches. writer={key}")
                 writers._writers[key] = writer
         except struct.error as error:
-            raise ValueError(f"writers are cut off. bytes={len(document)}") from error
+            raise ValueError(f"writer state is truncated. bytes={len(document)}") from error
         return writers
 
 
 def _out_of_order(batch: LogRecordBatch, expected: int) -> FlussError:
     return FlussError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE,
-        f"batch is out of order. writer={batch.writer_id} sequence={batch.sequence} expected={expected}",
+        f"batch sequence is out of order. writer={batch.writer_id} sequence={batch.sequence} expected={expected}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Decides the address of a stream server that other servers send clients to, and checks it at start."""
+"""Determines the address that other servers redirect stream clients to, and checks it at start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.core.settings import HostPort, Settings
 __all__ = ["advertised_address"]
 
 _LOOPBACK_NAME: Final = re.compile(r"localhost[46]?(\..*)?|.*\.localhost|ip6-(localhost|loopback)", re.IGNORECASE)
-"""Names that every machine has for itself."""
+"""Loopback names, which resolve on every machine."""
 
 
 def advertised_address(
@@ -23,15 +23,15 @@ def advertised_address(
     machine_name: Callable[[], str] = socket.getfqdn,
     resolve: Callable[[str, int], object] = socket.getaddrinfo,
 ) -> HostPort:
-    """`streams.advertise`; else where `streams.listen` is; else, where that is every interface, this machine's name.
+    """`streams.advertise`; otherwise the host of `streams.listen`; if that is a wildcard, this machine's name.
 
-    `port` is the one that the server listens on. Raises InvalidSetting for an address that no client can connect to.
-    What was only derived is not looked at where no other server can need it.
+    `port` is the port that the server listens on. Raises InvalidSetting for an address that clients cannot connect to.
+    Derived addresses are checked only on PostgreSQL: with SQLite there is no other server.
     """
-    said = settings.streams.advertise
-    if said is not None:
-        _check("streams.advertise", said, resolve)
-        return said
+    configured = settings.streams.advertise
+    if configured is not None:
+        _check("streams.advertise", configured, resolve)
+        return configured
     listen = settings.streams.listen
     if listen is not None and not listen.is_wildcard:
         return HostPort(listen.host, port)
@@ -39,19 +39,19 @@ def advertised_address(
     if settings.meta.is_postgres:
         if derived.is_loopback or _LOOPBACK_NAME.fullmatch(derived.host):
             raise InvalidSetting(
-                "streams.advertise: not set, streams.listen is every interface, and this machine's name is "
-                f"{derived.host}: other servers cannot send clients there. Set the address by which clients reach this "
-                f"server: streams.advertise = HOST:{port}"
+                "streams.advertise: not set, streams.listen is a wildcard, and this machine's name is "
+                f"{derived.host}: other servers cannot redirect clients there. Set the address that clients reach this "
+                f"server by: streams.advertise = HOST:{port}"
             )
         _check("streams.advertise: not set, and this machine's name", derived, resolve)
     return derived
 
 
-def _check(what: str, address: HostPort, resolve: Callable[[str, int], object]) -> None:
+def _check(source: str, address: HostPort, resolve: Callable[[str, int], object]) -> None:
     try:
         resolve(address.host, address.port)
     except OSError as error:
         raise InvalidSetting(
-            f"{what}: the name does not resolve, so clients could not be sent here. Set streams.advertise to a name or "
-            f"an address by which they reach this server. address={address} reason={error}"
+            f"{source}: the name does not resolve, so clients cannot be redirected here. Set streams.advertise to a "
+            f"name or address that clients reach this server by. address={address} reason={error}"
         ) from error

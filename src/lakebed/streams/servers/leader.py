@@ -234,4 +234,4 @@ class LeaderStore:
         await self._store.sync()
 
     async def close(self) -> None:
-        """Nothing: the caller owns the store."""
+        """Does nothing: the caller owns the store."""

@@ -104,7 +104,7 @@ class ServerRegistry:
 
 
 def establish_server_name(folder: Path) -> str:
-    """The server's unique name, made at the first start. Raises Corrupted if its file is empty."""
+    """The server's unique name, generated at the first start. Raises Corrupted if its file is empty."""
     make_folder(str(folder))
     path = folder / SERVER_NAME_FILE
     if not path.exists():
@@ -112,14 +112,14 @@ def establish_server_name(folder: Path) -> str:
     name = path.read_text(encoding="ascii").strip()
     if not name:
         raise Corrupted(
-            "the name of this stream server is lost: its file is empty. Write the name back that `lakebed streams "
-            f"status` shows for this server; under another one its records stay stranded. file={path}"
+            "the name file of this stream server is empty. Restore the name that `lakebed streams status` shows for "
+            f"this server; under another name its records stay stranded. file={path}"
         )
     return name
 
 
 async def establish_server_number(meta: MetaStore, folder: Path) -> int:
-    """The server's number among all that share the metadata store, made at the first start: the Fluss server id."""
+    """The server's number, unique in the metadata store, assigned at the first start: the Fluss server id."""
     path = folder / _NUMBER_FILE
     if not path.exists():
         (number,) = await IdRanges(meta).take("servers", 1, first=1)
@@ -128,7 +128,7 @@ async def establish_server_number(meta: MetaStore, folder: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that survives a loss of power: rows of logs name the only server that has their records."""
+    """Write a file durably: log rows refer to this server as the only one with their records."""
     replace_file(str(path), text.encode("ascii"))
     sync_folder(str(path.parent))
 
@@ -140,12 +140,12 @@ async def join_servers(
 
     Records that were uploaded before they were acknowledged survive the loss of their server only if the other servers
     read the same store. A folder on each server's own disk does not qualify, whatever the settings say. So each server
-    leaves an object under its name, and looks for those of all registered servers. Also of those that are down: a
-    server with another store would lead in their place, and continue their tables without their uploads.
+    writes an object under its name, and checks for the objects of all registered servers, also of those that are down:
+    a server with another store would continue their tables without their uploads.
     """
     await storage.put(Key(f"{prefix}/{server.name}"), b"")
     is_known = any(each.name == server.name for each in await registry.all())
-    # First: of two that start at the same time at least one finds the other.
+    # Before the check: of two servers that start at the same time, at least one finds the other.
     await registry.report(server, ttl_seconds)
     folder = f"{prefix}/"
     found = {head.key.removeprefix(folder) async for head in storage.list_prefix(folder)}
@@ -156,8 +156,8 @@ async def join_servers(
         await registry.withdraw(server.name)
     other = others[0]
     raise InvalidSetting(
-        "storage: another stream server on this metadata store uses another object store, so neither reads what the "
-        "other has uploaded. Give all servers one S3 bucket and prefix, or one folder that all of them mount. If the "
-        f"other server is gone for good: `lakebed streams forget-server {other.name}`, of a server that runs, with or "
+        "storage: another stream server on this metadata store uses another object store, so neither can read the "
+        "other's uploads. Configure one S3 bucket and prefix, or one shared folder, for all servers. If the other "
+        f"server is lost for good, run `lakebed streams forget-server {other.name}` on any running server, with or "
         f"without streams.listen. server={other.number} address={other.address}"
     )

@@ -1,7 +1,7 @@
 """Uploads the acknowledged records that only this server's disk has, whenever this server is not the leader (ADR 45).
 
-That is so after it was killed, paused or cut off while it led without `ack_after_upload`. The leader cannot open those
-buckets; it continues each as soon as its records are uploaded. The leader does not change for that.
+Such records remain after it was killed, paused or cut off while it led without `ack_after_upload`. The leader cannot
+open those buckets until their records are uploaded. Leadership does not change for that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ReturnTail", "TailReturn"]
 log = logging.getLogger("lakebed.streams")
 
 ReturnTail = Callable[[StreamTable, StreamPartition | None, TableBucket], Awaitable[bool]]
-"""Uploads what only this disk has of a bucket that is not open; False if there is nothing."""
+"""Uploads the records of a closed bucket that only this disk has; False if there are none."""
 
 _PAUSE_SECONDS: Final = 2.0
 
@@ -42,43 +42,48 @@ _GONE: Final = frozenset(
 
 
 class TailReturn:
-    """The task of a server that does that. What one bucket fails with concerns no other."""
+    """The background task. A failure of one bucket does not affect the others."""
 
     def __init__(
-        self, buckets: OpenBuckets, rows: LogRows, return_tail: ReturnTail, leads: Callable[[], bool], *, server: str
+        self,
+        buckets: OpenBuckets,
+        rows: LogRows,
+        return_tail: ReturnTail,
+        is_leader: Callable[[], bool],
+        *,
+        server: str,
     ) -> None:
         self._buckets = buckets
         self._rows = rows
         self._return_tail = return_tail
-        self._leads = leads
+        self._is_leader = is_leader
         self._server = server
         self.failure = ""
-        """Why buckets could not be uploaded in the last round; empty if all were."""
+        """Why uploads failed in the last round; empty if none failed."""
 
     async def run(self) -> None:
-        """Upload whenever there is something, until cancelled."""
+        """Upload at intervals, until cancelled."""
         while True:
             try:
-                if not self._leads():
+                if not self._is_leader():
                     await self.upload()
             except LakebedError as error:
                 log.warning("tail upload failed, retrying", exc_info=error)
             except Exception:
-                # A defect must not end the task for the life of the process.
+                # A bug must not stop uploads until the next restart.
                 log.exception("tail upload crashed, retrying")
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def upload(self) -> int:
-        """Upload every bucket whose newest records only this disk has; how many were.
+        """Upload every bucket whose newest records only this disk has. Returns the number of buckets.
 
-        Should this server lead before it is done, it opens the bucket under way once that is uploaded, and the others
-        from its disk.
+        If this server becomes the leader meanwhile, it stops: it opens the remaining buckets from its disk.
         """
         held = await self._rows.held(self._server)
         failures: list[str] = []
         returned = 0
         for bucket in held:
-            if self._leads():
+            if self._is_leader():
                 break
             try:
                 returned += await self._buckets.while_closed(bucket, partial(self._upload_one, bucket))

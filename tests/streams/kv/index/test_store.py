@@ -50,9 +50,9 @@ async def test_keys_are_where_they_were_left(tmp_path: Path) -> None:
     await keys.close()
     again = await store.open(TABLE, TableBucket(1, None, 0), log, find_schema)
     assert again.row_count == 3
-    assert store.needs_from(TableBucket(1, None, 0)) == 3
+    assert store.required_offset(TableBucket(1, None, 0)) == 3
     await put(again, 4)
-    assert store.needs_from(TableBucket(1, None, 0)) == 3
+    assert store.required_offset(TableBucket(1, None, 0)) == 3
     await again.close()
     await store.remove(2, 7)
     await store.remove(2, 7)
@@ -72,9 +72,9 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     keys = await store.open(TABLE, bucket, log, find_schema)
     await put(keys, 1, 2)
     await put(keys, 3)
-    assert store.needs_from(bucket) == 0
+    assert store.required_offset(bucket) == 0
     assert await store.take_snapshots(unfenced) == (1, 0)
-    assert store.needs_from(bucket) == 3
+    assert store.required_offset(bucket) == 3
     assert await store.take_snapshots(unfenced) == (0, 0)
     await put(keys, 4)
     await keys.close()
@@ -181,7 +181,7 @@ async def test_a_snapshot_that_fails_keeps_no_other_from_being_taken(
 
     monkeypatch.setattr(RocksIndex, "checkpoint", refuse)
     assert await store.take_snapshots(unfenced) == (2, 1)
-    assert [store.needs_from(TableBucket(1, None, number)) for number in range(3)] == [0, 1, 1]
+    assert [store.required_offset(TableBucket(1, None, number)) for number in range(3)] == [0, 1, 1]
     monkeypatch.undo()
     assert await store.take_snapshots(unfenced) == (1, 0)
     for keys in opened:

@@ -87,8 +87,8 @@ async def fill(log: FolderLog, count: int, size: int = 500, writer_id: int = 7, 
     for sequence in range(first, first + count):
         appended = log.enqueue(plain_batch(3, os.urandom(size), writer_id=writer_id, sequence=sequence))
         if sequence % 10 == 9:
-            await log.settle(appended.end_offset)
-    await log.settle(log.end_offset)
+            await log.wait_durable(appended.end_offset)
+    await log.wait_durable(log.end_offset)
 
 
 async def test_a_log_goes_on_where_it_was_closed(opener: Opener, tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ async def test_a_log_goes_on_where_it_was_closed(opener: Opener, tmp_path: Path)
     was = await read_all(log)
     await log.close()
     again = await opener(clock, folder=folder)
-    assert (again.start_offset, again.stable_offset, again.end_offset) == (0, 300, 300)
+    assert (again.start_offset, again.high_watermark, again.end_offset) == (0, 300, 300)
     assert await read_all(again) == was
-    assert (await again.append(plain_batch(3, writer_id=7, sequence=98), Acks.ALL)).is_repeated
+    assert (await again.append(plain_batch(3, writer_id=7, sequence=98), Acks.ALL)).is_duplicate
     assert (await again.append(plain_batch(3, writer_id=7, sequence=100), Acks.ALL)).base_offset == 300
     clock.advance(1)
     assert await again.find_time(clock.now_ms()) == 303
@@ -122,7 +122,7 @@ async def test_what_belongs_to_a_log_besides_its_batches_can_be_lost(
     again = await opener(clock, folder=left)
     assert await read_all(again) == was
     assert await read_all(again, 3000) == was
-    assert (await again.append(plain_batch(3, writer_id=7, sequence=99), Acks.ALL)).is_repeated
+    assert (await again.append(plain_batch(3, writer_id=7, sequence=99), Acks.ALL)).is_duplicate
     assert (await again.append(plain_batch(3, writer_id=7, sequence=100), Acks.ALL)).base_offset == 300
 
 
@@ -156,7 +156,7 @@ async def test_a_tail_torn_at_any_byte_is_cut_off_and_nothing_else(opener: Opene
         assert await read_all(again) == was[:last]
         # Its writer never heard of it, and sends it again.
         appended = await again.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)
-        assert (appended.base_offset, appended.is_repeated) == (6, False)
+        assert (appended.base_offset, appended.is_duplicate) == (6, False)
         assert offsets(await read_all(again)) == [(0, 3), (3, 6), (6, 9)]
         await again.close()
 
@@ -272,7 +272,7 @@ async def test_nobody_is_told_that_a_refused_write_was_stored(
     await log.close()
     again = await opener(ManualClock(), folder=folder)
     assert again.end_offset == 6
-    assert not (await again.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)).is_repeated
+    assert not (await again.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)).is_duplicate
 
 
 class SlowDisk:
@@ -306,9 +306,9 @@ async def test_those_who_come_during_a_sync_are_written_next_by_who_did_it(
         await asyncio.to_thread(disk.is_asked.wait)
         log.enqueue(plain_batch(3))
         log.enqueue(plain_batch(3))
-        assert (log.end_offset, log.stable_offset) == (9, 0)
+        assert (log.end_offset, log.high_watermark) == (9, 0)
         disk.may_go_on.set()
-        await log.settle(9)
+        await log.wait_durable(9)
     assert len(disk.threads) == 2
     assert len(set(disk.threads)) == 1
     assert offsets(await read_all(log)) == [(0, 3), (3, 6), (6, 9)]
@@ -329,7 +329,7 @@ async def test_a_group_that_is_refused_takes_nothing_from_the_one_before(
         disk.may_go_on.set()
         assert (await first).end_offset == 3
         with refused(ErrorCode.LOG_STORAGE):
-            await log.settle(6)
+            await log.wait_durable(6)
     assert offsets(await read_all(log)) == [(0, 3)]
     await log.close()
     assert offsets(await read_all(await opener(ManualClock(), folder=folder))) == [(0, 3)]
@@ -342,7 +342,7 @@ async def test_who_is_not_the_home_any_more_acknowledges_nothing(tmp_path: Path,
     appended = log.enqueue(plain_batch())
     homes[0] = False
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        await log.settle(appended.end_offset)
+        await log.wait_durable(appended.end_offset)
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         log.enqueue(plain_batch())
     await log.close()

@@ -97,7 +97,7 @@ async def test_columns_are_chosen_of_what_is_in_the_byte_store_too(world: World)
 
 async def read_stored(log: BucketLog) -> bytes:
     found, offset = b"", log.start_offset
-    while offset < log.stable_offset:
+    while offset < log.high_watermark:
         fetched = await log.read_stored(offset, 1000)
         found += fetched.records
         offset = fetched.next_offset
@@ -189,7 +189,7 @@ async def test_a_server_goes_on_after_a_crash_with_what_is_on_its_disk(world: Wo
     again = await world.server("one")
     log = await again.open()
     assert await read_all(log) == was
-    assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_repeated
+    assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_duplicate
     assert (await log.append(plain_batch(2, writer_id=7, sequence=35), Acks.ALL)).base_offset == 70
 
 
@@ -217,7 +217,7 @@ async def test_what_is_handed_over_is_whole_and_its_writers_go_on(world: World, 
     log = await second.open()
     assert (log.start_offset, log.end_offset) == (0, 2 * count)
     assert await read_all(log) == was
-    assert (await log.append(plain_batch(2, writer_id=7, sequence=count - 1), Acks.ALL)).is_repeated
+    assert (await log.append(plain_batch(2, writer_id=7, sequence=count - 1), Acks.ALL)).is_duplicate
     assert (await log.append(plain_batch(2, writer_id=7, sequence=count), Acks.ALL)).base_offset == 2 * count
     # And back: what the first has on its disk is not the log any more.
     await log.hand_over()
@@ -239,7 +239,7 @@ async def test_a_former_home_changes_nothing(world: World) -> None:
     manifest = taken.remote.manifest
     # The first has not noticed yet.
     appended = log.enqueue(plain_batch(2, writer_id=7, sequence=30))
-    await log.settle(appended.end_offset)
+    await log.wait_durable(appended.end_offset)
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.hand_over()
     first.is_leader = False
@@ -264,7 +264,7 @@ async def test_with_uploads_nothing_acknowledged_is_lost_with_a_disk(world: Worl
     second = await world.server("two")
     log = await second.open(ack_after_upload=True)
     assert await read_all(log) == was
-    assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_repeated
+    assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_duplicate
     assert (await log.append(plain_batch(2, writer_id=7, sequence=35), Acks.ALL)).base_offset == 70
 
 
@@ -286,7 +286,7 @@ async def test_a_tail_of_many_small_objects_is_merged_and_read_by_another_server
     log = await (await world.server("two")).open(ack_after_upload=True)
     assert (await read_all(log)).startswith(was)
     assert log.end_offset == 202
-    assert (await log.append(plain_batch(2, writer_id=7, sequence=99), Acks.ALL)).is_repeated
+    assert (await log.append(plain_batch(2, writer_id=7, sequence=99), Acks.ALL)).is_duplicate
 
 
 async def test_records_that_arrive_while_a_segment_is_uploaded_are_read_by_another_server(
@@ -363,7 +363,7 @@ async def test_appends_wait_for_the_byte_store_and_go_on(world: World) -> None:
         await asyncio.sleep(0.01)
     assert not waiting.done()
     assert not reading.done()
-    assert log.stable_offset == 0
+    assert log.high_watermark == 0
     world.storage.is_away = False
     assert (await waiting).base_offset == 0
     await reading
@@ -377,7 +377,7 @@ async def test_who_looks_after_the_server_is_told_of_a_byte_store_that_does_not_
     log = await (await world.server("one")).open(ack_after_upload=True)
     world.storage.answers.clear()
     waiting = asyncio.create_task(log.append(plain_batch(2), Acks.ALL))
-    while "appends wait for the byte store. from=0 to=2" not in caplog.messages:
+    while "appends wait for the object store. from=0 to=2" not in caplog.messages:
         await asyncio.sleep(0.01)
     assert not waiting.done()
     world.storage.answers.set()
@@ -397,7 +397,7 @@ async def test_closing_does_not_wait_for_a_byte_store_that_is_away(world: World)
         await waiting
     world.storage.is_away = False
     log = await server.open(ack_after_upload=True)
-    assert not (await log.append(plain_batch(2, writer_id=7, sequence=1), Acks.ALL)).is_repeated
+    assert not (await log.append(plain_batch(2, writer_id=7, sequence=1), Acks.ALL)).is_duplicate
     assert offsets(await read_all(log)) == [(0, 2), (2, 4)]
 
 
@@ -412,7 +412,7 @@ async def test_what_a_former_home_sends_too_late_is_not_the_log(world: World) ->
     # By its own clock the first leads still.
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await old.append(plain_batch(9), Acks.ALL)
-    assert old.stable_offset == 4, "nor is it read there"
+    assert old.high_watermark == 4, "nor is it read there"
     second.stop()
     shutil.rmtree(second.folder)
     third = await world.server("three")
@@ -464,7 +464,7 @@ async def test_appends_wait_for_the_metadata_store_and_go_on(world: World, monke
     waiting = asyncio.create_task(log.append(plain_batch(2), Acks.ALL))
     await asyncio.wait({waiting, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
     assert not waiting.done()
-    assert log.stable_offset == 0
+    assert log.high_watermark == 0
     monkeypatch.setattr(world.meta, "row", row)
     assert (await waiting).end_offset == 2
 

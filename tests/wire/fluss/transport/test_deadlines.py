@@ -106,7 +106,7 @@ async def test_retry_of_a_timed_out_append_is_stored_once(bucket: Bucket) -> Non
         results = await asyncio.gather(*(bucket.produce(batch, SHORT_MS) for batch in batches))
         assert [each.error_code for each in results] == [TIMED_OUT] * 3
         assert "timeout_ms=50" in results[0].error_message
-    assert bucket.log.stable_offset == 0
+    assert bucket.log.high_watermark == 0
     waiting = [asyncio.create_task(bucket.produce(batch, LONG_MS)) for batch in batches]
     await asyncio.sleep(0.05)
     bucket.can_replicate.set()
@@ -156,7 +156,7 @@ async def test_retry_of_a_timed_out_put_is_stored_once(kv_bucket: Bucket) -> Non
     ]
     assert all(await kv_bucket.keys.lookup([key_of(number) for number in range(3)]))
     assert kv_bucket.keys.row_count == 3
-    assert kv_bucket.log.stable_offset == 3
+    assert kv_bucket.log.high_watermark == 3
 
 
 async def test_errors_within_the_timeout_are_not_changed() -> None:

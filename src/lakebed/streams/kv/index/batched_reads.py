@@ -1,7 +1,7 @@
-"""Lookups that wait for the disk together: what is asked for while a thread reads is read next, all of it at once.
+"""Batches lookups that read the disk: all that arrive during a read are executed together in the next one.
 
-A thread for each of many small calls costs more than what it reads, and readers at the same time are in each other's
-way. Of all keys that wait together, neighbours are read from one block.
+A thread per small lookup costs more than the read itself, and concurrent reads slow each other down. In a batch, keys
+in the same block are read together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 __all__ = ["BatchedReads"]
 
 MAX_BATCH_KEYS: Final = 4096
-"""Read at once: whoever comes next waits for as long as that takes. A call that has more reads beside all others."""
+"""Maximum size of a batch, which later lookups wait for. Larger lookups run separately."""
 
 
 class _Call(NamedTuple):
@@ -23,16 +23,16 @@ class _Call(NamedTuple):
 
 
 class BatchedReads:
-    """The reads of one index, of which one that is shared runs at a time, in a thread."""
+    """The reads of one index. At most one batch runs at a time, in a thread."""
 
     def __init__(self, read: Callable[[Sequence[bytes]], list[bytes | None]]) -> None:
-        """`read` may block; whatever it raises is raised to all whose keys it was to read."""
+        """`read` may block. Its errors are raised to all lookups of the batch."""
         self._read = read
         self._calls: list[_Call] = []
         self._reading: asyncio.Task[None] | None = None
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of these keys, as they are at some moment from now on."""
+        """The values of these keys, as of some time after the call."""
         if len(keys) > MAX_BATCH_KEYS:
             return await asyncio.to_thread(self._read, keys)
         call = _Call(keys, asyncio.get_running_loop().create_future())
@@ -49,7 +49,7 @@ class BatchedReads:
                     values = await asyncio.to_thread(self._read, keys)
                 except Exception as error:
                     for call in calls:
-                        if not call.found.done():  # or whoever asked has given up
+                        if not call.found.done():  # or the caller was cancelled
                             call.found.set_exception(error)
                     continue
                 at = 0
@@ -61,7 +61,7 @@ class BatchedReads:
             self._reading = None
 
     def _next(self) -> list[_Call]:
-        """Who is read for next, in the order of asking, without those who have given up."""
+        """The next batch, in order of arrival, without cancelled lookups."""
         waiting = [call for call in self._calls if not call.found.done()]
         count = size = 0
         while count < len(waiting) and size + len(waiting[count].keys) <= MAX_BATCH_KEYS:

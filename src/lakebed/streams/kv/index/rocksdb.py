@@ -1,8 +1,8 @@
-"""An index in RocksDB: keys on disk, with what is read often and what came last in memory that all buckets share.
+"""A KV index in RocksDB, with a block cache and write buffers that all buckets share.
 
-Nothing is written ahead: the log of the bucket is. What comes is held in memory (`warm`) until it is worth a write.
-Every write carries the log offset that it makes true in a second column family, and both are flushed together or not at
-all, so whatever a crash leaves is the index as of one offset.
+It has no write-ahead log: the bucket's log serves as one. Writes are buffered in memory (`write_buffer`). Every write
+to RocksDB contains its log offset in a second column family, which is flushed atomically with the rows. So after a
+crash the index is consistent as of one offset.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _LINEAGE: Final = b"lineage"
 _OFFSET_AND_COUNT: Final = struct.Struct("<qq")
 _NOT_COUNTED: Final = -1
 _BUFFER_BYTES: Final = 32 * 1024 * 1024
-"""Of writes before they are flushed. A smaller one is merged more often, a larger one is longer to replay."""
+"""Size of a memtable. Smaller ones are compacted more often; larger ones take longer to replay."""
 
 _BUFFER_FILTER: Final = 0.1
-"""The share of a buffer that says which keys are not in it: half of the time of a lookup otherwise."""
+"""The share of a memtable for its bloom filter, which halves the time of lookups."""
 
 _FILE_BYTES: Final = 64 * 1024 * 1024
 _LENGTH_BYTES: Final = 4
 _SORTED_FROM: Final = 1024
-"""Keys that are read at once in their order rather than in that of asking: neighbours lie in one block."""
+"""From so many keys on, reads are sorted: neighbours are in the same block."""
 
 
 class RocksMemory:
-    """What the indexes of all buckets have in memory together."""
+    """Memory that the indexes of all buckets share."""
 
     def __init__(
         self,
@@ -67,68 +67,68 @@ class RocksMemory:
         buffer_bytes: int = 64 * 1024 * 1024,
         warm: WriteBufferMemory | None = None,
     ) -> None:
-        """`buffer_bytes` of writes are held before the largest of them are flushed; the cache is for reading."""
+        """`cache_bytes` are for reads; memtables of more than `buffer_bytes` in total are flushed."""
         self.cache = Cache(cache_bytes)
         self.buffers = WriteBufferManager(buffer_bytes, False)
         self.warm = WriteBufferMemory() if warm is None else warm
         self.flushes = Durations()
-        """How long it takes to bring to disk what is in memory alone: not memory, but shared as that is."""
+        """Durations of flushes to disk, of all buckets."""
 
 
 class RocksIndex:
-    """The index of one bucket, in a folder of its own (`KeyIndex`)."""
+    """The index of one bucket, in its own folder. Implements `KvIndex`."""
 
     def __init__(self, folder: Path, memory: RocksMemory) -> None:
-        """Open what is there, or begin anew; raises KV_STORAGE."""
+        """Open the index, or create it. Raises KV_STORAGE."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         options = _options(memory)
         try:
-            # Its types say that keys may be much else than bytes, and some of them are not true.
+            # Any: rocksdict's type hints are too broad, and some are wrong.
             self._db: Any = Rdict(str(folder), options, column_families={_STATE_FAMILY: _options(memory)})
         except Exception as error:
-            raise FlussError(ErrorCode.KV_STORAGE, f"index cannot be opened. folder={folder.name}") from error
+            raise FlussError(ErrorCode.KV_STORAGE, f"KV index cannot be opened. folder={folder.name}") from error
         self._family: Any = self._db.get_column_family_handle(_STATE_FAMILY)
         self._unlogged = WriteOptions()
-        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever it is typed
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, despite its type
         state = self._db.get_column_family(_STATE_FAMILY)
         self.lineage = _lineage(state)
-        """Names this index among all that its bucket had: of files with one name and lineage there is one."""
+        """Identifies this index among all that its bucket had: the same file name and lineage mean the same file."""
 
         found = state.get(_STATE)
         offset, count = (0, 0) if found is None else _OFFSET_AND_COUNT.unpack(found)
         self._spilled: tuple[int, int | None] = offset, None if count == _NOT_COUNTED else count
         self.flushed_offset: int = offset
-        """All before it is on disk, and perhaps more."""
+        """The log offset up to which the index is on disk; it may be further."""
 
         self._views: weakref.WeakSet[_RocksView] = weakref.WeakSet()
-        self._warm = WriteBuffer(memory.warm, *self._spilled)
-        # What is brought to disk is all up to one offset, by one at a time; and nobody takes a view meanwhile.
-        self._moment = threading.Lock()
+        self._buffer = WriteBuffer(memory.warm, *self._spilled)
+        # Held by one spill, view or checkpoint at a time, so that each has a consistent offset.
+        self._lock = threading.Lock()
         self._flushes = memory.flushes
         self.is_closed = False
 
     @property
     def log_offset(self) -> int:
-        """Where the changes begin that it does not have."""
-        return self._warm.log_offset
+        """The log offset of the first change that it does not contain."""
+        return self._buffer.log_offset
 
     @property
     def row_count(self) -> int | None:
-        """How many keys it has, if that was counted."""
-        return self._warm.row_count
+        """The number of keys, if it is counted."""
+        return self._buffer.row_count
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is in memory alone that `spill` should be called."""
-        return self._warm.is_full
+        """Whether `spill` should be called, because the write buffer is full."""
+        return self._buffer.is_full
 
-    def recall(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
-        """The values of these keys if all of them are in memory."""
-        return self._warm.find_all(keys)
+    def get_cached(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """The values of these keys if all are in memory; otherwise None."""
+        return self._buffer.find_all(keys)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys."""
-        found = self._warm.find(keys)
+        found = self._buffer.find(keys)
         missing = [key for key, value in zip(keys, found, strict=True) if value is UNKNOWN]
         if not missing:
             return found
@@ -143,7 +143,7 @@ class RocksIndex:
         return [values[key] for key in keys]
 
     def get_prefixed(self, prefix: bytes) -> Iterator[bytes]:
-        """The values of all keys that begin so."""
+        """The values of keys by prefix."""
         self.spill()
         for key, value in self._db.items(from_key=prefix):
             if not key.startswith(prefix):
@@ -151,74 +151,74 @@ class RocksIndex:
             yield value
 
     def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
-        """Have these values."""
-        self._warm.give(values, log_offset, row_count)
+        """Apply changes in memory."""
+        self._buffer.add(values, log_offset, row_count)
 
     def spill(self) -> None:
-        """Bring to disk, though not to stay there, what is in memory alone."""
-        with self._moment:
+        """Write the buffer to RocksDB, without a flush to disk."""
+        with self._lock:
             self._spill()
 
     def _spill(self) -> None:
-        """With the moment held: nobody else takes what is fresh."""
-        taken = self._warm.take()
+        """Spill, with the lock held."""
+        taken = self._buffer.take()
         if taken is None:
             return
         try:
             batch = WriteBatch(raw_mode=True)
             values = taken.values
-            gone = [key for key, value in values.items() if value is None]
-            there = sorted(values.keys() - gone) if gone else sorted(values)
-            deque(map(batch.put, there, map(values.__getitem__, there)), maxlen=0)
-            deque(map(batch.delete, gone), maxlen=0)
+            deleted = [key for key, value in values.items() if value is None]
+            present = sorted(values.keys() - deleted) if deleted else sorted(values)
+            deque(map(batch.put, present, map(values.__getitem__, present)), maxlen=0)
+            deque(map(batch.delete, deleted), maxlen=0)
             batch.put(_STATE, _state(taken.log_offset, taken.row_count), self._family)
             self._db.write(batch, self._unlogged)
         except BaseException:
-            self._warm.taken(taken, is_on_disk=False)
+            self._buffer.finish(taken, is_on_disk=False)
             raise
         self._spilled = taken.log_offset, taken.row_count
-        self._warm.taken(taken, is_on_disk=True)
+        self._buffer.finish(taken, is_on_disk=True)
 
     def view(self) -> KvIndexSnapshot:
-        """The index as it is now."""
-        with self._moment:
+        """A snapshot of the current index."""
+        with self._lock:
             self._spill()
             view = _RocksView(self._db.snapshot(), self._spilled[0])
         self._views.add(view)
         return view
 
     def flush(self) -> None:
-        """Have on disk what is only in memory, so that it need not be replayed."""
+        """Flush the index to disk, so that it need not be replayed."""
         self.spill()
         offset = self._spilled[0]
         self._flush()
         self.flushed_offset = max(offset, self.flushed_offset)
 
     def _flush(self) -> None:
-        """Of rows, then of how far they go: what is flushed without that is replayed, and changes nothing."""
+        """Flush rows, then their offset. Rows without an offset are replayed, which changes nothing."""
         began = time.monotonic()
         self._db.flush(True)
         self._db.get_column_family(_STATE_FAMILY).flush(True)
         self._flushes.add(time.monotonic() - began)
 
     def checkpoint(self, folder: Path) -> tuple[int, int | None]:
-        """The index as it is now as files in a new folder, by links to those it has; its offset and its count."""
+        """Write the current index to a new folder, by hard links. Returns its log offset and row count."""
         self.spill()
         self._flush()
-        with self._moment:
+        with self._lock:
             self._spill()
-            self._flush()  # of the little that came meanwhile
+            self._flush()  # what came meanwhile
             Checkpoint(self._db).create_checkpoint(str(folder))
-            moment = self._spilled
-        # Others who open the folder know of one column family.
+            state = self._spilled
+        # Clients that open the folder expect one column family.
         copy = Rdict(str(folder), _plain_options(), column_families={_STATE_FAMILY: _plain_options()})
         copy.drop_column_family(_STATE_FAMILY)
         copy.close()
-        return moment
+        return state
 
     @staticmethod
-    def adopt(folder: Path, log_offset: int, row_count: int | None) -> None:
-        """Make an index of files that `checkpoint` made, whose offset and count were these."""
+    def import_checkpoint(folder: Path, log_offset: int, row_count: int | None) -> None:
+        """Make an index of the files of a `checkpoint` with this offset and row count."""
         db = Rdict(str(folder), _plain_options(), column_families={_STATE_FAMILY: _plain_options()})
         state = db.get_column_family(_STATE_FAMILY)
         state.put(_STATE, _state(log_offset, row_count))
@@ -227,7 +227,7 @@ class RocksIndex:
         db.close()
 
     def close(self) -> None:
-        """Have on disk what is only in memory, and let go of it."""
+        """Flush to disk and close."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -237,37 +237,37 @@ class RocksIndex:
             self.spill()
             self._flush()
         finally:
-            self._warm.close()
-        self._family = None  # whoever holds a part of the database keeps all of it open
+            self._buffer.close()
+        self._family = None  # a reference to any part keeps the whole database open
         self._db.close()
 
     @staticmethod
     def remove(folder: Path) -> None:
-        """Remove an index that is closed."""
+        """Delete a closed index."""
         shutil.rmtree(folder, ignore_errors=True)
 
 
 class _RocksView:
-    """A snapshot that is read from the first key on (`KvIndexSnapshot`)."""
+    """A RocksDB snapshot that is read in key order. Implements `KvIndexSnapshot`."""
 
     def __init__(self, snapshot: Any, log_offset: int) -> None:
         self.log_offset = log_offset
         self._values: Iterator[bytes] | None = iter(snapshot.values())
         self._next: bytes | None = next(self._values, None)
-        # Reading goes on in threads, closing comes from anywhere.
+        # Reads run in threads; close may be called from any thread.
         self._lock = threading.Lock()
 
     def take(self, max_bytes: int, limit: int | None) -> tuple[list[bytes], bool]:
         with self._lock:
             value, values = self._next, self._values
             if values is None:
-                raise FlussError(ErrorCode.SCANNER_EXPIRED, "scan was closed")
+                raise FlussError(ErrorCode.SCANNER_EXPIRED, "scan is closed")
             if value is None or limit == 0:
                 return [], value is not None
             taken = [value]
             left = max_bytes - _LENGTH_BYTES - len(value)
             if left > 0:
-                # As little as can be for each: a large scan spends most of its time here.
+                # A tight loop: a large scan spends most of its time here.
                 for value in islice(values, None if limit is None else limit - 1):
                     taken.append(value)
                     left -= _LENGTH_BYTES + len(value)
@@ -278,7 +278,7 @@ class _RocksView:
 
     def close(self) -> None:
         with self._lock:
-            # The database stays open for as long as somebody holds an iterator of it.
+            # An open iterator would keep the database open.
             self._values = self._next = None
 
 
@@ -296,7 +296,7 @@ def _lineage(state: Any) -> str:
 
 
 def _plain_options() -> Options:
-    """For a look at files that are not to change."""
+    """Options for opening files that must not change."""
     options = Options(raw_mode=True)
     options.create_missing_column_families(True)
     options.set_disable_auto_compactions(True)
@@ -308,14 +308,14 @@ def _options(memory: RocksMemory) -> Options:
     table = BlockBasedOptions()
     table.set_block_cache(memory.cache)
     table.set_bloom_filter(10, False)
-    # So that memory does not grow with the number of keys. In pieces as large as the blocks of rows that they share the
-    # cache with: those of a whole file are megabytes, put each other out of it, and are read again for single keys.
+    # So that memory does not grow with the number of keys. Partitioned, because whole filters and indexes of files
+    # take megabytes: they would evict each other from the cache, and be read again for single keys.
     table.set_cache_index_and_filter_blocks(True)
     table.set_index_type(BlockBasedIndexType.two_level_index_search())
     table.set_partition_filters(True)
     table.set_pin_top_level_index_and_filter(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    # Readers of snapshots bring a RocksDB of their own, which may know neither later formats nor later checksums.
+    # Clients read snapshots with their own RocksDB version, which may not support later formats and checksums.
     table.set_format_version(5)
     table.set_checksum_type(ChecksumType.xxhash64())
     options = Options(raw_mode=True)

@@ -1,7 +1,7 @@
-"""The index of a bucket: the value of every key, and how far into the log it is true.
+"""The interface of a KV index: the value of every key, as of a log offset.
 
-It is never the truth itself: what it lost is replayed from the log. So it need not sync anything, nor write at once, as
-long as the offset it tells is one whose changes it has all, and of no later ones any.
+It is derived data: what it loses is replayed from the log. So it need not sync or write immediately, as long as it
+contains all changes before its log offset, and none after.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ __all__ = ["KvIndex", "KvIndexSnapshot"]
 
 
 class KvIndexSnapshot(Protocol):
-    """The index as it was at one moment."""
+    """A snapshot of the index."""
 
     @property
     def log_offset(self) -> int:
-        """Where the changes begin that it does not show."""
+        """The log offset of the first change that it does not include."""
         ...
 
     def take(self, max_bytes: int, limit: int | None) -> tuple[list[bytes], bool]:
-        """The next values in the order of keys, at least one if there is one, and whether there are more.
+        """The next values in key order, at least one if there is one; and whether there are more.
 
-        It ends with the value that reaches `max_bytes`, the four bytes of its length counted, or at `limit`.
+        Ends with the value that reaches `max_bytes`, length prefixes included, or at `limit`.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the moment. Idempotent."""
+        """Release the snapshot. Idempotent."""
         ...
 
 
 class KvIndex(Protocol):
-    """Values by key, for one writer and any number of readers. Every method may block but for `recall` and `apply`."""
+    """Values by key, for one writer and any number of readers. All methods block except `get_cached` and `apply`."""
 
     @property
     def log_offset(self) -> int:
-        """Where the changes begin that it does not have."""
+        """The log offset of the first change that it does not contain."""
         ...
 
     @property
     def row_count(self) -> int | None:
-        """How many keys it has, if that was counted."""
+        """The number of keys, if it is counted."""
         ...
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is in memory alone that `spill` should be called."""
+        """Whether `spill` should be called, because the write buffer is full."""
         ...
 
-    def recall(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
-        """The values of these keys if all of them are in memory, and nothing otherwise."""
+    def get_cached(self, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """The values of these keys if all are in memory; otherwise None."""
         ...
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -59,25 +59,25 @@ class KvIndex(Protocol):
         ...
 
     def get_prefixed(self, prefix: bytes) -> Iterator[bytes]:
-        """The values of all keys that begin so, in the order of keys, read as they are asked for."""
+        """The values of keys by prefix, in key order, read lazily."""
         ...
 
     def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
-        """Have these values (none: no longer the key), the offset after their changes and the count, all or nothing."""
+        """Apply values (None: deleted), the offset after their changes, and the row count, atomically."""
         ...
 
     def spill(self) -> None:
-        """Bring to disk what is in memory alone. Beside `apply`, whose values of the time are left for the next."""
+        """Write the buffer to disk. Concurrent `apply` calls go to the next buffer."""
         ...
 
     def view(self) -> KvIndexSnapshot:
-        """The index as it is now."""
+        """A snapshot of the current index."""
         ...
 
     def flush(self) -> None:
-        """Have it survive a crash, as far as it is one that can."""
+        """Make the index survive a crash, if it is persistent."""
         ...
 
     def close(self) -> None:
-        """Keep what there is, and let go of it. Idempotent."""
+        """Store and close the index. Idempotent."""
         ...

@@ -1,8 +1,7 @@
-"""Where the indexes of buckets are: each in a folder of its own, sharing the memory they may have.
+"""Opens the KV indexes of buckets, each in its own folder, with shared memory.
 
-One that is not there, because the disk is another or was lost, is made of its newest snapshot in the byte store. So is
-one that was left behind: another server went on with the bucket meanwhile, and the log need not have any more what came
-between, nor ever have had all that the index has.
+A missing index (another or lost disk) is restored from its newest snapshot in the object store. So is a stale one:
+another server led meanwhile, and the log may not have the changes in between, or never had some of the index's changes.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ _logger = logging.getLogger("lakebed.streams")
 
 
 class SnapshotCounts(NamedTuple):
-    """How many snapshots were taken, and of how many buckets that failed."""
+    """The number of snapshots taken, and of buckets that failed."""
 
     taken: int
     failed: int
 
 
 class KvStore:
-    """Opens the keys of buckets under a folder."""
+    """Opens the KV indexes of buckets under a folder."""
 
     def __init__(
         self, folder: Path, memory: RocksMemory | None = None, snapshotter: KvSnapshotter | None = None
     ) -> None:
-        """Without `snapshotter` no snapshots are taken, and an index that is lost is replayed from the whole log."""
+        """Without `snapshotter` no snapshots are taken, and a lost index is replayed from the whole log."""
         self._folder = folder
         self._memory = memory or RocksMemory()
         self._snapshotter = snapshotter
         self._open: dict[TableBucket, RocksIndex] = {}
-        self._in_snapshots: dict[TableBucket, int] = {}
+        self._snapshot_offsets: dict[TableBucket, int] = {}
 
     async def open(
         self,
@@ -61,46 +60,46 @@ class KvStore:
         *,
         incarnation: str = "",
     ) -> KvBucket:
-        """The keys of a bucket, with all that its log has. Error codes: KV_STORAGE.
+        """Open a bucket's KV index and replay its log. Error codes: KV_STORAGE.
 
-        `incarnation` names the log on this disk: an index of another one is not used.
+        `incarnation` identifies the local log: an index of another one is discarded.
         """
         path = self._path(bucket)
         if self._snapshotter is not None:
-            self._in_snapshots[bucket] = await self._snapshotter.covered(bucket)
+            self._snapshot_offsets[bucket] = await self._snapshotter.latest_offset(bucket)
         if await asyncio.to_thread(_incarnation, path) != incarnation:
-            await self._begin(bucket, path, incarnation)
+            await self._recreate(bucket, path, incarnation)
         index = await asyncio.to_thread(RocksIndex, path, self._memory)
-        if not self._in_snapshots.get(bucket, 0) <= index.log_offset <= log.end_offset:
+        if not self._snapshot_offsets.get(bucket, 0) <= index.log_offset <= log.end_offset:
             await asyncio.to_thread(index.close)
-            await self._begin(bucket, path, incarnation)
+            await self._recreate(bucket, path, incarnation)
             index = await asyncio.to_thread(RocksIndex, path, self._memory)
         try:
-            keys = await open_kv_bucket(table, log, index, find_schema, auto_increment, rows)
+            kv = await open_kv_bucket(table, log, index, find_schema, auto_increment, rows)
         except BaseException:
             await asyncio.to_thread(index.close)
             raise
         self._open[bucket] = index
-        return keys
+        return kv
 
-    async def _begin(self, bucket: TableBucket, path: Path, incarnation: str) -> None:
-        """Begin an index anew: of the newest snapshot, or empty."""
+    async def _recreate(self, bucket: TableBucket, path: Path, incarnation: str) -> None:
+        """Replace the index by the newest snapshot, or an empty index."""
         await asyncio.to_thread(_discard, path)
         if self._snapshotter is not None:
             await self._snapshotter.restore(bucket, path)
-        await asyncio.to_thread(_note, path, incarnation)
+        await asyncio.to_thread(_write_marker, path, incarnation)
 
-    def needs_from(self, bucket: TableBucket) -> int:
-        """From where on the log of an open bucket has to be kept as it was appended, or its keys could be lost.
+    def required_offset(self, bucket: TableBucket) -> int:
+        """The offset from which an open bucket's log must be kept as appended, to restore the index.
 
-        That is what is in no snapshot, since the disk may be lost; where none are taken, what is not on disk.
+        The end of the newest snapshot, since the disk may be lost; without snapshots, what is flushed to disk.
         """
-        return self._open[bucket].flushed_offset if self._snapshotter is None else self._in_snapshots[bucket]
+        return self._open[bucket].flushed_offset if self._snapshotter is None else self._snapshot_offsets[bucket]
 
     async def take_snapshots(self, fence: Fence) -> SnapshotCounts:
-        """Take a snapshot of every open bucket that changed since its last. Raises Fenced.
+        """Take a snapshot of every open bucket that changed since its last one. Raises Fenced.
 
-        What one of them fails with concerns no other.
+        A failure of one bucket does not affect the others.
         """
         taken = failed = 0
         for bucket, index in list(self._open.items()):
@@ -112,17 +111,17 @@ class KvStore:
                 except Fenced:
                     raise
                 except Exception as error:
-                    # Of RocksDB, too, which has no errors of its own; and a bucket may be closed under way.
+                    # Any error: RocksDB has no error types, and the bucket may be closed meanwhile.
                     failed += not index.is_closed
-                    _logger.warning("a snapshot could not be taken", extra={"bucket": str(bucket)}, exc_info=error)
+                    _logger.warning("KV snapshot failed", extra={"bucket": str(bucket)}, exc_info=error)
                     continue
                 if snapshot is not None:
-                    self._in_snapshots[bucket] = snapshot.log_offset
+                    self._snapshot_offsets[bucket] = snapshot.log_offset
                     taken += 1
         return SnapshotCounts(taken, failed)
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove what is stored of a table, or of one of its partitions, whose buckets are closed. Idempotent."""
+        """Remove the indexes and snapshots of a table or partition whose buckets are closed. Idempotent."""
         folder = self._folder / str(table_id)
         path = folder if partition_id is None else folder / f"p{partition_id}"
         await asyncio.to_thread(remove_logged, str(path), _logger, "local KV index of a dropped table deleted")
@@ -141,7 +140,7 @@ def _marker(path: Path) -> Path:
 
 
 def _incarnation(path: Path) -> str | None:
-    """Which life of its log an index is of; None if there is no index, or none that was ever whole."""
+    """The incarnation of an index's log; None without an index, or with one that was not completed."""
     try:
         return _marker(path).read_text(encoding="ascii") if path.exists() else None
     except OSError:
@@ -153,6 +152,6 @@ def _discard(path: Path) -> None:
     RocksIndex.remove(path)
 
 
-def _note(path: Path, incarnation: str) -> None:
+def _write_marker(path: Path, incarnation: str) -> None:
     path.mkdir(parents=True, exist_ok=True)
     replace_file(str(_marker(path)), incarnation.encode())

@@ -1,4 +1,4 @@
-"""Batches that have their places and wait to be written: put in line by the loop, taken in groups by a thread."""
+"""The queue of batches to be written: filled by the event loop, emptied in groups by a thread."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class AppendGroup(NamedTuple):
 
     @property
     def pieces(self) -> list[LogBuffer]:
-        """Their bytes, to be written one after the other."""
-        return [piece for admitted in self.batches for piece in admitted.pieces]
+        """Their bytes in order."""
+        return [piece for assigned in self.batches for piece in assigned.pieces]
 
 
 class AppendQueue:
-    """Those who wait, in order. From any thread."""
+    """Batches in order. Thread-safe."""
 
     __slots__ = ("_batches", "_lock", "_size")
 
@@ -40,30 +40,30 @@ class AppendQueue:
 
     @property
     def size_bytes(self) -> int:
-        """How much waits."""
+        """The size of the queued batches."""
         return self._size
 
-    def join(self, admitted: AssignedBatches) -> None:
-        """One more waits."""
+    def add(self, assigned: AssignedBatches) -> None:
+        """Queue batches."""
         with self._lock:
-            self._batches.append(admitted)
-            self._size += sum(size for _, size in admitted.entries)
+            self._batches.append(assigned)
+            self._size += sum(size for _, size in assigned.entries)
 
-    def first_beyond(self, most_bytes: int) -> int | None:
-        """Where the first ends of those who wait, if more than that many bytes do."""
+    def first_end_if_over(self, max_bytes: int) -> int | None:
+        """The end offset of the first queued batches if more than `max_bytes` are queued; otherwise None."""
         with self._lock:
-            return self._batches[0].appended.end_offset if self._size > most_bytes else None
+            return self._batches[0].appended.end_offset if self._size > max_bytes else None
 
-    def take(self, room_bytes: int | None = None) -> AppendGroup | None:
-        """All who wait; nobody if none does, or if they would fill the room."""
+    def take(self, space_bytes: int | None = None) -> AppendGroup | None:
+        """Remove and return all batches; None if there are none, or if they would fill the space."""
         with self._lock:
-            if not self._batches or (room_bytes is not None and self._size >= room_bytes):
+            if not self._batches or (space_bytes is not None and self._size >= space_bytes):
                 return None
             group = AppendGroup(self._batches, self._batches[-1].appended.end_offset, self._size)
             self._batches, self._size = [], 0
             return group
 
     def clear(self) -> None:
-        """Nobody waits any more."""
+        """Drop all batches."""
         with self._lock:
             self._batches, self._size = [], 0

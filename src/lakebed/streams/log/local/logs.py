@@ -1,4 +1,4 @@
-"""The logs of a folder: each in a folder of its own, by table, partition and bucket. One process at a time has them."""
+"""Opens the local logs of all buckets, each in its own folder. Locks the common folder against other processes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS: Final = 16
-"""Syncs of several logs wait for one disk, which does them together."""
+"""More than one, because the disk can combine the syncs of several logs."""
 
 
 class Logs:
-    """Opens and removes logs under `folder`. Raises LOG_STORAGE if another process has it."""
+    """Opens and removes logs under `folder`. Raises LOG_STORAGE if another process has locked it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Logs:
         settings: LogSizes | None = None,
         confirm_ownership: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`confirm_ownership` raises StoreMismatch if the folder is another deployment's. It precedes every removal."""
+        """`confirm_ownership` runs before removals; raises StoreMismatch if the folder is another deployment's."""
         self._folder = folder
         self._confirm_ownership = confirm_ownership
         self._clock = clock
@@ -50,7 +50,7 @@ class Logs:
         self._threads = ThreadPoolExecutor(_THREADS, "streams-log")
         self._lock = _lock(folder)
         self.flushes = Durations()
-        """How long it takes to write and sync a group of appends."""
+        """Durations of group commits."""
 
     async def open(
         self,
@@ -60,7 +60,7 @@ class Logs:
         is_leader: Callable[[], bool] = lambda: True,
         first_offset: int = 0,
     ) -> FolderLog:
-        """A bucket's log, as a crash or the last `close` left it; a new one begins at `first_offset`."""
+        """Open a bucket's log, or create it at `first_offset`."""
         return await FolderLog.open(
             self.folder_of(bucket),
             clock=self._clock,
@@ -73,19 +73,19 @@ class Logs:
         )
 
     def folder_of(self, bucket: TableBucket) -> str:
-        """Where a bucket's log is."""
+        """The folder of a bucket's log."""
         partition = "all" if bucket.partition_id is None else f"p{bucket.partition_id}"
         return os.path.join(self._folder, str(bucket.table_id), partition, str(bucket.bucket))
 
     async def run(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Do something with files in a thread. Raises LOG_STORAGE."""
+        """Run file operations in a thread. Raises LOG_STORAGE."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments, **named))
         except OSError as error:
-            raise FlussError(ErrorCode.LOG_STORAGE, f"the disk refuses. reason={error}") from error
+            raise FlussError(ErrorCode.LOG_STORAGE, f"disk error. reason={error}") from error
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove all logs of a table, or of one of its partitions. Idempotent. They are closed before.
+        """Remove the logs of a table or partition, which are closed. Idempotent.
 
         Raises StoreMismatch, Unavailable.
         """
@@ -94,16 +94,16 @@ class Logs:
         await self._remove(path, "local logs of a dropped table deleted")
 
     async def discard(self, bucket: TableBucket) -> None:
-        """Remove files of a bucket that are not its log any more. Raises StoreMismatch, Unavailable."""
+        """Remove the stale files of a bucket. Raises StoreMismatch, Unavailable."""
         await self._remove(self.folder_of(bucket), "stale local log deleted")
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """Where files are read and synced."""
+        """The threads for file operations."""
         return self._threads
 
     def close(self) -> None:
-        """Let others have the folder. All logs are closed before."""
+        """Unlock the folder. All logs must be closed."""
         self._threads.shutdown()
         os.close(self._lock)
 
@@ -120,12 +120,10 @@ def _lock(folder: str) -> int:
         make_folder(folder)
         descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise FlussError(
-            ErrorCode.LOG_STORAGE, f"folder of logs cannot be used. folder={folder} reason={error}"
-        ) from error
+        raise FlussError(ErrorCode.LOG_STORAGE, f"log folder is not usable. folder={folder} reason={error}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise FlussError(ErrorCode.LOG_STORAGE, f"another process has the folder of logs. folder={folder}") from error
+        raise FlussError(ErrorCode.LOG_STORAGE, f"log folder is locked by another process. folder={folder}") from error
     return descriptor

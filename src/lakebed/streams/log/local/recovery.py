@@ -1,11 +1,11 @@
-"""What a folder holds of a log, found again: sealed segments by their indexes, the last one batch by batch.
+"""Recovers a log from its folder: sealed segments by their indexes, the last one batch by batch.
 
-A crash leaves at most the end of the last segment in doubt. Batches are taken as long as they are whole and follow each
-other; what is left is a torn tail that nobody was told is there, and is cut off. If whole batches come after one that
-is not, that is damage: they may have been acknowledged, so nothing is cut and the log is not opened. Only where a block
-of the file was never written are they what a loss of power leaves of one last write.
+After a crash only the end of the last segment is in doubt. Batches are accepted as long as they are complete and
+consecutive; the rest is a torn write that was never acknowledged, and is truncated. If complete batches follow an
+incomplete one, they may have been acknowledged: the file is damaged, and the log is not opened. Exception: if a block
+of the file was never written, they are the remains of one last write before a loss of power.
 
-How far the file was looked at before is in the checkpoint, which is only ever written of what is synced.
+The checkpoint stores how far the file was already checked. It covers synced bytes only.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class _Checkpoint:
     writers: WriterStates
 
 
-def recover(folder: str, admission: OffsetAssigner, first_offset: int = 0) -> list[Segment]:
-    """Open the log in `folder`, and have `admission` go on where it ends; all that is there is stable afterwards.
+def recover(folder: str, assigner: OffsetAssigner, first_offset: int = 0) -> list[Segment]:
+    """Open the log in `folder` and set `assigner` to its end. Everything in it is on stable storage afterwards.
 
-    A log that has no files yet begins at `first_offset`. Blocks. Raises LOG_STORAGE for what is damaged, OSError.
+    A new log starts at `first_offset`. Blocks. Raises LOG_STORAGE for damaged files, OSError.
     """
     make_folder(folder)
     bases = sorted(int(name[:20]) for name in os.listdir(folder) if name.endswith(".log"))
@@ -66,28 +66,28 @@ def recover(folder: str, admission: OffsetAssigner, first_offset: int = 0) -> li
     for base, following in pairwise(bases):
         segment = _open_sealed(folder, base)
         if segment.end_offset != following:
-            raise _damaged(segment.path, f"a segment is missing after it. end={segment.end_offset} next={following}")
+            raise _damaged(segment.path, f"the next segment is missing. end={segment.end_offset} next={following}")
         segments.append(segment)
-    last = _open_last(folder, bases[-1], admission, segments)
+    last = _open_last(folder, bases[-1], assigner, segments)
     segments.append(last)
-    admission.end_offset = last.end_offset
-    admission.timestamp_ms = max(segment.timestamp_ms for segment in segments)
+    assigner.end_offset = last.end_offset
+    assigner.timestamp_ms = max(segment.timestamp_ms for segment in segments)
     return segments
 
 
 def write_checkpoint(folder: str, segment: Segment, index: bytes, writers: bytes) -> None:
-    """Note how far a segment need not be looked at again. Blocks. Raises OSError."""
+    """Store how far a segment was checked. Blocks. Raises OSError."""
     body = index + writers
     numbers = (segment.base_offset, segment.size, segment.end_offset, segment.timestamp_ms, len(index))
     head = _HEAD.pack(_MAGIC, crc32c(body, crc32c(struct.pack("<qqqqI", *numbers))), *numbers)
-    # Not synced: one that is lost or torn is found out by its checksum, and costs a longer look.
+    # Not synced: a lost or torn checkpoint fails its checksum, and only makes recovery slower.
     replace_file(os.path.join(folder, CHECKPOINT), head + body, synced=False)
 
 
 def replace_file(path: str, body: bytes, *, synced: bool = True) -> None:
-    """Write a small file whole. Raises OSError."""
-    passing = path + ".new"
-    descriptor = os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    """Write a small file atomically. Raises OSError."""
+    temporary = path + ".new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         view = memoryview(body)
         while view:
@@ -96,7 +96,7 @@ def replace_file(path: str, body: bytes, *, synced: bool = True) -> None:
             os.fdatasync(descriptor)
     finally:
         os.close(descriptor)
-    os.replace(passing, path)
+    os.replace(temporary, path)
 
 
 def _read_checkpoint(folder: str, base_offset: int, file_size: int) -> _Checkpoint | None:
@@ -115,43 +115,43 @@ def _read_checkpoint(folder: str, base_offset: int, file_size: int) -> _Checkpoi
 
 
 def _open_sealed(folder: str, base_offset: int) -> Segment:
-    """A segment that was synced as a whole before the next one began."""
+    """Open a segment that was synced completely before the next one was created."""
     segment = Segment(segment_path(folder, base_offset), base_offset)
     size = os.stat(segment.path).st_size
     with suppress(OSError, ValueError, FlussError):
         with open(segment_path(folder, base_offset, "index"), "rb") as file:
             index = SparseIndex.parse(file.read(), size)
         segment.index, segment.size = index, size
-        last = segment.last_place()
+        last = segment.last_batch()
         segment.end_offset, segment.timestamp_ms = last.next_offset, last.timestamp_ms
         return segment
     segment.index, segment.size = SparseIndex(), 0
     if _scan(segment, size) < size:
-        raise _damaged(segment.path, f"a batch is not whole. position={segment.size}")
+        raise _damaged(segment.path, f"incomplete batch. position={segment.size}")
     replace_file(segment_path(folder, base_offset, "index"), segment.index.document(size))
     return segment
 
 
-def _open_last(folder: str, base_offset: int, admission: OffsetAssigner, sealed: list[Segment]) -> Segment:
+def _open_last(folder: str, base_offset: int, assigner: OffsetAssigner, sealed: list[Segment]) -> Segment:
     segment = Segment(segment_path(folder, base_offset), base_offset)
     file_size = os.stat(segment.path).st_size
     checkpoint = _read_checkpoint(folder, base_offset, file_size)
     if checkpoint is not None:
         segment.index, segment.size = checkpoint.index, checkpoint.size
         segment.end_offset, segment.timestamp_ms = checkpoint.end_offset, checkpoint.timestamp_ms
-        admission.writers = checkpoint.writers
+        assigner.writers = checkpoint.writers
     else:
-        admission.writers = writers_at(folder, base_offset, sealed)
-    end = _scan(segment, file_size, admission.writers)
+        assigner.writers = writers_at(folder, base_offset, sealed)
+    end = _scan(segment, file_size, assigner.writers)
     if end < file_size:
-        _cut(segment, file_size)
-    # What a process that was killed has written is in the kernel's hands, and may not be on the disk yet.
+        _truncate(segment, file_size)
+    # Bytes written by a killed process are in the page cache, and possibly not on disk.
     os.fsync(segment.descriptor())
     return segment
 
 
 def writers_at(folder: str, offset: int, sealed: list[Segment]) -> WriterStates:
-    """Who had written what when a segment began: as noted then, or by all that is there."""
+    """The writer state at the beginning of a segment: as stored then, or rebuilt from the sealed segments."""
     with suppress(OSError, ValueError), open(segment_path(folder, offset, "writers"), "rb") as file:
         document = file.read()
         if crc32c(document[4:]) == int.from_bytes(document[:4], "little"):
@@ -165,23 +165,23 @@ def writers_at(folder: str, offset: int, sealed: list[Segment]) -> WriterStates:
 
 
 def _scan(segment: Segment, file_size: int, writers: WriterStates | None = None) -> int:
-    """Take whole batches from where `segment` ends, as far as they go; returns how far that is."""
+    """Read batches from the end of `segment` as long as they are complete; returns the position after them."""
     if segment.size >= file_size:
         return segment.size
     with mmap.mmap(segment.descriptor(), file_size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
         while segment.size < file_size:
-            batch = _whole_at(view, segment.size, segment.end_offset)
+            batch = _complete_batch_at(view, segment.size, segment.end_offset)
             if batch is None:
                 break
             if writers is not None:
-                writers.note(batch, batch.base_offset, batch.timestamp_ms)
-            segment.grew(batch.base_offset, len(batch.view), batch.timestamp_ms)
+                writers.record(batch, batch.base_offset, batch.timestamp_ms)
+            segment.extend(batch.base_offset, len(batch.view), batch.timestamp_ms)
             segment.end_offset = batch.next_offset
             batch.view.release()
     return segment.size
 
 
-def _whole_at(view: memoryview, position: int, offset: int) -> LogRecordBatch | None:
+def _complete_batch_at(view: memoryview, position: int, offset: int) -> LogRecordBatch | None:
     try:
         batch = read_header(view, position)
     except FlussError:
@@ -192,14 +192,14 @@ def _whole_at(view: memoryview, position: int, offset: int) -> LogRecordBatch | 
     return batch
 
 
-def _cut(segment: Segment, file_size: int) -> None:
-    """Cut off what follows the last whole batch. Raises LOG_STORAGE if that is no torn tail but damage."""
+def _truncate(segment: Segment, file_size: int) -> None:
+    """Truncate to the last complete batch. Raises LOG_STORAGE if the rest is not a torn write."""
     tail = os.pread(segment.descriptor(), min(file_size - segment.size, _SEARCH_BYTES), segment.size)
     following = _find_batch(tail, segment.end_offset)
     if following is not None and not _has_hole(tail[:following], segment.size):
-        raise _damaged(segment.path, f"a batch is not whole and others follow it. position={segment.size}")
+        raise _damaged(segment.path, f"incomplete batch before complete ones. position={segment.size}")
     _logger.warning(
-        "the end of a log was not whole and is cut off. path=%s position=%d bytes=%d",
+        "truncated an incomplete batch at the end of a log. path=%s position=%d bytes=%d",
         segment.path,
         segment.size,
         file_size - segment.size,
@@ -208,9 +208,9 @@ def _cut(segment: Segment, file_size: int) -> None:
 
 
 def _find_batch(tail: bytes, offset: int) -> int | None:
-    """The place of a whole batch of a later offset, if there is one behind the bad one at the beginning."""
+    """The position of a complete batch with a later offset after the incomplete one, if there is one."""
     view = memoryview(tail)
-    # The highest byte of an offset is 0, as the layout is: so is little else, once bodies are compressed or text.
+    # Candidates: the highest byte of the offset and the magic are 0, which is rare in compressed data or text.
     at = tail.find(b"\0", 1)
     while at != -1:
         position = at - 7
@@ -226,11 +226,11 @@ def _find_batch(tail: bytes, offset: int) -> int | None:
 
 
 def _has_hole(bad: bytes, position: int) -> bool:
-    """Whether a block of the file is there that was never written."""
+    """Whether a block was never written."""
     start = -position % _BLOCK_BYTES
     empty = bytes(_BLOCK_BYTES)
     return any(bad[at : at + _BLOCK_BYTES] == empty for at in range(start, len(bad) - _BLOCK_BYTES + 1, _BLOCK_BYTES))
 
 
-def _damaged(path: str, what: str) -> FlussError:
-    return FlussError(ErrorCode.LOG_STORAGE, f"log is damaged and is not opened. path={path} reason={what}")
+def _damaged(path: str, reason: str) -> FlussError:
+    return FlussError(ErrorCode.LOG_STORAGE, f"log is damaged, not opened. path={path} reason={reason}")

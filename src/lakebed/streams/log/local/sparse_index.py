@@ -1,4 +1,4 @@
-"""Where batches are in a segment: every few kilobytes one of them is known by its offset, its place and its time."""
+"""A sparse index of a segment: offset, position and time of one batch every few kilobytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from awscrt.checksums import crc32c
 __all__ = ["INDEX_BYTES", "SparseIndex"]
 
 INDEX_BYTES: Final = 4096
-"""How far batches that are known are apart, at least."""
+"""Minimum distance between index entries."""
 
 _HEAD: Final = struct.Struct("<4sIIq")
 _MAGIC: Final = b"LBi1"
 
 
 class SparseIndex:
-    """Ascending offsets, places and times. Three arrays, so that millions of entries are no objects."""
+    """Ascending offsets, positions and times, in arrays: millions of entries are not Python objects."""
 
     __slots__ = ("_offsets", "_positions", "_times")
 
@@ -32,45 +32,45 @@ class SparseIndex:
         return len(self._offsets)
 
     def add(self, offset: int, position: int, timestamp_ms: int) -> None:
-        """A batch is there. Most are not kept."""
+        """Add a batch. Most are skipped."""
         if not self._positions or position - self._positions[-1] >= INDEX_BYTES:
             self._offsets.append(offset)
             self._positions.append(position)
             self._times.append(timestamp_ms)
 
     def before(self, offset: int) -> int:
-        """The place of a batch that is the one with `offset` or one before it."""
+        """The position of the last indexed batch that begins at `offset` or before."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 
     def last_until(self, position: int) -> tuple[int, int] | None:
-        """Place and offset of the last known batch that begins at `position` or before."""
+        """Position and offset of the last indexed batch that begins at `position` or before."""
         at = bisect_right(self._positions, position) - 1
         return (self._positions[at], self._offsets[at]) if at >= 0 else None
 
     def before_time(self, timestamp_ms: int) -> int:
-        """The place of a batch before which all are earlier than that."""
+        """A position before which all batches are older than `timestamp_ms`."""
         at = bisect_left(self._times, timestamp_ms) - 1
         return self._positions[at] if at >= 0 else 0
 
     def document(self, end: int) -> bytes:
-        """All of it, as the index of a segment of `end` bytes."""
+        """The index of a segment of `end` bytes, as bytes."""
         body = self._offsets.tobytes() + self._positions.tobytes() + self._times.tobytes()
         return _HEAD.pack(_MAGIC, crc32c(body), len(self), end) + body
 
     @classmethod
     def parse(cls, document: bytes, end: int) -> SparseIndex:
-        """Read what `document` wrote. Raises ValueError if it is anything else, or of a segment of another size."""
+        """Parse the bytes of `document`. Raises ValueError if they are invalid, or for a segment of another size."""
         index, size = cls.parse_sized(document)
         if size != end:
-            raise ValueError(f"index is that of another segment. size={size} expected={end}")
+            raise ValueError(f"index belongs to another segment. size={size} expected={end}")
         return index
 
     @classmethod
     def parse_sized(cls, document: bytes) -> tuple[SparseIndex, int]:
-        """Read what `document` wrote, and the size of the segment. Raises ValueError if it is anything else."""
+        """Parse the bytes of `document`; returns the index and the segment size. Raises ValueError."""
         if len(document) < _HEAD.size:
-            raise ValueError("index is cut off")
+            raise ValueError("index is truncated")
         magic, crc, count, size = _HEAD.unpack_from(document)
         body = document[_HEAD.size :]
         if magic != _MAGIC or len(body) != 24 * count or crc32c(body) != crc:

@@ -1,7 +1,6 @@
-"""Batches of a log without those that have no row that a reader wants.
+"""Filters the batches of a log by a reader's predicate.
 
-What is known of a batch is found in it when somebody filters: writers may send it along, but what they say is not
-needed for it, and not kept.
+Bounds are computed from the batch when it is read. Statistics that writers send are neither needed nor stored.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _OPTION: Final = "table.statistics.columns"
 _ALL: Final = "*"
 _NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MILLIS: Final = {"s": 1000, "ms": 1}
-_AS_THEY_ARE: Final = frozenset(
+_COMPARABLE: Final = frozenset(
     {
         TypeRoot.BOOLEAN,
         TypeRoot.TINYINT,
@@ -46,26 +45,26 @@ _HEAD_PIECES: Final = 2
 
 
 def filtered_columns(table: StreamTable) -> frozenset[int]:
-    """The ids of the columns by which readers of a table may leave out batches, as its options say."""
+    """The ids of the columns that filters may use, from the table's options."""
     if table.has_primary_key or table.definition.log_format != "ARROW":
         return frozenset()
-    said = table.definition.options.get(_OPTION, "").strip()
-    names = {name.strip() for name in said.split(",")}
-    return frozenset(column.id for column in table.schema.columns if said == _ALL or column.name in names)
+    option = table.definition.options.get(_OPTION, "").strip()
+    names = {name.strip() for name in option.split(",")}
+    return frozenset(column.id for column in table.schema.columns if option == _ALL or column.name in names)
 
 
 class BatchFilter:
-    """What one reader wants of a log, by these columns alone."""
+    """The filter of one reader."""
 
     def __init__(self, predicate: Predicate, columns: frozenset[int], schemas: Mapping[int, Schema]) -> None:
-        """`schemas` are all that batches may have, by id."""
+        """`schemas` has all schemas of batches by id. Other columns than `columns` are not checked."""
         self._predicate = predicate
         self._columns = columns
         self._schemas = dict(schemas)
         self._read_format = ReadFormat(self._shapes)
 
     def apply(self, records: LogBuffer, columns: Sequence[int] | None) -> bytes:
-        """The batches that may be wanted, of these columns alone. Blocks for as long as it computes.
+        """The batches that may match, projected to `columns`. Blocks while it computes.
 
         Raises INVALID_COLUMN_PROJECTION, CORRUPT_RECORD.
         """
@@ -74,25 +73,25 @@ class BatchFilter:
         return self._read_format.convert(b"".join(kept), columns)
 
     def unknown(self, records: LogBuffer) -> set[int]:
-        """The schemas of these batches that it was not told of: a table may get columns while somebody reads."""
+        """The schema ids of batches that were not added: the table may get columns during the read."""
         return {batch.schema_id for batch in iterate_batches(records)} - self._schemas.keys()
 
     def add_schema(self, schema_id: int, schema: Schema) -> None:
-        """Batches may have this schema, too."""
+        """Add a schema."""
         self._schemas[schema_id] = schema
 
     def _may_match(self, batch: LogRecordBatch) -> bool:
         schema = self._schemas[batch.schema_id]
-        places = {column.id: at for at, column in enumerate(schema.columns) if column.id in self._columns}
+        positions = {column.id: at for at, column in enumerate(schema.columns) if column.id in self._columns}
 
         def bounds(column_id: int) -> Bounds | None:
-            at = places.get(column_id)
+            at = positions.get(column_id)
             return None if at is None else bounds_of(schema.columns[at].type, self._column(batch, schema, at))
 
         try:
             return may_match(self._predicate, bounds)
         except (pa.ArrowException, FlussError, ValueError, OSError):
-            return True  # what cannot be looked at is for the reader to see
+            return True  # unreadable batches are returned to the reader
 
     def _column(self, batch: LogRecordBatch, schema: Schema, at: int) -> pa.Array:
         body = b"".join(project(batch, [at], self._shapes(batch.schema_id))[_HEAD_PIECES:])
@@ -104,22 +103,22 @@ class BatchFilter:
 
 
 def bounds_of(type_: DataType, array: pa.Array) -> Bounds:
-    """What is known of a column of a batch: days, milliseconds of a day and nanoseconds as numbers."""
+    """The bounds of a column in a batch. Dates, times and timestamps are days, milliseconds and nanoseconds."""
     rows, nulls = len(array), array.null_count
     unknown = Bounds(rows, nulls)
     match type_.root:
-        case root if root in _AS_THEY_ARE:
+        case root if root in _COMPARABLE:
             factor = None
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             factor = None
             if pc.any(pc.is_nan(array)).as_py():
-                return unknown  # it is neither more nor less than anything
+                return unknown  # NaN is not ordered
         case TypeRoot.DATE:
             array, factor = array.cast(pa.int32()), 1
         case TypeRoot.TIME:
             factor = _MILLIS.get(array.type.unit)
             if factor is None:
-                return unknown  # finer than what it would be compared with
+                return unknown  # finer than the literals
             array = array.cast(pa.int32())
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             array, factor = array.cast(pa.int64()), _NANOS[array.type.unit]

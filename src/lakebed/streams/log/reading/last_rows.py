@@ -1,4 +1,4 @@
-"""The last rows of a log, wherever its parts are."""
+"""Reads the last rows of a log."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PIECE_BYTES: Final = 4 * 1024 * 1024
 
 
 async def last_batches(log: BucketLog, rows: int, max_bytes: int) -> Sequence[LogBuffer]:
-    """The batches with the last rows of a log without keys; the newest of them if they are more bytes than that.
+    """The batches with the last rows of a log without a KV index; only the newest if they exceed `max_bytes`.
 
-    A read ends where a segment does.
+    Reads in a loop, because a read ends at the end of a segment.
     """
-    end = log.stable_offset
+    end = log.high_watermark
     offset = max(log.start_offset, end - rows)
     found: deque[LogBuffer] = deque()
     size = 0

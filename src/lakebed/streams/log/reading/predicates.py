@@ -1,6 +1,6 @@
-"""Whether a batch can have rows that a reader wants, by the least and the greatest of each of its columns.
+"""Tests whether a batch can contain matching rows, by the minimum and maximum of its columns.
 
-A claim that it cannot is exact; that it can may turn out wrong, and the reader looks at its rows anyway.
+A negative result is exact. A positive one may be wrong; the reader filters rows anyway.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Bounds", "CompoundPredicate", "LeafFunction", "LeafPredicate", "Pred
 
 
 class LeafFunction(IntEnum):
-    """How a column is compared, by the protocol's numbers."""
+    """A comparison, by the protocol's number."""
 
     EQUAL = 0
     NOT_EQUAL = 1
@@ -33,7 +33,7 @@ class LeafFunction(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeafPredicate:
-    """A column, by its id, with values; None among them is one that is not understood here."""
+    """A column, by id, compared with values. None is a literal that is not supported here."""
 
     function: LeafFunction
     column_id: int
@@ -42,7 +42,7 @@ class LeafPredicate:
 
 @dataclass(frozen=True, slots=True)
 class CompoundPredicate:
-    """Several of them: all must hold, or any."""
+    """A conjunction or disjunction."""
 
     is_all: bool
     parts: tuple[Predicate, ...]
@@ -53,7 +53,7 @@ Predicate: TypeAlias = LeafPredicate | CompoundPredicate
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known of a column of a batch. Where `least` is None and not all is null, its values are not."""
+    """Bounds of a column in a batch. Without `least` its values are unknown, unless all are null."""
 
     rows: int
     nulls: int
@@ -62,7 +62,7 @@ class Bounds:
 
 
 def may_match(predicate: Predicate, bounds_of: Callable[[int], Bounds | None]) -> bool:
-    """Whether a row may be among those that the predicate is of; `bounds_of` a column by its id, if it has some."""
+    """Whether a row of the batch may match. `bounds_of` returns the bounds of a column by id, or None."""
     if isinstance(predicate, CompoundPredicate):
         found = (may_match(part, bounds_of) for part in predicate.parts)
         return all(found) if predicate.is_all else any(found)
@@ -102,5 +102,5 @@ def _may_hold(function: LeafFunction, values: tuple[Any, ...], bounds: Bounds) -
         case LeafFunction.GREATER_OR_EQUAL:
             return bool(greatest >= value)
         case _:
-            # Of texts that begin so, the least is the beginning itself.
+            # The smallest text with a prefix is the prefix itself.
             return bool(greatest >= value and (least <= value or least.startswith(value)))

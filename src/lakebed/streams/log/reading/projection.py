@@ -1,7 +1,7 @@
-"""Columns taken out of an Arrow batch without decoding it: buffers are chosen, the list of them is written anew.
+"""Projects an Arrow batch to columns without decoding it: selects buffers, and writes new metadata.
 
-Which buffers are a column's follows from its type alone. So a projection copies the bytes of the columns that were
-asked for and touches no others, whether they are compressed or not.
+The buffers of a column follow from its type. So a projection copies only the bytes of the requested columns, compressed
+or not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["ColumnShape", "project", "shape_of"]
 
 
 class ColumnShape(NamedTuple):
-    """What a column is made of in a message: itself and all that is nested in it."""
+    """The numbers of nodes and buffers of a column, including nested ones."""
 
     nodes: int
     buffers: int
@@ -30,13 +30,13 @@ _I32: Final = struct.Struct("<i")
 
 
 def shape_of(kind: pa.DataType) -> ColumnShape:
-    """The shape of columns of a type."""
+    """The shape of a column type."""
     if pa.types.is_null(kind):
         return ColumnShape(1, 0)
     if pa.types.is_struct(kind):
         own, nested = 1, [shape_of(kind.field(at).type) for at in range(kind.num_fields)]
     elif pa.types.is_map(kind):
-        # Its entries are a struct of their own.
+        # Its entries are a nested struct.
         own, nested = 2, [ColumnShape(1, 1), shape_of(kind.key_type), shape_of(kind.item_type)]
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         own, nested = 2, [shape_of(kind.value_type)]
@@ -50,10 +50,9 @@ def shape_of(kind: pa.DataType) -> ColumnShape:
 
 
 def project(batch: LogRecordBatch, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[LogBuffer]:
-    """The batch with these columns alone, in ascending order. Columns that came after its schema are not in it.
+    """Project a batch to columns, in ascending order. Columns added after its schema are missing.
 
-    Its checksum stays that of the batch as it was written, by which clients know it. Raises INVALID_COLUMN_PROJECTION,
-    CORRUPT_RECORD.
+    Keeps the checksum of the original batch, which clients expect. Raises INVALID_COLUMN_PROJECTION, CORRUPT_RECORD.
     """
     if batch.record_count == 0:
         return [batch.view]
@@ -64,7 +63,7 @@ def project(batch: LogRecordBatch, columns: Sequence[int], shapes: Sequence[Colu
         taken = _take(message, columns, shapes)
     except (struct.error, IndexError, ValueError) as error:
         raise FlussError(
-            ErrorCode.CORRUPT_RECORD, f"batch is not one of Arrow. offset={batch.base_offset} reason={error}"
+            ErrorCode.CORRUPT_RECORD, f"invalid Arrow batch. offset={batch.base_offset} reason={error}"
         ) from error
     size = kinds + sum(map(len, taken))
     return [stored_header(batch, size), body[:kinds], *taken]
@@ -75,7 +74,7 @@ def _take(message: ArrowMessage, columns: Sequence[int], shapes: Sequence[Column
         len(message.nodes) != 16 * sum(shape.nodes for shape in shapes)
         or len(message.buffers) != 16 * sum(shape.buffers for shape in shapes)
     ):  # fmt: skip
-        raise ValueError("columns are not those of the schema")
+        raise ValueError("columns do not match the schema")
     nodes: list[memoryview] = []
     places: list[bytes] = []
     pieces: list[LogBuffer] = []
@@ -87,7 +86,7 @@ def _take(message: ArrowMessage, columns: Sequence[int], shapes: Sequence[Column
             nodes.append(message.nodes[16 * node : 16 * (node + shape.nodes)])
             for start, size in PLACE.iter_unpack(message.buffers[16 * buffer : 16 * (buffer + shape.buffers)]):
                 if start < 0 or size < 0 or start + size > len(message.body):
-                    raise ValueError("a buffer lies outside of the message")
+                    raise ValueError("buffer extends beyond the message")
                 places.append(PLACE.pack(end, size))
                 pieces.append(message.body[start : start + size])
                 if size % 8:
@@ -99,16 +98,16 @@ def _take(message: ArrowMessage, columns: Sequence[int], shapes: Sequence[Column
     return [_write(message, b"".join(nodes), b"".join(places), end), *pieces]
 
 
-# What is written is of one layout always, so that only numbers are filled in. Tables follow their descriptions; 64-bit
-# fields and the items of both vectors are at multiples of 8.
-_ROOT: Final = struct.Struct("<i 2H4H iiqhBx")  # 0: the root's place, its description, the root at 16
-_BATCH: Final = struct.Struct("<2H4H iiqii")  # 36: the description, the record batch at 48
-_COMPRESSION: Final = struct.Struct("<2H2H iBB2x")  # 72: the description, the compression at 80
+# The flatbuffer is written with one fixed layout, so that only numbers are filled in. Tables follow their vtables;
+# 64-bit fields and vector items are aligned to 8.
+_ROOT: Final = struct.Struct("<i 2H4H iiqhBx")  # 0: position of the root, its vtable, the root at 16
+_BATCH: Final = struct.Struct("<2H4H iiqii")  # 36: vtable, the record batch at 48
+_COMPRESSION: Final = struct.Struct("<2H2H iBB2x")  # 72: vtable, the compression at 80
 _NODES_AT: Final = 92
 
 
 def _write(message: ArrowMessage, nodes: bytes, buffers: bytes, body_bytes: int) -> bytes:
-    """A message that lists these, its metadata a multiple of 8 bytes."""
+    """A message with this metadata, padded to 8 bytes."""
     buffers_at = _NODES_AT + 4 + len(nodes) + 4
     codec = message.codec
     metadata = b"".join(

@@ -1,7 +1,7 @@
-"""Batches in the form in which they are read: some are stored in another, and readers may want a part of the columns.
+"""Converts stored batches to the format that readers get, and projects columns.
 
-Whoever writes changes of keys has them as rows, and as rows they are appended: turning them into Arrow costs several
-times what writing them does, and is only due when somebody reads them. `BatchRenderer` is how.
+Changelogs are appended as rows. Converting them to Arrow costs several times as much as writing them, so it is done
+only when they are read, by a `BatchRenderer`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from .projection import ColumnShape, project
 __all__ = ["AS_STORED", "BatchRenderer", "ColumnShapes", "ReadFormat"]
 
 ColumnShapes: TypeAlias = Callable[[int], Sequence[ColumnShape]]
-"""The columns of a schema by its id. Raises SCHEMA_NOT_EXIST."""
+"""Column shapes by schema id. Raises SCHEMA_NOT_EXIST."""
 
-_KEPT_BYTES: Final = 16 * 1024 * 1024
+_CACHE_BYTES: Final = 16 * 1024 * 1024
 
 
 class BatchRenderer(Protocol):
-    """Turns stored batches into those that are read. Called from any thread, and for one batch more than once."""
+    """Renders stored batches for readers. Called from any thread, possibly more than once for a batch."""
 
     def render(self, stored: memoryview) -> bytes | None:
-        """The batch as it is read, at the same offsets (`batches.rewritten`); None if it is stored in that form."""
+        """The batch in read format, at the same offsets; None if it is already stored in that format."""
         ...
 
 
 class ReadFormat:
-    """How the batches of one log are read. What was rendered is kept for a while: tails have several readers."""
+    """The read format of one log. Caches rendered batches: the end of a log often has several readers."""
 
     def __init__(
         self,
@@ -41,37 +41,37 @@ class ReadFormat:
         rendering: BatchRenderer | None = None,
         has_schema: Callable[[int], bool] = lambda schema_id: True,
     ) -> None:
-        """`has_schema` tells whether there is a schema of this id: batches of another nobody could read."""
+        """`has_schema` returns whether a schema exists: batches with another one would be unreadable."""
         self._layouts = layouts
         self._rendering = rendering
         self.has_schema = has_schema
-        self._kept: OrderedDict[int, bytes] = OrderedDict()
-        self._kept_bytes = 0
+        self._cache: OrderedDict[int, bytes] = OrderedDict()
+        self._cached_bytes = 0
 
     def needs_conversion(self, columns: Sequence[int] | None) -> bool:
-        """Whether bytes are read in another form than they are stored in."""
+        """Whether reads differ from what is stored."""
         return columns is not None or self._rendering is not None
 
     @property
     def renders(self) -> bool:
-        """Whether batches are stored in another form than they are read in."""
+        """Whether batches are rendered for readers."""
         return self._rendering is not None
 
     def check(self, columns: Sequence[int] | None) -> None:
-        """Raise INVALID_COLUMN_PROJECTION unless these can be columns to read."""
+        """Raise INVALID_COLUMN_PROJECTION unless the columns can be projected."""
         if columns is None:
             return
         if not columns or any(left >= right for left, right in pairwise(columns)):
             raise FlussError(
-                ErrorCode.INVALID_COLUMN_PROJECTION, f"columns are to be ascending. columns={list(columns)}"
+                ErrorCode.INVALID_COLUMN_PROJECTION, f"columns are not in ascending order. columns={list(columns)}"
             )
         if columns[0] < 0:
             raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, f"no such column. column={columns[0]}")
         if self._layouts is None:
-            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, "records of this log have no columns to choose from")
+            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, "projection requires the Arrow log format")
 
     def convert(self, records: LogBuffer, columns: Sequence[int] | None, *, is_rendered: bool = False) -> bytes:
-        """The batches as they are read, of these columns alone. Blocks for as long as it computes."""
+        """Render batches and project columns. Blocks while it computes."""
         pieces: list[LogBuffer] = []
         for batch in iterate_batches(records):
             rendered = batch if is_rendered else self._render(batch)
@@ -84,26 +84,25 @@ class ReadFormat:
     def _render(self, batch: LogRecordBatch) -> LogRecordBatch:
         if self._rendering is None:
             return batch
-        kept = self._kept.get(batch.base_offset)
-        if kept is None:
-            kept = self._rendering.render(batch.view)
-            if kept is None:
+        cached = self._cache.get(batch.base_offset)
+        if cached is None:
+            cached = self._rendering.render(batch.view)
+            if cached is None:
                 return batch
-            self._keep(batch.base_offset, kept)
-        return next(iterate_batches(kept))
+            self._add(batch.base_offset, cached)
+        return next(iterate_batches(cached))
 
-    def _keep(self, offset: int, rendered: bytes) -> None:
-        # Reads of one log may be in several threads: each step is whole by itself, and a miscount is bounded by what is
-        # let go of below.
-        self._kept[offset] = rendered
-        self._kept_bytes += len(rendered)
-        while self._kept_bytes > _KEPT_BYTES and self._kept:
+    def _add(self, offset: int, rendered: bytes) -> None:
+        # Called from several threads. Each step is atomic; a miscount is corrected by the evictions.
+        self._cache[offset] = rendered
+        self._cached_bytes += len(rendered)
+        while self._cached_bytes > _CACHE_BYTES and self._cache:
             try:
-                _, dropped = self._kept.popitem(last=False)
+                _, dropped = self._cache.popitem(last=False)
             except KeyError:
                 break
-            self._kept_bytes -= len(dropped)
+            self._cached_bytes -= len(dropped)
 
 
 AS_STORED: Final = ReadFormat()
-"""As stored, and whole."""
+"""Batches as stored, with all columns."""

@@ -1,8 +1,7 @@
-"""Rows of logs in the metadata store: which server has a log's newest records, and what the object store has of it.
+"""Log rows in the metadata store: which server has the newest records of a log, and its remote manifest.
 
-Every change is a transaction that checks first whether its server may make it: that it still is the leader, or, of a
-log whose newest records only its disk has, that the row still names it (`tail_fence`). A former leader changes nothing,
-however late its transaction comes.
+Every change is a transaction that first checks whether its server may make it: that it leads or, for a log whose newest
+records only its disk has, that the row still names it (`tail_fence`). So late transactions of a former leader fail.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from lakebed.streams.seam import TableBucket
 __all__ = ["Fence", "LogRow", "LogRows", "sample_manifests", "tail_fence"]
 
 Fence: TypeAlias = Callable[[Reader], Awaitable[int]]
-"""Raises Fenced unless its server is the home of streams; the epoch, if it is."""
+"""Returns the epoch if its server is the stream leader. Raises Fenced otherwise."""
 
 _FIND = """
 SELECT epoch, tail_server, manifest, recorded_end FROM stream_logs
@@ -64,20 +63,20 @@ async def sample_manifests(reader: Reader, limit: int) -> list[Key]:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """What is known of a log wherever it is."""
+    """The state of a log."""
 
     epoch: int = 0
     tail_server: str = ""
     """The server whose disk alone may have acknowledged records; empty if the object store has all of them.
 
-    While a server is named here no other opens the log. So that server's files are the log, and no other's."""
+    While it is set, no other server opens the log, so that server's files are the log."""
     manifest: str = ""
     recorded_end: int = -1
-    """The end of the log when the tail server last recorded it; -1 if it never did."""
+    """The end of the log as last recorded by the tail server; -1 if it was never recorded."""
 
 
 class LogRows:
-    """The rows, changed by the home of streams alone."""
+    """Reads log rows and, on the leader, changes them."""
 
     def __init__(self, store: MetaStore, fence: Fence) -> None:
         self._store = store
@@ -85,18 +84,18 @@ class LogRows:
         self._checks = SharedRuns(self._check)
 
     def fenced_by(self, fence: Fence) -> LogRows:
-        """The same rows, changed under another fence."""
+        """The same rows with another fence for changes."""
         return LogRows(self._store, fence)
 
     async def find(self, bucket: TableBucket, reader: Reader | None = None) -> LogRow:
-        """A log's row; that of one that was never opened if there is none."""
+        """The row of a log; a default row if it was never opened."""
         found = await (reader or self._store).row(_FIND, *_key(bucket))
         return LogRow() if found is None else LogRow(*found)
 
     async def check(self) -> None:
-        """Return if this server could change rows at some moment after the call. Raises Fenced.
+        """Return if this server could change rows at some time after the call. Raises Fenced.
 
-        Unlike its clock, the metadata store knows that no other server has begun to lead. Calls share their reads.
+        Unlike the server's clock, the metadata store knows whether another server leads. Concurrent calls share reads.
         """
         await self._checks.wait()
 
@@ -104,7 +103,7 @@ class LogRows:
         await self._fence(self._store)
 
     async def claim(self, bucket: TableBucket, folder: str, server: str) -> tuple[LogRow, int]:
-        """Open a log here: what its row said before, and the epoch now.
+        """Open a log here. Returns its previous row and the current epoch.
 
         Raises LEADER_NOT_AVAILABLE if only another server's disk has some of its acknowledged records.
         """
@@ -125,9 +124,9 @@ class LogRows:
         return await self._store.transact(work)
 
     async def keep_tail(self, bucket: TableBucket, server: str, uploaded_end: int, end: int) -> None:
-        """From now on this server's disk may alone have acknowledged records.
+        """Record that acknowledged records may be on this server's disk only.
 
-        Only once its files have all that was acknowledged before: from then on they are the log.
+        Call it only once its files contain all records acknowledged before.
         """
 
         async def work(tx: Transaction) -> None:
@@ -137,7 +136,7 @@ class LogRows:
         await self._store.transact(work)
 
     async def record_ends(self, ends: Sequence[tuple[TableBucket, int]]) -> None:
-        """Record how far logs reach whose tail is on this server's disk alone: it is what a lost disk would lose."""
+        """Record the ends of logs whose tail is on this disk only: how much the loss of the disk would cost."""
 
         async def work(tx: Transaction) -> None:
             await self._fence(tx)
@@ -147,7 +146,7 @@ class LogRows:
         await self._store.transact(work)
 
     async def manifest(self, bucket: TableBucket) -> str:
-        """What `publish` was told last, if we are the home."""
+        """The key that was last published. Raises Fenced if this server does not lead."""
 
         async def work(tx: Transaction) -> str:
             await self._fence(tx)
@@ -156,7 +155,7 @@ class LogRows:
         return await self._store.transact(work)
 
     async def publish(self, bucket: TableBucket, manifest: str, uploaded_end: int) -> None:
-        """The object store has what is listed under this key, and all records before `uploaded_end`."""
+        """Record a manifest, and that all records before `uploaded_end` are in the object store."""
 
         async def work(tx: Transaction) -> None:
             await self._fence(tx)
@@ -165,7 +164,7 @@ class LogRows:
         await self._store.transact(work)
 
     async def release_tail(self, bucket: TableBucket) -> None:
-        """All that was acknowledged is in the byte store."""
+        """Record that all acknowledged records are in the object store."""
 
         async def work(tx: Transaction) -> None:
             await self._fence(tx)
@@ -174,31 +173,31 @@ class LogRows:
         await self._store.transact(work)
 
     async def manifests(self, table_id: int, partition_id: int | None) -> list[tuple[int, str]]:
-        """Of each bucket that has something in the byte store, under which key that is listed."""
+        """For each bucket with a manifest, its number and the manifest's key."""
         return [(row[0], row[1]) for row in await self._store.rows(_MANIFESTS, table_id, partition_id or 0)]
 
     async def all(self) -> list[tuple[TableBucket, str]]:
-        """Every bucket that ever was opened, and which server alone has its newest records, if one has."""
+        """All buckets that were ever opened, each with its tail server or an empty string."""
         return [
             (TableBucket(table, part or None, bucket), tail)
             for table, part, bucket, tail in await self._store.rows(_ALL)
         ]
 
     async def elsewhere(self, server: str) -> list[TableBucket]:
-        """The buckets whose newest records another server has alone: here they cannot be opened."""
+        """Buckets whose newest records are on another server's disk only: they cannot be opened here."""
         return [
             TableBucket(table, part or None, bucket)
             for table, part, bucket in await self._store.rows(_ELSEWHERE, server)
         ]
 
     async def held(self, server: str) -> list[TableBucket]:
-        """The buckets whose newest records only this server's disk has."""
+        """Buckets whose newest records are on this server's disk only."""
         return [
             TableBucket(table, part or None, bucket) for table, part, bucket in await self._store.rows(_HELD, server)
         ]
 
     async def folders(self, table_id: int, partition_id: int | None) -> list[str]:
-        """Where the byte store has what it has of the logs of a table, or of one of its partitions."""
+        """The folders of the remote logs of a table or partition."""
         if partition_id is None:
             found = await self._store.rows(_FOLDERS_OF_TABLE, table_id)
         else:
@@ -206,7 +205,7 @@ class LogRows:
         return [row[0] for row in found]
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Forget the logs of a table, or of one of its partitions."""
+        """Delete the log rows of a table or partition."""
 
         async def work(tx: Transaction) -> None:
             if partition_id is None:
@@ -218,16 +217,16 @@ class LogRows:
 
 
 def tail_fence(bucket: TableBucket, row: LogRow) -> Fence:
-    """A fence for a tail server that is not the leader: passes as long as the log's row still names it.
+    """A fence for a tail server that does not lead: passes while the log row still names it.
 
-    `row` is what the server read. No other server opens the log before the row changes, so nothing it writes under this
-    fence can come between the records of another.
+    `row` is what the server read. No other server opens the log before the row changes, so writes under this fence
+    cannot come between the records of another.
     """
 
     async def check(reader: Reader) -> int:
         found = await reader.row(_FIND, *_key(bucket))
         if found is None or tuple(found[:2]) != (row.epoch, row.tail_server):
-            raise Fenced(f"the log was dropped, or its server was given up. server={row.tail_server} bucket={bucket}")
+            raise Fenced(f"log was dropped, or its server was given up. server={row.tail_server} bucket={bucket}")
         return row.epoch
 
     return check

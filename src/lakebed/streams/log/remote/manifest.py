@@ -1,4 +1,4 @@
-"""What the byte store has of a log: segments by their offsets, as a document that clients can read too."""
+"""The manifest of a log: its segments in the object store, as a document that clients can read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class LogLocation:
-    """Where a log is in the byte store, and what its documents say of whose it is."""
+    """The location of a log in the object store, and the names for its manifest."""
 
     bucket: TableBucket
     database: str
@@ -27,14 +27,14 @@ class LogLocation:
 
     @property
     def folder(self) -> str:
-        """The folder of all that the byte store has of it: keys below it, and the folder that clients are told."""
+        """The folder of the log in the object store, as clients see it."""
         table = f"{self.database}/{self.table}-{self.bucket.table_id}"
         if self.bucket.partition_id is not None:
             table += f"/{self.partition_name}-p{self.bucket.partition_id}"
         return f"log/{table}/{self.bucket.bucket}"
 
     def segment(self, segment: RemoteSegment, suffix: str = "log") -> str:
-        """Where a segment is, or what belongs to it, below the folder."""
+        """The path of a segment or its companion object."""
         return f"{self.folder}/{segment.segment_id}/{segment.start_offset:020d}.{suffix}"
 
 
@@ -60,36 +60,36 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The segments of a log in the byte store, one after the other without a gap."""
+    """The remote segments of a log, without gaps."""
 
     segments: tuple[RemoteSegment, ...] = ()
-    copied_end: int = 0
-    """As far as the log was ever copied, though none of it may be there any more."""
+    uploaded_end: int = 0
+    """The end of the records ever uploaded, even if their segments were deleted."""
 
     def __post_init__(self) -> None:
         for left, right in zip(self.segments, self.segments[1:], strict=False):
             if left.end_offset != right.start_offset:
-                raise ValueError(f"segments do not follow each other. end={left.end_offset} next={right.start_offset}")
+                raise ValueError(f"gap between segments. end={left.end_offset} next={right.start_offset}")
 
     @property
     def start_offset(self) -> int:
-        """The first that it has."""
-        return self.segments[0].start_offset if self.segments else self.copied_end
+        """The first offset in a segment."""
+        return self.segments[0].start_offset if self.segments else self.uploaded_end
 
     def followed_by(self, segment: RemoteSegment) -> Manifest:
-        """With a segment more."""
+        """The manifest with a segment appended."""
         return Manifest((*self.segments, segment), segment.end_offset)
 
     def without(self, count: int) -> Manifest:
-        """Without its first segments."""
+        """The manifest without its first segments."""
         return replace(self, segments=self.segments[count:])
 
     def find(self, offset: int) -> Sequence[RemoteSegment]:
-        """The segments from the one with `offset` on."""
+        """The segments from the one that contains `offset`."""
         return [segment for segment in self.segments if segment.end_offset > offset]
 
     def document(self, location: LogLocation) -> bytes:
-        """As it is stored."""
+        """The manifest as JSON."""
         segments = tuple(
             _Segment(it.segment_id, it.start_offset, it.end_offset, it.max_timestamp_ms, it.size_bytes)
             for it in self.segments
@@ -105,13 +105,13 @@ class Manifest:
                 remote_log_segments=segments,
                 partition_name=location.partition_name,
                 partition_id=bucket.partition_id,
-                highest_copied_end_offset=self.copied_end,
+                highest_copied_end_offset=self.uploaded_end,
             )
         )
 
     @classmethod
     def parse(cls, document: bytes) -> Manifest:
-        """Read what `document` wrote. Raises LOG_STORAGE for anything else."""
+        """Parse the JSON of `document`. Raises LOG_STORAGE."""
         try:
             found = msgspec.json.decode(document, type=_Document)
             if found.version != _VERSION:
@@ -122,4 +122,4 @@ class Manifest:
             )
             return cls(segments, found.highest_copied_end_offset or 0)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise FlussError(ErrorCode.LOG_STORAGE, f"manifest of a log cannot be read. reason={error}") from error
+            raise FlussError(ErrorCode.LOG_STORAGE, f"log manifest is invalid. reason={error}") from error

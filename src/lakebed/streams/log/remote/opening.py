@@ -1,8 +1,8 @@
 """Opens the log of a bucket on this server, or uploads its tail for the leader (ADR 30, ADR 45).
 
-While the log's row names a tail server, no other server opens the log. A server is named only once its files have every
-acknowledged record. So its files are the log, whichever epoch it opened them in. Where no server is named, the object
-store has every acknowledged record, and local files are kept only if no other server opened the log since.
+While the log row names a tail server, no other server opens the log. A server is named only once its files contain
+every acknowledged record, so its files are the log, in whichever epoch they were opened. If no server is named, the
+object store has every acknowledged record, and local files are kept only if no other server opened the log since.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from .tails import Tail
 
 __all__ = ["LocalCopy", "LocalFiles", "classify_local_copy", "open_remote_backed_log", "return_tail"]
 
-_EPOCH: Final = "epoch"
-_LIFE: Final = "life"
+_EPOCH_FILE: Final = "epoch"
+_INCARNATION_FILE: Final = "life"
 
 
 class LocalCopy(Enum):
-    """What the files on this disk are."""
+    """The state of a log's files on this disk."""
 
     CURRENT = "current"
-    """The log, or a beginning of it that the object store has the rest of."""
+    """The log, or a prefix of it whose continuation the object store has."""
 
     STALE = "stale"
-    """Files of no use: another server may have gone on with the log. The object store has every acknowledged record."""
+    """Another server may have continued the log. The object store has every acknowledged record."""
 
     LOST = "lost"
-    """Less than what was acknowledged, and no other server or store has the rest."""
+    """Acknowledged records are missing, and exist nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """What the disk has of a log."""
+    """A log's files on this disk."""
 
     epoch: int | None = None
-    """In which this server opened the log last; None if it never did."""
+    """The epoch in which this server last opened the log; None if it never did."""
 
     end_offset: int | None = None
-    """The offset after its last record; None if there are no files."""
+    """The end of the local log; None without files."""
 
 
-def classify_local_copy(row: LogRow, server: str, files: LocalFiles, copied_end: int) -> LocalCopy:
-    """What `files` of `server` are. `row` names this server or none; the object store has all before `copied_end`."""
+def classify_local_copy(row: LogRow, server: str, files: LocalFiles, uploaded_end: int) -> LocalCopy:
+    """The state of `files` on `server`. `row` names this server or none; records before `uploaded_end` are remote."""
     if row.tail_server == server:
-        acknowledged = max(copied_end, row.recorded_end)
+        acknowledged = max(uploaded_end, row.recorded_end)
         is_whole = files.end_offset is not None and files.end_offset >= acknowledged
         return LocalCopy.CURRENT if is_whole else LocalCopy.LOST
-    is_newest = files.epoch == row.epoch and files.end_offset is not None and files.end_offset >= copied_end
+    is_newest = files.epoch == row.epoch and files.end_offset is not None and files.end_offset >= uploaded_end
     return LocalCopy.CURRENT if is_newest else LocalCopy.STALE
 
 
@@ -83,36 +83,36 @@ async def open_remote_backed_log(
     is_leader: Callable[[], bool] = lambda: True,
     ack_after_upload: bool = False,
 ) -> RemoteBackedLog:
-    """Open a bucket's log here, with all that was acknowledged of it anywhere.
+    """Open a bucket's log with every acknowledged record of any server.
 
-    Raises LEADER_NOT_AVAILABLE if only another server has some of that; NOT_LEADER_OR_FOLLOWER, LOG_STORAGE, STORAGE.
+    Raises LEADER_NOT_AVAILABLE if only another server's disk has some; NOT_LEADER_OR_FOLLOWER, LOG_STORAGE, STORAGE.
     """
     bucket, folder = location.bucket, logs.folder_of(location.bucket)
     row, epoch = await remotes.claim(location, server)
     remote = await remotes.open(location, row.manifest)
-    copied = remote.manifest.copied_end
-    local = await _open_current(logs, bucket, read_format, row, server, copied, is_leader)
+    uploaded = remote.manifest.uploaded_end
+    local = await _open_current(logs, bucket, read_format, row, server, uploaded, is_leader)
     try:
-        incarnation = await logs.run(_prepare, folder, epoch, copied, await remote.writers())
+        incarnation = await logs.run(_prepare, folder, epoch, uploaded, await remote.writers())
         if local is None:
-            local = await logs.open(bucket, read_format, is_leader=is_leader, first_offset=copied)
+            local = await logs.open(bucket, read_format, is_leader=is_leader, first_offset=uploaded)
         tail = Tail(remotes, location, epoch)
-        pieces = await tail.look(copied)
+        pieces = await tail.load(uploaded)
         if row.tail_server != server:
-            copied = pieces[-1].end if pieces else copied
+            uploaded = pieces[-1].end if pieces else uploaded
             end = local.end_offset
             async for body in tail.read([piece for piece in pieces if piece.end > end]):
                 await local.restore(body)
         log = RemoteBackedLog(local, remote, read_format, tail, clock, incarnation, ack_after_upload=ack_after_upload)
         if ack_after_upload:
-            await log.upload_tail(copied)
+            await log.upload_tail(uploaded)
             if row.tail_server:
                 await remotes.release_tail(bucket)
             else:
-                # Otherwise another server may have opened the log before it could find what was uploaded.
-                await remote.check_leads()
+                # Otherwise another server may have opened the log before it could find the upload.
+                await remote.check_leader()
         elif not row.tail_server:
-            await remotes.keep_tail(bucket, server, remote.manifest.copied_end, local.stable_offset)
+            await remotes.keep_tail(bucket, server, remote.manifest.uploaded_end, local.high_watermark)
     except BaseException:
         if local is not None:
             await local.close()
@@ -123,11 +123,10 @@ async def open_remote_backed_log(
 async def return_tail(
     logs: Logs, remotes: RemoteLogs, location: LogLocation, read_format: ReadFormat, *, server: str, clock: Clock
 ) -> bool:
-    """Upload the records of a log that only this disk has, for the leader to continue; False if there are none.
+    """Upload the records of a closed log that only this disk has, so that the leader can continue it.
 
-    For a server that is not the leader, or not yet: nothing of the log is open here. What was uploaded before a crash
-    stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER_OR_FOLLOWER if the log was
-    dropped or given up meanwhile.
+    Returns False if there are none. For a server that does not lead. After a crash, the next call resumes the upload.
+    Raises LOG_STORAGE, STORAGE; NOT_LEADER_OR_FOLLOWER if the log was dropped or given up meanwhile.
     """
     bucket = location.bucket
     with storage_failures():
@@ -136,9 +135,9 @@ async def return_tail(
         return False
     remotes = remotes.fenced_by(tail_fence(bucket, row))
     remote = await remotes.open(location, row.manifest)
-    local = await _open_current(logs, bucket, read_format, row, server, remote.manifest.copied_end)
+    local = await _open_current(logs, bucket, read_format, row, server, remote.manifest.uploaded_end)
     if local is None:
-        raise RuntimeError("the files of a tail server are the log, or lost")
+        raise RuntimeError("local files of a tail server are neither current nor lost")
     log = RemoteBackedLog(local, remote, read_format, Tail(remotes, location, row.epoch), clock, incarnation="")
     try:
         await log.hand_over()
@@ -153,61 +152,61 @@ async def _open_current(
     read_format: ReadFormat,
     row: LogRow,
     server: str,
-    copied_end: int,
+    uploaded_end: int,
     is_leader: Callable[[], bool] = lambda: True,
 ) -> FolderLog | None:
-    """The log from this disk, if its files are current. Stale ones are removed. Raises LOG_STORAGE if some are lost."""
+    """The local log, if its files are current. Removes stale files. Raises LOG_STORAGE for lost records."""
     folder = logs.folder_of(bucket)
     epoch = await logs.run(_opened_in, folder)
-    verdict = classify_local_copy(row, server, LocalFiles(epoch), copied_end)
+    state = classify_local_copy(row, server, LocalFiles(epoch), uploaded_end)
     if await logs.run(_has_files, folder) and (row.tail_server == server or row.epoch == epoch):
         local = await logs.open(bucket, read_format, is_leader=is_leader)
-        verdict = classify_local_copy(row, server, LocalFiles(epoch, local.end_offset), copied_end)
-        if verdict is LocalCopy.CURRENT:
+        state = classify_local_copy(row, server, LocalFiles(epoch, local.end_offset), uploaded_end)
+        if state is LocalCopy.CURRENT:
             return local
         await local.close()
-    if verdict is LocalCopy.LOST:
+    if state is LocalCopy.LOST:
         raise FlussError(
             ErrorCode.LOG_STORAGE,
             "acknowledged records are missing on this server's disk: restore the folder, or give them up with "
             f"`lakebed streams forget-server {server}` while this server is stopped. folder={folder} "
-            f"uploaded_end={copied_end} recorded_end={row.recorded_end}",
+            f"uploaded_end={uploaded_end} recorded_end={row.recorded_end}",
         )
     with storage_failures():
         await logs.discard(bucket)
     if await logs.run(_has_files, folder):
         raise FlussError(
-            ErrorCode.LOG_STORAGE, f"stale files of a log cannot be removed: remove the folder. folder={folder}"
+            ErrorCode.LOG_STORAGE, f"stale log files cannot be deleted: remove the folder. folder={folder}"
         )
     return None
 
 
 def _opened_in(folder: str) -> int | None:
-    """In a thread: the epoch in which this server opened the log last."""
+    """In a thread: the epoch in which this server last opened the log."""
     try:
-        with open(os.path.join(folder, _EPOCH), encoding="ascii") as file:
+        with open(os.path.join(folder, _EPOCH_FILE), encoding="ascii") as file:
             return int(file.read())
     except (OSError, ValueError):
         return None
 
 
 def _has_files(folder: str) -> bool:
-    """In a thread: whether this disk has some of the log."""
+    """In a thread: whether this disk has files of the log."""
     return os.path.isdir(folder) and any(name.endswith(".log") for name in os.listdir(folder))
 
 
 def _prepare(folder: str, epoch: int, first_offset: int, writers: bytes) -> str:
-    """In a thread: note who opens the log, and who had written what if it begins here where the byte store's ends.
+    """In a thread: store the epoch and, for a new local log that continues the remote one, the writer state.
 
-    The name of its life here.
+    Returns the incarnation.
     """
     make_folder(folder)
-    named = os.path.join(folder, _LIFE)
-    if not os.path.exists(named):
-        replace_file(named, secrets.token_hex(8).encode())
+    path = os.path.join(folder, _INCARNATION_FILE)
+    if not os.path.exists(path):
+        replace_file(path, secrets.token_hex(8).encode())
     if not _has_files(folder):
         document = crc32c(writers).to_bytes(4, "little") + writers
         replace_file(segment_path(folder, first_offset, "writers"), document)
-    replace_file(os.path.join(folder, _EPOCH), str(epoch).encode())
-    with open(named, encoding="ascii") as file:
+    replace_file(os.path.join(folder, _EPOCH_FILE), str(epoch).encode())
+    with open(path, encoding="ascii") as file:
         return file.read()

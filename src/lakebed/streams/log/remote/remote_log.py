@@ -1,8 +1,8 @@
-"""The part of a log that is in the byte store: sealed segments, written once, listed in a manifest that is swapped.
+"""The remote part of a log: immutable sealed segments in the object store, listed in a manifest.
 
-A segment is there in the form in which it is read, because clients may read it without asking us; every batch is
-looked at on its way, so that damage on a disk does not spread. Names of segments and manifests are never used twice:
-who lost the place of the home may write what it likes, nothing will refer to it (`log_rows`).
+Segments are stored as clients read them, because clients can read them directly. Every batch is verified during upload,
+so that disk damage does not spread. Names of segments and manifests are never reused: nothing refers to the uploads of
+a former leader (`log_rows`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from lakebed.storage.backoff import Retrier
 from lakebed.storage.ownership import FIRST_KEYS, Ownership, delete_listed
 from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
-from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
+from lakebed.streams.seam import FetchResult, RemoteSegment, TableBucket
 
-from ..local.segment import Segment, whole_part
+from ..local.segment import Segment, valid_prefix
 from ..local.sparse_index import INDEX_BYTES, SparseIndex
 from ..reading.read_format import AS_STORED, ReadFormat
 from .log_rows import Fence, LogRow, LogRows
@@ -36,40 +36,40 @@ __all__ = ["RemoteLog", "RemoteLogs", "RemoteSettings"]
 
 _logger = logging.getLogger(__name__)
 _PIECE_BYTES: Final = 4 * 1024 * 1024
-_KEPT_INDEXES: Final = 8
+_CACHED_INDEXES: Final = 8
 WRITERS_SUFFIX: Final = "writer_snapshot"
 
 
-class _Form(NamedTuple):
-    """A form in which a segment is in the byte store."""
+class _Format(NamedTuple):
+    """A format of a segment in the object store, by its file suffixes."""
 
     suffix: str
     index_suffix: str
 
 
-_READ: Final = _Form("log", "index")
-_STORED: Final = _Form("stored", "stored_index")
-"""For who follows what it wrote itself, where that is not the form that is read."""
+_READ: Final = _Format("log", "index")
+_STORED: Final = _Format("stored", "stored_index")
+"""As appended, if that differs: a KV index replays its log in this format."""
 
 _SUFFIXES: Final = (*_READ, *_STORED, WRITERS_SUFFIX)
-_OURS: Final = re.compile(rf"metadata/[^/]+\.manifest|[^/]+/\d{{20}}\.({'|'.join(_SUFFIXES)})")
-"""Segments and lists of them, below the folder of a log: the tail is somebody else's to look after."""
+_SEGMENT_FILE: Final = re.compile(rf"metadata/[^/]+\.manifest|[^/]+/\d{{20}}\.({'|'.join(_SUFFIXES)})")
+"""Segments and manifests, in the folder of a log. Other files there belong to the tail, which deletes its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSettings:
-    """How logs use the byte store."""
+    """How logs use the object store."""
 
     prefix: str = "streams"
     address: str | None = None
-    """What clients put before a segment's key to read it themselves (`s3://bucket`). None: they are not told, and the
-    home reads it for them."""
+    """Prepended to a segment's key for clients that read it directly (`s3://bucket`). None: the leader reads for
+    them."""
 
     writer: WriterSettings = field(default_factory=WriterSettings)
 
 
 class RemoteLogs:
-    """What all logs share that are in one byte store."""
+    """What the remote logs of all buckets share."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class RemoteLogs:
         self.settings = RemoteSettings() if settings is None else settings
         self.retrier = Retrier() if retrier is None else retrier
         self.swept: set[TableBucket] = set()
-        """Logs of which nothing is here that nothing refers to, as far as we know."""
+        """Logs without known orphans."""
 
     def key(self, name: str) -> Key:
-        """The key of something by its name below the prefix."""
+        """The key of a name below the prefix."""
         return Key(f"{self.settings.prefix}/{name}")
 
     async def claim(self, location: LogLocation, server: str) -> tuple[LogRow, int]:
@@ -106,7 +106,7 @@ class RemoteLogs:
             await self.rows.keep_tail(bucket, server, uploaded_end, end)
 
     def fenced_by(self, fence: Fence) -> RemoteLogs:
-        """The same logs, whose rows are changed under another fence."""
+        """The same logs with another fence for changes of their rows."""
         rows = self.rows.fenced_by(fence)
         return RemoteLogs(self.storage, self.ownership, rows, self.threads, self.new_id, self.settings, self.retrier)
 
@@ -116,7 +116,7 @@ class RemoteLogs:
             await self.rows.release_tail(bucket)
 
     async def open(self, location: LogLocation, manifest: str) -> RemoteLog:
-        """The part of a log that is listed under `manifest`, which may be empty. Raises LOG_STORAGE, STORAGE."""
+        """The remote log with this manifest; empty without a manifest. Raises LOG_STORAGE, STORAGE."""
         if not manifest:
             return RemoteLog(self, location, Manifest())
         with storage_failures():
@@ -124,20 +124,20 @@ class RemoteLogs:
         return RemoteLog(self, location, Manifest.parse(document), manifest)
 
     def address_of(self, key: str) -> str:
-        """Where clients find what has this key, if they can; its key otherwise."""
+        """The address of an object for clients; its key if clients do not read directly."""
         return key if self.settings.address is None else f"{self.settings.address}/{key}"
 
     async def ends(self, table_id: int, partition_id: int | None) -> list[tuple[TableBucket, str, int]]:
-        """Of each bucket with something here: the manifest's key, and the offset after the last that was copied."""
+        """For each bucket with a manifest: the manifest's key, and the end of the uploaded records."""
         found = []
         for number, manifest in await self.rows.manifests(table_id, partition_id):
             with storage_failures():
                 document = await self.storage.get(Key(manifest))
-            found.append((TableBucket(table_id, partition_id, number), manifest, Manifest.parse(document).copied_end))
+            found.append((TableBucket(table_id, partition_id, number), manifest, Manifest.parse(document).uploaded_end))
         return found
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
-        """Remove all that is here of a table, or of one of its partitions. Idempotent. Raises STORAGE."""
+        """Remove all objects of a table or partition. Idempotent. Raises STORAGE."""
         with storage_failures():
             for folder in await self.rows.folders(table_id, partition_id):
                 found = [head async for head in self.storage.list_prefix(f"{folder}/")]
@@ -145,56 +145,56 @@ class RemoteLogs:
             await self.rows.remove(table_id, partition_id)
 
     async def delete_listed(self, found: Sequence[ObjectHead], event: str) -> None:
-        """Remove objects that a listing found, as `ownership.delete_listed`."""
+        """Delete listed objects, as `ownership.delete_listed`."""
         await delete_listed(self.storage, self.ownership, found, _logger, event)
 
     async def delete(self, keys: Sequence[Key]) -> None:
-        """Remove objects that this server's metadata names, if the store is the one that they were written to."""
+        """Delete objects by key, if this is the store that they were written to."""
         if keys:
             await self.ownership.confirm()
             await self.storage.delete_many(keys)
 
 
 class RemoteLog:
-    """One log's segments in the byte store. One task at a time changes it."""
+    """The segments of one log in the object store. Only one task at a time may change it."""
 
     def __init__(self, logs: RemoteLogs, location: LogLocation, manifest: Manifest, manifest_key: str = "") -> None:
         self._logs = logs
         self._location = location
         self._manifest = manifest
         self._manifest_key = manifest_key
-        self._indexes: OrderedDict[tuple[str, _Form], tuple[SparseIndex, int]] = OrderedDict()
+        self._indexes: OrderedDict[tuple[str, _Format], tuple[SparseIndex, int]] = OrderedDict()
         self._stored_from = 0
 
     @property
     def manifest(self) -> Manifest:
-        """What there is."""
+        """The current manifest."""
         return self._manifest
 
     @property
     def manifest_key(self) -> str:
-        """Where that is listed; nowhere yet, if it is empty."""
+        """The key of the manifest; empty if there is none."""
         return self._manifest_key
 
     @property
     def directory(self) -> str | None:
-        """Where clients find the segments themselves, if they may."""
+        """The folder of segments as clients address it; None if they do not read directly."""
         if self._logs.settings.address is None:
             return None
         return self._logs.address_of(self._logs.key(self._location.folder))
 
     async def upload(self, segment: Segment, read_format: ReadFormat, writers: bytes) -> None:
-        """Copy a sealed segment, and list it. `writers` is who had written what at its end.
+        """Upload a sealed segment and publish it. `writers` is the writer state at its end.
 
-        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER_OR_FOLLOWER.
+        Raises LOG_STORAGE if a batch is damaged, STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         name = self._logs.new_id()
         sent = RemoteSegment(name, segment.base_offset, segment.end_offset, 0, segment.timestamp_ms)
         try:
-            segment.hold()
+            segment.acquire()
         except OSError as error:
-            raise FlussError(ErrorCode.LOG_STORAGE, f"a segment cannot be read. reason={error}") from error
-        with self._leaving_nothing():
+            raise FlussError(ErrorCode.LOG_STORAGE, f"segment cannot be read. reason={error}") from error
+        with self._tracking_orphans():
             try:
                 with storage_failures():
                     if read_format.renders:
@@ -202,14 +202,14 @@ class RemoteLog:
                     size = await self._copy(segment, sent, _READ, read_format)
                     await self._put(self._location.segment(sent, WRITERS_SUFFIX), writers)
             finally:
-                segment.let_go()
+                segment.release()
             await self._publish(self._manifest.followed_by(replace(sent, size_bytes=size)))
 
-    async def _copy(self, segment: Segment, sent: RemoteSegment, form: _Form, read_format: ReadFormat) -> int:
-        """Write a segment in one form, and its index; how large it is."""
+    async def _copy(self, segment: Segment, sent: RemoteSegment, format_: _Format, read_format: ReadFormat) -> int:
+        """Upload a segment in one format, with its index. Returns its size."""
         index = SparseIndex()
         position = 0
-        key = self._logs.key(self._location.segment(sent, form.suffix))
+        key = self._logs.key(self._location.segment(sent, format_.suffix))
         async with BufferedMultipartWriter(
             self._logs.storage, key, settings=self._logs.settings.writer, retrier=self._logs.retrier
         ) as writer:
@@ -221,12 +221,12 @@ class RemoteLog:
                     position += len(batch.view)
                 await writer.write(body)
             await writer.finish()
-        await self._put(self._location.segment(sent, form.index_suffix), index.document(position))
-        self._keep(sent.segment_id, form, index, position)
+        await self._put(self._location.segment(sent, format_.index_suffix), index.document(position))
+        self._cache_index(sent.segment_id, format_, index, position)
         return position
 
     async def drop_stored(self, offset: int) -> None:
-        """Remove what is here in the form in which it was appended, of segments that end at `offset` or before."""
+        """Delete the stored format of segments that end at `offset` or before."""
         gone = [it for it in self._manifest.segments if self._stored_from < it.end_offset <= offset]
         if gone:
             names = [
@@ -237,18 +237,18 @@ class RemoteLog:
             self._stored_from = gone[-1].end_offset
 
     async def trim(self, count: int) -> None:
-        """Remove the first segments: from the list, then from the byte store.
+        """Remove the first `count` segments: from the manifest, then from the object store.
 
         Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         gone = self._manifest.segments[:count]
         if not gone:
             return
-        with self._leaving_nothing():
+        with self._tracking_orphans():
             await self._publish(self._manifest.without(count))
             for segment in gone:
-                for form in (_READ, _STORED):
-                    self._indexes.pop((segment.segment_id, form), None)
+                for format_ in (_READ, _STORED):
+                    self._indexes.pop((segment.segment_id, format_), None)
                 names = [self._location.segment(segment, suffix) for suffix in _SUFFIXES]
                 with storage_failures():
                     await self._logs.delete([self._logs.key(name) for name in names])
@@ -262,8 +262,8 @@ class RemoteLog:
             )
 
     @contextmanager
-    def _leaving_nothing(self) -> Iterator[None]:
-        """Should what is done now fail, something may be left for `sweep`."""
+    def _tracking_orphans(self) -> Iterator[None]:
+        """Mark the log for `sweep` if the operation fails: it may leave orphans."""
         was_swept = self._location.bucket in self._logs.swept
         self._logs.swept.discard(self._location.bucket)
         yield
@@ -271,7 +271,7 @@ class RemoteLog:
             self._logs.swept.add(self._location.bucket)
 
     async def sweep(self) -> None:
-        """Remove what nothing refers to: of copies that a crash ended, and what could not be removed when it was to be.
+        """Delete objects that nothing refers to: remains of interrupted uploads and failed deletions.
 
         Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
@@ -279,59 +279,57 @@ class RemoteLog:
             return
         folder = self._logs.key(self._location.folder)
         with storage_failures():
-            # In this order: whoever becomes the home after we have been found to be it has sent nothing yet that was
-            # found. Names are never used twice.
+            # List first: a server that begins to lead after the check below has uploaded nothing that was listed,
+            # since names are never reused.
             found = [head async for head in self._logs.storage.list_prefix(f"{folder}/")]
             if await self._logs.rows.manifest(self._location.bucket) != self._manifest_key:
-                return  # the last list was published though we were told that it was not: it is again, with the next
+                return  # the last manifest was published despite an error; the next publication resolves it
             needed = {
                 self._logs.key(self._location.segment(it, end)) for it in self._manifest.segments for end in _SUFFIXES
             }
             needed.add(Key(self._manifest_key))
-            ours = [head for head in found if _OURS.fullmatch(head.key.removeprefix(f"{folder}/"))]
-            orphans = [head for head in ours if head.key not in needed]
+            segments = [head for head in found if _SEGMENT_FILE.fullmatch(head.key.removeprefix(f"{folder}/"))]
+            orphans = [head for head in segments if head.key not in needed]
             await self._logs.delete_listed(orphans, "orphan remote log segments deleted")
         self._logs.swept.add(self._location.bucket)
 
-    async def read(self, offset: int, max_bytes: int) -> Fetched:
-        """Batches from the one with `offset` on, of one segment, as they are read."""
+    async def read(self, offset: int, max_bytes: int) -> FetchResult:
+        """Read batches of one segment, from the one that contains `offset`."""
         return await self._read(offset, max_bytes, _READ)
 
-    async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
-        """The same as they were appended, where that is another form."""
+    async def read_stored(self, offset: int, max_bytes: int) -> FetchResult:
+        """Read batches as appended, if they are stored in that format too."""
         return await self._read(offset, max_bytes, _STORED)
 
-    async def _read(self, offset: int, max_bytes: int, form: _Form) -> Fetched:
+    async def _read(self, offset: int, max_bytes: int, format_: _Format) -> FetchResult:
         found = self._manifest.find(offset)
         if not found:
-            raise FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
+            raise FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE, f"offset is not in remote segments. offset={offset}")
         segment = found[0]
-        index, size = await self._index(segment, form)
+        index, size = await self._index(segment, format_)
         start = index.before(offset)
-        # The index knows a batch every few kilobytes: what lies before the one that is meant is read and dropped.
+        # The index is sparse: batches before the requested one are read and dropped.
         wanted = max(max_bytes, HEADER_BYTES) + INDEX_BYTES
         while True:
-            body = await self._range(segment, form, start, min(start + wanted, size))
+            body = await self._range(segment, format_, start, min(start + wanted, size))
             first, end, after = _cut(body, offset, max_bytes)
             if end > first:
-                return Fetched(body[first:end], after)
+                return FetchResult(body[first:end], after)
             if start + len(body) >= size:
-                raise FlussError(
-                    ErrorCode.LOG_STORAGE, f"a segment in the byte store is cut off. segment={segment.segment_id}"
-                )
-            # The batch that is meant begins too late in what was read, or is larger than that.
+                raise FlussError(ErrorCode.LOG_STORAGE, f"remote segment is truncated. segment={segment.segment_id}")
+            # The requested batch begins too late in the range, or is larger than the range.
             start += first
             head = body[first : first + HEADER_BYTES]
             wanted = max(read_position(head).size if len(head) == HEADER_BYTES else 0, wanted)
 
-    async def locate(self, offset: int) -> Fetched:
-        """Where clients find `offset` themselves."""
+    async def locate(self, offset: int) -> FetchResult:
+        """The remote segments from `offset` on."""
         found = self._manifest.find(offset)
         start = (await self._index(found[0], _READ))[0].before(offset) if found else 0
-        return Fetched(b"", offset, found, start, self.directory or "")
+        return FetchResult(b"", offset, found, start, self.directory or "")
 
     async def find_time(self, timestamp_ms: int) -> int | None:
-        """The offset of the first batch here that was committed then or later; None if there is none."""
+        """The offset of the first remote batch committed at this time or later; None if there is none."""
         for segment in self._manifest.segments:
             if segment.max_timestamp_ms >= timestamp_ms:
                 index, size = await self._index(segment, _READ)
@@ -345,21 +343,21 @@ class RemoteLog:
         return None
 
     async def confirm_store(self) -> None:
-        """Return if the object store is the one that this log was copied to. Raises STORAGE."""
+        """Return if the object store is the one that this log was uploaded to. Raises STORAGE."""
         with storage_failures():
             await self._logs.ownership.confirm()
 
-    async def check_leads(self) -> None:
+    async def check_leader(self) -> None:
         """Return if this server leads. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             await self._logs.rows.check()
 
     async def release_tail(self) -> None:
-        """All that was acknowledged is here. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
+        """Record that all acknowledged records are uploaded. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         await self._logs.release_tail(self._location.bucket)
 
     async def writers(self) -> bytes:
-        """Who had written what at the end of the last segment."""
+        """The writer state at the end of the last segment."""
         if not self._manifest.segments:
             return b""
         name = self._location.segment(self._manifest.segments[-1], WRITERS_SUFFIX)
@@ -370,38 +368,38 @@ class RemoteLog:
         name = f"{self._location.folder}/metadata/{self._logs.new_id()}.manifest"
         with storage_failures():
             await self._put(name, manifest.document(self._location))
-            await self._logs.rows.publish(self._location.bucket, self._logs.key(name), manifest.copied_end)
+            await self._logs.rows.publish(self._location.bucket, self._logs.key(name), manifest.uploaded_end)
         former, self._manifest_key = self._manifest_key, self._logs.key(name)
         self._manifest = manifest
         if former:
             try:
                 await self._logs.delete([Key(former)])
             except LakebedError as error:
-                _logger.warning("a former manifest stays behind. key=%s reason=%s", former, error)
+                _logger.warning("deleting a replaced manifest failed. key=%s reason=%s", former, error)
 
-    async def _index(self, segment: RemoteSegment, form: _Form) -> tuple[SparseIndex, int]:
-        found = self._indexes.get((segment.segment_id, form))
+    async def _index(self, segment: RemoteSegment, format_: _Format) -> tuple[SparseIndex, int]:
+        found = self._indexes.get((segment.segment_id, format_))
         if found is None:
             with storage_failures():
-                key = self._logs.key(self._location.segment(segment, form.index_suffix))
+                key = self._logs.key(self._location.segment(segment, format_.index_suffix))
                 document = await self._logs.storage.get(key)
             try:
                 found = SparseIndex.parse_sized(document)
             except ValueError as error:
                 raise FlussError(
-                    ErrorCode.LOG_STORAGE, f"index of a segment is damaged. segment={segment.segment_id} reason={error}"
+                    ErrorCode.LOG_STORAGE, f"segment index is damaged. segment={segment.segment_id} reason={error}"
                 ) from error
-            self._keep(segment.segment_id, form, *found)
+            self._cache_index(segment.segment_id, format_, *found)
         return found
 
-    def _keep(self, name: str, form: _Form, index: SparseIndex, size: int) -> None:
-        self._indexes[name, form] = index, size
-        while len(self._indexes) > _KEPT_INDEXES:
+    def _cache_index(self, name: str, format_: _Format, index: SparseIndex, size: int) -> None:
+        self._indexes[name, format_] = index, size
+        while len(self._indexes) > _CACHED_INDEXES:
             self._indexes.popitem(last=False)
 
-    async def _range(self, segment: RemoteSegment, form: _Form, start: int, end: int) -> bytes:
+    async def _range(self, segment: RemoteSegment, format_: _Format, start: int, end: int) -> bytes:
         with storage_failures():
-            key = self._logs.key(self._location.segment(segment, form.suffix))
+            key = self._logs.key(self._location.segment(segment, format_.suffix))
             return await self._logs.storage.get_range(key, start, end)
 
     async def _put(self, name: str, body: bytes) -> None:
@@ -413,16 +411,16 @@ class RemoteLog:
 
 
 def _checked_piece(segment: Segment, offset: int, read_format: ReadFormat) -> tuple[bytes, int]:
-    """In a thread: the next batches of a segment as they are read, each found whole; and the offset after them."""
+    """In a thread: the next batches of a segment in read format, verified; and the offset after them."""
     span = segment.span(offset, _PIECE_BYTES)
     body = segment.read(span)
-    size, after = whole_part(body, offset, segment.path)
+    size, after = valid_prefix(body, offset, segment.path)
     body = body[:size]
     return (read_format.convert(body, None) if read_format.needs_conversion(None) else body), after
 
 
 def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
-    """Where the batch with `offset` begins, where the last whole one within `max_bytes` ends, and the offset after."""
+    """The start of the batch with `offset`, the end of the last whole one within `max_bytes`, the offset after it."""
     first = position = 0
     after = offset
     found = False
@@ -444,16 +442,16 @@ def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
 
 @contextmanager
 def storage_failures() -> Iterator[None]:
-    """What the stores say as a failure of streams; their own reasons stay in the words."""
+    """Convert errors of the object store and the metadata store to FlussError."""
     try:
         yield
     except FlussError:
         raise
     except Fenced as error:
         raise FlussError(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this server may not change the log any more. reason={error}"
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this server cannot change the log any more. reason={error}"
         ) from error
     except NotFound as error:
-        raise FlussError(ErrorCode.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error
+        raise FlussError(ErrorCode.LOG_STORAGE, f"remote log object is missing. reason={error}") from error
     except LakebedError as error:
-        raise FlussError(ErrorCode.STORAGE, f"the byte store cannot be used now. reason={error}") from error
+        raise FlussError(ErrorCode.STORAGE, f"object store is unavailable. reason={error}") from error

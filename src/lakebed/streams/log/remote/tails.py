@@ -1,13 +1,12 @@
-"""The newest records of a log in the byte store, for homes that acknowledge nothing that is only on their disk.
+"""The uploaded tail of a log: its newest records in the object store, with `ack_after_upload`.
 
-Each group of appends is one small object, named by its offsets and by who wrote it. Which of them are the log is told
-by their names alone: from an offset on the object that begins there and was written last, and never one that was
-written before its predecessor. So what a former home sends too late is not the log, whenever it arrives: by then
-somebody else has written at that offset, or will.
+Each group of appends is one small object, named by its offsets and its writer. Names alone determine which objects are
+the log: from an offset on, the newest object that begins there, but none older than its predecessor. So late uploads of
+a former leader are never part of the log: a newer object exists at that offset, or will.
 
-Many small ones are merged into larger ones now and then: another leader reads all of them before it serves the log. A
-merged piece has the name of the last that it replaces, from the first offset on. Of two that begin at an offset and
-have one author, the longer is the log: so at any crash the log is either that piece or those it was made of.
+Small objects are merged from time to time, because another leader reads all of them before it serves the log. A merged
+object has the name of the last one that it replaces, with the start of the first. Of two objects with the same start
+and writer, the longer one is the log: after a crash at any time the log is either the merged object or its parts.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .remote_log import RemoteLogs, storage_failures
 __all__ = ["Tail", "TailPiece", "chain", "mergeable"]
 
 MERGED: Final = 32
-"""So many pieces of a size, one after the other, are merged."""
+"""The number of consecutive objects of similar size that are merged."""
 
 _SIZES: Final = (64 * 1024, 1024 * 1024, 16 * 1024 * 1024)
 _READ_TOGETHER_BYTES: Final = 32 * 1024 * 1024
@@ -35,13 +34,13 @@ _NAME: Final = re.compile(r"(\d{20})-(\d{20})-(\d{12})-(\d{6})\.log")
 
 
 class TailPiece(NamedTuple):
-    """An object of a tail: its offsets, and who wrote it."""
+    """An object of a tail: its offsets and its writer."""
 
     start: int
     end: int
     epoch: int
     opening: int
-    """How often the log had been opened in that epoch."""
+    """How often the log had been opened in the epoch."""
 
     @property
     def name(self) -> str:
@@ -50,25 +49,25 @@ class TailPiece(NamedTuple):
 
 
 def chain(pieces: Iterable[TailPiece], offset: int) -> list[TailPiece]:
-    """Those that are the log from `offset` on."""
+    """The pieces that are the log from `offset` on."""
     starting: dict[int, list[TailPiece]] = {}
     for piece in pieces:
         starting.setdefault(piece.start, []).append(piece)
     found: list[TailPiece] = []
-    author = (0, 0)
+    writer = (0, 0)
     while offset in starting:
         newest = max(starting[offset], key=lambda piece: (piece.epoch, piece.opening, piece.end))
-        if (newest.epoch, newest.opening) < author or newest.end <= offset:
+        if (newest.epoch, newest.opening) < writer or newest.end <= offset:
             break
         found.append(newest)
-        author, offset = (newest.epoch, newest.opening), newest.end
+        writer, offset = (newest.epoch, newest.opening), newest.end
     return found
 
 
 def mergeable(pieces: Sequence[tuple[TailPiece, int]]) -> list[list[TailPiece]]:
-    """Runs of a chain, with the size of each piece, that are better one piece each.
+    """Runs of a chain that should be merged; `pieces` come with their sizes.
 
-    Pieces are merged with others of their size: so each record is uploaded a few times again, and not with every round.
+    Pieces are merged with others of similar size, so that each record is uploaded again only a few times.
     """
     for limit in _SIZES:
         runs: list[list[TailPiece]] = []
@@ -88,7 +87,7 @@ def mergeable(pieces: Sequence[tuple[TailPiece, int]]) -> list[list[TailPiece]]:
 
 
 class Tail:
-    """The tail of one log. `look` is called before anything else."""
+    """The tail of one log. Call `load` first."""
 
     def __init__(self, logs: RemoteLogs, location: LogLocation, epoch: int) -> None:
         self._logs = logs
@@ -96,10 +95,10 @@ class Tail:
         self._epoch = epoch
         self._opening = 0
         self._pieces: dict[TailPiece, int] = {}
-        """With the size of each."""
+        """Sizes by piece."""
 
-    async def look(self, offset: int) -> list[TailPiece]:
-        """See what is there: the pieces that are the log from `offset` on. Raises STORAGE."""
+    async def load(self, offset: int) -> list[TailPiece]:
+        """List the objects. Returns the pieces that are the log from `offset` on. Raises STORAGE."""
         prefix = self._logs.key(self._folder) + "/"
         with storage_failures():
             async for head in self._logs.storage.list_prefix(prefix):
@@ -109,10 +108,10 @@ class Tail:
         return chain(self._pieces, offset)
 
     async def read(self, pieces: Sequence[TailPiece]) -> AsyncIterator[bytes]:
-        """The batches of pieces that `look` found, one after the other, as they were appended. Raises STORAGE."""
+        """Read the batches of pieces in order. Raises STORAGE."""
         at = 0
         while at < len(pieces):
-            # Several at a time: each is a round trip, and there can be thousands.
+            # Concurrently: each is a round trip, and there can be thousands.
             total, end = 0, at
             while end < len(pieces) and end - at < MERGED and (end == at or total < _READ_TOGETHER_BYTES):
                 total += self._pieces[pieces[end]]
@@ -124,24 +123,24 @@ class Tail:
             at = end
 
     async def put(self, start: int, end: int, batches: Sequence[LogBuffer]) -> None:
-        """Write a piece; when this returns it is on the store's stable storage. Raises STORAGE."""
+        """Upload a piece durably. Raises STORAGE."""
         piece = TailPiece(start, end, self._epoch, self._opening)
         body = b"".join(batches)
         with storage_failures():
             await self._logs.storage.put(self._key(piece), body)
         self._pieces[piece] = len(body)
 
-    def runs(self, copied_end: int, start: int, end: int) -> list[list[TailPiece]]:
-        """Runs of pieces of the log between `start` and `end` that are to be merged. The log begins at `copied_end`."""
-        found = [piece for piece in chain(self._pieces, copied_end) if start <= piece.start and piece.end <= end]
+    def runs(self, uploaded_end: int, start: int, end: int) -> list[list[TailPiece]]:
+        """Runs of pieces between `start` and `end` that should be merged. The tail begins at `uploaded_end`."""
+        found = [piece for piece in chain(self._pieces, uploaded_end) if start <= piece.start and piece.end <= end]
         return mergeable([(piece, self._pieces[piece]) for piece in found])
 
     def size_of(self, run: Sequence[TailPiece]) -> int:
-        """How many bytes the batches of a run have."""
+        """The size of a run in bytes."""
         return sum(self._pieces[piece] for piece in run)
 
     async def merge(self, run: Sequence[TailPiece], body: bytes, check: Callable[[], Awaitable[object]]) -> None:
-        """Put one piece with the batches of a run in its place; `check` raises if another server leads by now.
+        """Replace a run by one piece with its batches. `check` raises if another server leads.
 
         Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
@@ -149,14 +148,14 @@ class Tail:
         with storage_failures():
             await self._logs.storage.put(self._key(merged), body)
             self._pieces[merged] = len(body)
-            # A leader that lists the tail after this finds the merged piece; one that has listed it before needs these.
+            # A leader that lists the tail after the check finds the merged piece; an earlier one needs its parts.
             await check()
             await self._logs.delete([self._key(piece) for piece in run])
         for piece in run:
             del self._pieces[piece]
 
     async def drop(self, offset: int) -> None:
-        """Remove what ends at `offset` or before: sealed segments have it. Raises STORAGE."""
+        """Delete pieces that end at `offset` or before: uploaded segments contain them. Raises STORAGE."""
         gone = [piece for piece in self._pieces if piece.end <= offset]
         if not gone:
             return

@@ -211,7 +211,7 @@ class KvCalls:
         except LakebedError as error:
             self._traffic.record_failure(None if table is None else table.id, _LIMIT_SCAN)
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
-        return limit_scan_response(records, is_log=opened.keys is None)
+        return limit_scan_response(records, is_log=opened.kv is None)
 
     async def scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> CallResponse:
         """Open, continue or close a scan of a bucket."""
@@ -240,9 +240,9 @@ class KvCalls:
 
 
 def _require_kv(table: StreamTable, opened: OpenBucket) -> BucketKv:
-    if opened.keys is None:
+    if opened.kv is None:
         raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
-    return opened.keys
+    return opened.kv
 
 
 def _refused(part: BucketRecords, error: LakebedError) -> pb.PutBucket:
@@ -272,8 +272,8 @@ def _scan_request(request: pb.ScanKvRequest) -> KvScanRequest:
 
 async def _sample(opened: OpenBucket, limit: int) -> Chunks:
     """Up to `limit` rows of a bucket, in batches."""
-    if opened.keys is not None:
-        return await asyncio.to_thread(_first, opened.keys, limit) if limit else ()
+    if opened.kv is not None:
+        return await asyncio.to_thread(_first, opened.kv, limit) if limit else ()
     return tuple(await last_batches(opened.log, limit, MAX_ROWS_BYTES))
 
 

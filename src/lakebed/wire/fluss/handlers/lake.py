@@ -41,7 +41,7 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
     async def prepare(
         caller: Caller, request: pb.PrepareLakeTableSnapshotRequest
     ) -> pb.PrepareLakeTableSnapshotResponse:
-        await lake.admit(caller)
+        await lake.authorize(caller)
         response = pb.PrepareLakeTableSnapshotResponse()
         for table in request.tables:
             added = response.tables.add(table_id=table.table_id)
@@ -58,7 +58,7 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
         return response
 
     async def commit(caller: Caller, request: pb.CommitLakeTableSnapshotRequest) -> pb.CommitLakeTableSnapshotResponse:
-        await lake.admit(caller)
+        await lake.authorize(caller)
         response = pb.CommitLakeTableSnapshotResponse()
         committed = {each.table_id for each in request.snapshots}
         for each in request.snapshots:

@@ -24,7 +24,7 @@ from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
 from lakebed.streams.id_ranges import WriterIds
 from lakebed.streams.log.reading.filtering import BatchFilter, filtered_columns
 from lakebed.streams.partitions import StreamPartitions
-from lakebed.streams.seam import Acks, BucketLog, Fetched
+from lakebed.streams.seam import Acks, BucketLog, FetchResult
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
@@ -220,7 +220,7 @@ class LogCalls:
                     raise FlussError(
                         ErrorCode.LOG_OFFSET_OUT_OF_RANGE,
                         "offset is not in the log. "
-                        f"offset={part.offset} start={log.start_offset} end={log.stable_offset}",
+                        f"offset={part.offset} start={log.start_offset} end={log.high_watermark}",
                     )
             except LakebedError as error:
                 part.opened = None
@@ -243,7 +243,7 @@ class LogCalls:
             if part.opened is None:
                 continue
             log = part.opened.log
-            is_readable = part.offset < log.stable_offset and (total < max_bytes or not total)
+            is_readable = part.offset < log.high_watermark and (total < max_bytes or not total)
             try:
                 result = await self._read_one(
                     part, log, min(part.request.max_fetch_bytes, max_bytes - total), is_readable
@@ -261,7 +261,7 @@ class LogCalls:
         part.next_offset = part.offset
         if not is_readable:
             return FetchedBucket(
-                part.partition_id, bucket, high_watermark=log.stable_offset, start_offset=log.start_offset
+                part.partition_id, bucket, high_watermark=log.high_watermark, start_offset=log.start_offset
             )
         found = await self._remote_segments(part, log)
         if found is None:
@@ -281,7 +281,7 @@ class LogCalls:
         return FetchedBucket(
             part.partition_id,
             bucket,
-            high_watermark=log.stable_offset,
+            high_watermark=log.high_watermark,
             start_offset=log.start_offset,
             records=records,
             remote=found.remote,
@@ -291,7 +291,7 @@ class LogCalls:
             filtered_end=filtered_end,
         )
 
-    async def _remote_segments(self, part: _BucketFetch, log: BucketLog) -> Fetched | None:
+    async def _remote_segments(self, part: _BucketFetch, log: BucketLog) -> FetchResult | None:
         """The remote log segments at the offset, if the client can read them itself."""
         if part.table is None or not part.client.may_read_files:
             return None
@@ -344,7 +344,7 @@ class LogCalls:
         if request.offset_type == _EARLIEST:
             return log.start_offset
         if request.offset_type == _LATEST:
-            return log.stable_offset
+            return log.high_watermark
         if request.offset_type == _WRITTEN:
             return log.end_offset
         if request.offset_type != _TIME or not request.HasField("start_timestamp"):
@@ -358,7 +358,7 @@ class LogCalls:
 
 def _has_data(parts: Sequence[_BucketFetch]) -> bool:
     """Whether a bucket has records to read. True for an empty fetch."""
-    return not parts or any(part.opened is not None and part.offset < part.opened.log.stable_offset for part in parts)
+    return not parts or any(part.opened is not None and part.offset < part.opened.log.high_watermark for part in parts)
 
 
 async def _wait(parts: Sequence[_BucketFetch], deadline: float) -> bool:
@@ -374,7 +374,7 @@ async def _wait(parts: Sequence[_BucketFetch], deadline: float) -> bool:
             changed.set_result(is_changed)
 
     unwatch = [
-        part.opened.log.watch(max(part.offset, part.opened.log.stable_offset), lambda: resolve(True))
+        part.opened.log.watch(max(part.offset, part.opened.log.high_watermark), lambda: resolve(True))
         for part in parts
         if part.opened is not None
     ]

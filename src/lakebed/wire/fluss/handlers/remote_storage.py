@@ -33,16 +33,16 @@ def file_calls(access: FileAccess, clock: Clock) -> tuple[AnyCall, ...]:
         """
         client = client_of(caller)
         with client.requesting_grant():
-            grant = await access.grant(caller, takes_tokens=client.takes_session_tokens)
+            grant = await access.grant(caller, sends_tokens=client.takes_session_tokens)
             if grant is not None:
                 client.add_grant(grant, clock.now_ms())
         # Without credentials, a scheme that needs no support by the client.
         response = pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
         if grant is not None and grant.is_temporary:
             response.expiration_time = grant.until_ms
-        if grant is not None and grant.keys is not None and access.location is not None:
+        if grant is not None and grant.credentials is not None and access.location is not None:
             response.schema = "s3"
-            response.token = _token(grant.keys)
+            response.token = _token(grant.credentials)
             response.addition_info.extend(pb.Pair(key=key, value=value) for key, value in _s3_settings(access.location))
         return response
 

@@ -67,7 +67,7 @@ class SnapshotCalls:
         if table.is_partitioned:
             response.partition_id = partition_id = (await self._partitions.by_name(table, request.partition_name)).id
         tokens = client_of(caller).takes_session_tokens
-        is_reached = await self._files.reaches(caller, table.id, takes_tokens=tokens)
+        is_reached = await self._files.covers(caller, table.id, sends_tokens=tokens)
         for number in range(table.bucket_count):
             bucket = TableBucket(table.id, partition_id, number)
             found = await self._snapshots.latest(bucket) if is_reached else None

@@ -74,7 +74,7 @@ class ConnectionClient:
                 async with asyncio.timeout(_GRANT_WAIT_SECONDS):
                     await self._no_request.wait()
         current = self._current(now_ms)
-        return bool(current) and all(each.opens(table_id) for each in current)
+        return bool(current) and all(each.covers(table_id) for each in current)
 
     def _current(self, now_ms: int) -> list[FileGrant]:
         return [each for each in self._grants if not each.is_expired(now_ms)]
