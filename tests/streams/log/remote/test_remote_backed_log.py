@@ -490,5 +490,5 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     assert Manifest.parse(manifest.without(1).document(partitioned)) == Manifest(segments[1:], 20)
     with refused(ErrorCode.LOG_STORAGE):
         Manifest.parse(b"{}")
-    with pytest.raises(ValueError, match="follow"):
+    with pytest.raises(ValueError, match="gap"):
         Manifest((segments[0], segments[0]), 10)
