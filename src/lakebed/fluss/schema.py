@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from .errors import ErrorCode, FlussError
 from .types import DataType, TypeRoot, parse_type, write_type
 
-__all__ = ["Aggregation", "AggregationFunction", "Schema", "TableColumn"]
+__all__ = ["Aggregation", "AggregationFunction", "Schema", "TableColumn", "parse_names"]
 
 _VERSION: Final = 1
 
@@ -184,11 +184,11 @@ class Schema:
     ) -> Schema:
         """A new schema, with column ids from 0."""
         numbers = iter(range(2**31))
-        made = []
+        numbered = []
         for name, type_ in columns:
             column_id = next(numbers)
-            made.append(TableColumn(name, type_.numbered(lambda: next(numbers)), column_id))
-        return cls(tuple(_keyed(made, primary_key)), tuple(primary_key), auto_increment)
+            numbered.append(TableColumn(name, type_.numbered(lambda: next(numbers)), column_id))
+        return cls(tuple(_keyed(numbered, primary_key)), tuple(primary_key), auto_increment)
 
     @classmethod
     def parse(cls, document: object) -> Schema:
@@ -204,14 +204,14 @@ class Schema:
         for name, type_, id_, comment, aggregation in parsed:
             column_id = next(numbers) if id_ is None else id_
             columns.append(TableColumn(name, type_.numbered(lambda: next(numbers)), column_id, comment, aggregation))
-        primary_key = _names(document, "primary_key")
-        counted = _names(document, "auto_increment_column")
-        if len(counted) > 1:
-            raise _invalid(f"a table can have only one auto-increment column. columns={list(counted)}")
+        primary_key = parse_names(document, "primary_key")
+        auto_increment = parse_names(document, "auto_increment_column")
+        if len(auto_increment) > 1:
+            raise _invalid(f"a table can have only one auto-increment column. columns={list(auto_increment)}")
         return cls(
             tuple(_keyed(columns, primary_key)),
             primary_key,
-            counted[0] if counted else None,
+            auto_increment[0] if auto_increment else None,
             highest if isinstance(highest, int) else -1,
         )
 
@@ -287,12 +287,13 @@ def _parse_column(document: object) -> tuple[str, DataType, int | None, str | No
     )
 
 
-def _names(document: Mapping[str, object], name: str) -> tuple[str, ...]:
+def parse_names(document: Mapping[str, object], name: str) -> tuple[str, ...]:
+    """A list of names in a document; empty if it is missing. Raises INVALID_TABLE."""
     found = document.get(name)
     if found is None:
         return ()
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise _invalid(f"{name} is not a list of names")
+        raise _invalid(f"expected a list of names. field={name}")
     return tuple(found)
 
 

@@ -143,7 +143,7 @@ class _Scope:
 class _VendedGrant:
     grant: FileGrant
     stale_ms: int
-    """When a new grant is made: credentials that are vended late still have some of their lifetime left."""
+    """When a new grant is vended: credentials that are vended late still have some of their lifetime left."""
 
 
 class FileAccess:
@@ -211,32 +211,32 @@ class FileAccess:
 
     async def _credentials(self, principal: Principal, scope: _Scope, vendor: CredentialVendor) -> FileGrant:
         """Credentials for a scope, reused while they are fresh."""
-        wanted = (principal.caller_arn, scope.policy)
-        made = self._vended.get(wanted)
-        if made is not None and self._clock.now_ms() < made.stale_ms:
-            return made.grant
-        task = self._pending.get(wanted)
+        key = (principal.caller_arn, scope.policy)
+        vended = self._vended.get(key)
+        if vended is not None and self._clock.now_ms() < vended.stale_ms:
+            return vended.grant
+        task = self._pending.get(key)
         if task is None:
-            task = asyncio.create_task(self._make(wanted, scope, vendor))
-            self._pending[wanted] = task
-            task.add_done_callback(lambda done: self._settle(wanted, done))
+            task = asyncio.create_task(self._make(key, scope, vendor))
+            self._pending[key] = task
+            task.add_done_callback(lambda done: self._settle(key, done))
         try:
             # A cancelled caller does not cancel the request of others that wait for it.
             return (await asyncio.shield(task)).grant
         except LakebedError as error:
             raise FlussError(ErrorCode.SECURITY_TOKEN, f"file credentials are unavailable. reason={error}") from error
 
-    async def _make(self, wanted: tuple[str, str], scope: _Scope, vendor: CredentialVendor) -> _VendedGrant:
+    async def _make(self, key: tuple[str, str], scope: _Scope, vendor: CredentialVendor) -> _VendedGrant:
         now_ms = self._clock.now_ms()
-        credentials = await vendor.make(_session_name(wanted[0]), scope.policy)
+        credentials = await vendor.make(_session_name(key[0]), scope.policy)
         ends_ms = now_ms + CREDENTIAL_SECONDS * 1000 if credentials.expires_ms is None else credentials.expires_ms
-        made = _VendedGrant(FileGrant(scope.tables, ends_ms, credentials), now_ms + max(ends_ms - now_ms, 0) // 2)
-        self._vended = {key: each for key, each in self._vended.items() if now_ms < each.stale_ms}
-        self._vended[wanted] = made
-        return made
+        vended = _VendedGrant(FileGrant(scope.tables, ends_ms, credentials), now_ms + max(ends_ms - now_ms, 0) // 2)
+        self._vended = {cached: each for cached, each in self._vended.items() if now_ms < each.stale_ms}
+        self._vended[key] = vended
+        return vended
 
-    def _settle(self, wanted: tuple[str, str], task: asyncio.Task[_VendedGrant]) -> None:
-        del self._pending[wanted]
+    def _settle(self, key: tuple[str, str], task: asyncio.Task[_VendedGrant]) -> None:
+        del self._pending[key]
         if not task.cancelled():
             task.exception()  # retrieved, though all waiters may be cancelled
 

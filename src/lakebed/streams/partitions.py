@@ -40,16 +40,16 @@ INSERT INTO stream_partitions (table_id, name, created_ms) VALUES (?, ?, ?)
 ON CONFLICT (table_id, name) DO NOTHING RETURNING id
 """
 _HAS_TABLE: Final = "SELECT 1 FROM stream_tables WHERE id = ?"
-_LEAVE: Final = """
+_INSERT_DROPPED: Final = """
 INSERT INTO stream_dropped (table_id, partition_id, database_name, table_name, partition_name, dropped_ms)
 VALUES (?, ?, ?, ?, ?, ?)
 """
 _DELETE: Final = "DELETE FROM stream_partitions WHERE id = ?"
-_NOTE_DROPPED: Final = """
+_RECORD_DROP: Final = """
 INSERT INTO stream_dropped_partitions (table_id, name, dropped_ms) VALUES (?, ?, ?)
 ON CONFLICT (table_id, name) DO UPDATE SET dropped_ms = excluded.dropped_ms
 """
-_FORGET_DROPPED: Final = "DELETE FROM stream_dropped_partitions WHERE table_id = ? AND dropped_ms < ?"
+_DELETE_OLD_DROPS: Final = "DELETE FROM stream_dropped_partitions WHERE table_id = ? AND dropped_ms < ?"
 
 Dropped = Callable[[int, int], Awaitable[None]]
 
@@ -162,6 +162,10 @@ class StreamPartitions:
         """All partitions of a table by id, without a permission check."""
         return [StreamPartition(*row) for row in await self._meta.rows(_OF_TABLE, table.id)]
 
+    async def ids(self, table: StreamTable) -> Sequence[int | None]:
+        """The ids of a table's partitions; only None for a table that is not partitioned."""
+        return [partition.id for partition in await self.of(table)] if table.is_partitioned else [None]
+
     async def list(
         self, caller: Caller, database: str, name: str, partial: Mapping[str, str] | None = None
     ) -> tuple[StreamTable, Sequence[StreamPartition]]:
@@ -171,13 +175,13 @@ class StreamPartitions:
         """
         table = await self._tables.get(caller, database, name)
         _check_partitioned(table)
-        wanted = partial or {}
-        if unknown := sorted(set(wanted) - set(table.definition.partition_keys)):
+        values = partial or {}
+        if unknown := sorted(set(values) - set(table.definition.partition_keys)):
             raise FlussError(
                 ErrorCode.PARTITION_SPEC_INVALID, f"no such partition keys. table={table.path} keys={unknown}"
             )
         found = await self.of(table)
-        return table, [each for each in found if wanted.items() <= each.values(table).items()]
+        return table, [each for each in found if values.items() <= each.values(table).items()]
 
     async def create(
         self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_exists: bool = False
@@ -229,9 +233,9 @@ class StreamPartitions:
         """Drop a partition with its records. Error codes: those of `partition_name`, PARTITION_NOT_EXISTS."""
         await self._authorizer.authorize(caller, StreamOperation.WRITE, database, name)
         table = await self._tables.by_path(database, name)
-        wanted = partition_name(table, spec)
-        if not await self.remove(caller, table, wanted) and not ignore_if_not_exists:
-            raise _no_partition(table, wanted)
+        partition = partition_name(table, spec)
+        if not await self.remove(caller, table, partition) and not ignore_if_not_exists:
+            raise _no_partition(table, partition)
 
     async def remove(self, caller: Caller, table: StreamTable, name: str) -> bool:
         """Drop a partition for an authorized caller; False if it does not exist."""
@@ -242,10 +246,10 @@ class StreamPartitions:
             if row is None:
                 return None
             partition = StreamPartition(*row)
-            await tx.run(_LEAVE, table.id, partition.id, *table.path, name, now_ms)
+            await tx.run(_INSERT_DROPPED, table.id, partition.id, *table.path, name, now_ms)
             await tx.run(_DELETE, partition.id)
-            await tx.run(_FORGET_DROPPED, table.id, now_ms - FORGET_WRITERS_AFTER_MS)
-            await tx.run(_NOTE_DROPPED, table.id, name, now_ms)
+            await tx.run(_DELETE_OLD_DROPS, table.id, now_ms - FORGET_WRITERS_AFTER_MS)
+            await tx.run(_RECORD_DROP, table.id, name, now_ms)
             await append_event(
                 self._outbox,
                 tx,

@@ -14,7 +14,7 @@ import msgspec
 
 from lakebed.fluss.auto_partitioning import AutoPartitionStrategy
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.fluss.schema import Schema
+from lakebed.fluss.schema import Schema, parse_names
 from lakebed.fluss.table_options import check_options, flag, whole_number
 from lakebed.fluss.types import TypeRoot
 
@@ -61,8 +61,8 @@ class TableDefinition:
     @classmethod
     def of(cls, schema: Schema, fields: Mapping[str, Any], *, default_buckets: int = 1) -> Self:
         """The definition of a table with this schema, from the rest of its document."""
-        partition_keys = _names(fields, "partition_key")
-        bucket_keys = _names(fields, "bucket_key")
+        partition_keys = parse_names(fields, "partition_key")
+        bucket_keys = parse_names(fields, "bucket_key")
         if not bucket_keys and schema.has_primary_key:
             bucket_keys = tuple(name for name in schema.primary_key if name not in partition_keys)
         bucket_count = fields.get("bucket_count")
@@ -207,15 +207,6 @@ class StreamTable:
     def bucket_count(self) -> int:
         """The number of buckets of the table, or of each partition."""
         return self.definition.bucket_count
-
-
-def _names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    found = fields.get(name)
-    if found is None:
-        return ()
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise _invalid(f"expected a list of names. field={name}")
-    return tuple(found)
 
 
 def _texts(fields: Mapping[str, Any], name: str) -> dict[str, str]:

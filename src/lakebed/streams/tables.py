@@ -43,7 +43,7 @@ ON CONFLICT (database_name, name) DO NOTHING RETURNING id
 """
 _INSERT_SCHEMA: Final = "INSERT INTO stream_schemas (table_id, schema_id, document) VALUES (?, ?, ?)"
 _SCHEMA: Final = "SELECT document FROM stream_schemas WHERE table_id = ? AND schema_id = ?"
-_LEAVE: Final = """
+_INSERT_DROPPED: Final = """
 INSERT INTO stream_dropped (table_id, partition_id, database_name, table_name, partition_name, dropped_ms)
 VALUES (?, 0, ?, ?, '', ?)
 """
@@ -199,9 +199,9 @@ class StreamTables:
             )
             return table_id
 
-        made = await self._meta.transact(work)
-        if made is not None:
-            await self.changed(made)
+        created_id = await self._meta.transact(work)
+        if created_id is not None:
+            await self.changed(created_id)
         elif not ignore_if_exists:
             raise FlussError(ErrorCode.TABLE_ALREADY_EXIST, f"table exists. table={database}.{name}")
 
@@ -227,7 +227,7 @@ class StreamTables:
         Error codes: TABLE_NOT_EXIST.
         """
         table = await self.find(tx, database, name)
-        await tx.run(_LEAVE, table.id, database, name, now_ms)
+        await tx.run(_INSERT_DROPPED, table.id, database, name, now_ms)
         await tx.run(_DELETE, table.id)
         await remove_stream_grants(tx, database, name)
         await append_event(self._outbox, tx, "StreamTableDropped", caller, now_ms, database, name, table_id=table.id)

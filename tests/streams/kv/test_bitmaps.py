@@ -188,7 +188,7 @@ def test_a_bitmap_of_32_bits_is_that_of_all_libraries() -> None:
 @pytest.mark.parametrize("bad", [b"", b"text", SHORT[:-1], FEW, BitMap([5, 9]).serialize()[:-4] + b"\x09\0\x05\0"])
 def test_what_is_no_bitmap_of_32_bits_is_told(bad: bytes) -> None:
     for call in (lambda: bitmaps_32("seen").check(bad), lambda: bitmaps_32("seen").union(SHORT, bad)):
-        with pytest.raises(FlussError, match=r"value is no RoaringBitmap\. column=seen") as failed:
+        with pytest.raises(FlussError, match=r"invalid RoaringBitmap\. column=seen") as failed:
             call()
         assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 

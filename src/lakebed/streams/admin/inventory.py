@@ -169,10 +169,8 @@ class InventoryCollector:
         partitions = 0
         tiered = {}
         for table in tables:
-            parts: list[int | None] = [None]
-            if table.is_partitioned:
-                parts = [each.id for each in await self._partitions.of(table)]
-                partitions += len(parts)
+            parts = await self._partitions.ids(table)
+            partitions += len(parts) if table.is_partitioned else 0
             buckets |= {(table.id, part): table.bucket_count for part in parts}
             if is_tiered(table):
                 tiered[table.id] = await self._lake.offsets(table.id)

@@ -58,10 +58,7 @@ class KvSizeCollector:
         files: dict[str, int] = {}
         count = 0
         for table in tables:
-            parts: list[int | None] = [None]
-            if table.is_partitioned:
-                parts = [each.id for each in await self._partitions.of(table)]
-            for partition_id in parts:
+            for partition_id in await self._partitions.ids(table):
                 for snapshot in await self._snapshots.listed(table.id, partition_id):
                     count += 1
                     files.update((file.key, file.size_bytes) for file in snapshot.files)

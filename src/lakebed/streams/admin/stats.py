@@ -82,10 +82,7 @@ class ClusterHealthCheck:
         """The health of all buckets. Reads a row for each partition, and those of logs whose tail is elsewhere."""
         counts: dict[tuple[int, int | None], int] = {}
         for table in await self._tables.all():
-            parts: list[int | None] = [None]
-            if table.is_partitioned:
-                parts = [each.id for each in await self._partitions.of(table)]
-            counts |= {(table.id, part): table.bucket_count for part in parts}
+            counts |= {(table.id, part): table.bucket_count for part in await self._partitions.ids(table)}
         return await self.of(counts)
 
     async def of(self, counts: BucketCounts) -> ClusterHealth:

@@ -132,7 +132,7 @@ class OpenBuckets:
             return found
         opening = self._openings.setdefault(key, _Opening())
         if opening.task is None:
-            opening.task = asyncio.create_task(self._open_in_turn(key, table, partition_id, number))
+            opening.task = asyncio.create_task(self._open_locked(key, table, partition_id, number))
             opening.task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
             )  # retrieved, though all waiters may be cancelled
@@ -186,8 +186,8 @@ class OpenBuckets:
             return None  # the request's own error is more informative than an unavailable metadata store
         return None
 
-    async def _open_in_turn(self, key: _Key, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
-        async with self._turn(key) as opening:
+    async def _open_locked(self, key: _Key, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
+        async with self._locked(key) as opening:
             try:
                 found = self._open.get(key) or self._adopt(key)
                 if found is not None and found.failure is not None:
@@ -210,7 +210,7 @@ class OpenBuckets:
         """
         key = (bucket.table_id, bucket.partition_id, bucket.bucket)
         self._check_leader()
-        async with self._turn(key):
+        async with self._locked(key):
             if key in self._open:
                 return
             table = await self._tables.by_id(bucket.table_id)
@@ -218,7 +218,7 @@ class OpenBuckets:
         try:
             await work(visited)
         finally:
-            async with self._turn(key):
+            async with self._locked(key):
                 if self._visited.pop(key, None) is not None:
                     await self._store.close(visited)
 
@@ -231,7 +231,7 @@ class OpenBuckets:
         those of `work`.
         """
         key = (bucket.table_id, bucket.partition_id, bucket.bucket)
-        async with self._turn(key):
+        async with self._locked(key):
             if key in self._open or key in self._visited:
                 return False
             table = await self._tables.by_id(bucket.table_id)
@@ -246,7 +246,7 @@ class OpenBuckets:
         return found
 
     @asynccontextmanager
-    async def _turn(self, key: _Key) -> AsyncIterator[_Opening]:
+    async def _locked(self, key: _Key) -> AsyncIterator[_Opening]:
         opening = self._openings.setdefault(key, _Opening())
         opening.waiting += 1
         try:
@@ -309,7 +309,7 @@ class OpenBuckets:
             return bucket.table_id == table_id and partition_id in (None, bucket.partition_id)
 
         for key in [each for each in self._openings if is_dropped(TableBucket(*each))]:
-            async with self._turn(key):
+            async with self._locked(key):
                 pass
         await self._close_where(is_dropped)
         if closing := [done for done, bucket in self._closing.items() if is_dropped(bucket)]:

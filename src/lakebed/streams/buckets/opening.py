@@ -54,23 +54,23 @@ class BucketOpener:
         self._tables = tables
         self._id_ranges = id_ranges
         self._is_leader = is_leader
-        self._known: dict[int, _TableFormats] = {}
+        self._formats: dict[int, _TableFormats] = {}
         tables.on_changed(self._changed)
 
     async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
         """Open a bucket."""
-        known = await self._ensure_schema(table)
+        formats = await self._ensure_schema(table)
         log = await open_remote_backed_log(
             self._logs,
             self._remotes,
             _location(table, partition, bucket),
-            known.read_format(),
+            formats.read_format(),
             server=self._server,
             clock=self._clock,
             is_leader=self._is_leader,
             ack_after_upload=self._ack_after_upload,
         )
-        kv_table = known.kv_table
+        kv_table = formats.kv_table
         if kv_table is None:
             return OpenBucket(bucket, log)
 
@@ -98,8 +98,8 @@ class BucketOpener:
 
     async def return_tail(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> bool:
         """Upload the records of a closed bucket that only this disk has; False if there are none."""
-        known = await self._ensure_schema(table)
-        location, read_format = _location(table, partition, bucket), known.read_format()
+        formats = await self._ensure_schema(table)
+        location, read_format = _location(table, partition, bucket), formats.read_format()
         return await return_tail(
             self._logs, self._remotes, location, read_format, server=self._server, clock=self._clock
         )
@@ -114,26 +114,26 @@ class BucketOpener:
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove the files of a table or partition."""
         if partition_id is None:
-            self._known.pop(table_id, None)
+            self._formats.pop(table_id, None)
         await self._kv_store.remove(table_id, partition_id)
         await self._logs.remove(table_id, partition_id)
         await self._remotes.remove(table_id, partition_id)
 
     async def _ensure_schema(self, table: StreamTable) -> _TableFormats:
-        known = self._known.get(table.id)
-        if known is None:
+        formats = self._formats.get(table.id)
+        if formats is None:
             schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
-            known = self._known.setdefault(table.id, _TableFormats(table, schemas))
+            formats = self._formats.setdefault(table.id, _TableFormats(table, schemas))
         for number in range(1, table.schema_id + 1):
             # Another server may have led meanwhile and added columns.
-            if not known.has_schema(number):
-                known.add_schema(number, await self._tables.schema(table, number))
-        return known
+            if not formats.has_schema(number):
+                formats.add_schema(number, await self._tables.schema(table, number))
+        return formats
 
     async def _changed(self, table: StreamTable) -> None:
-        known = self._known.get(table.id)
-        if known is not None:
-            known.add_schema(table.schema_id, table.schema)
+        formats = self._formats.get(table.id)
+        if formats is not None:
+            formats.add_schema(table.schema_id, table.schema)
 
 
 def _location(table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> LogLocation:

@@ -179,11 +179,8 @@ class TieringPlanner:
     async def _pending_records(self, table: StreamTable) -> int:
         """The number of records that are not in the lake. Opens the table's buckets."""
         offsets = await self._lake.offsets(table.id)
-        parts: list[int | None] = [None]
-        if table.is_partitioned:
-            parts = [partition.id for partition in await self._partitions.of(table)]
         count = 0
-        for partition_id in parts:
+        for partition_id in await self._partitions.ids(table):
             for number in range(table.bucket_count):
                 opened = await self._find(table, partition_id, number)
                 count += pending_records(opened, offsets)

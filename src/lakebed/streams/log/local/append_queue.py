@@ -38,11 +38,6 @@ class AppendQueue:
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    @property
-    def size_bytes(self) -> int:
-        """The size of the queued batches."""
-        return self._size
-
     def add(self, assigned: AssignedBatches) -> None:
         """Queue batches."""
         with self._lock:

@@ -80,7 +80,7 @@ class FolderLog:
         self._segments: list[Segment] = []
         self._start = 0
         self._stable = 0
-        self._opened_at = 0
+        self._recovered_end = 0
         self._queue = AppendQueue()
         self._order = asyncio.Lock()
         self._flushing: asyncio.Task[None] | None = None
@@ -226,7 +226,7 @@ class FolderLog:
         if offset == self._stable:
             return FetchResult(b"", offset)
         segment = self._segment_of(offset)
-        is_last = segment is self._segments[-1] and offset >= self._opened_at
+        is_last = segment is self._segments[-1] and offset >= self._recovered_end
         if is_last and segment.size - segment.index.before(offset) <= _WARM_BYTES:
             try:
                 return _read(segment, offset, max_bytes)
@@ -264,15 +264,15 @@ class FolderLog:
 
     def forget(self, offset: int) -> list[Segment]:
         """Remove sealed segments that end at `offset` or before. Open files are closed after their last read."""
-        gone = [segment for segment in self._segments[:-1] if segment.end_offset <= offset]
-        if gone:
-            del self._segments[: len(gone)]
+        removed = [segment for segment in self._segments[:-1] if segment.end_offset <= offset]
+        if removed:
+            del self._segments[: len(removed)]
             self._start = self._segments[0].base_offset
-            for segment in gone:
+            for segment in removed:
                 for suffix in ("log", "index", "writers"):
                     remove_tree(segment_path(self.folder, segment.base_offset, suffix))
                 segment.close()
-        return gone
+        return removed
 
     async def roll(self) -> None:
         """Seal the active segment, unless it is empty."""
@@ -438,7 +438,7 @@ class FolderLog:
         except OSError as error:
             raise _failed(error) from error
         self._start = self._segments[0].base_offset
-        self._stable = self._written = self._opened_at = self._segments[-1].end_offset
+        self._stable = self._written = self._recovered_end = self._segments[-1].end_offset
         self.forget_idle_writers()
 
 

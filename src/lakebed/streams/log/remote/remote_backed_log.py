@@ -233,10 +233,10 @@ class RemoteBackedLog:
         """
         if any(segment.end_offset <= end for segment in self._local.segments[:-1]):
             await self._remote.confirm_store()
-            gone = self._local.forget(end)
+            removed = self._local.forget(end)
             _logger.info(
                 "local log segments deleted by retention",
-                extra=file_deletion_fields([(segment.path, segment.size) for segment in gone]),
+                extra=file_deletion_fields([(segment.path, segment.size) for segment in removed]),
             )
 
     async def _upload_sealed(self) -> None:

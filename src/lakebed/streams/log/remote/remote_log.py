@@ -2,7 +2,7 @@
 
 Segments are stored as clients read them, because clients can read them directly. Every batch is verified during upload,
 so that disk damage does not spread. Names of segments and manifests are never reused: nothing refers to the uploads of
-a former leader (`log_rows`).
+a previous leader (`log_rows`).
 """
 
 from __future__ import annotations
@@ -198,14 +198,14 @@ class RemoteLog:
             try:
                 with storage_failures():
                     if read_format.renders:
-                        await self._copy(segment, sent, _STORED, AS_STORED)
-                    size = await self._copy(segment, sent, _READ, read_format)
+                        await self._upload_as(segment, sent, _STORED, AS_STORED)
+                    size = await self._upload_as(segment, sent, _READ, read_format)
                     await self._put(self._location.segment(sent, WRITERS_SUFFIX), writers)
             finally:
                 segment.release()
             await self._publish(self._manifest.followed_by(replace(sent, size_bytes=size)))
 
-    async def _copy(self, segment: Segment, sent: RemoteSegment, format_: _Format, read_format: ReadFormat) -> int:
+    async def _upload_as(self, segment: Segment, sent: RemoteSegment, format_: _Format, read_format: ReadFormat) -> int:
         """Upload a segment in one format, with its index. Returns its size."""
         index = SparseIndex()
         position = 0
@@ -227,26 +227,28 @@ class RemoteLog:
 
     async def drop_stored(self, offset: int) -> None:
         """Delete the stored format of segments that end at `offset` or before."""
-        gone = [it for it in self._manifest.segments if self._stored_from < it.end_offset <= offset]
-        if gone:
+        obsolete = [it for it in self._manifest.segments if self._stored_from < it.end_offset <= offset]
+        if obsolete:
             names = [
-                self._location.segment(it, suffix) for it in gone for suffix in (_STORED.suffix, _STORED.index_suffix)
+                self._location.segment(it, suffix)
+                for it in obsolete
+                for suffix in (_STORED.suffix, _STORED.index_suffix)
             ]
             with storage_failures():
                 await self._logs.delete([self._logs.key(name) for name in names])
-            self._stored_from = gone[-1].end_offset
+            self._stored_from = obsolete[-1].end_offset
 
     async def trim(self, count: int) -> None:
         """Remove the first `count` segments: from the manifest, then from the object store.
 
         Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
-        gone = self._manifest.segments[:count]
-        if not gone:
+        expired = self._manifest.segments[:count]
+        if not expired:
             return
         with self._tracking_orphans():
             await self._publish(self._manifest.without(count))
-            for segment in gone:
+            for segment in expired:
                 for format_ in (_READ, _STORED):
                     self._indexes.pop((segment.segment_id, format_), None)
                 names = [self._location.segment(segment, suffix) for suffix in _SUFFIXES]
@@ -255,9 +257,9 @@ class RemoteLog:
             _logger.info(
                 "remote log segments deleted by retention",
                 extra={
-                    "count": len(gone),
-                    "bytes": sum(segment.size_bytes for segment in gone),
-                    "first_keys": [self._logs.key(self._location.segment(segment)) for segment in gone[:FIRST_KEYS]],
+                    "count": len(expired),
+                    "bytes": sum(segment.size_bytes for segment in expired),
+                    "first_keys": [self._logs.key(self._location.segment(segment)) for segment in expired[:FIRST_KEYS]],
                 },
             )
 
@@ -369,13 +371,13 @@ class RemoteLog:
         with storage_failures():
             await self._put(name, manifest.document(self._location))
             await self._logs.rows.publish(self._location.bucket, self._logs.key(name), manifest.uploaded_end)
-        former, self._manifest_key = self._manifest_key, self._logs.key(name)
+        previous, self._manifest_key = self._manifest_key, self._logs.key(name)
         self._manifest = manifest
-        if former:
+        if previous:
             try:
-                await self._logs.delete([Key(former)])
+                await self._logs.delete([Key(previous)])
             except LakebedError as error:
-                _logger.warning("deleting a replaced manifest failed. key=%s reason=%s", former, error)
+                _logger.warning("deleting a replaced manifest failed. key=%s reason=%s", previous, error)
 
     async def _index(self, segment: RemoteSegment, format_: _Format) -> tuple[SparseIndex, int]:
         found = self._indexes.get((segment.segment_id, format_))

@@ -156,12 +156,12 @@ class Tail:
 
     async def drop(self, offset: int) -> None:
         """Delete pieces that end at `offset` or before: uploaded segments contain them. Raises STORAGE."""
-        gone = [piece for piece in self._pieces if piece.end <= offset]
-        if not gone:
+        obsolete = [piece for piece in self._pieces if piece.end <= offset]
+        if not obsolete:
             return
         with storage_failures():
-            await self._logs.delete([self._key(piece) for piece in gone])
-        for piece in gone:
+            await self._logs.delete([self._key(piece) for piece in obsolete])
+        for piece in obsolete:
             del self._pieces[piece]
 
     def _key(self, piece: TailPiece) -> Key:
