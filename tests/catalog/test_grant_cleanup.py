@@ -139,7 +139,7 @@ async def test_catalog_admin_role_is_created_and_deleted_with_its_catalog(
 ) -> None:
     await catalog.warehouse("pond")
     assert [one.name for one in await roles.catalog_roles.list(roles.by, "pond")] == [CATALOG_ADMIN]
-    holders = await roles.catalog_roles.holders(roles.by, "pond", CATALOG_ADMIN)
+    holders = await roles.catalog_roles.assignees(roles.by, "pond", CATALOG_ADMIN)
     assert [one.name for one in holders] == ["service_admin"]
     before = await roles.number()
     # Once is enough.

@@ -75,10 +75,10 @@ class PolicyAuthorizer:
 
         True if the request is allowed without an identity policy, resource policy or grant.
         """
-        question = RequestContext(request, self._clock)
-        documents = _documents(question, rules)
-        _raise(_limit(question, documents), request)
-        return _is_allowed_within_limits(question, documents)
+        context = RequestContext(request, self._clock)
+        documents = _documents(context, rules)
+        _raise(_limit(context, documents), request)
+        return _is_allowed_within_limits(context, documents)
 
     def check_bucket_policy(self, document: bytes, bucket: str, table_bucket: str = "") -> None:
         """Raise InvalidPolicy, with the reason, unless the document is a valid policy of that bucket.
@@ -110,11 +110,11 @@ class _Documents(NamedTuple):
     outer: list[CompiledPolicy]
 
 
-def _documents(question: RequestContext, rules: ResourceRules) -> _Documents:
-    caller = question.caller
+def _documents(context: RequestContext, rules: ResourceRules) -> _Documents:
+    caller = context.caller
     owns = caller.account == rules.owner and not caller.is_anonymous
     # The owner's root can replace a policy even if the stored one is damaged.
-    skips_resource_policy = owns and caller.is_root and question.action in _OWN_POLICY_ACTIONS
+    skips_resource_policy = owns and caller.is_root and context.action in _OWN_POLICY_ACTIONS
     session = caller.session
     return _Documents(
         owns,
@@ -125,53 +125,53 @@ def _documents(question: RequestContext, rules: ResourceRules) -> _Documents:
     )
 
 
-def _refusal(question: RequestContext, rules: ResourceRules) -> str | None:
+def _refusal(context: RequestContext, rules: ResourceRules) -> str | None:
     """The reason for a refusal; None if the request is allowed."""
-    documents = _documents(question, rules)
-    limit = _limit(question, documents)
-    if limit is not None or _is_allowed_within_limits(question, documents):
+    documents = _documents(context, rules)
+    limit = _limit(context, documents)
+    if limit is not None or _is_allowed_within_limits(context, documents):
         return limit
     owns = documents.owns
-    identity_allows = question.caller.is_root or any(question.is_allowed_by(policy) for policy in documents.identity)
-    if (owns and identity_allows) or question.is_granted:
+    identity_allows = context.caller.is_root or any(context.is_allowed_by(policy) for policy in documents.identity)
+    if (owns and identity_allows) or context.is_granted:
         return None
-    refusal = _policy_refusal(question, rules, documents.resource, owns=owns, identity_allows=identity_allows)
-    return f"{refusal}, and no grant" if refusal is not None and question.needs_privileges else refusal
+    refusal = _policy_refusal(context, rules, documents.resource, owns=owns, identity_allows=identity_allows)
+    return f"{refusal}, and no grant" if refusal is not None and context.needs_privileges else refusal
 
 
-def _limit(question: RequestContext, documents: _Documents) -> str | None:
+def _limit(context: RequestContext, documents: _Documents) -> str | None:
     """The reason for a refusal that no policy or grant can override; None if there is none."""
-    if question.caller.must_rotate:
+    if context.caller.must_rotate:
         return "the client secret must be rotated first"
-    if documents.resource is not None and _denies(documents.resource, question):
+    if documents.resource is not None and _denies(documents.resource, context):
         return "explicitly denied by the resource policy"
     for policy in documents.identity:
-        if question.is_denied_by(policy):
+        if context.is_denied_by(policy):
             return "explicitly denied by an identity policy"
     for policy in (*documents.session, *documents.outer):
-        if question.is_denied_by(policy):
+        if context.is_denied_by(policy):
             return "explicitly denied by a session policy"
-    if not _is_of_own_identity(question, documents):
+    if not _is_of_own_identity(context, documents):
         for policy in documents.session:
-            if not question.is_allowed_by(policy):
+            if not context.is_allowed_by(policy):
                 return "a session policy does not allow it"
     return None
 
 
-def _is_allowed_within_limits(question: RequestContext, documents: _Documents) -> bool:
+def _is_allowed_within_limits(context: RequestContext, documents: _Documents) -> bool:
     """Whether a request that passes the limits needs no policy or grant that allows it."""
-    session = question.caller.session
+    session = context.caller.session
     # Only in the account that owns the table: another account may own a bucket of this name by now.
     is_delegated = session is not None and session.delegated_for != "" and bool(documents.session) and documents.owns
-    return is_delegated or _is_of_own_identity(question, documents)
+    return is_delegated or _is_of_own_identity(context, documents)
 
 
-def _is_of_own_identity(question: RequestContext, documents: _Documents) -> bool:
-    return documents.owns and question.action in _OWN_IDENTITY_ACTIONS
+def _is_of_own_identity(context: RequestContext, documents: _Documents) -> bool:
+    return documents.owns and context.action in _OWN_IDENTITY_ACTIONS
 
 
 def _policy_refusal(
-    question: RequestContext,
+    context: RequestContext,
     rules: ResourceRules,
     resource_policy: CompiledPolicy | None,
     *,
@@ -179,10 +179,10 @@ def _policy_refusal(
     identity_allows: bool,
 ) -> str | None:
     """The reason that the resource policy does not allow a request without an allowing identity policy; or None."""
-    caller = question.caller
+    caller = context.caller
     if not owns and not caller.is_anonymous and not identity_allows:
         return "no identity policy allows it"
-    granted = GrantScope.NONE if resource_policy is None else _grant(resource_policy, question)
+    granted = GrantScope.NONE if resource_policy is None else _grant(resource_policy, context)
     # Naming an account only lets the account's identity policies allow it, and these did not.
     if granted is GrantScope.NONE or (owns and granted is GrantScope.ACCOUNT):
         return "no identity policy and no resource policy allows it" if owns else "no resource policy allows it"
@@ -199,21 +199,21 @@ def _stored(document: bytes) -> CompiledPolicy:
         raise Corrupted(f"stored policy does not parse. reason={error}") from error
 
 
-def _denies(policy: CompiledPolicy, question: RequestContext) -> bool:
+def _denies(policy: CompiledPolicy, context: RequestContext) -> bool:
     for statement in policy.denials:  # noqa: SIM110 - hot path: a generator expression is slower
-        if statement.denies(question.caller) and question.denied_by(statement):
+        if statement.denies(context.caller) and context.denied_by(statement):
             return True
     return False
 
 
-def _grant(policy: CompiledPolicy, question: RequestContext) -> GrantScope:
+def _grant(policy: CompiledPolicy, context: RequestContext) -> GrantScope:
     """The strongest grant of a resource policy to the caller."""
     strongest = GrantScope.NONE
     for statement in policy.grants:
-        granted = statement.grant(question.caller)
+        granted = statement.grant(context.caller)
         if granted is GrantScope.NONE or granted is strongest:
             continue
-        if not question.allowed_by(statement):
+        if not context.allowed_by(statement):
             continue
         if granted is GrantScope.DIRECT:
             return granted

@@ -27,7 +27,7 @@ from lakebed.core.errors import (
 from lakebed.governance.rbac import INCLUDES, GrantKind, Privilege
 from lakebed.governance.rbac.catalog_grants import CatalogGrants
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
-from lakebed.governance.rbac.model import GrantTarget, HeldGrant
+from lakebed.governance.rbac.model import GrantTarget, RoleGrant
 from lakebed.governance.rbac.securables import entry_key
 from lakebed.objects.model import Caller
 from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_table, may, name, staged
@@ -292,7 +292,7 @@ async def test_grants_on_generic_tables_are_listed_and_end_with_the_drop(catalog
     made = await create(catalog)
     target = GrantTarget(GrantKind.TABLE, ("ns",), "g")
     await catalog_grants.add(by, "lake", "reader", target, P.TABLE_READ_DATA)
-    assert await catalog_grants.list(by, "lake", "reader") == [HeldGrant(target, P.TABLE_READ_DATA)]
+    assert await catalog_grants.list(by, "lake", "reader") == [RoleGrant(target, P.TABLE_READ_DATA)]
     rows = await f.meta.rows("SELECT securable FROM grants WHERE entry = ?", made.entry.id)
     assert rows == [(entry_key(made.entry.id),)]
     with pytest.raises(LakebedError):

@@ -78,7 +78,7 @@ async def test_credential_is_the_same_object_while_unchanged(principals: Princip
     assert (await access_keys.lookup(key_id)) == first
 
 
-@pytest.mark.parametrize("key_id", ["NOBODY", "", "x" * 500, "a b", "\0", "\ud800", "é", "' OR 1=1 --"])
+@pytest.mark.parametrize("key_id", ["UNKNOWN", "", "x" * 500, "a b", "\0", "\ud800", "é", "' OR 1=1 --"])
 async def test_error_for_an_unknown_key_does_not_contain_it(access_keys: AccessKeys, key_id: str) -> None:
     with pytest.raises(Unauthenticated, match=r"^unknown access key$"):
         await access_keys.lookup(key_id)
@@ -150,10 +150,10 @@ async def test_key_ids_are_unique(principals: Principals, access_keys: AccessKey
 async def test_unknown_user_or_key_raises_no_such_principal(access_keys: AccessKeys) -> None:
     for call in (
         access_keys.create("ghost"),
-        access_keys.key("NOBODY"),
-        access_keys.rotate("NOBODY"),
-        access_keys.delete("NOBODY"),
-        access_keys.set_enabled("NOBODY", enabled=True),
+        access_keys.key("UNKNOWN"),
+        access_keys.rotate("UNKNOWN"),
+        access_keys.delete("UNKNOWN"),
+        access_keys.set_enabled("UNKNOWN", enabled=True),
     ):
         with pytest.raises(NoSuchPrincipal):
             await call

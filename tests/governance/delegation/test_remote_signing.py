@@ -26,10 +26,10 @@ KEY = "t/data/f.parquet"
 class DirectoryT:
     """The table directory `t/`."""
 
-    def holds(self, key: str) -> bool:
+    def contains(self, key: str) -> bool:
         return key.startswith("t/")
 
-    def holds_directory(self, prefix: str) -> bool:
+    def contains_directory(self, prefix: str) -> bool:
         return prefix.startswith("t/") and prefix.endswith("/")
 
 

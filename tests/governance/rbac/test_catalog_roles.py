@@ -56,7 +56,7 @@ async def test_new_catalog_has_catalog_admin(world: World) -> None:
         (GrantTarget(GrantKind.CATALOG), Privilege.CATALOG_MANAGE_ACCESS),
         (GrantTarget(GrantKind.CATALOG), Privilege.CATALOG_MANAGE_METADATA),
     ]
-    assert [role.name for role in await world.catalog_roles.holders(world.by, "lake", "catalog_admin")] == [
+    assert [role.name for role in await world.catalog_roles.assignees(world.by, "lake", "catalog_admin")] == [
         "service_admin"
     ]
     assert await world.catalog_roles.of_principal_role(world.by, "service_admin", "lake") == [admin]
@@ -73,7 +73,7 @@ async def test_role_can_be_assigned_to_principal_roles_and_revoked(world: World)
     assert await world.number() == before + 1
     assert await world.catalog_roles.of_principal_role(world.by, "engineer", "lake") == [created]
     assert await world.catalog_roles.of_principal_role(world.by, "engineer", "pond") == []
-    assert [role.name for role in await world.catalog_roles.holders(world.by, "lake", "reader")] == ["engineer"]
+    assert [role.name for role in await world.catalog_roles.assignees(world.by, "lake", "reader")] == ["engineer"]
     await world.catalog_roles.revoke(world.by, "engineer", "lake", "reader")
     assert await world.number() == before + 2
     with pytest.raises(NoSuchPrincipal, match="does not have this catalog role"):
@@ -95,7 +95,7 @@ async def test_deleting_a_role_deletes_its_grants(world: World) -> None:
     ]
     await world.catalog_roles.create(world.by, "lake", "reader", properties={})
     assert await world.catalog_grants.list(world.by, "lake", "reader") == []
-    assert await world.catalog_roles.holders(world.by, "lake", "reader") == []
+    assert await world.catalog_roles.assignees(world.by, "lake", "reader") == []
 
 
 async def test_dropping_a_catalog_deletes_its_roles(world: World) -> None:
@@ -122,7 +122,7 @@ async def test_unknown_roles_and_catalogs_are_refused(sqlite_world: World) -> No
         roles.revoke(world.by, "ghost", "lake", "catalog_admin"),
         roles.revoke(world.by, "service_admin", "lake", "ghost"),
         roles.of_principal_role(world.by, "ghost", "lake"),
-        roles.holders(world.by, "lake", "ghost"),
+        roles.assignees(world.by, "lake", "ghost"),
         world.catalog_grants.list(world.by, "lake", "ghost"),
     ):
         with pytest.raises(NoSuchPrincipal):
@@ -149,7 +149,7 @@ async def test_every_operation_is_authorized_first_on_the_catalog(sqlite_world: 
         "DeleteCatalogRole": roles.delete(world.by, "lake", "catalog_admin"),
         "AssignCatalogRoleToPrincipalRole": roles.assign(world.by, "ghost", "lake", "ghost"),
         "RevokeCatalogRoleFromPrincipalRole": roles.revoke(world.by, "ghost", "lake", "ghost"),
-        "ListAssigneePrincipalRolesForCatalogRole": roles.holders(world.by, "lake", "ghost"),
+        "ListAssigneePrincipalRolesForCatalogRole": roles.assignees(world.by, "lake", "ghost"),
         "ListGrantsForCatalogRole": world.catalog_grants.list(world.by, "lake", "ghost"),
         "GetCatalog": world.catalogs.get(world.by, "lake"),
     }.items():
@@ -223,13 +223,13 @@ async def test_migrated_store_has_the_roles_of_a_new_one(address: str, clock: Ma
         assert (ann.properties, ann.version, ann.created_ms, ann.updated_ms) == ({}, 1, 77, 77)
         service_admin = await world.principal_roles.get(world.by, "service_admin")
         assert service_admin.created_ms > 1_700_000_000_000
-        assert [principal.name for principal in await world.principals.holders(world.by, "service_admin")] == ["root"]
+        assert [principal.name for principal in await world.principals.assignees(world.by, "service_admin")] == ["root"]
         admin = await world.catalog_roles.get(world.by, "old", CATALOG_ADMIN)
         assert (admin.created_ms, admin.version) == (5, 1)
         assert await world.catalog_grants.list(world.by, "old", CATALOG_ADMIN) == [
             (GrantTarget(GrantKind.CATALOG), privilege) for privilege in ADMIN_PRIVILEGES
         ]
-        assert await world.catalog_roles.holders(world.by, "old", CATALOG_ADMIN) == [service_admin]
+        assert await world.catalog_roles.assignees(world.by, "old", CATALOG_ADMIN) == [service_admin]
         rows = await store.rows("SELECT role, privilege FROM service_grants")
         assert rows == [(service_admin.id, Privilege.SERVICE_MANAGE_ACCESS)]
         assert await world.number() == 1

@@ -108,10 +108,10 @@ def test_target_contains_itself_and_its_contents() -> None:
     inner = GrantTarget(GrantKind.NAMESPACE, ("a", "b"))
     beside = GrantTarget(GrantKind.NAMESPACE, ("ab",))
     table = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
-    assert all(catalog.holds(each) for each in (catalog, outer, inner, beside, table))
-    assert [outer.holds(each) for each in (catalog, outer, inner, beside, table)] == [False, True, True, False, True]
-    assert [table.holds(each) for each in (outer, inner, table)] == [False, False, True]
-    assert not table.holds(GrantTarget(GrantKind.VIEW, ("a", "b"), "t"))
+    assert all(catalog.contains(each) for each in (catalog, outer, inner, beside, table))
+    assert [outer.contains(each) for each in (catalog, outer, inner, beside, table)] == [False, True, True, False, True]
+    assert [table.contains(each) for each in (outer, inner, table)] == [False, False, True]
+    assert not table.contains(GrantTarget(GrantKind.VIEW, ("a", "b"), "t"))
 
 
 def test_text_of_targets() -> None:

@@ -123,7 +123,9 @@ def test_view_actions_do_not_require_table_privileges() -> None:
         required = action_privileges(action, GrantKind.VIEW)
         if action in (Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA, Action.ATTACH_POLICY, Action.DETACH_POLICY):
             continue
-        if "Maintenance" in action or action is Action.SEND_NOTIFICATION:  # of catalogs: other ones tell of tables only
+        if (
+            "Maintenance" in action or action is Action.SEND_NOTIFICATION
+        ):  # actions on catalogs; the others apply only to tables
             continue
         assert not any(privilege.name.startswith("TABLE_") for privilege in required), action
 

@@ -62,7 +62,7 @@ async def test_role_can_be_assigned_and_revoked(world: World) -> None:
     await world.principal_roles.assign(world.by, "ann", "engineer")
     assert await world.number() == before + 1
     assert [role.name for role in await world.principal_roles.of_principal(world.by, "ann")] == ["engineer"]
-    assert [user.name for user in await world.principals.holders(world.by, "engineer")] == ["ann"]
+    assert [user.name for user in await world.principals.assignees(world.by, "engineer")] == ["ann"]
     # Repeated: no change and no event.
     await world.principal_roles.assign(world.by, "ann", "engineer")
     assert await world.number() == before + 1
@@ -79,12 +79,12 @@ async def test_role_can_be_assigned_and_revoked(world: World) -> None:
 
 async def test_root_has_service_admin_initially(world: World) -> None:
     assert [role.name for role in await world.principal_roles.of_principal(world.by, "root")] == ["service_admin"]
-    assert [user.name for user in await world.principals.holders(world.by, "service_admin")] == ["root"]
+    assert [user.name for user in await world.principals.assignees(world.by, "service_admin")] == ["root"]
     await world.users.create_user("ann")
     await world.principal_roles.assign(world.by, "ann", "service_admin")
     await world.users.create_user("zoe")
     await world.principal_roles.assign(world.by, "zoe", "service_admin")
-    assert [user.name for user in await world.principals.holders(world.by, "service_admin")] == ["ann", "root", "zoe"]
+    assert [user.name for user in await world.principals.assignees(world.by, "service_admin")] == ["ann", "root", "zoe"]
 
 
 async def test_service_admin_cannot_be_deleted(world: World) -> None:
@@ -102,7 +102,7 @@ async def test_deleting_a_role_revokes_it_from_all_members(world: World) -> None
     await world.principal_roles.delete(world.by, "engineer")
     assert await world.number() == before + 1
     assert await world.principal_roles.of_principal(world.by, "ann") == []
-    assert await world.catalog_roles.holders(world.by, "lake", "reader") == []
+    assert await world.catalog_roles.assignees(world.by, "lake", "reader") == []
     assert [kind for kind, _ in await world.events()][-3:] == [
         "PrincipalRoleRevoked",
         "CatalogRoleRevoked",
@@ -147,7 +147,7 @@ async def test_unknown_roles_and_principals_raise_no_such_principal(sqlite_world
         roles.revoke(world.by, "ann", "ghost"),
         roles.revoke(world.by, "ghost", "engineer"),
         roles.of_principal(world.by, "ghost"),
-        world.principals.holders(world.by, "ghost"),
+        world.principals.assignees(world.by, "ghost"),
     ):
         with pytest.raises(NoSuchPrincipal):
             await call
@@ -166,7 +166,7 @@ async def test_every_operation_is_authorized_first_on_the_service(sqlite_world: 
         "AssignPrincipalRole": roles.assign(world.by, "ghost", "ghost"),
         "RevokePrincipalRole": roles.revoke(world.by, "ghost", "ghost"),
         "ListPrincipalRolesAssigned": roles.of_principal(world.by, "ghost"),
-        "ListAssigneePrincipalsForPrincipalRole": world.principals.holders(world.by, "ghost"),
+        "ListAssigneePrincipalsForPrincipalRole": world.principals.assignees(world.by, "ghost"),
     }.items():
         with pytest.raises(AccessDenied):
             await call

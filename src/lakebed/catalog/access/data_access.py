@@ -36,11 +36,11 @@ class TableData(NamedTuple):
         """The bucket of the directories."""
         return self.home.bucket
 
-    def holds(self, key: str) -> bool:
+    def contains(self, key: str) -> bool:
         """Whether a key is that of a file of the table."""
         return any(key.startswith(directory) and key != directory for directory in self.directories)
 
-    def holds_directory(self, prefix: str) -> bool:
+    def contains_directory(self, prefix: str) -> bool:
         """Whether a prefix is one of the directories or inside one. `t` is not the prefix of `t/`."""
         return prefix.endswith("/") and any(prefix.startswith(directory) for directory in self.directories)
 

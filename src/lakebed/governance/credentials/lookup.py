@@ -11,7 +11,7 @@ from .sessions import Sessions
 
 
 class CredentialLookup:
-    """Implements `core.access.CredentialSource`."""
+    """Implements `core.access.CredentialResolver`."""
 
     __slots__ = ("_access_keys", "_sessions")
 

@@ -107,7 +107,7 @@ class AccessCounter:
         self._max_rows = max_rows
         self._sums: dict[AccessGroup, _Sum] = {}
         self._missed = 0
-        self.wake: Callable[[], None] = _no_op
+        self.wake: Callable[[], None] = lambda: None
         """Called when a row is added."""
 
     def count(
@@ -195,10 +195,6 @@ class DelegatedAccesses:
         _, _, delegation, operation, status = after or _FIRST
         found = await self._meta.rows(_OF_OBJECT, bucket, key, delegation, operation, status, limit)
         return [_access_from(row) for row in found]
-
-
-def _no_op() -> None:
-    """The default of `wake`."""
 
 
 def _row(group: AccessGroup, total: _Sum) -> tuple[Value, ...]:

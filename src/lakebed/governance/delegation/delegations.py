@@ -127,7 +127,7 @@ class DelegationLog:
         self._max_waiting = max_waiting
         self._waiting: list[DelegationRecord] = []
         self._swept_to = ""
-        self.wake: Callable[[], None] = _no_op
+        self.wake: Callable[[], None] = lambda: None
         """Called when a record is added."""
 
     def enqueue(self, delegation: DelegationRecord) -> None:
@@ -203,10 +203,6 @@ class DelegationLog:
         if lost:
             await self._meta.transact(work)
         return len(lost)
-
-
-def _no_op() -> None:
-    """The default of `wake`."""
 
 
 def _row(delegation: DelegationRecord) -> Sequence[Value]:

@@ -93,11 +93,11 @@ class AffectedKeys(NamedTuple):
 class TableDirectories(Protocol):
     """The directories of one table."""
 
-    def holds(self, key: str) -> bool:
+    def contains(self, key: str) -> bool:
         """Whether a key is in one of them."""
         ...
 
-    def holds_directory(self, prefix: str) -> bool:
+    def contains_directory(self, prefix: str) -> bool:
         """Whether a prefix is one of them or in one."""
         ...
 
@@ -133,9 +133,9 @@ def check_within(reach: AffectedKeys, directories: TableDirectories, *, may_writ
     if reach.writes and not may_write:
         raise AccessDenied("the caller can read the table's files but not change them")
     for key in reach.keys:
-        if not directories.holds(key) or any(segment in (".", "..") for segment in key.split("/")):
+        if not directories.contains(key) or any(segment in (".", "..") for segment in key.split("/")):
             raise AccessDenied(f"the key is not in a directory of the table. key={key}")
-    if reach.prefix is not None and not directories.holds_directory(reach.prefix):
+    if reach.prefix is not None and not directories.contains_directory(reach.prefix):
         # Compared as a directory: the prefix `t` also matches `t10`.
         raise AccessDenied(f"the prefix is not a directory of the table. prefix={reach.prefix}")
 

@@ -15,7 +15,7 @@ from .administrator import Administrator
 from .catalog_roles import find_catalog_role
 from .catalogs import ResolvedTarget, find_catalog, resolve_target
 from .events import RoleEventWriter
-from .model import GrantTarget, HeldGrant, ManagedCatalog
+from .model import GrantTarget, ManagedCatalog, RoleGrant
 from .privileges import GrantKind, Privilege, check_grantable
 from .securables import catalog_securable
 
@@ -39,7 +39,7 @@ class CatalogGrants:
         self._clock = clock
         self._external = external
 
-    async def list(self, by: Administrator, catalog_name: str, role_name: str) -> list[HeldGrant]:
+    async def list(self, by: Administrator, catalog_name: str, role_name: str) -> list[RoleGrant]:
         """The grants of a role. Raises NoSuchPrincipal."""
         catalog = await find_catalog(self._store, catalog_name)
         await by.authorize("listGrantsForCatalogRole", catalog_securable(catalog.id), resource=catalog.arn)
@@ -81,7 +81,7 @@ class CatalogGrants:
             if await tx.run(rows.ADD_GRANT, role.id, resolved.key, int(privilege), *columns, now_ms):
                 await tx.run(rows.INVALIDATE_GRANTS)
                 writer = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
-                await writer.grant("Added", catalog.name, role_name, HeldGrant(target, privilege))
+                await writer.grant("Added", catalog.name, role_name, RoleGrant(target, privilege))
 
         await self._store.transact(work)
 
@@ -116,11 +116,11 @@ class CatalogGrants:
             if resolved.missing is not None:
                 raise resolved.missing
             role = await find_catalog_role(tx, catalog, role_name)
-            revoked: list[HeldGrant] = []
+            revoked: list[RoleGrant] = []
             for stored in rows.grants_from(await tx.rows(rows.GRANTS_OF_ROLE, role.id)):
                 if stored.grant.privilege is not privilege:
                     continue
-                if stored.key == resolved.key or (cascade and target.holds(stored.grant.target)):
+                if stored.key == resolved.key or (cascade and target.contains(stored.grant.target)):
                     await tx.run(rows.REMOVE_GRANT, role.id, stored.key, int(privilege))
                     revoked.append(stored.grant)
             if not revoked:

@@ -20,10 +20,10 @@ from .model import (
     SERVICE_ADMIN,
     CatalogRole,
     GrantTarget,
-    HeldGrant,
     ManagedCatalog,
     PrincipalRole,
     Properties,
+    RoleGrant,
     check_properties,
     check_role_name,
     check_version,
@@ -94,7 +94,7 @@ class CatalogRoles:
 
         async def work(tx: Transaction) -> None:
             role = await find_catalog_role(tx, catalog, name)
-            holders = await tx.rows(rows.PRINCIPAL_ROLES_OF_CATALOG_ROLE, role.id)
+            assignees = await tx.rows(rows.PRINCIPAL_ROLES_OF_CATALOG_ROLE, role.id)
             grants = await tx.rows(rows.GRANTS_OF_ROLE, role.id)
             # Also deletes its grants and assignments.
             await tx.run(rows.DELETE_CATALOG_ROLE, role.id)
@@ -102,7 +102,7 @@ class CatalogRoles:
             writer = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
             for stored in rows.grants_from(grants):
                 await writer.grant("Revoked", catalog.name, name, stored.grant)
-            for row in holders:
+            for row in assignees:
                 await writer.assignment("Revoked", catalog.name, name, rows.principal_role_from(row).name)
             await writer.catalog_role("Deleted", catalog.name, name)
 
@@ -114,9 +114,9 @@ class CatalogRoles:
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            holder = await find_principal_role(tx, principal_role)
+            grantee = await find_principal_role(tx, principal_role)
             role = await find_catalog_role(tx, catalog, name)
-            if await tx.run(rows.ADD_PRINCIPAL_ROLE, holder.id, role.id):
+            if await tx.run(rows.ADD_PRINCIPAL_ROLE, grantee.id, role.id):
                 await tx.run(rows.INVALIDATE_GRANTS)
                 writer = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
                 await writer.assignment("Assigned", catalog.name, name, principal_role)
@@ -129,9 +129,9 @@ class CatalogRoles:
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            holder = await find_principal_role(tx, principal_role)
+            grantee = await find_principal_role(tx, principal_role)
             role = await find_catalog_role(tx, catalog, name)
-            if not await tx.run(rows.REMOVE_PRINCIPAL_ROLE, holder.id, role.id):
+            if not await tx.run(rows.REMOVE_PRINCIPAL_ROLE, grantee.id, role.id):
                 raise NoSuchPrincipal(
                     f"the principal role does not have this catalog role. principal_role={principal_role}"
                     f" catalog={catalog.name} role={name}"
@@ -148,11 +148,11 @@ class CatalogRoles:
         """The roles of a catalog that are assigned to a principal role, ordered by name. Raises NoSuchPrincipal."""
         await by.authorize("listCatalogRolesForPrincipalRole")
         catalog = await find_catalog(self._store, catalog_name)
-        holder = await find_principal_role(self._store, principal_role)
-        found = await self._store.rows(rows.CATALOG_ROLES_OF_PRINCIPAL_ROLE, holder.id, catalog.id)
+        grantee = await find_principal_role(self._store, principal_role)
+        found = await self._store.rows(rows.CATALOG_ROLES_OF_PRINCIPAL_ROLE, grantee.id, catalog.id)
         return [rows.catalog_role_from(row) for row in found]
 
-    async def holders(self, by: Administrator, catalog_name: str, name: str) -> Sequence[PrincipalRole]:
+    async def assignees(self, by: Administrator, catalog_name: str, name: str) -> Sequence[PrincipalRole]:
         """The principal roles with a catalog role, ordered by name. Raises NoSuchPrincipal."""
         catalog = await self._authorized(by, "listAssigneePrincipalRolesForCatalogRole", catalog_name)
         role = await find_catalog_role(self._store, catalog, name)
@@ -197,5 +197,5 @@ async def create_catalog_admin(
     writer = RoleEventWriter(outbox, tx, caller, now_ms)
     await writer.catalog_role("Created", name, CATALOG_ADMIN)
     for privilege in ADMIN_PRIVILEGES:
-        await writer.grant("Added", name, CATALOG_ADMIN, HeldGrant(GrantTarget(GrantKind.CATALOG), privilege))
+        await writer.grant("Added", name, CATALOG_ADMIN, RoleGrant(GrantTarget(GrantKind.CATALOG), privilege))
     await writer.assignment("Assigned", name, CATALOG_ADMIN, SERVICE_ADMIN)

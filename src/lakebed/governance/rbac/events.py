@@ -17,7 +17,7 @@ from lakebed.core.access import Principal
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
-from .model import HeldGrant
+from .model import RoleGrant
 from .privileges import Privilege
 
 
@@ -76,7 +76,7 @@ class RoleEventWriter:
         event = RoleEvent(role=role, catalog=catalog, principal_role=principal_role)
         await self._append(f"CatalogRole{change}", f"{principal_role}/{catalog}/{role}", event)
 
-    async def grant(self, change: str, catalog: str, role: str, grant: HeldGrant) -> None:
+    async def grant(self, change: str, catalog: str, role: str, grant: RoleGrant) -> None:
         """A privilege was `Added` to a catalog role, or `Revoked`."""
         event = RoleEvent(role=role, catalog=catalog, securable=str(grant.target), privilege=grant.privilege.name)
         await self._append(f"Grant{change}", f"{catalog}/{role}", event)

@@ -174,7 +174,7 @@ class ManagedPrincipals:
         credentials = await self._issuer.reset(user, client_id=client_id, secret=secret, caller=by.principal)
         return PrincipalWithSecret(await find_principal(self._store, name), credentials)
 
-    async def holders(self, by: Administrator, role_name: str) -> Sequence[ManagedPrincipal]:
+    async def assignees(self, by: Administrator, role_name: str) -> Sequence[ManagedPrincipal]:
         """The principals with a principal role, ordered by name, root included. Raises NoSuchPrincipal."""
         await by.authorize("listAssigneePrincipalsForPrincipalRole")
         role = await find_principal_role(self._store, role_name)

@@ -126,14 +126,14 @@ class GrantTarget(NamedTuple):
         path = ".".join((*self.namespace, self.name) if self.name else self.namespace)
         return f"{self.kind} {path}" if path else str(self.kind)
 
-    def holds(self, other: GrantTarget) -> bool:
+    def contains(self, other: GrantTarget) -> bool:
         """Whether `other` is the same or inside it."""
         if self.kind is GrantKind.CATALOG or self == other:
             return True
         return self.kind is GrantKind.NAMESPACE and other.namespace[: len(self.namespace)] == self.namespace
 
 
-class HeldGrant(NamedTuple):
+class RoleGrant(NamedTuple):
     """A privilege granted to a catalog role."""
 
     target: GrantTarget

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from lakebed.meta.seam import Row
 
-from .model import LEVEL_SEPARATOR, CatalogRole, GrantTarget, HeldGrant, ManagedCatalog, ManagedPrincipal, PrincipalRole
+from .model import LEVEL_SEPARATOR, CatalogRole, GrantTarget, ManagedCatalog, ManagedPrincipal, PrincipalRole, RoleGrant
 from .model import unpack_directories as _directories
 from .model import unpack_properties as _properties
 from .privileges import MASKS, GrantKind, Privilege
@@ -243,7 +243,7 @@ class StoredGrant(NamedTuple):
 
     key: str
     """The key of the securable."""
-    grant: HeldGrant
+    grant: RoleGrant
     is_hidden: bool
     """Whether the securable was dropped and can be restored."""
 
@@ -264,7 +264,7 @@ def _grant_from(row: Row) -> StoredGrant:
         target = GrantTarget(GrantKind.NAMESPACE, _levels(namespace))
     else:
         target = GrantTarget(GrantKind.CATALOG)
-    return StoredGrant(key, HeldGrant(target, Privilege(privilege)), dropped_ms is not None)
+    return StoredGrant(key, RoleGrant(target, Privilege(privilege)), dropped_ms is not None)
 
 
 def _levels(path: str) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac.model import (
     CatalogRole,
     GrantTarget,
-    HeldGrant,
     ManagedCatalog,
     ManagedPrincipal,
     PrincipalRole,
+    RoleGrant,
 )
 from lakebed.governance.rbac.privileges import GrantKind, Privilege, privilege_named
 from lakebed.wire.http.message import Response
@@ -85,7 +85,7 @@ _NAME_FIELDS: Final[Mapping[GrantKind, str]] = {
 }
 
 
-def grant_document(grant: HeldGrant) -> dict[str, Any]:
+def grant_document(grant: RoleGrant) -> dict[str, Any]:
     """A grant of a catalog role."""
     target = grant.target
     document: dict[str, Any] = {"type": target.kind, "privilege": grant.privilege.name}

@@ -76,7 +76,7 @@ async def delete_role(services: ManagementServices, request: JsonRequest) -> Res
 async def list_principal_roles(services: ManagementServices, request: JsonRequest) -> Response:
     """List the principal roles that a catalog role is assigned to."""
     administrator, names = services.administrator(request.caller), request.names
-    found = await services.catalog_roles.holders(administrator, names["catalog"], names["catalog-role"])
+    found = await services.catalog_roles.assignees(administrator, names["catalog"], names["catalog-role"])
     return ok({"roles": [principal_role_document(role) for role in found]})
 
 

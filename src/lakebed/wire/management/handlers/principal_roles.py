@@ -79,7 +79,7 @@ async def delete_role(services: ManagementServices, request: JsonRequest) -> Res
 async def list_principals(services: ManagementServices, request: JsonRequest) -> Response:
     """List the principals that a principal role is assigned to."""
     administrator = services.administrator(request.caller)
-    found = await services.principals.holders(administrator, request.names["principal-role"])
+    found = await services.principals.assignees(administrator, request.names["principal-role"])
     return ok({"principals": [principal_document(principal) for principal in found]})
 
 
