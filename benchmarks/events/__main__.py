@@ -103,9 +103,9 @@ def main(arguments: Sequence[str]) -> int:
         if "draining" in wanted:
             count = asked.events or (20_000 if asked.quick else 1_000_000)
             tell(f"Lakebed: {count} events drain to a target in memory")
-            place = folder / "draining"
-            place.mkdir()
-            drained = asyncio.run(drain(place, events=count, targets=1))
+            run_folder = folder / "draining"
+            run_folder.mkdir()
+            drained = asyncio.run(drain(run_folder, events=count, targets=1))
             table = Table("A long queue drains to a target in memory", ["what"], [[drained.describe()]])
             keep("events-draining", circumstances, drained, table)
     return 1 if failed else 0
@@ -115,10 +115,10 @@ def _kafka(stack: ExitStack) -> str:
     """A broker; where it listens."""
     # A fixture of the tests: it fetches what it needs once.
     from tests.fixtures.brokers.kafka import running_kafka
-    from tests.fixtures.brokers.service import Way
+    from tests.fixtures.brokers.service import Auth
 
     service = stack.enter_context(running_kafka())
-    return f"127.0.0.1:{service.ports[Way.PLAIN]}"
+    return f"127.0.0.1:{service.ports[Auth.PLAIN]}"
 
 
 if __name__ == "__main__":

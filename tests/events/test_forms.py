@@ -13,7 +13,7 @@ from lakebed.events.forms import Form, kebab_case, operation_of, parse_form, ren
 from lakebed.events.names import SINGLES, EventName
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
-from .made import IDS, OCCURRED_MS, other_entry, s3_entry
+from .samples import IDS, OCCURRED_MS, other_entry, s3_entry
 
 
 def body(entry: OutboxEntry, form: Form, rule_id: str = "") -> dict[str, Any]:
@@ -25,25 +25,25 @@ def body(entry: OutboxEntry, form: Form, rule_id: str = "") -> dict[str, Any]:
 PUT = s3_entry("ObjectCreated:Put", size=3, etag="e", version="v")
 
 
-def test_the_form_of_s3_is_what_minios_targets_send() -> None:
-    told = body(PUT, Form.S3, "rule-1")
-    assert list(told) == ["EventName", "Key", "Records"]
-    assert (told["EventName"], told["Key"]) == ("s3:ObjectCreated:Put", "sales/in/2026 Q1.csv")
-    (record,) = told["Records"]
+def test_s3_form_is_minios_format() -> None:
+    document = body(PUT, Form.S3, "rule-1")
+    assert list(document) == ["EventName", "Key", "Records"]
+    assert (document["EventName"], document["Key"]) == ("s3:ObjectCreated:Put", "sales/in/2026 Q1.csv")
+    (record,) = document["Records"]
     assert record["s3"]["configurationId"] == "rule-1"
     assert record["eventName"] == "s3:ObjectCreated:Put"
 
 
-def test_other_events_have_a_record_too() -> None:
-    told = body(other_entry(), Form.S3)
-    assert (told["EventName"], told["Key"]) == ("TableCommitted", "lake/ns/t")
-    assert told["Records"][0]["lakebed"]["kind"] == "TableCommitted"
+def test_other_events_have_a_record_in_s3_form() -> None:
+    document = body(other_entry(), Form.S3)
+    assert (document["EventName"], document["Key"]) == ("TableCommitted", "lake/ns/t")
+    assert document["Records"][0]["lakebed"]["kind"] == "TableCommitted"
 
 
-def test_an_envelope_says_the_same_in_neutral_words() -> None:
-    told = body(PUT, Form.ENVELOPE)
-    payload = told.pop("payload")
-    assert told == {
+def test_envelope_has_neutral_fields_and_the_record() -> None:
+    document = body(PUT, Form.ENVELOPE)
+    payload = document.pop("payload")
+    assert document == {
         "id": IDS.cursor(42),
         "namespace": "storage.object",
         "operation": "created.put",
@@ -63,7 +63,7 @@ def test_an_envelope_says_the_same_in_neutral_words() -> None:
     assert payload == body(PUT, Form.S3)["Records"][0]
 
 
-def test_an_envelope_leaves_out_what_is_not_known() -> None:
+def test_envelope_omits_unknown_fields() -> None:
     removed = body(s3_entry("ObjectRemoved:NoOP", size=3), Form.ENVELOPE)
     assert set(removed["metadata"]) == {"bucket", "key", "sequencer", "principalId", "eventVersion"}
     other = body(other_entry(), Form.ENVELOPE)
@@ -90,26 +90,26 @@ def test_an_envelope_leaves_out_what_is_not_known() -> None:
         (EventName.BUCKET_REMOVED, "removed"),
     ],
 )
-def test_operations_have_the_names_of_the_table(name: EventName, operation: str) -> None:
+def test_operation_names(name: EventName, operation: str) -> None:
     assert operation_of(name) == operation
 
 
-def test_no_two_events_of_objects_are_one_operation() -> None:
+def test_object_operations_are_distinct() -> None:
     of_objects = [name for name in SINGLES if "Bucket" not in name.value]
     assert len({operation_of(name) for name in of_objects}) == len(of_objects)
 
 
-def test_names_of_ours_are_dashed() -> None:
+def test_operation_names_are_kebab_case() -> None:
     assert kebab_case("AFTER_LOAD_TABLE") == "after-load-table"
     assert body(other_entry("lakebed:TaskPlanned"), Form.ENVELOPE)["operation"] == "task-planned"
 
 
-def test_a_cloudevent_has_what_the_specification_asks_for() -> None:
+def test_cloudevent_has_the_required_attributes() -> None:
     message = render(PUT, Form.CLOUDEVENTS, "r", region="us-east-1", ids=IDS)
     assert message.content_type == "application/cloudevents+json"
-    told = json.loads(message.body)
-    data = told.pop("data")
-    assert told == {
+    document = json.loads(message.body)
+    data = document.pop("data")
+    assert document == {
         "specversion": "1.0",
         "id": IDS.cursor(42),
         "source": "urn:lakebed:s3:us-east-1:sales",
@@ -122,26 +122,26 @@ def test_a_cloudevent_has_what_the_specification_asks_for() -> None:
     assert data["s3"]["configurationId"] == "r"
 
 
-def test_a_cloudevent_of_a_bucket_has_no_empty_subject() -> None:
-    told = body(s3_entry("BucketRemoved", key=""), Form.CLOUDEVENTS)
-    assert "subject" not in told
-    assert told["type"] == "lakebed.storage.bucket.removed"
+def test_cloudevent_of_a_bucket_has_no_subject() -> None:
+    document = body(s3_entry("BucketRemoved", key=""), Form.CLOUDEVENTS)
+    assert "subject" not in document
+    assert document["type"] == "lakebed.storage.bucket.removed"
     other = body(other_entry(), Form.CLOUDEVENTS)
     assert (other["type"], other["subject"]) == ("lakebed.table-committed", "lake/ns/t")
     assert other["source"] == "urn:lakebed:events:us-east-1"
 
 
-def test_our_own_form_is_that_of_the_log() -> None:
-    told = body(other_entry(), Form.LAKEBED)
-    assert told["seq"] == 7
-    assert set(told) == set(event_document(other_entry(), IDS.cursor(7)))
+def test_lakebed_form_is_the_document_of_the_log() -> None:
+    document = body(other_entry(), Form.LAKEBED)
+    assert document["seq"] == 7
+    assert set(document) == set(event_document(other_entry(), IDS.cursor(7)))
 
 
 # -- messages ----------------------------------------------------------------------------------------------------
 
 
 @given(st.sampled_from(Form), st.text(max_size=5))
-def test_a_message_is_the_same_event_in_every_form(form: Form, rule_id: str) -> None:
+def test_message_attributes_are_the_same_in_every_form(form: Form, rule_id: str) -> None:
     message = render(PUT, form, rule_id, region="r", ids=IDS)
     assert (message.id, message.name, message.key) == (IDS.cursor(42), "s3:ObjectCreated:Put", "sales/in/2026 Q1.csv")
     assert (message.is_removal, message.occurred_ms) == (False, OCCURRED_MS)
@@ -163,7 +163,7 @@ def test_a_message_is_the_same_event_in_every_form(form: Form, rule_id: str) -> 
         ("ObjectCreated:Copy", False),
     ],
 )
-def test_a_removal_is_one_after_which_nothing_is_left(kind: str, removes: bool) -> None:
+def test_is_removal_unless_something_remains(kind: str, removes: bool) -> None:
     assert render(s3_entry(kind), Form.S3, region="r", ids=IDS).is_removal is removes
     assert not render(s3_entry(kind, remains=True), Form.S3, region="r", ids=IDS).is_removal
 
@@ -174,7 +174,7 @@ def test_no_payload_stops_the_renderer(form: Form, payload: bytes, kind: str) ->
     assert isinstance(json.loads(message.body), dict)
 
 
-def test_forms_have_names() -> None:
+def test_forms_are_parsed_by_name() -> None:
     assert parse_form("cloudevents") is Form.CLOUDEVENTS
     with pytest.raises(InvalidInput, match="s3, envelope, cloudevents, lakebed"):
         parse_form("xml")

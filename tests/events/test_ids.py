@@ -18,31 +18,31 @@ def entry(seq: int) -> OutboxEntry:
     return OutboxEntry(seq, OutboxEvent("k", "s", b"", 0))
 
 
-def test_events_and_requests_have_ids_of_their_own() -> None:
+def test_events_and_requests_have_different_id_prefixes() -> None:
     ids = EventIds(OURS)
     assert ids.of(entry(42)) == "evt_abcdefghijklmnopqrstuvwxyz_42"
     assert ids.of(entry(FIRST_REQUEST)) == f"req_abcdefghijklmnopqrstuvwxyz_{FIRST_REQUEST}"
 
 
 @given(SEQS)
-def test_an_id_of_another_deployment_is_another_id(seq: int) -> None:
+def test_ids_of_two_deployments_differ(seq: int) -> None:
     assert EventIds(OURS).of(entry(seq)) != EventIds(THEIRS).of(entry(seq))
 
 
 @given(SEQS)
-def test_an_id_is_read_as_it_was_written(seq: int) -> None:
+def test_event_id_round_trips(seq: int) -> None:
     ids = EventIds(new_deployment_id())
     assert parse_event_id(ids.of(entry(seq))) == (ids.deployment, seq)
     assert parse_event_id(f"evt_{seq}") == (None, seq)
 
 
 @given(SEQS)
-def test_a_cursor_is_an_id_an_id_of_an_earlier_version_or_a_number(seq: int) -> None:
+def test_cursor_accepts_ids_earlier_ids_and_numbers(seq: int) -> None:
     ids = EventIds(OURS)
     assert {ids.parse_cursor(text, "after") for text in (ids.cursor(seq), f"evt_{seq}", str(seq))} == {seq}
 
 
-def test_a_cursor_of_another_deployment_is_refused_with_both() -> None:
+def test_cursor_of_another_deployment_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="of another deployment: start again from a number") as refused:
         EventIds(OURS).parse_cursor(EventIds(THEIRS).cursor(7), "Last-Event-ID")
     assert str(refused.value).endswith(f"expected=evt_{OURS}_NUMBER found=evt_{THEIRS}_7")
@@ -68,13 +68,13 @@ def test_a_cursor_of_another_deployment_is_refused_with_both() -> None:
         f"evt_{OURS}_1\n",
     ],
 )
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_invalid_cursor_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="after must be an integer from 0 to 9223372036854775807, or an event id"):
         EventIds(OURS).parse_cursor(text, "after")
 
 
 @given(st.text(max_size=60))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
     for read in (lambda: parse_event_id(text), lambda: EventIds(OURS).parse_cursor(text, "after")):
         try:
             read()

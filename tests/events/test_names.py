@@ -18,8 +18,8 @@ N = EventName
 COMPOUNDS = [name for name in EventName if name.is_wildcard and name is not N.EVERYTHING]
 
 
-def test_there_are_thirty_seven_single_events_and_their_bits_never_change() -> None:
-    """Masks are on disk."""
+def test_single_events_and_their_bits_are_stable() -> None:
+    """Masks are stored."""
     assert len(SINGLES) == 37
     assert [name.mask for name in SINGLES] == [1 << place for place in range(37)]
     assert (N.OBJECT_CREATED_PUT.ordinal, N.OBJECT_CREATED_PUT.mask) == (9, 0x100)
@@ -41,25 +41,25 @@ def test_there_are_thirty_seven_single_events_and_their_bits_never_change() -> N
         ("s3:Scanner:*", 0x70000000),
     ],
 )
-def test_a_star_stands_for_what_it_does_with_s3(text: str, mask: int) -> None:
+def test_wildcards_have_the_members_of_s3(text: str, mask: int) -> None:
     assert parse_name(text).mask == mask
     assert mask_of(parse_name(text).singles) == mask
 
 
-def test_everything_is_every_single_event_and_cannot_be_written() -> None:
+def test_everything_has_all_single_events_and_cannot_be_parsed() -> None:
     assert N.EVERYTHING.mask == 0x1FFFFFFFFF
     with pytest.raises(InvalidInput):
         parse_name("")
 
 
 @given(st.sampled_from([*SINGLES, *COMPOUNDS]))
-def test_a_name_is_parsed_as_it_is_written(name: EventName) -> None:
+def test_name_round_trips(name: EventName) -> None:
     assert parse_name(name.value) is name
     assert all(single in SINGLES for single in name.singles)
 
 
 @given(st.text(max_size=40))
-def test_what_is_no_name_is_refused(text: str) -> None:
+def test_unknown_name_is_rejected(text: str) -> None:
     if text not in {name.value for name in EventName}:
         with pytest.raises(InvalidInput, match="not supported"):
             parse_name(text)
@@ -71,12 +71,12 @@ def test_names_are_exact() -> None:
             parse_name(text)
 
 
-def test_old_names_of_tagging_are_understood_and_written_as_the_new_ones() -> None:
+def test_deprecated_tagging_names_are_parsed_as_the_current_ones() -> None:
     assert parse_name("s3:ObjectCreated:PutTagging").value == "s3:ObjectTagging:Put"
     assert parse_name("s3:ObjectCreated:DeleteTagging").value == "s3:ObjectTagging:Delete"
 
 
-def test_internal_names_and_audit_names_are_no_buckets() -> None:
+def test_internal_and_audit_names_are_rejected() -> None:
     for internal in (N.ABORT_MULTIPART_UPLOAD, N.CREATE_MULTIPART_UPLOAD, N.DELETE_OBJECTS):
         with pytest.raises(InvalidInput):
             parse_name(internal.value)
@@ -86,7 +86,7 @@ def test_internal_names_and_audit_names_are_no_buckets() -> None:
     assert not any(name.mask & stars for name in EventName if name.ordinal >= 48)
 
 
-def test_schema_versions_are_those_of_the_fields() -> None:
+def test_schema_versions() -> None:
     found = {
         version: {name.ordinal for name in SINGLES if name.version == version} for version in ("2.1", "2.2", "2.3")
     }
@@ -96,17 +96,17 @@ def test_schema_versions_are_those_of_the_fields() -> None:
 
 
 @given(st.sampled_from(SINGLES))
-def test_the_outbox_calls_an_event_by_its_name_without_what_all_have(name: EventName) -> None:
+def test_outbox_kind_is_the_name_without_prefix_and_wildcard(name: EventName) -> None:
     assert name_of_kind(name.kind) is name
     assert name.value in (f"s3:{name.kind}", f"s3:{name.kind}:*")
 
 
-def test_what_is_not_of_s3_has_no_name() -> None:
+def test_other_kinds_have_no_s3_name() -> None:
     for kind in ("TableCommitted", "BucketConfigured", "ObjectCreated", "ObjectCreated:*", "", "kms:Key:Created"):
         assert name_of_kind(kind) is None
 
 
-def test_what_changes_nothing_is_told_on_demand() -> None:
+def test_on_demand_events() -> None:
     assert {name.kind for name in SINGLES if name.mask & ON_DEMAND} == {
         "ObjectAccessed:Get",
         "ObjectAccessed:Head",

@@ -18,7 +18,7 @@ from lakebed.events.records import (
 )
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
-from .made import OCCURRED_MS, other_entry, s3_entry
+from .samples import OCCURRED_MS, other_entry, s3_entry
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
 
@@ -29,7 +29,7 @@ def record(entry: OutboxEntry, rule_id: str = "rule-1") -> dict[str, object]:
     return record_of(event, rule_id=rule_id, region="us-east-1")
 
 
-def test_a_record_has_all_that_s3s_have() -> None:
+def test_record_has_all_fields_of_s3() -> None:
     entry = s3_entry(
         "ObjectCreated:Put",
         version="3c1e",
@@ -74,29 +74,29 @@ def test_a_record_has_all_that_s3s_have() -> None:
 
 
 @pytest.mark.parametrize("name", SINGLES)
-def test_records_of_what_is_gone_have_no_size(name: EventName) -> None:
+def test_records_of_removals_omit_object_fields(name: EventName) -> None:
     entry = s3_entry(name.kind, version="v", size=3, etag="e", content_type="c", metadata={"a": "b"})
-    told = record(entry)["s3"]["object"]  # type: ignore[index]  # a document
+    document = record(entry)["s3"]["object"]  # type: ignore[index]  # a document
     described = {"size", "eTag", "contentType", "userMetadata"}
     gone = name.value.startswith("s3:ObjectRemoved:")
-    assert described & set(told) == (set() if gone else described)
-    assert told["versionId"] == "v"
+    assert described & set(document) == (set() if gone else described)
+    assert document["versionId"] == "v"
 
 
-def test_what_is_not_known_is_left_out() -> None:
-    told = record(s3_entry("ObjectCreated:Put"))["s3"]["object"]  # type: ignore[index]  # a document
-    assert told == {"key": "in/2026+Q1.csv", "size": 0, "sequencer": "000000000000002A"}
+def test_unknown_fields_are_omitted() -> None:
+    document = record(s3_entry("ObjectCreated:Put"))["s3"]["object"]  # type: ignore[index]  # a document
+    assert document == {"key": "in/2026+Q1.csv", "size": 0, "sequencer": "000000000000002A"}
 
 
-def test_a_bucket_of_somebody_else_has_its_own_owner() -> None:
-    told = record(s3_entry("ObjectCreated:Put", owner="111111111111"))
-    assert told["s3"]["bucket"]["ownerIdentity"] == {"principalId": "111111111111"}  # type: ignore[index]  # a document
+def test_bucket_owner_is_the_principal_id() -> None:
+    document = record(s3_entry("ObjectCreated:Put", owner="111111111111"))
+    assert document["s3"]["bucket"]["ownerIdentity"] == {"principalId": "111111111111"}  # type: ignore[index]  # a document
 
 
-def test_an_event_of_a_bucket_has_no_key() -> None:
-    told = record(s3_entry("BucketRemoved", key=""))
-    assert told["eventName"] == "s3:BucketRemoved:*"
-    assert told["s3"]["object"] == {"key": "", "sequencer": "000000000000002A"}  # type: ignore[index]  # a document
+def test_bucket_event_has_an_empty_key() -> None:
+    document = record(s3_entry("BucketRemoved", key=""))
+    assert document["eventName"] == "s3:BucketRemoved:*"
+    assert document["s3"]["object"] == {"key": "", "sequencer": "000000000000002A"}  # type: ignore[index]  # a document
 
 
 @pytest.mark.parametrize(
@@ -111,22 +111,26 @@ def test_an_event_of_a_bucket_has_no_key() -> None:
         ("a:²", ("a:²", "")),
     ],
 )
-def test_the_port_is_told_apart_from_the_host(host: str, expected: tuple[str, str]) -> None:
+def test_source_has_host_and_port(host: str, expected: tuple[str, str]) -> None:
     source = record(s3_entry("ObjectCreated:Put", host=host))["source"]
     assert (source["host"], source["port"]) == expected  # type: ignore[index]  # a document
 
 
-def test_other_events_have_a_record_of_the_same_frame() -> None:
-    told = other_record_of(other_entry(), event_document(other_entry(), "evt_7"), region="eu-1")
-    assert (told["eventName"], told["eventSource"], told["awsRegion"]) == ("TableCommitted", "lakebed:events", "eu-1")
-    assert told["userIdentity"] == {"principalId": "bob"}
-    assert told["requestParameters"]["sourceIPAddress"] == "10.0.0.7"
-    assert told["responseElements"]["x-amz-request-id"] == "R9"
-    assert told["lakebed"]["subject"] == "lake/ns/t"
-    assert told["lakebed"]["id"] == "evt_7"
+def test_other_events_have_a_record_with_the_same_frame() -> None:
+    document = other_record_of(other_entry(), event_document(other_entry(), "evt_7"), region="eu-1")
+    assert (document["eventName"], document["eventSource"], document["awsRegion"]) == (
+        "TableCommitted",
+        "lakebed:events",
+        "eu-1",
+    )
+    assert document["userIdentity"] == {"principalId": "bob"}
+    assert document["requestParameters"]["sourceIPAddress"] == "10.0.0.7"
+    assert document["responseElements"]["x-amz-request-id"] == "R9"
+    assert document["lakebed"]["subject"] == "lake/ns/t"
+    assert document["lakebed"]["id"] == "evt_7"
 
 
-def test_what_cannot_be_read_is_no_event_of_s3() -> None:
+def test_undecodable_entry_is_not_an_s3_event() -> None:
     assert s3_event_of(other_entry()) is None
     assert s3_event_of(OutboxEntry(1, OutboxEvent("ObjectCreated:Put", "b/k", b"\xc1", 0))) is None
     assert s3_event_of(OutboxEntry(1, OutboxEvent("ObjectCreated:Put", "b/k", b"\x80", 0))) is None
@@ -143,12 +147,12 @@ def test_what_cannot_be_read_is_no_event_of_s3() -> None:
         ("ü=&%", "%C3%BC%3D%26%25"),
     ],
 )
-def test_keys_are_encoded_as_s3_does(key: str, encoded: str) -> None:
+def test_keys_are_encoded_as_in_s3(key: str, encoded: str) -> None:
     assert encode_key(key) == encoded
 
 
 @given(KEYS)
-def test_an_encoded_key_is_the_key(key: str) -> None:
+def test_encoded_key_round_trips(key: str) -> None:
     encoded = encode_key(key)
     assert unquote_plus(encoded) == key
     assert encoded.isascii()
@@ -156,17 +160,17 @@ def test_an_encoded_key_is_the_key(key: str) -> None:
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_sequencers_are_ordered_as_their_events(one: int, other: int) -> None:
+def test_sequencers_sort_like_their_events(one: int, other: int) -> None:
     assert (sequencer_of(one) < sequencer_of(other)) == (one < other)
     assert len(sequencer_of(one)) == 16
 
 
 @given(st.integers(0, 253_402_300_799_999))
-def test_times_have_three_digits_of_a_second(ms: int) -> None:
+def test_timestamps_have_milliseconds(ms: int) -> None:
     text = rfc3339(ms)
     assert len(text) == len("2026-03-04T05:06:07.089Z")
     assert int(text[-4:-1]) == ms % 1000
 
 
-def test_time_of_an_event() -> None:
+def test_timestamp_of_an_event() -> None:
     assert rfc3339(OCCURRED_MS) == "2026-03-04T05:06:07.089Z"

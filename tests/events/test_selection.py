@@ -18,7 +18,7 @@ KINDS = st.text("abAB:", min_size=1, max_size=6)
 
 
 @given(st.lists(st.tuples(KINDS, st.booleans()), min_size=1, max_size=5), KINDS)
-def test_a_kind_is_taken_if_a_word_names_it_or_begins_it(words: list[tuple[str, bool]], kind: str) -> None:
+def test_selection_matches_names_and_prefixes(words: list[tuple[str, bool]], kind: str) -> None:
     chosen = parse_selection(",".join(word + "*" * is_beginning for word, is_beginning in words))
     assert chosen.matches(of(kind)) is any(
         kind.startswith(word) if is_beginning else kind == word for word, is_beginning in words
@@ -26,7 +26,7 @@ def test_a_kind_is_taken_if_a_word_names_it_or_begins_it(words: list[tuple[str, 
     assert not chosen.matches_all
 
 
-def test_nothing_named_matches_all_and_so_is_a_star() -> None:
+def test_empty_selection_and_star_match_all() -> None:
     assert ALL_EVENTS.matches(of("Anything"))
     assert ALL_EVENTS.matches_all
     assert parse_selection("*").matches(of("Anything"))
@@ -34,18 +34,18 @@ def test_nothing_named_matches_all_and_so_is_a_star() -> None:
 
 
 @pytest.mark.parametrize("text", ["", ",", "a,,b", "*a", "a*b", "a**", "a,b*c*"])
-def test_words_that_name_nothing_are_refused(text: str) -> None:
+def test_invalid_patterns_are_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="kind must be a comma-separated list"):
         parse_selection(text)
 
 
-def test_too_many_words_are_refused() -> None:
+def test_too_many_patterns_are_rejected() -> None:
     assert parse_selection(",".join(["a"] * MAX_PATTERNS)).matches(of("a"))
     with pytest.raises(InvalidInput, match="too many"):
         parse_selection(",".join(["a"] * (MAX_PATTERNS + 1)))
 
 
-def test_an_event_is_taken_by_the_operation_that_it_came_of() -> None:
+def test_selection_matches_the_operation() -> None:
     committed = of("TableCommitted", operation="UPDATE_TABLE")
     assert parse_selection("AFTER_UPDATE_TABLE").matches(committed)
     assert parse_selection("AFTER_*").matches(committed)
@@ -53,7 +53,7 @@ def test_an_event_is_taken_by_the_operation_that_it_came_of() -> None:
     assert not parse_selection("AFTER_DROP_TABLE").matches(committed)
 
 
-def test_a_subject_takes_what_is_in_it_and_nothing_that_only_begins_alike() -> None:
+def test_subject_matches_itself_and_its_children_only() -> None:
     chosen = EventSelection(subject="lake/ns1")
     assert chosen.matches(of("A", subject="lake/ns1"))
     assert chosen.matches(of("A", subject="lake/ns1/t"))
@@ -61,7 +61,7 @@ def test_a_subject_takes_what_is_in_it_and_nothing_that_only_begins_alike() -> N
     assert not chosen.matches_all
 
 
-def test_a_principal_is_whoever_the_event_names() -> None:
+def test_principal_is_matched_exactly() -> None:
     chosen = parse_selection("A*", principal="anna")
     assert chosen.matches(of("A", principal="anna"))
     assert not chosen.matches(of("A", principal="annabel"))

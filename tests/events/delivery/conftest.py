@@ -1,4 +1,4 @@
-"""Targets that are served by hand, on every kind of metadata store."""
+"""A harness that runs deliveries step by step, on each metadata store."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
-from tests.events.made import IDS
-from tests.fixtures.memory_target import NAME, Mailbox, MemorySettings, MemoryTarget
+from tests.events.samples import IDS
+from tests.fixtures.memory_target import NAME, Inbox, MemorySettings, MemoryTarget
 from tests.fixtures.postgres import postgres_dsn, postgres_server
 from tests.meta.conftest import address
 from tests.objects.stores import ROOT, opened_store
@@ -47,40 +47,40 @@ __all__ = ["address", "postgres_dsn", "postgres_server"]
 
 
 @dataclass
-class Receiver:
-    """Has what targets were sent, each in a box of its own; refuses what it was told to."""
+class FakeTargets:
+    """In-memory targets by destination; `rejects` makes deliveries of subjects fail."""
 
-    refuses: Callable[[str], bool] = lambda subject: False
-    boxes: dict[str, Mailbox] = field(default_factory=dict)
+    rejects: Callable[[str], bool] = lambda subject: False
+    inboxes: dict[str, Inbox] = field(default_factory=dict)
 
-    def box(self, place: str = "r") -> Mailbox:
-        """What one of the targets has."""
-        if place not in self.boxes:
-            self.boxes[place] = Mailbox()
-            self.boxes[place].failure = self._failure
-        return self.boxes[place]
+    def inbox(self, destination: str = "r") -> Inbox:
+        """The inbox of a destination."""
+        if destination not in self.inboxes:
+            self.inboxes[destination] = Inbox()
+            self.inboxes[destination].failure = self._failure
+        return self.inboxes[destination]
 
     @property
     def kind(self) -> TargetType[MemorySettings]:
-        return TargetType(NAME, MemorySettings, lambda configured: MemoryTarget(self.box(configured.place)))
+        return TargetType(NAME, MemorySettings, lambda configured: MemoryTarget(self.inbox(configured.destination)))
 
     @property
     def subjects(self) -> list[str]:
-        """Of what arrived at the usual one."""
-        return [message.key for message in self.box().got]
+        """Subjects received by the default target."""
+        return [message.key for message in self.inbox().received]
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Who has got what."""
-        return [(place, message.key) for place, box in self.boxes.items() for message in box.got]
+        """Destinations with received subjects."""
+        return [(destination, message.key) for destination, inbox in self.inboxes.items() for message in inbox.received]
 
     def _failure(self, message: EventMessage) -> LakebedError | None:
-        return Unavailable("answered 500") if self.refuses(message.key) else None
+        return Unavailable("answered 500") if self.rejects(message.key) else None
 
 
 @dataclass
 class Counts:
-    """An observer that remembers."""
+    """An observer that records its calls."""
 
     tallies: list[tuple[str, DeliveryCounts]] = field(default_factory=list)
     standings: dict[str, TargetBacklog] = field(default_factory=dict)
@@ -97,20 +97,20 @@ class Counts:
 
 
 @dataclass
-class Office:
-    """Everything about targets of one process."""
+class DeliveryHarness:
+    """The delivery components of one process."""
 
     object_context: ObjectContext
     clock: ManualClock
-    receiver: Receiver
+    fake_targets: FakeTargets
     records: TargetRecords
     targets: TargetService
     dispatcher: EventDispatcher
     listeners: ListenerRegistry
     requests: RequestLog
 
-    async def tell(self, *subjects: str, kind: str = "TableCommitted", operation: str = "", table: str = "") -> None:
-        """Have something happen."""
+    async def emit(self, *subjects: str, kind: str = "TableCommitted", operation: str = "", table: str = "") -> None:
+        """Append events to the outbox."""
         payload = msgspec.msgpack.encode({"id": table} if table else {})
 
         async def work(tx: Transaction) -> None:
@@ -120,60 +120,60 @@ class Office:
 
         await self.object_context.meta.transact(work)
 
-    async def ask(self, *request_ids: str) -> None:
-        """Have requests come, and be written down."""
+    async def record_requests(self, *request_ids: str) -> None:
+        """Append entries to the request log."""
 
         async def work(tx: Transaction) -> None:
             for request_id in request_ids:
-                told = RequestEntry(edge="s3", api="GetObject", request_id=request_id, status=200)
-                await self.requests.log.append(tx, event_of_request(told, self.clock.now_ms()))
+                payload = RequestEntry(edge="s3", api="GetObject", request_id=request_id, status=200)
+                await self.requests.log.append(tx, event_of_request(payload, self.clock.now_ms()))
 
         await self.object_context.meta.transact(work)
 
     async def put(self, name: str = "r", kinds: Sequence[str] = ("TableCommitted",), *, requests: bool = False) -> None:
-        """Add a target in memory."""
-        await self.targets.put(ROOT, name, NAME, TargetSpec({"place": name}, kinds=kinds, requests=requests))
+        """Add an in-memory target."""
+        await self.targets.put(ROOT, name, NAME, TargetSpec({"destination": name}, kinds=kinds, requests=requests))
 
     async def counts(self, name: str = "r") -> tuple[int, int]:
-        """What waits for a target, and what was given up."""
+        """The numbers of waiting events and dead letters of a target."""
         status = await self.targets.get(ROOT, name, NAME)
         return status.waiting, status.dead
 
     async def delivery(self, name: str = "r") -> TargetDelivery:
-        """Somebody who serves a target with events, with the lease that it takes."""
+        """Acquire the lease, and return the delivery of events to a target."""
         return (await self.deliveries_of(name))[0]
 
     async def deliveries_of(self, name: str = "r") -> Sequence[TargetDelivery]:
-        """Who serve it with whatever it asks for."""
+        """Acquire the lease, and return all deliveries to a target."""
         assert await self.dispatcher._held.acquire()
         found = await self.records.find(self.object_context.meta, name, NAME)
         assert found is not None
-        return self.dispatcher.deliveries_of(found, self.receiver.kind.make(MemorySettings(place=name)))
+        return self.dispatcher.deliveries_of(found, self.fake_targets.kind.make(MemorySettings(destination=name)))
 
     async def drain(self, delivery: TargetDelivery) -> None:
-        """Rounds until there is nothing to do at once."""
+        """Run rounds until none has more work."""
         while (await delivery.step()).more:
             pass
 
 
 def a_target(name: str = "r", *kinds: str, requests: bool = False) -> TargetRecord:
-    """A target of the settings."""
+    """A target from the settings."""
     wanted = parse_subscription(kinds or ("*",), requests=requests)
-    return TargetRecord(name, NAME, MemorySettings(place=name), wanted, origin=TargetOrigin.SETTINGS)
+    return TargetRecord(name, NAME, MemorySettings(destination=name), wanted, origin=TargetOrigin.SETTINGS)
 
 
-def open_office(
+def open_harness(
     object_context: ObjectContext,
     clock: ManualClock,
-    receiver: Receiver,
+    fake_targets: FakeTargets,
     *configured: TargetRecord,
     holder: str = "one",
     matcher: Matcher | None = None,
     max_entries: int = 1000,
-) -> Office:
-    """One process on the store."""
+) -> DeliveryHarness:
+    """A harness for one process; `configured` are targets from its settings."""
     master = MasterKeys({"first": b"1" * 32}, active="first")
-    kinds = TargetTypes([receiver.kind, webhook_type(clock, timeout_seconds=1, allow_http=False)])
+    kinds = TargetTypes([fake_targets.kind, webhook_type(clock, timeout_seconds=1, allow_http=False)])
     listeners = ListenerRegistry(object_context.meta, clock, holder)
     records = TargetRecords(object_context.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in configured})
     requests = RequestLog(object_context.meta, max_entries=max_entries)
@@ -194,7 +194,7 @@ def open_office(
         max_attempts=3,
     )
     targets = TargetService(object_context, records, kinds, requests, listeners)
-    return Office(object_context, clock, receiver, records, targets, dispatcher, listeners, requests)
+    return DeliveryHarness(object_context, clock, fake_targets, records, targets, dispatcher, listeners, requests)
 
 
 @pytest.fixture
@@ -204,13 +204,13 @@ async def object_context(address: str, tmp_path: Path) -> AsyncIterator[ObjectCo
 
 
 @pytest.fixture
-def receiver() -> Receiver:
-    return Receiver()
+def fake_targets() -> FakeTargets:
+    return FakeTargets()
 
 
 @pytest.fixture
-def office(object_context: ObjectContext, receiver: Receiver) -> Office:
-    """An office without targets of the settings."""
+def harness(object_context: ObjectContext, fake_targets: FakeTargets) -> DeliveryHarness:
+    """A harness without targets in the settings."""
     clock = object_context.clock
     assert isinstance(clock, ManualClock)
-    return open_office(object_context, clock, receiver)
+    return open_harness(object_context, clock, fake_targets)

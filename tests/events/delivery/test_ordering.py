@@ -13,7 +13,7 @@ def entry(seq: int, subject: str = "s", **payload: str) -> OutboxEntry:
     return OutboxEntry(seq, OutboxEvent("K", subject, msgspec.msgpack.encode(payload), 1))
 
 
-def test_a_table_keeps_its_lane_when_it_is_renamed() -> None:
+def test_renamed_table_keeps_its_ordering_key() -> None:
     assert ordering_key_of(entry(1, "lake/ns/old", id="42").event) == ordering_key_of(
         entry(2, "lake/ns/new", id="42").event
     )
@@ -21,18 +21,18 @@ def test_a_table_keeps_its_lane_when_it_is_renamed() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["id", "x"]), st.text(max_size=5) | st.integers(0, 9)))
-def test_the_lane_is_the_id_in_a_payload_or_the_subject(document: dict[str, object]) -> None:
+def test_ordering_key_is_payload_id_or_subject(document: dict[str, object]) -> None:
     payload = msgspec.msgpack.encode(document)
     assert ordering_key_of(OutboxEvent("K", "s", payload, 1)) == (payload_text(payload, "id") or "s")
 
 
 @given(st.binary(max_size=30))
-def test_whatever_a_payload_is_there_is_a_lane(payload: bytes) -> None:
+def test_every_payload_has_an_ordering_key(payload: bytes) -> None:
     assert ordering_key_of(OutboxEvent("K", "s", payload, 1))
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.sets(st.sampled_from("abc")))
-def test_each_event_goes_one_way_and_lanes_are_in_order(subjects: list[str], held_up: set[str]) -> None:
+def test_every_event_is_grouped_or_deferred_and_groups_are_in_order(subjects: list[str], held_up: set[str]) -> None:
     entries = [entry(seq, subject) for seq, subject in enumerate(subjects, 1)]
     done = group_by_ordering_key([(one, f"rule {one.seq}") for one in entries], held_up)
     sent = [one for lane in done.groups.values() for one in lane]
@@ -47,5 +47,5 @@ def test_each_event_goes_one_way_and_lanes_are_in_order(subjects: list[str], hel
     assert firsts == sorted(firsts)
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_no_events_give_no_groups() -> None:
     assert group_by_ordering_key([], ()) == ({}, [])

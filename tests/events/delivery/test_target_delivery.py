@@ -24,31 +24,30 @@ from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from tests.fixtures.memory_target import NAME
 from tests.objects.stores import ROOT, opened_store
 
-from .conftest import Office, Receiver, open_office
+from .conftest import DeliveryHarness, FakeTargets, open_harness
 
 
-async def test_what_happens_after_it_was_added_arrives_in_order(office: Office, receiver: Receiver) -> None:
-    await office.tell("before")
-    await office.put(kinds=["Table*"])
-    await office.tell("a", "b", "c", table="T")
-    await office.tell("x", kind="UserCreated")
-    await office.drain(await office.delivery())
-    assert receiver.subjects == ["a", "b", "c"]
-    status = await office.targets.get(ROOT, "r", NAME)
+async def test_matching_events_after_creation_arrive_in_order(
+    harness: DeliveryHarness, fake_targets: FakeTargets
+) -> None:
+    await harness.emit("before")
+    await harness.put(kinds=["Table*"])
+    await harness.emit("a", "b", "c", table="T")
+    await harness.emit("x", kind="UserCreated")
+    await harness.drain(await harness.delivery())
+    assert fake_targets.subjects == ["a", "b", "c"]
+    status = await harness.targets.get(ROOT, "r", NAME)
     assert (status.waiting, status.dead, status.failure) == (0, 0, "")
 
 
-async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
-    office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await office.put()
-    await office.tell(*"ab")
-    delivery = await office.delivery()
+async def test_only_a_caught_up_delivery_pauses(harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await harness.put()
+    await harness.emit(*"ab")
+    delivery = await harness.delivery()
     delivery._queue = replace(
         delivery._queue,
-        reader=OutboxReader(office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2),
+        reader=OutboxReader(harness.object_context.outbox, RuleMatcher(harness.object_context.meta), batch=2),
     )
-    # Before them is that the target was made.
     behind, level = await delivery.send_new(), await delivery.send_new()
     rests: list[float] = []
 
@@ -62,173 +61,176 @@ async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
     assert (level.delivered, level.is_caught_up, rests) == (1, True, [0.1])
 
 
-async def test_a_new_courier_goes_on_where_the_last_one_stood(office: Office, receiver: Receiver) -> None:
-    await office.put(kinds=["*"])
-    await office.tell("a")
-    first = await office.delivery()
-    await office.drain(first)
-    done = len(receiver.subjects)
-    await office.tell("b")
-    await office.drain(await office.delivery())
-    assert receiver.subjects[done:] == ["b"]
+async def test_new_delivery_resumes_at_the_cursor(harness: DeliveryHarness, fake_targets: FakeTargets) -> None:
+    await harness.put(kinds=["*"])
+    await harness.emit("a")
+    first = await harness.delivery()
+    await harness.drain(first)
+    done = len(fake_targets.subjects)
+    await harness.emit("b")
+    await harness.drain(await harness.delivery())
+    assert fake_targets.subjects[done:] == ["b"]
 
 
-async def test_a_refused_event_holds_up_its_own_lane_and_no_other(office: Office, receiver: Receiver) -> None:
-    await office.put()
-    receiver.refuses = lambda subject: subject == "a1"
-    await office.tell("a1", table="A")
-    await office.tell("b1", table="B")
-    await office.tell("a2", table="A")
-    await office.tell("b2", table="B")
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    assert receiver.subjects == ["b1", "b2"]
-    await office.tell("a3", table="A")
-    await office.tell("b3", table="B")
-    await office.drain(delivery)
-    assert receiver.subjects == ["b1", "b2", "b3"]
-    status = await office.targets.get(ROOT, "r", NAME)
+async def test_failed_event_blocks_only_its_ordering_key(harness: DeliveryHarness, fake_targets: FakeTargets) -> None:
+    await harness.put()
+    fake_targets.rejects = lambda subject: subject == "a1"
+    await harness.emit("a1", table="A")
+    await harness.emit("b1", table="B")
+    await harness.emit("a2", table="A")
+    await harness.emit("b2", table="B")
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    assert fake_targets.subjects == ["b1", "b2"]
+    await harness.emit("a3", table="A")
+    await harness.emit("b3", table="B")
+    await harness.drain(delivery)
+    assert fake_targets.subjects == ["b1", "b2", "b3"]
+    status = await harness.targets.get(ROOT, "r", NAME)
     assert (status.waiting, status.failure) == (3, "answered 500")
-    receiver.refuses = lambda subject: False
-    office.clock.advance(10)
-    await office.drain(delivery)
-    assert receiver.subjects == ["b1", "b2", "b3", "a1", "a2", "a3"]
-    assert await office.counts() == (0, 0)
+    fake_targets.rejects = lambda subject: False
+    harness.clock.advance(10)
+    await harness.drain(delivery)
+    assert fake_targets.subjects == ["b1", "b2", "b3", "a1", "a2", "a3"]
+    assert await harness.counts() == (0, 0)
 
 
-async def test_attempts_come_with_growing_pauses_and_then_no_more(office: Office, receiver: Receiver) -> None:
-    await office.put()
-    receiver.refuses = lambda subject: subject == "bad"
-    await office.tell("bad", "later", table="A")
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    assert receiver.box().tried == 1
-    # Not before its time.
-    await office.drain(delivery)
-    assert receiver.box().tried == 1
-    office.clock.advance(1.01)
-    await office.drain(delivery)
-    assert receiver.box().tried == 2
-    office.clock.advance(2.01)
-    await office.drain(delivery)
-    # The third was the last: it is a dead letter, and what was behind it goes on.
-    (dead,) = await office.targets.deliveries(ROOT, "r", NAME, DeliveryState.DEAD, after_seq=0, limit=10)
+async def test_retries_back_off_and_end_in_a_dead_letter(harness: DeliveryHarness, fake_targets: FakeTargets) -> None:
+    await harness.put()
+    fake_targets.rejects = lambda subject: subject == "bad"
+    await harness.emit("bad", "later", table="A")
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    assert fake_targets.inbox().attempts == 1
+    # Not due yet.
+    await harness.drain(delivery)
+    assert fake_targets.inbox().attempts == 1
+    harness.clock.advance(1.01)
+    await harness.drain(delivery)
+    assert fake_targets.inbox().attempts == 2
+    harness.clock.advance(2.01)
+    await harness.drain(delivery)
+    # The third attempt was the last: the event is a dead letter, and the next one of its key is sent.
+    (dead,) = await harness.targets.deliveries(ROOT, "r", NAME, DeliveryState.DEAD, after_seq=0, limit=10)
     assert (dead.entry.event.subject, dead.attempts, dead.failure) == ("bad", 3, "answered 500")
-    assert receiver.subjects == ["later"]
-    office.clock.advance(1000)
-    await office.drain(delivery)
-    assert receiver.subjects == ["later"]
-    # Until somebody has it tried again.
-    receiver.refuses = lambda subject: False
-    assert await office.targets.redrive(ROOT, "r", NAME, dead.entry.seq) == 1
-    await office.drain(delivery)
-    assert receiver.subjects == ["later", "bad"]
+    assert fake_targets.subjects == ["later"]
+    harness.clock.advance(1000)
+    await harness.drain(delivery)
+    assert fake_targets.subjects == ["later"]
+    fake_targets.rejects = lambda subject: False
+    assert await harness.targets.redrive(ROOT, "r", NAME, dead.entry.seq) == 1
+    await harness.drain(delivery)
+    assert fake_targets.subjects == ["later", "bad"]
     with pytest.raises(NotFound, match="no such dead letter"):
-        await office.targets.redrive(ROOT, "r", NAME, dead.entry.seq)
+        await harness.targets.redrive(ROOT, "r", NAME, dead.entry.seq)
 
 
-async def test_what_a_target_will_never_take_is_a_dead_letter_at_once_and_holds_nothing_up(
-    office: Office, receiver: Receiver
+async def test_undeliverable_event_is_dead_lettered_at_once_and_blocks_nothing(
+    harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
-    await office.put()
-    receiver.box().failure = lambda message: Undeliverable("too large") if message.key == "huge" else None
-    await office.tell("huge", "next", table="A")
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    assert receiver.subjects == ["next"]
-    (dead,) = await office.targets.deliveries(ROOT, "r", NAME, DeliveryState.DEAD, after_seq=0, limit=10)
+    await harness.put()
+    fake_targets.inbox().failure = lambda message: Undeliverable("too large") if message.key == "huge" else None
+    await harness.emit("huge", "next", table="A")
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    assert fake_targets.subjects == ["next"]
+    (dead,) = await harness.targets.deliveries(ROOT, "r", NAME, DeliveryState.DEAD, after_seq=0, limit=10)
     assert (dead.entry.event.subject, dead.attempts, dead.failure) == ("huge", 1, "too large")
-    # No more when it comes to it again.
-    assert await office.targets.redrive(ROOT, "r", NAME, None) == 1
-    await office.drain(delivery)
-    assert await office.counts() == (0, 1)
+    # One attempt again after the redrive.
+    assert await harness.targets.redrive(ROOT, "r", NAME, None) == 1
+    await harness.drain(delivery)
+    assert await harness.counts() == (0, 1)
 
 
-async def test_what_waits_survives_the_outbox(office: Office, receiver: Receiver) -> None:
-    await office.put()
-    receiver.refuses = lambda subject: True
-    await office.tell("a", operation="UPDATE_TABLE", table="T")
-    await office.drain(await office.delivery())
-    office.clock.advance(5)
-    assert await office.object_context.outbox.trim(occurred_before_ms=office.clock.now_ms()) > 0
-    assert await office.object_context.outbox.read_after(office.object_context.meta, 0, 10) == []
-    receiver.refuses = lambda subject: False
-    await office.drain(await office.delivery())
-    (message,) = receiver.box().got
+async def test_waiting_events_survive_trimming_of_the_outbox(
+    harness: DeliveryHarness, fake_targets: FakeTargets
+) -> None:
+    await harness.put()
+    fake_targets.rejects = lambda subject: True
+    await harness.emit("a", operation="UPDATE_TABLE", table="T")
+    await harness.drain(await harness.delivery())
+    harness.clock.advance(5)
+    assert await harness.object_context.outbox.trim(occurred_before_ms=harness.clock.now_ms()) > 0
+    assert await harness.object_context.outbox.read_after(harness.object_context.meta, 0, 10) == []
+    fake_targets.rejects = lambda subject: False
+    await harness.drain(await harness.delivery())
+    (message,) = fake_targets.inbox().received
     assert message.key == "a"
     assert b"AFTER_UPDATE_TABLE" in message.body
 
 
-async def test_no_more_is_read_while_too_much_waits(
-    office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+async def test_no_new_events_are_read_while_too_many_wait(
+    harness: DeliveryHarness, fake_targets: FakeTargets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 3)
-    office.dispatcher._events_reader = OutboxReader(
-        office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2
+    harness.dispatcher._events_reader = OutboxReader(
+        harness.object_context.outbox, RuleMatcher(harness.object_context.meta), batch=2
     )
-    await office.put()
-    receiver.refuses = lambda subject: True
+    await harness.put()
+    fake_targets.rejects = lambda subject: True
     subjects = [f"s{number}" for number in range(10)]
-    await office.tell(*subjects)
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    # The first two of the log were that of the target itself, and one of these.
-    assert (await office.counts())[0] == 3
-    assert receiver.box().tried == 3
+    await harness.emit(*subjects)
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    # The first batch of two has TargetCreated and one of these events.
+    assert (await harness.counts())[0] == 3
+    assert fake_targets.inbox().attempts == 3
     assert (await delivery.send_new()).is_blocked
-    receiver.refuses = lambda subject: False
-    office.clock.advance(10)
+    fake_targets.rejects = lambda subject: False
+    harness.clock.advance(10)
     for _ in range(10):
-        await office.drain(delivery)
-    assert sorted(receiver.subjects) == subjects
+        await harness.drain(delivery)
+    assert sorted(fake_targets.subjects) == subjects
 
 
-async def test_the_outbox_is_not_kept_for_who_asks_for_other_events(office: Office) -> None:
-    await office.put(kinds=["Nothing"])
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    await office.tell("a", "b")
-    await office.drain(delivery)
-    # Not for each of them at once,
-    last = await office.object_context.outbox.last_seq(office.object_context.meta)
-    assert (await office.targets.get(ROOT, "r", NAME)).after == last - 2
-    office.clock.advance(6)
-    await office.drain(delivery)
-    # but soon, though nothing else happens.
-    assert (await office.targets.get(ROOT, "r", NAME)).after == last
+async def test_idle_cursor_moves_past_events_that_do_not_match(harness: DeliveryHarness) -> None:
+    await harness.put(kinds=["Nothing"])
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    await harness.emit("a", "b")
+    await harness.drain(delivery)
+    # Not at once,
+    last = await harness.object_context.outbox.last_seq(harness.object_context.meta)
+    assert (await harness.targets.get(ROOT, "r", NAME)).after == last - 2
+    harness.clock.advance(6)
+    await harness.drain(delivery)
+    # but after a few seconds.
+    assert (await harness.targets.get(ROOT, "r", NAME)).after == last
 
 
-async def test_who_has_lost_the_lease_commits_nothing(office: Office, receiver: Receiver) -> None:
-    await office.put()
-    await office.tell("a")
-    delivery = await office.delivery()
-    office.clock.advance(60)
-    other = open_office(office.object_context, office.clock, Receiver(), holder="two")
+async def test_delivery_without_the_lease_is_fenced(harness: DeliveryHarness, fake_targets: FakeTargets) -> None:
+    await harness.put()
+    await harness.emit("a")
+    delivery = await harness.delivery()
+    harness.clock.advance(60)
+    other = open_harness(harness.object_context, harness.clock, FakeTargets(), holder="two")
     assert await other.dispatcher._held.acquire()
     with pytest.raises(Fenced):
         await delivery.step()
-    # It was sent, and is sent again: at least once.
+    # Sent twice: delivery is at least once.
     await other.drain(await other.delivery())
-    assert receiver.subjects == other.receiver.subjects == ["a"]
+    assert fake_targets.subjects == other.fake_targets.subjects == ["a"]
 
 
-async def test_a_courier_of_a_target_that_is_gone_leaves_nothing_behind(office: Office, receiver: Receiver) -> None:
-    await office.put(kinds=["*"])
-    receiver.refuses = lambda subject: True
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    await office.targets.delete(ROOT, "r", NAME)
+async def test_deleted_target_leaves_no_deliveries_or_cursor(
+    harness: DeliveryHarness, fake_targets: FakeTargets
+) -> None:
+    await harness.put(kinds=["*"])
+    fake_targets.rejects = lambda subject: True
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    await harness.targets.delete(ROOT, "r", NAME)
     with pytest.raises(NotFound):
-        await office.drain(delivery)
-    assert await office.object_context.meta.rows("SELECT * FROM deliveries") == []
-    assert await office.object_context.outbox.cursors(office.object_context.meta) == []
+        await harness.drain(delivery)
+    assert await harness.object_context.meta.rows("SELECT * FROM deliveries") == []
+    assert await harness.object_context.outbox.cursors(harness.object_context.meta) == []
 
 
 # -- rules ------------------------------------------------------------------------------------------------------
 
 
 class Rules:
-    """Rules that name a target for subjects."""
+    """A matcher with fixed targets per subject."""
 
     def __init__(self, rules: Mapping[str, Mapping[str, str]]) -> None:
         self._rules = rules
@@ -239,149 +241,154 @@ class Rules:
         return [self._rules.get(entry.event.subject, {}) for entry in entries]
 
 
-async def test_bucket_rules_and_its_own_wish_send_an_event_once(office: Office, receiver: Receiver) -> None:
-    rules = Rules({"b/one": {"r:memory": "first"}, "b/two": {"other:memory": "second"}, "b/three": {"r:memory": "x"}})
-    office = open_office(office.object_context, office.clock, receiver, matcher=rules)
-    await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "r"}, kinds=["Table*"], form="lakebed"))
-    await office.tell("b/one", "b/two", kind="ObjectCreated:Put")
-    await office.tell("b/three", "t")
-    await office.drain(await office.delivery())
-    assert sorted(receiver.subjects) == ["b/one", "b/three", "t"]
-
-
-async def test_a_rule_is_told_in_every_attempt(
-    office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+async def test_event_matched_by_rule_and_subscription_is_sent_once(
+    harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
-    told: list[tuple[str, str, str]] = []
+    rules = Rules({"b/one": {"r:memory": "first"}, "b/two": {"other:memory": "second"}, "b/three": {"r:memory": "x"}})
+    harness = open_harness(harness.object_context, harness.clock, fake_targets, matcher=rules)
+    await harness.targets.put(ROOT, "r", NAME, TargetSpec({"destination": "r"}, kinds=["Table*"], form="lakebed"))
+    await harness.emit("b/one", "b/two", kind="ObjectCreated:Put")
+    await harness.emit("b/three", "t")
+    await harness.drain(await harness.delivery())
+    assert sorted(fake_targets.subjects) == ["b/one", "b/three", "t"]
+
+
+async def test_every_attempt_is_rendered_with_its_rule(
+    harness: DeliveryHarness, fake_targets: FakeTargets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[tuple[str, str, str]] = []
 
     def render(entry: OutboxEntry, form: str, rule: str, *, region: str, ids: EventIds) -> EventMessage:
-        told.append((entry.event.subject, form, rule))
+        rendered.append((entry.event.subject, form, rule))
         return EventMessage(ids.of(entry), "n", entry.event.subject, False, 1, b"")
 
     monkeypatch.setattr(module, "render", render)
     monkeypatch.setattr(module, "parse_form", str)
     rules = Rules({"b/one": {"r:memory": "first"}})
-    office = open_office(office.object_context, office.clock, receiver, matcher=rules)
-    await office.put()
-    receiver.refuses = lambda subject: subject == "b/one"
-    await office.tell("b/one", kind="ObjectCreated:Put")
-    await office.tell("t")
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    office.clock.advance(10)
-    await office.drain(delivery)
-    # What a rule asks for is in S3's form, what the target asks for by itself in ours.
-    assert told == [("b/one", "s3", "first"), ("t", "lakebed", ""), ("b/one", "s3", "first")]
+    harness = open_harness(harness.object_context, harness.clock, fake_targets, matcher=rules)
+    await harness.put()
+    fake_targets.rejects = lambda subject: subject == "b/one"
+    await harness.emit("b/one", kind="ObjectCreated:Put")
+    await harness.emit("t")
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    harness.clock.advance(10)
+    await harness.drain(delivery)
+    # Events matched by a rule have the form s3 by default, others the form lakebed.
+    assert rendered == [("b/one", "s3", "first"), ("t", "lakebed", ""), ("b/one", "s3", "first")]
 
 
-async def test_two_targets_are_sent_an_event_by_the_same_id_and_under_their_own_names(
-    office: Office, receiver: Receiver
+async def test_two_targets_receive_an_event_with_the_same_id_and_different_deduplication_keys(
+    harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
     for name in ("one", "two"):
-        await office.put(name)
-    await office.tell("t")
+        await harness.put(name)
+    await harness.emit("t")
     for name in ("one", "two"):
-        await office.drain(await office.delivery(name))
-    (first,), (second,) = receiver.box("one").got, receiver.box("two").got
+        await harness.drain(await harness.delivery(name))
+    (first,), (second,) = fake_targets.inbox("one").received, fake_targets.inbox("two").received
     assert first.id == second.id
     assert (first.target, second.target) == ("one:memory", "two:memory")
     assert first.deduplication_key != second.deduplication_key
 
 
-# -- targets that are down, or slow -----------------------------------------------------------------------------
+# -- failing and slow targets -----------------------------------------------------------------------------------
 
 
-async def test_a_target_that_is_down_is_asked_now_and_then_and_the_outbox_keeps_the_rest(
-    office: Office, receiver: Receiver
+async def test_failing_target_is_probed_and_the_outbox_keeps_its_events(
+    harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
-    await office.put()
-    receiver.box().is_down = True
+    await harness.put()
+    fake_targets.inbox().is_down = True
     subjects = [f"s{number:03}" for number in range(300)]
-    await office.tell(*subjects)
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    tried = receiver.box().tried
+    await harness.emit(*subjects)
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    attempts = fake_targets.inbox().attempts
     assert (
-        FAILURE_THRESHOLD <= tried < FAILURE_THRESHOLD + receiver.kind.make(receiver.kind.settings()).max_in_flight + 1
+        FAILURE_THRESHOLD
+        <= attempts
+        < FAILURE_THRESHOLD + fake_targets.kind.make(fake_targets.kind.settings()).max_in_flight + 1
     )
-    assert (await office.counts())[0] == tried
+    assert (await harness.counts())[0] == attempts
     for _ in range(20):
-        office.clock.advance(31)
-        await office.drain(delivery)
-    # What waits is found to be as hopeless as what is new; then a probe of each, every time.
-    assert receiver.box().tried <= 2 * tried + 40
-    receiver.box().is_down = False
+        harness.clock.advance(31)
+        await harness.drain(delivery)
+    # Both breakers open; then each advance allows one probe of each.
+    assert fake_targets.inbox().attempts <= 2 * attempts + 40
+    fake_targets.inbox().is_down = False
     for _ in range(10):
-        office.clock.advance(31)
-        await office.drain(delivery)
-    waiting, dead = await office.counts()
+        harness.clock.advance(31)
+        await harness.drain(delivery)
+    waiting, dead = await harness.counts()
     assert waiting == 0
-    assert len(receiver.subjects) + dead == len(subjects)
-    assert len(set(receiver.subjects)) == len(receiver.subjects)
+    assert len(fake_targets.subjects) + dead == len(subjects)
+    assert len(set(fake_targets.subjects)) == len(fake_targets.subjects)
 
 
-async def test_events_that_are_refused_again_and_again_do_not_keep_others_from_being_tried(
-    office: Office, receiver: Receiver
+async def test_repeatedly_failing_events_do_not_stop_new_events(
+    harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
-    await office.put()
-    receiver.refuses = lambda subject: subject.startswith("bad")
-    await office.tell(*(f"bad{number}" for number in range(2 * FAILURE_THRESHOLD)))
-    delivery = await office.delivery()
-    await office.drain(delivery)
-    await office.tell("good")
+    await harness.put()
+    fake_targets.rejects = lambda subject: subject.startswith("bad")
+    await harness.emit(*(f"bad{number}" for number in range(2 * FAILURE_THRESHOLD)))
+    delivery = await harness.delivery()
+    await harness.drain(delivery)
+    await harness.emit("good")
     for _ in range(6 * FAILURE_THRESHOLD):
-        office.clock.advance(31)
-        await office.drain(delivery)
-    assert receiver.subjects == ["good"]
-    assert await office.counts() == (0, 2 * FAILURE_THRESHOLD)
+        harness.clock.advance(31)
+        await harness.drain(delivery)
+    assert fake_targets.subjects == ["good"]
+    assert await harness.counts() == (0, 2 * FAILURE_THRESHOLD)
 
 
-async def test_a_slow_target_does_not_keep_the_cursor_from_moving(office: Office, receiver: Receiver) -> None:
-    await office.put()
+async def test_slow_target_does_not_stop_the_cursor(harness: DeliveryHarness, fake_targets: FakeTargets) -> None:
+    await harness.put()
 
     def slow(message: EventMessage) -> LakebedError | None:
-        office.clock.advance(2)
+        harness.clock.advance(2)
         return None
 
-    receiver.box().failure = slow
-    # Two lanes, and more in them than there is time for.
-    await office.tell(*(f"a{number}" for number in range(5)), table="A")
-    await office.tell(*(f"b{number}" for number in range(5)), table="B")
-    delivery = await office.delivery()
+    fake_targets.inbox().failure = slow
+    # Two ordering keys, with more events than fit in a round.
+    await harness.emit(*(f"a{number}" for number in range(5)), table="A")
+    await harness.emit(*(f"b{number}" for number in range(5)), table="B")
+    delivery = await harness.delivery()
     await delivery.send_new()
-    arrived = len(receiver.subjects)
+    arrived = len(fake_targets.subjects)
     assert 0 < arrived < 10
-    last = await office.object_context.outbox.last_seq(office.object_context.meta)
-    after = (await office.targets.get(ROOT, "r", NAME)).after
+    last = await harness.object_context.outbox.last_seq(harness.object_context.meta)
+    after = (await harness.targets.get(ROOT, "r", NAME)).after
     assert after is not None
     assert after < last
-    receiver.box().failure = lambda message: None
-    await office.drain(delivery)
-    for lane in "ab":
-        assert [one for one in receiver.subjects if one.startswith(lane)] == [f"{lane}{number}" for number in range(5)]
-    assert len(receiver.subjects) == 10
+    fake_targets.inbox().failure = lambda message: None
+    await harness.drain(delivery)
+    for key in "ab":
+        assert [one for one in fake_targets.subjects if one.startswith(key)] == [
+            f"{key}{number}" for number in range(5)
+        ]
+    assert len(fake_targets.subjects) == 10
 
 
-async def test_who_is_killed_in_the_midst_of_a_batch_sends_it_again_and_nothing_is_lost(
-    office: Office, receiver: Receiver
+async def test_interrupted_batch_is_sent_again_and_nothing_is_lost(
+    harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
-    await office.put()
+    await harness.put()
     stuck = asyncio.Event()
-    receiver.box().pause = lambda message: stuck if message.key == "s7" else None
-    await office.tell(*(f"s{number}" for number in range(20)))
-    killed = asyncio.create_task((await office.delivery()).step())
+    fake_targets.inbox().pause = lambda message: stuck if message.key == "s7" else None
+    await harness.emit(*(f"s{number}" for number in range(20)))
+    killed = asyncio.create_task((await harness.delivery()).step())
     async with asyncio.timeout(30):
-        while len(receiver.subjects) < 19:
+        while len(fake_targets.subjects) < 19:
             await asyncio.sleep(0.001)
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)
-    before = len(receiver.subjects)
-    receiver.box().pause = lambda message: None
-    await office.drain(await office.delivery())
-    assert set(receiver.subjects) == {f"s{number}" for number in range(20)}
-    assert len(receiver.subjects) == before + 20
-    ids = [message.id for message in receiver.box().got]
-    # Whoever has handled one exists it when it comes again.
+    before = len(fake_targets.subjects)
+    fake_targets.inbox().pause = lambda message: None
+    await harness.drain(await harness.delivery())
+    assert set(fake_targets.subjects) == {f"s{number}" for number in range(20)}
+    assert len(fake_targets.subjects) == before + 20
+    ids = [message.id for message in fake_targets.inbox().received]
     assert len(set(ids)) == 20
 
 
@@ -391,43 +398,43 @@ async def test_who_is_killed_in_the_midst_of_a_batch_sends_it_again_and_nothing_
     st.lists(st.tuples(st.sampled_from("ABC"), st.booleans()), min_size=1, max_size=12),
     st.lists(st.sampled_from(["step", "crash", "later"]), max_size=12),
 )
-async def test_whatever_fails_and_whoever_crashes_each_table_arrives_in_order_and_whole(
+async def test_events_of_a_table_arrive_completely_and_in_order_despite_failures_and_crashes(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, bool]], acts: list[str]
 ) -> None:
-    """Each event is refused once if it is to be; couriers are replaced at any time; then all is let be."""
+    """Events with `!` fail once; deliveries are replaced at any time; finally everything is delivered."""
     folder: Path = tmp_path_factory.mktemp("targets")
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
-        receiver = Receiver()
-        office = open_office(store.object_context, store.clock, receiver)
-        await office.put()
+        fake_targets = FakeTargets()
+        harness = open_harness(store.object_context, store.clock, fake_targets)
+        await harness.put()
         refused: set[str] = set()
 
-        def refuses(subject: str) -> bool:
+        def rejects(subject: str) -> bool:
             if subject.endswith("!") and subject not in refused:
                 refused.add(subject)
                 return True
             return False
 
-        receiver.refuses = refuses
+        fake_targets.rejects = rejects
         subjects: dict[str, list[str]] = {}
         for number, (table, fails) in enumerate(events):
             subject = f"{table}{number}{'!' * fails}"
             subjects.setdefault(table, []).append(subject)
-            await office.tell(subject, table=table)
-        delivery = await office.delivery()
+            await harness.emit(subject, table=table)
+        delivery = await harness.delivery()
         for act in acts:
             if act == "step":
                 await delivery.step()
             elif act == "crash":
-                delivery = await office.delivery()
+                delivery = await harness.delivery()
             else:
-                office.clock.advance(3)
+                harness.clock.advance(3)
         for _ in range(2 * len(events)):
-            office.clock.advance(400)
-            await office.drain(await office.delivery())
+            harness.clock.advance(400)
+            await harness.drain(await harness.delivery())
         for table, expected in subjects.items():
-            arrived = [subject for subject in receiver.subjects if subject.startswith(table)]
-            # Some may have come twice, but never one behind a later one for the first time.
+            arrived = [subject for subject in fake_targets.subjects if subject.startswith(table)]
+            # Events may arrive twice, but first arrivals are in order.
             assert list(dict.fromkeys(arrived)) == expected
 
 
@@ -436,8 +443,8 @@ def outgoing(seq: int) -> OutgoingEvent:
 
 
 @given(st.lists(st.sampled_from(["delivered", "failed", "behind", "untried", "held"]), min_size=1, max_size=20))
-def test_of_each_event_of_a_batch_it_is_known_what_becomes_of_it(fates: list[str]) -> None:
-    """Done with, waiting, or still in the outbox: exactly one of these."""
+def test_every_event_of_a_batch_is_consumed_deferred_or_read_again(fates: list[str]) -> None:
+    """Exactly one of: consumed, waiting, or still in the outbox."""
     ones = [(outgoing(seq), fate) for seq, fate in enumerate(fates, 1)]
     outcome = SendResult(
         delivered=[one.entry.seq for one, fate in ones if fate == "delivered"],
@@ -450,23 +457,23 @@ def test_of_each_event_of_a_batch_it_is_known_what_becomes_of_it(fates: list[str
     for one, fate in ones:
         number = one.entry.seq
         if seq is None or number > seq:
-            # Read again: so nothing may have come of it.
+            # Read again, so it must not have been attempted.
             assert fate not in ("delivered", "failed")
             assert number not in waiting
         else:
             assert (number in waiting) == (fate in ("behind", "untried", "held"))
 
 
-async def test_a_target_that_fails_in_an_unknown_way_says_so_without_its_words(
-    office: Office, receiver: Receiver
+async def test_unknown_error_is_reported_without_its_message(
+    harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
-    await office.put()
+    await harness.put()
 
     def crash(message: EventMessage) -> LakebedError | None:
         raise KeyError("password=hunter2")
 
-    receiver.box().failure = crash
-    await office.tell("a")
-    await office.drain(await office.delivery())
-    status = await office.targets.get(ROOT, "r", NAME)
+    fake_targets.inbox().failure = crash
+    await harness.emit("a")
+    await harness.drain(await harness.delivery())
+    status = await harness.targets.get(ROOT, "r", NAME)
     assert (status.waiting, status.failure) == (1, "the target crashed: KeyError")

@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.events.live.feed import S3EventFilter
 from lakebed.events.names import EventName
-from tests.events.made import other_entry, s3_entry
+from tests.events.samples import other_entry, s3_entry
 
 CREATED = EventName.OBJECT_CREATED_ALL.mask
 
@@ -24,11 +24,11 @@ CREATED = EventName.OBJECT_CREATED_ALL.mask
         (S3EventFilter(CREATED, "sales", "in/*"), False),
     ],
 )
-def test_a_listener_has_what_it_asks_for(asked: S3EventFilter, expected: bool) -> None:
+def test_filter_matches_mask_bucket_prefix_and_suffix(asked: S3EventFilter, expected: bool) -> None:
     assert asked.matches(s3_entry("ObjectCreated:Put")) is expected
 
 
-def test_what_is_not_of_s3_is_for_nobody_who_listens_to_s3() -> None:
+def test_filter_matches_only_s3_events() -> None:
     everything = S3EventFilter(EventName.EVERYTHING.mask)
     assert everything.matches(s3_entry("BucketCreated", key=""))
     assert not everything.matches(other_entry())

@@ -36,7 +36,7 @@ async def rows(store: ObjectStore) -> int:
     return len(await store.meta.rows("SELECT * FROM event_listeners"))
 
 
-async def test_nobody_wants_what_nobody_asked_for(store: ObjectStore, bucket: Bucket) -> None:
+async def test_read_events_are_unwanted_without_a_subscription(store: ObjectStore, bucket: Bucket) -> None:
     listeners = process(store, "p")
     assert not listeners.wants(bucket, GET)
     with listeners.listening("b-1", EventName.OBJECT_CREATED_ALL.mask):
@@ -45,7 +45,7 @@ async def test_nobody_wants_what_nobody_asked_for(store: ObjectStore, bucket: Bu
         assert await rows(store) == 0
 
 
-async def test_a_rule_of_the_bucket_asks_in_every_process(store: ObjectStore, bucket: Bucket) -> None:
+async def test_bucket_rule_applies_in_every_process(store: ObjectStore, bucket: Bucket) -> None:
     await store.buckets.set(ROOT, "b-1", "s3:PutBucketNotification", event_mask=EventName.OBJECT_ACCESSED_GET.mask)
     ruled = await store.buckets.find("b-1")
     listeners = process(store, "p")
@@ -53,7 +53,7 @@ async def test_a_rule_of_the_bucket_asks_in_every_process(store: ObjectStore, bu
     assert not listeners.wants(ruled, HEAD)
 
 
-async def test_a_listener_is_known_at_once_in_its_own_process(store: ObjectStore, bucket: Bucket) -> None:
+async def test_listener_applies_at_once_in_its_own_process(store: ObjectStore, bucket: Bucket) -> None:
     listeners, other = process(store, "p"), await store.bucket("b-2")
     with listeners.listening("b-1", READS):
         assert listeners.wants(bucket, GET)
@@ -67,7 +67,7 @@ async def test_a_listener_is_known_at_once_in_its_own_process(store: ObjectStore
     assert not listeners.wants(bucket, GET)
 
 
-async def test_a_listener_is_known_elsewhere_after_a_look(store: ObjectStore, bucket: Bucket) -> None:
+async def test_listener_applies_in_other_processes_after_polling(store: ObjectStore, bucket: Bucket) -> None:
     here, there = process(store, "here"), process(store, "there")
     with here.listening("b-1", READS):
         await here.share()
@@ -80,7 +80,7 @@ async def test_a_listener_is_known_elsewhere_after_a_look(store: ObjectStore, bu
     assert await rows(store) == 0
 
 
-async def test_what_a_process_that_died_asked_for_is_forgotten(store: ObjectStore, bucket: Bucket) -> None:
+async def test_subscriptions_of_a_dead_process_expire(store: ObjectStore, bucket: Bucket) -> None:
     here, there = process(store, "here"), process(store, "there")
     with here.listening("b-1", READS):
         await here.share()
@@ -88,13 +88,13 @@ async def test_what_a_process_that_died_asked_for_is_forgotten(store: ObjectStor
         await here.share()
         store.clock.advance(EXPIRY_MS / 1000 * 0.75)
         await there.share()
-        assert there.wants(bucket, GET), "it was said again in time"
+        assert there.wants(bucket, GET), "the subscription was renewed in time"
         store.clock.advance(EXPIRY_MS / 1000)
         await there.share()
         assert not there.wants(bucket, GET)
 
 
-async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectStore, bucket: Bucket) -> None:
+async def test_stopping_process_deletes_its_subscriptions(store: ObjectStore, bucket: Bucket) -> None:
     here, there = process(store, "here"), process(store, "there")
     with here.listening("b-1", READS):
         running = asyncio.create_task(here.run())
@@ -117,13 +117,11 @@ async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectSto
         (EventSelection(subject="b-1"), 0),
     ],
 )
-def test_who_asks_by_name_asks_for_reads_and_who_asks_for_everything_does_not(
-    selection: EventSelection, mask: int
-) -> None:
+def test_read_events_must_be_selected_by_name(selection: EventSelection, mask: int) -> None:
     assert mask_of_selection(selection) == mask
 
 
-async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bucket: Bucket) -> None:
+async def test_subscriptions_of_targets_last_while_they_are_served(store: ObjectStore, bucket: Bucket) -> None:
     one, two = process(store, "one"), process(store, "two")
     one.set_target_masks(
         [read_event_mask(parse_selection("ObjectAccessed:*", subject="b-1/in")), read_event_mask(ALL_EVENTS)]

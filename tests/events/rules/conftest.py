@@ -1,4 +1,4 @@
-"""A PostgreSQL of their own for the tests of rules."""
+"""A PostgreSQL schema for the tests of rules."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=":")
 
 
 @given(WORDS, WORDS, WORDS | st.just(""), st.sampled_from(["lakebed", "minio", "rustfs"]))
-def test_an_arn_is_read_as_it_is_written(name: str, kind: str, region: str, partition: str) -> None:
+def test_arn_round_trips(name: str, kind: str, region: str, partition: str) -> None:
     arn = TargetArn(name, kind, region, partition)
     assert parse_arn(str(arn)) == arn
     assert arn.target_id == f"{name}:{kind}"
@@ -34,12 +34,12 @@ def test_an_arn_is_read_as_it_is_written(name: str, kind: str, region: str, part
         "arn:lakebed:sqs:us-east-1:" + "x" * 1024 + ":webhook",
     ],
 )
-def test_what_is_no_arn_of_a_target_is_refused(text: str) -> None:
+def test_invalid_arn_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="ARN"):
         parse_arn(text)
 
 
 @given(st.text(max_size=60))
-def test_noise_is_refused(text: str) -> None:
+def test_arbitrary_text_parses_or_is_rejected(text: str) -> None:
     with contextlib.suppress(InvalidInput):
         assert str(parse_arn(text)) == text

@@ -21,7 +21,7 @@ RULES = NotificationConfiguration(
 PUT = EventName.OBJECT_CREATED_PUT
 
 
-def test_a_target_has_an_event_once_by_the_first_rule_that_names_it() -> None:
+def test_event_matches_a_target_once_by_its_first_rule() -> None:
     rules = CompiledRules(RULES)
     assert rules.matches(PUT, "images/a.jpg") == {"1:webhook": "pictures", "2:kafka": "made"}
     assert rules.matches(PUT, "a.txt") == {"1:webhook": "all"}
@@ -31,7 +31,7 @@ def test_a_target_has_an_event_once_by_the_first_rule_that_names_it() -> None:
     assert rules.matches(EventName.OBJECT_ACCESSED_GET, "images/a.jpg") == {}
 
 
-def test_the_mask_has_what_any_rule_names() -> None:
+def test_mask_is_the_union_of_the_rules() -> None:
     rules = CompiledRules(RULES)
     expected = 0
     for rule in RULES.rules:
@@ -41,13 +41,13 @@ def test_the_mask_has_what_any_rule_names() -> None:
     assert not rules.mask & EventName.OBJECT_ACCESSED_ALL.mask
 
 
-def test_no_configuration_has_no_rules() -> None:
+def test_missing_configuration_has_no_rules() -> None:
     assert compiled(None).matches(PUT, "k") == {}
     document = encode_configuration(RULES)
     assert compiled(document) is compiled(document)
 
 
-def test_keys_are_matched_as_they_are() -> None:
+def test_keys_are_matched_unencoded() -> None:
     rules = CompiledRules(NotificationConfiguration((NotificationRule("r", ONE, (PUT,), "2026 Q1/"),)))
     assert rules.matches(PUT, "2026 Q1/a%2Fb") == {"1:webhook": "r"}
     assert rules.matches(PUT, "2026+Q1/a") == {}
@@ -68,7 +68,7 @@ ANY_RULES = st.lists(
 
 
 @given(ANY_RULES, st.text("ab", max_size=5))
-def test_rules_are_found_by_how_keys_begin_as_if_all_were_tried(rules: list[NotificationRule], key: str) -> None:
+def test_prefix_index_finds_the_same_rules_as_a_scan(rules: list[NotificationRule], key: str) -> None:
     expected: dict[str, str] = {}
     for rule in rules:
         if KeyPattern.of(pattern_of(rule.prefix, rule.suffix)).matches(key):

@@ -13,7 +13,7 @@ KEYS = st.text("ab", max_size=8)
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether their ends leave room for a key of both."""
+    """Whether heads and tails of the patterns are compatible."""
     (head, tail), (other_head, other_tail) = ends_of(one), ends_of(other)
     return (head.startswith(other_head) or other_head.startswith(head)) and (
         tail.endswith(other_tail) or other_tail.endswith(tail)
@@ -41,12 +41,12 @@ def as_expression(pattern: str) -> re.Pattern[str]:
         ("*", "*", "*"),
     ],
 )
-def test_a_prefix_and_a_suffix_are_one_pattern(prefix: str | None, suffix: str | None, pattern: str) -> None:
+def test_prefix_and_suffix_combine_in_one_pattern(prefix: str | None, suffix: str | None, pattern: str) -> None:
     assert pattern_of(prefix, suffix) == pattern
 
 
 @given(LETTERS, KEYS)
-def test_a_star_is_any_characters(letters: str, key: str) -> None:
+def test_star_matches_any_characters(letters: str, key: str) -> None:
     pattern = pattern_of(letters, None)
     assert matches(pattern, key) == (as_expression(pattern).fullmatch(key) is not None)
 
@@ -66,12 +66,12 @@ def test_a_star_is_any_characters(letters: str, key: str) -> None:
         ("ü*", "ü", True),
     ],
 )
-def test_every_other_character_is_itself(pattern: str, key: str, expected: bool) -> None:
+def test_other_characters_match_literally(pattern: str, key: str, expected: bool) -> None:
     assert matches(pattern, key) is expected
 
 
 @given(st.text("ab/", max_size=4) | st.none(), st.text("ab/", max_size=4) | st.none(), KEYS)
-def test_plain_filters_are_the_beginning_and_the_end_of_a_key(prefix: str | None, suffix: str | None, key: str) -> None:
+def test_literal_filters_match_prefix_and_suffix(prefix: str | None, suffix: str | None, key: str) -> None:
     head, tail = prefix or "", suffix or ""
     expected = key.startswith(head) and key.endswith(tail) and len(key) >= len(head) + len(tail)
     assert matches(pattern_of(prefix, suffix), key) == expected
@@ -104,5 +104,5 @@ def test_patterns_that_overlap_share_a_key(
 
 
 def test_a_long_pattern_of_many_stars_is_not_slow() -> None:
-    """Nothing is tried again: a matcher that goes back would need longer than anybody waits."""
+    """A backtracking matcher would take exponential time."""
     assert not matches("*a" * 300 + "*b", "a" * 900)

@@ -32,7 +32,7 @@ def check(*rules: NotificationRule) -> None:
     check_configuration(NotificationConfiguration(rules), REGION)
 
 
-def test_rules_that_differ_in_what_matters_are_taken() -> None:
+def test_disjoint_rules_are_accepted() -> None:
     check()
     check(rule())
     check(rule("a", events=(PUT,)), rule("b", events=(DELETE,)))
@@ -42,7 +42,7 @@ def test_rules_that_differ_in_what_matters_are_taken() -> None:
     check(rule("a", arn="arn:rustfs:sqs:us-east-1:1:nats", events=(EventName.OBJECT_CREATED_ALL, PUT)))
 
 
-def test_several_targets_have_the_same_event() -> None:
+def test_one_event_can_match_several_targets() -> None:
     check(rule("a", HOOK), rule("b", KAFKA), rule("c", "arn:lakebed:sqs::1:kafka"))
 
 
@@ -69,7 +69,7 @@ def test_several_targets_have_the_same_event() -> None:
         ([rule(str(number), prefix=f"{number}/") for number in range(MAX_RULES + 1)], "QueueConfiguration"),
     ],
 )
-def test_what_s3_and_its_relatives_refuse_is_refused(rules: list[NotificationRule], argument: str) -> None:
+def test_invalid_configurations_are_rejected_as_in_s3_and_minio(rules: list[NotificationRule], argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         check(*rules)
     assert refused.value.argument == argument
@@ -94,14 +94,14 @@ RULES = st.builds(
 
 
 @given(st.lists(RULES, max_size=4))
-def test_a_configuration_is_stored_as_it_is(rules: list[NotificationRule]) -> None:
+def test_configuration_round_trips(rules: list[NotificationRule]) -> None:
     configuration = NotificationConfiguration(tuple(rules))
     assert decode_configuration(encode_configuration(configuration)) == configuration
     assert (encode_configuration(configuration) is None) == (configuration == NO_RULES)
 
 
 @given(st.lists(RULES, max_size=4), st.text("ab/.", max_size=6))
-def test_checked_rules_name_a_target_once_for_an_event(rules: list[NotificationRule], key: str) -> None:
+def test_valid_rules_match_a_target_at_most_once_per_event(rules: list[NotificationRule], key: str) -> None:
     configuration = NotificationConfiguration(tuple(rules))
     try:
         check_configuration(configuration, REGION)
@@ -115,9 +115,7 @@ def test_checked_rules_name_a_target_once_for_an_event(rules: list[NotificationR
 
 
 @given(st.lists(RULES, max_size=6), st.text("ab/.", max_size=4))
-def test_rules_that_are_not_ambiguous_share_no_event_and_some_key_shows_those_that_are(
-    rules: list[NotificationRule], middle: str
-) -> None:
+def test_overlapping_rules_match_a_common_key(rules: list[NotificationRule], middle: str) -> None:
     found = find_overlap(rules)
     if found is None:
         return

@@ -31,7 +31,7 @@ DELETES = NotificationConfiguration((NotificationRule("deletes", KAFKA, (EventNa
 
 
 class Targets:
-    """Those of a list."""
+    """A lookup in a fixed list."""
 
     def __init__(self, *known: str) -> None:
         self._known = known
@@ -42,7 +42,7 @@ class Targets:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Of each metadata store in turn; known before an event loop runs, since the server is started without one."""
+    """Each metadata store. Not async, because the PostgreSQL server starts outside an event loop."""
     if request.param == "sqlite":
         return f"sqlite:{tmp_path / 'meta.db'}"
     dsn: str = request.getfixturevalue("rules_dsn")
@@ -61,7 +61,7 @@ def notifications(store: ObjectStore) -> BucketNotifications:
 
 
 async def matched(store: ObjectStore) -> list[tuple[str, dict[str, str]]]:
-    """Every event of the outbox, and whom it goes to."""
+    """Every event of the outbox with its matches."""
     entries = await store.events()
     found = await RuleMatcher(store.meta).matches(entries)
     return [(entry.event.kind, dict(targets)) for entry, targets in zip(entries, found, strict=True)]
@@ -73,10 +73,10 @@ async def version_count(store: ObjectStore) -> int:
     return int(row[0])
 
 
-# -- which rules hold when --------------------------------------------------------------------------------------
+# -- rules in force ---------------------------------------------------------------------------------------------
 
 
-async def test_an_event_is_matched_with_the_rules_of_its_time(
+async def test_event_is_matched_with_the_rules_in_force_at_its_time(
     store: ObjectStore, notifications: BucketNotifications
 ) -> None:
     await store.bucket("b-1")
@@ -89,7 +89,7 @@ async def test_an_event_is_matched_with_the_rules_of_its_time(
     await store.delete("b-1", "in/2")
     await notifications.put(ROOT, "b-1", NO_RULES)
     await store.delete("b-1", "in/1")
-    # Asked at the end: how far behind the asker is makes no difference.
+    # Matched at the end: a slow reader gets the same matches.
     assert await matched(store) == [
         ("BucketCreated", {}),
         ("ObjectCreated:Put", {}),
@@ -104,9 +104,7 @@ async def test_an_event_is_matched_with_the_rules_of_its_time(
     ]
 
 
-async def test_a_bucket_made_anew_has_none_of_the_rules_of_the_last_one(
-    store: ObjectStore, notifications: BucketNotifications
-) -> None:
+async def test_recreated_bucket_has_no_rules(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     everything = NotificationConfiguration(
         (NotificationRule("all", HOOK, (EventName.OBJECT_CREATED_ALL, EventName.BUCKET_REMOVED)),)
@@ -123,7 +121,7 @@ async def test_a_bucket_made_anew_has_none_of_the_rules_of_the_last_one(
     assert await notifications.read(ROOT, "b-1") == NO_RULES
 
 
-async def test_rules_are_of_their_bucket_alone(store: ObjectStore, notifications: BucketNotifications) -> None:
+async def test_rules_apply_only_to_their_bucket(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     await store.bucket("b-10")
     await notifications.put(ROOT, "b-1", PUTS)
@@ -132,7 +130,7 @@ async def test_rules_are_of_their_bucket_alone(store: ObjectStore, notifications
     assert [targets for _, targets in (await matched(store))[-2:]] == [{}, {"1:webhook": "puts"}]
 
 
-async def test_without_rules_nothing_matches_and_no_bucket_is_looked_at(store: ObjectStore) -> None:
+async def test_nothing_matches_without_rules(store: ObjectStore) -> None:
     await store.bucket("b-1")
     await store.put("b-1", "k")
     assert [targets for _, targets in await matched(store)] == [{}, {}]
@@ -140,7 +138,7 @@ async def test_without_rules_nothing_matches_and_no_bucket_is_looked_at(store: O
 
 
 @given(st.lists(st.integers(1, 30), unique=True, max_size=6).map(sorted), st.integers(1, 40))
-def test_the_last_version_before_an_event_holds_for_it(numbers: list[int], seq: int) -> None:
+def test_latest_version_before_an_event_applies(numbers: list[int], seq: int) -> None:
     documents = [
         encode_configuration(
             NotificationConfiguration((NotificationRule(str(since), HOOK, (EventName.OBJECT_CREATED_PUT,)),))
@@ -153,10 +151,10 @@ def test_the_last_version_before_an_event_holds_for_it(numbers: list[int], seq: 
     assert found == ({} if expected is None else {"1:webhook": str(expected)})
 
 
-# -- versions that are needed no more ---------------------------------------------------------------------------
+# -- trimming ---------------------------------------------------------------------------------------------------
 
 
-async def test_versions_stay_until_every_cursor_has_passed_what_replaced_them(
+async def test_replaced_version_stays_until_all_cursors_pass_its_successor(
     store: ObjectStore, notifications: BucketNotifications
 ) -> None:
     outbox = store.object_context.outbox
@@ -184,7 +182,9 @@ async def test_versions_stay_until_every_cursor_has_passed_what_replaced_them(
     assert (await matched(store))[-1] == ("ObjectRemoved:Delete", {"2:kafka": "deletes"})
 
 
-async def test_nothing_is_kept_of_buckets_without_rules(store: ObjectStore, notifications: BucketNotifications) -> None:
+async def test_versions_of_buckets_without_rules_are_trimmed(
+    store: ObjectStore, notifications: BucketNotifications
+) -> None:
     outbox = store.object_context.outbox
     for name in ("b-1", "b-2", "b-3"):
         await store.bucket(name)
@@ -197,7 +197,9 @@ async def test_nothing_is_kept_of_buckets_without_rules(store: ObjectStore, noti
     assert await buckets_naming(store.meta, "1:webhook") == ["b-3"]
 
 
-async def test_who_is_named_is_told_of_the_rules_of_now(store: ObjectStore, notifications: BucketNotifications) -> None:
+async def test_buckets_naming_a_target_are_found_by_current_rules(
+    store: ObjectStore, notifications: BucketNotifications
+) -> None:
     for name in ("b-2", "b-1"):
         await store.bucket(name)
         await notifications.put(ROOT, name, PUTS)
@@ -208,10 +210,10 @@ async def test_who_is_named_is_told_of_the_rules_of_now(store: ObjectStore, noti
     assert await buckets_naming(store.meta, "1:web") == []
 
 
-# -- the use cases ----------------------------------------------------------------------------------------------
+# -- configurations ---------------------------------------------------------------------------------------------
 
 
-async def test_a_configuration_is_read_as_it_was_put(store: ObjectStore, notifications: BucketNotifications) -> None:
+async def test_configuration_is_read_back_unchanged(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     assert await notifications.read(ROOT, "b-1") == NO_RULES
     await notifications.put(ROOT, "b-1", DELETES)
@@ -223,12 +225,12 @@ async def test_a_configuration_is_read_as_it_was_put(store: ObjectStore, notific
     assert (await store.buckets.find("b-1")).settings.event_mask == 0
 
 
-async def test_a_configuration_that_is_refused_leaves_the_last_one(
+async def test_rejected_configuration_leaves_the_previous_one(
     store: ObjectStore, notifications: BucketNotifications
 ) -> None:
     await store.bucket("b-1")
     await notifications.put(ROOT, "b-1", PUTS)
-    told = len(await store.events())
+    event_count = len(await store.events())
     unknown = NotificationConfiguration(
         (NotificationRule("r", "arn:lakebed:sqs::3:nats", (EventName.OBJECT_CREATED_PUT,)),)
     )
@@ -237,12 +239,12 @@ async def test_a_configuration_that_is_refused_leaves_the_last_one(
     with pytest.raises(InvalidInput, match="same Id"):
         await notifications.put(ROOT, "b-1", NotificationConfiguration((*PUTS.rules, *PUTS.rules)))
     assert await notifications.read(ROOT, "b-1") == PUTS
-    assert len(await store.events()) == told
+    assert len(await store.events()) == event_count
     await notifications.put(ROOT, "b-1", unknown, checks_targets=False)
     assert await notifications.read(ROOT, "b-1") == unknown
 
 
-async def test_other_settings_stay_as_they_are(store: ObjectStore, notifications: BucketNotifications) -> None:
+async def test_put_keeps_other_bucket_settings(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     one, other = TagSet((Tag("a", "1"),)), TagSet((Tag("b", "2"),))
     await store.buckets.set(ROOT, "b-1", "s3:PutBucketTagging", tags=one)
@@ -252,13 +254,13 @@ async def test_other_settings_stay_as_they_are(store: ObjectStore, notifications
     assert await notifications.read(ROOT, "b-1") == PUTS
 
 
-async def test_who_may_not_is_told_so(store: ObjectStore, notifications: BucketNotifications) -> None:
+async def test_missing_permission_is_denied(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
-    nobody = user("nobody")
+    unprivileged = user("unprivileged")
     with pytest.raises(AccessDenied):
-        await notifications.read(nobody, "b-1")
+        await notifications.read(unprivileged, "b-1")
     with pytest.raises(AccessDenied):
-        await notifications.put(nobody, "b-1", NO_RULES)
+        await notifications.put(unprivileged, "b-1", NO_RULES)
     with pytest.raises(NoSuchBucket):
         await notifications.put(ROOT, "b-2", NO_RULES)
     reader = user(

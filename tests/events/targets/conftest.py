@@ -10,5 +10,5 @@ import uvloop
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loop that we serve with: some client libraries go below what loops promise."""
+    """Use uvloop, like the server: some client libraries depend on internals of event loops."""
     return {"uvloop": uvloop.new_event_loop}

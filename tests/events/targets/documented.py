@@ -1,4 +1,4 @@
-"""Statements of `docs/targets.md`, to be run as they are printed."""
+"""Runs SQL statements of `docs/targets.md` unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "targets.md"
 
 
 def documented_change(database: str, table: str) -> str:
-    """The statement that gives a table of an earlier version its new shape."""
+    """The documented migration of a table of an earlier version."""
     found = re.search(rf"^-- {database}\b.*\n((?:.+\n)+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert found is not None
     return found[1].replace("```\n", "").replace("lakebed_events", table)

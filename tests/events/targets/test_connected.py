@@ -15,15 +15,15 @@ from tests.fixtures.brokers.authority import Certificates
 
 
 class Broken(Exception):
-    """The connection is over."""
+    """The connection is lost."""
 
 
 class Refused(Exception):
-    """The message is not taken."""
+    """The message is rejected."""
 
 
-class Line:
-    """A connection to nobody."""
+class FakeConnection:
+    """A connection without a server."""
 
     def __init__(self) -> None:
         self.sent: list[EventMessage] = []
@@ -32,35 +32,35 @@ class Line:
         self.holding: asyncio.Event | None = None
 
 
-class Lines(ConnectedTarget[Line]):
-    """Remembers its connections."""
+class FakeTarget(ConnectedTarget[FakeConnection]):
+    """Records its connections."""
 
     def __init__(self, *, tls: TlsFiles | None = None, deadline_seconds: float = 30.0) -> None:
-        super().__init__("nobody", tls=tls, secrets=("hush",), deadline_seconds=deadline_seconds)
-        self.made: list[Line] = []
+        super().__init__("test-target", tls=tls, secrets=("hush",), deadline_seconds=deadline_seconds)
+        self.connections: list[FakeConnection] = []
         self.refusal: Exception | None = None
         self.opening: asyncio.Event | None = None
 
-    async def _open(self) -> Line:
+    async def _open(self) -> FakeConnection:
         if self.opening is not None:
             await self.opening.wait()
         if self.refusal is not None:
             raise self.refusal
-        self.made.append(Line())
-        return self.made[-1]
+        self.connections.append(FakeConnection())
+        return self.connections[-1]
 
-    async def _shut(self, connection: Line) -> None:
+    async def _shut(self, connection: FakeConnection) -> None:
         connection.is_open = False
 
-    async def _deliver(self, connection: Line, message: EventMessage) -> None:
-        assert connection.is_open, "sent on a connection that was closed"
+    async def _deliver(self, connection: FakeConnection, message: EventMessage) -> None:
+        assert connection.is_open, "sent on a closed connection"
         if connection.holding is not None:
             await connection.holding.wait()
         if connection.failure is not None:
             raise connection.failure
         connection.sent.append(message)
 
-    async def _probe(self, connection: Line) -> None:
+    async def _probe(self, connection: FakeConnection) -> None:
         if connection.failure is not None:
             raise connection.failure
 
@@ -68,23 +68,23 @@ class Lines(ConnectedTarget[Line]):
         return Fault.MESSAGE if isinstance(error, Refused) else Fault.CONNECTION
 
 
-async def test_nobody_is_connected_to_before_the_first_message() -> None:
-    target = Lines()
+async def test_target_connects_on_the_first_message() -> None:
+    target = FakeTarget()
     await target.close()
-    assert target.made == []
+    assert target.connections == []
 
 
-async def test_one_connection_serves_all() -> None:
-    target = Lines()
+async def test_messages_share_one_connection() -> None:
+    target = FakeTarget()
     await asyncio.gather(*(target.send(make_message()) for _ in range(10)))
     await target.check()
-    assert [len(line.sent) for line in target.made] == [10]
+    assert [len(connection.sent) for connection in target.connections] == [10]
     await target.close()
-    assert not target.made[0].is_open
+    assert not target.connections[0].is_open
 
 
-async def test_who_waits_for_a_connection_shares_one_attempt() -> None:
-    target = Lines()
+async def test_concurrent_senders_share_one_connection_attempt() -> None:
+    target = FakeTarget()
     target.opening, target.refusal = asyncio.Event(), Broken("refused")
     waiting = [asyncio.create_task(target.send(make_message())) for _ in range(5)]
     await asyncio.sleep(0)
@@ -95,8 +95,8 @@ async def test_who_waits_for_a_connection_shares_one_attempt() -> None:
     await target.close()
 
 
-async def test_who_gives_up_does_not_take_the_attempt_from_the_others() -> None:
-    target = Lines()
+async def test_cancelled_sender_does_not_cancel_the_connection_attempt() -> None:
+    target = FakeTarget()
     target.opening = asyncio.Event()
     one, other = (asyncio.create_task(target.send(make_message())) for _ in range(2))
     await asyncio.sleep(0)
@@ -105,78 +105,78 @@ async def test_who_gives_up_does_not_take_the_attempt_from_the_others() -> None:
     target.opening.set()
     await other
     assert one.cancelled()
-    assert len(target.made) == 1
+    assert len(target.connections) == 1
     await target.close()
 
 
-async def test_a_connection_that_was_closed_meanwhile_costs_one_more_try() -> None:
-    target = Lines()
+async def test_closed_idle_connection_costs_one_retry() -> None:
+    target = FakeTarget()
     await target.send(make_message())
-    target.made[0].failure = Broken("closed")
+    target.connections[0].failure = Broken("closed")
     message = make_message()
     await target.send(message)
-    assert target.made[1].sent == [message]
+    assert target.connections[1].sent == [message]
     await target.close()
-    assert not target.made[0].is_open
+    assert not target.connections[0].is_open
 
 
-async def test_a_new_connection_that_fails_at_once_is_told() -> None:
-    target = Lines()
+async def test_failure_on_a_new_connection_is_raised() -> None:
+    target = FakeTarget()
 
-    class Failing(Lines):
-        async def _deliver(self, connection: Line, message: EventMessage) -> None:
+    class Failing(FakeTarget):
+        async def _deliver(self, connection: FakeConnection, message: EventMessage) -> None:
             raise Broken("hush, at once")
 
     target = Failing()
     with pytest.raises(Unavailable, match=r"reason=Broken: \*\*\*, at once"):
         await target.send(make_message())
-    assert len(target.made) == 1
+    assert len(target.connections) == 1
     await target.close()
 
 
-async def test_a_message_that_is_refused_leaves_the_connection() -> None:
-    target = Lines()
+async def test_rejected_message_keeps_the_connection() -> None:
+    target = FakeTarget()
     await target.check()
-    target.made[0].failure = Refused("too long")
+    target.connections[0].failure = Refused("too long")
     with pytest.raises(Undeliverable, match="too long"):
         await target.send(make_message())
-    target.made[0].failure = None
+    target.connections[0].failure = None
     await target.send(make_message())
-    assert len(target.made) == 1
+    assert len(target.connections) == 1
     await target.close()
 
 
-async def test_what_takes_too_long_ends_with_its_connection() -> None:
-    target = Lines(deadline_seconds=0.01)
+async def test_timeout_closes_the_connection() -> None:
+    target = FakeTarget(deadline_seconds=0.01)
     await target.check()
-    target.made[0].holding = asyncio.Event()
+    target.connections[0].holding = asyncio.Event()
     with pytest.raises(Unavailable, match="delivery timed out"):
         await target.send(make_message())
     await target.send(make_message())
-    assert len(target.made) == 2
+    assert len(target.connections) == 2
     await target.close()
 
 
-async def test_a_connection_is_closed_after_the_last_who_uses_it() -> None:
-    target = Lines()
+async def test_retired_connection_closes_after_its_last_user() -> None:
+    target = FakeTarget()
     await target.send(make_message())
-    line = target.made[0]
-    line.holding = asyncio.Event()
+    connection = target.connections[0]
+    connection.holding = asyncio.Event()
     slow = asyncio.create_task(target.send(make_message()))
     await asyncio.sleep(0)
-    holding, line.holding, line.failure = line.holding, None, Broken("closed")
-    await target.send(make_message())  # on another one
+    holding, connection.holding, connection.failure = connection.holding, None, Broken("closed")
+    await target.send(make_message())  # on another connection
     await asyncio.sleep(0)
-    assert line.is_open
-    line.failure = None
+    assert connection.is_open
+    connection.failure = None
     holding.set()
     await slow
     await target.close()
-    assert not line.is_open
+    assert not connection.is_open
 
 
-async def test_nothing_is_sent_after_the_end() -> None:
-    target = Lines()
+async def test_send_and_check_fail_after_close() -> None:
+    target = FakeTarget()
     await target.close()
     with pytest.raises(Unavailable, match="closed"):
         await target.send(make_message())
@@ -184,8 +184,8 @@ async def test_nothing_is_sent_after_the_end() -> None:
         await target.check()
 
 
-async def test_the_end_ends_an_attempt_to_connect() -> None:
-    target = Lines()
+async def test_close_cancels_a_connection_attempt() -> None:
+    target = FakeTarget()
     target.opening = asyncio.Event()
     waiting = asyncio.create_task(target.send(make_message()))
     await asyncio.sleep(0)
@@ -195,25 +195,25 @@ async def test_the_end_ends_an_attempt_to_connect() -> None:
         await waiting
 
 
-async def test_certificates_that_were_replaced_lead_to_a_new_connection(tmp_path: Path) -> None:
+async def test_replaced_certificates_open_a_new_connection(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path / "certificates")
     files = certificates.copied(tmp_path, certificates.client)
-    target = Lines(tls=files)
+    target = FakeTarget(tls=files)
     await target.send(make_message())
     certificates.replace(files, certificates.client)
     await target.send(make_message())
-    assert len(target.made) == 1, "written again, with the same contents"
+    assert len(target.connections) == 1, "rewritten with the same contents"
     certificates.replace(files, certificates.authority.issue("another"))
     await target.send(make_message())
     await target.send(make_message())
-    assert [len(line.sent) for line in target.made] == [2, 2]
+    assert [len(connection.sent) for connection in target.connections] == [2, 2]
     await target.close()
 
 
-async def test_certificates_that_are_no_good_leave_what_is_connected_and_are_told(tmp_path: Path) -> None:
+async def test_invalid_certificates_keep_the_connection_and_fail_the_check(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path / "certificates")
     files = certificates.copied(tmp_path, certificates.client)
-    target = Lines(tls=files)
+    target = FakeTarget(tls=files)
     await target.check()
     Path(files.cert or "").write_text("half a certificate")
     await target.send(make_message())
@@ -221,5 +221,5 @@ async def test_certificates_that_are_no_good_leave_what_is_connected_and_are_tol
         await target.check()
     certificates.replace(files, certificates.client)
     await target.check()
-    assert len(target.made) == 1
+    assert len(target.connections) == 1
     await target.close()

@@ -1,4 +1,4 @@
-"""Against recorded answers, not against a real server: see `tests/fixtures/brokers/elasticsearch.py`."""
+"""Against recorded responses, not a real server: see `tests/fixtures/brokers/elasticsearch.py`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ElasticsearchS
 
 
 class TestElasticsearch(TargetContract):
-    """The contract, with a document an event."""
+    """The contract, with the format `access`."""
 
-    async def test_a_mirror_has_what_there_is(self, service: ElasticsearchService, place: str) -> None:
-        settings = service.settings(place, format="namespace")
+    async def test_mirror_has_the_current_objects(self, service: ElasticsearchService, destination: str) -> None:
+        settings = service.settings(destination, format="namespace")
         await prepare(settings)
         await prepare(settings)
         target = ElasticsearchTarget(settings)
@@ -38,32 +38,30 @@ class TestElasticsearch(TargetContract):
         ):
             await target.send(message)
         await target.close()
-        (kept,) = service.recorded.indexes[place].values()
+        (kept,) = service.recorded.indexes[destination].values()
         assert json.loads(kept) == {"Records": json.loads(second.body)["Records"]}
 
-    async def test_a_document_that_does_not_fit_is_undeliverable(
-        self, service: ElasticsearchService, place: str
-    ) -> None:
+    async def test_rejected_document_is_undeliverable(self, service: ElasticsearchService, destination: str) -> None:
         def refuse(_: object) -> Answer:
             return Answer(
                 400, b'{"error": {"type": "document_parsing_exception", "reason": "a secret"}, "status": 400}'
             )
 
         with scripted_server(refuse) as server:
-            target = ElasticsearchTarget(_settings(server.url, place))
+            target = ElasticsearchTarget(_settings(server.url, destination))
             with pytest.raises(Undeliverable, match="reason=document_parsing_exception") as refused:
                 await target.send(make_message())
             await target.close()
         assert "a secret" not in str(refused.value)
 
     @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
-    async def test_what_somebody_can_do_something_about_is_tried_again(self, place: str, status: int) -> None:
+    async def test_fixable_errors_are_retryable(self, destination: str, status: int) -> None:
         with scripted_server(lambda _: Answer(status, b"not even JSON")) as server:
-            target = ElasticsearchTarget(_settings(server.url, place))
+            target = ElasticsearchTarget(_settings(server.url, destination))
             with pytest.raises(Unavailable, match=f"status={status}"):
                 await target.send(make_message())
             with pytest.raises(Unavailable):
-                await prepare(_settings(server.url, place))
+                await prepare(_settings(server.url, destination))
             await target.close()
 
 

@@ -11,7 +11,7 @@ secrets = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x2FF, exclude
 
 
 @given(secrets, st.text(max_size=40), st.text(max_size=40))
-def test_no_secret_is_told_in_either_form(secret: str, before: str, after: str) -> None:
+def test_secrets_are_redacted_plain_and_encoded(secret: str, before: str, after: str) -> None:
     for form in (secret, quote(secret, safe="")):
         reason = describe_error(ConnectionError(f"{before}{form}{after}"), [secret])
         assert form not in reason.replace("***", "")
@@ -19,9 +19,9 @@ def test_no_secret_is_told_in_either_form(secret: str, before: str, after: str) 
         assert "\n" not in reason
 
 
-def test_a_secret_within_another_leaves_nothing_of_it() -> None:
+def test_overlapping_secrets_are_redacted_completely() -> None:
     assert describe_error(ValueError("abcdef abc"), ["abc", "abcdef", ""]) == "ValueError: *** ***"
 
 
-def test_an_error_without_words_is_told_by_its_class() -> None:
+def test_error_without_message_is_described_by_class() -> None:
     assert describe_error(TimeoutError(), []) == "TimeoutError: no details"

@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.errors import Unavailable
 from tests.contracts.targets import TargetContract, make_message
 from tests.fixtures.brokers.kafka import KafkaService, running_kafka
-from tests.fixtures.brokers.service import Way, heard_until
+from tests.fixtures.brokers.service import Auth, receive_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -22,27 +22,25 @@ def service() -> Iterator[KafkaService]:
 class TestKafka(TargetContract):
     """The contract."""
 
-    async def test_a_password_may_stay_at_home(self, service: KafkaService, place: str) -> None:
-        settings = msgspec.structs.replace(service.settings(place, Way.PASSWORD), sasl_mechanism="SCRAM-SHA-256")
-        message, target = make_message(), service.made(settings)
-        async with service.listening(place) as ear:
+    async def test_scram_authentication(self, service: KafkaService, destination: str) -> None:
+        settings = msgspec.structs.replace(service.settings(destination, Auth.PASSWORD), sasl_mechanism="SCRAM-SHA-256")
+        message, target = make_message(), service.create_target(settings)
+        async with service.listening(destination) as listener:
             await target.send(message)
-            await heard_until(ear, {message.id})
+            await receive_until(listener, {message.id})
         await target.close()
 
-    async def test_the_reason_of_a_wrong_password_is_the_brokers_own(self, service: KafkaService, place: str) -> None:
-        target = service.target(place, Way.WRONG_PASSWORD)
+    async def test_wrong_password_reports_the_brokers_reason(self, service: KafkaService, destination: str) -> None:
+        target = service.target(destination, Auth.WRONG_PASSWORD)
         with pytest.raises(Unavailable, match="Invalid username or password"):
             await target.check()
         await target.close()
 
-    async def test_a_topic_that_is_not_there_is_no_fault_of_the_message(
-        self, service: KafkaService, place: str
-    ) -> None:
-        message, target = make_message(), service.target(place)
+    async def test_missing_topic_is_retryable(self, service: KafkaService, destination: str) -> None:
+        message, target = make_message(), service.target(destination)
         with pytest.raises(Unavailable):
             await target.send(message)
-        async with service.listening(place) as ear:
+        async with service.listening(destination) as listener:
             await target.send(message)
-            await heard_until(ear, {message.id})
+            await receive_until(listener, {message.id})
         await target.close()

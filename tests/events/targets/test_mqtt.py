@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.errors import InvalidInput, Unavailable
 from tests.contracts.targets import TargetContract, make_message
 from tests.fixtures.brokers.mqtt import MqttService, running_mosquitto
-from tests.fixtures.brokers.service import Way, heard_until
+from tests.fixtures.brokers.service import Auth, receive_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -20,40 +20,44 @@ def service() -> Iterator[MqttService]:
 
 
 class TestMqtt(TargetContract):
-    """The contract, at quality 1."""
+    """The contract, with QoS 1."""
 
-    async def test_it_arrives_over_websockets(self, service: MqttService, place: str) -> None:
+    async def test_message_arrives_over_websockets(self, service: MqttService, destination: str) -> None:
         settings = msgspec.structs.replace(
-            service.settings(place), broker=f"ws://127.0.0.1:{service.websocket_port}/mqtt"
+            service.settings(destination), broker=f"ws://127.0.0.1:{service.websocket_port}/mqtt"
         )
-        message, target = make_message(), service.made(settings)
-        async with service.listening(place) as ear:
+        message, target = make_message(), service.create_target(settings)
+        async with service.listening(destination) as listener:
             await target.send(message)
-            await heard_until(ear, {message.id})
+            await receive_until(listener, {message.id})
         await target.close()
 
-    async def test_brokers_of_the_version_before_have_it_too(self, service: MqttService, place: str) -> None:
-        for way in (Way.PLAIN, Way.PASSWORD, Way.MUTUAL):
+    async def test_message_arrives_with_mqtt_3_1_1(self, service: MqttService, destination: str) -> None:
+        for auth in (Auth.PLAIN, Auth.PASSWORD, Auth.MUTUAL):
             message = make_message()
-            target = service.made(msgspec.structs.replace(service.settings(place, way), protocol="3.1.1"))
-            # Listeners share what is published.
-            async with service.listening(place) as ear:
+            target = service.create_target(
+                msgspec.structs.replace(service.settings(destination, auth), protocol="3.1.1")
+            )
+            # All MQTT listeners of the broker share topics.
+            async with service.listening(destination) as listener:
                 await target.check()
                 await target.send(message)
-                (heard,) = await heard_until(ear, {message.id})
+                (received,) = await receive_until(listener, {message.id})
             await target.close()
-            assert (heard.body, heard.id) == (message.body, None)
-        wrong = service.made(msgspec.structs.replace(service.settings(place, Way.WRONG_PASSWORD), protocol="3.1.1"))
+            assert (received.body, received.id) == (message.body, None)
+        wrong = service.create_target(
+            msgspec.structs.replace(service.settings(destination, Auth.WRONG_PASSWORD), protocol="3.1.1")
+        )
         with pytest.raises(Unavailable, match="reason="):
             await wrong.send(make_message())
         await wrong.close()
 
-    def test_other_versions_are_refused(self, service: MqttService, place: str) -> None:
+    def test_other_protocol_versions_are_rejected(self, service: MqttService, destination: str) -> None:
         with pytest.raises(InvalidInput) as refused:
-            service.made(msgspec.structs.replace(service.settings(place), protocol="3.1"))
+            service.create_target(msgspec.structs.replace(service.settings(destination), protocol="3.1"))
         assert refused.value.argument == "protocol"
 
-    async def test_a_topic_that_is_not_for_us_is_told(self, service: MqttService) -> None:
+    async def test_unauthorized_topic_is_unavailable(self, service: MqttService) -> None:
         target = service.target("forbidden/events")
         with pytest.raises(Unavailable):
             await target.send(make_message())

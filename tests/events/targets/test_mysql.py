@@ -27,17 +27,17 @@ def service() -> Iterator[MysqlService]:
 
 
 EARLIER = (
-    "CREATE TABLE {place} (event_id VARCHAR(255) CHARACTER SET ascii NOT NULL PRIMARY KEY,"
+    "CREATE TABLE {destination} (event_id VARCHAR(255) CHARACTER SET ascii NOT NULL PRIMARY KEY,"
     " event_time DATETIME(6) NOT NULL, event_data JSON NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 )
-"""The table of versions before ids were unique."""
+"""The table of versions without deployment ids."""
 
 
 class TestMysql(TargetContract):
-    """The contract, on a table with a row an event."""
+    """The contract, with the format `access`."""
 
-    async def test_a_mirror_has_what_there_is(self, service: MysqlService, place: str) -> None:
-        settings = service.settings(place, format="namespace")
+    async def test_mirror_has_the_current_objects(self, service: MysqlService, destination: str) -> None:
+        settings = service.settings(destination, format="namespace")
         await prepare(settings)
         await prepare(settings)
         target = MysqlTarget(settings)
@@ -52,93 +52,91 @@ class TestMysql(TargetContract):
             await target.send(message)
         await target.check()
         await target.close()
-        rows = await service.rows(f"SELECT key_name, value FROM {place}")
+        rows = await service.rows(f"SELECT key_name, value FROM {destination}")
         assert [(key, json.loads(value)) for key, value in rows] == [("b/one", json.loads(second.body))]
 
-    async def test_a_row_tells_when_it_happened(self, service: MysqlService, place: str) -> None:
-        message, target = make_message(), service.target(place)
-        async with service.listening(place):
+    async def test_row_has_the_event_time(self, service: MysqlService, destination: str) -> None:
+        message, target = make_message(), service.target(destination)
+        async with service.listening(destination):
             await target.send(message)
         await target.close()
-        ((when,),) = await service.rows(f"SELECT event_time FROM {place}")
+        ((when,),) = await service.rows(f"SELECT event_time FROM {destination}")
         assert when.replace(tzinfo=UTC) == datetime.fromtimestamp(message.occurred_ms / 1000, UTC)
 
-    async def test_a_log_of_an_earlier_version_takes_every_event_of_every_target(
-        self, service: MysqlService, place: str
+    async def test_table_of_an_earlier_version_stores_every_event_of_every_target(
+        self, service: MysqlService, destination: str
     ) -> None:
-        await service.rows(EARLIER.format(place=place))
-        await service.rows(f"INSERT INTO {place} VALUES ('evt_1', now(), '{{}}')")
+        await service.rows(EARLIER.format(destination=destination))
+        await service.rows(f"INSERT INTO {destination} VALUES ('evt_1', now(), '{{}}')")
         messages = shared_messages()
-        target = service.target(place)
-        await prepare(service.settings(place))
+        target = service.target(destination)
+        await prepare(service.settings(destination))
         await target.check()
         for message in (*messages, *messages):
             await target.send(message)
         await target.close()
-        rows = await service.rows(f"SELECT event_id FROM {place}")
+        rows = await service.rows(f"SELECT event_id FROM {destination}")
         kept = [message.deduplication_key for message in messages]
         assert sorted(event_id for (event_id,) in rows) == sorted(["evt_1", *kept])
 
-    async def test_a_log_of_an_earlier_version_can_be_changed_while_a_target_writes_to_it(
-        self, service: MysqlService, place: str
+    async def test_table_of_an_earlier_version_can_be_migrated_during_delivery(
+        self, service: MysqlService, destination: str
     ) -> None:
         before, after = make_message("b/1", target="r:mysql"), make_message("b/2", target="r:mysql")
-        await service.rows(EARLIER.format(place=place))
-        target = service.target(place)
+        await service.rows(EARLIER.format(destination=destination))
+        target = service.target(destination)
         await target.send(before)
-        await service.rows(documented_change("MySQL", place))
+        await service.rows(documented_change("MySQL", destination))
         await target.send(after)
         await target.send(after)
         await target.close()
-        rows = await service.rows(f"SELECT event_id, target FROM {place}")
+        rows = await service.rows(f"SELECT event_id, target FROM {destination}")
         assert sorted(rows) == sorted([(before.deduplication_key, ""), (after.id, "r:mysql")])
 
     @pytest.mark.parametrize("is_earlier", [False, True])
-    async def test_targets_whose_names_differ_by_case_do_not_share_rows(
-        self, service: MysqlService, place: str, is_earlier: bool
+    async def test_targets_that_differ_by_case_have_separate_rows(
+        self, service: MysqlService, destination: str, is_earlier: bool
     ) -> None:
         if is_earlier:
-            await service.rows(EARLIER.format(place=place))
-        await prepare(service.settings(place))
+            await service.rows(EARLIER.format(destination=destination))
+        await prepare(service.settings(destination))
         upper = make_message("b/1", target="R:mysql")
-        target = service.target(place)
+        target = service.target(destination)
         await target.send(upper)
         if is_earlier:
-            # Its key takes both for the same: that is told, not passed over.
+            # The primary key ignores case: the duplicate is reported, not skipped.
             with pytest.raises(Undeliverable, match="Duplicate entry"):
                 await target.send(dataclasses.replace(upper, target="r:mysql"))
         else:
             await target.send(dataclasses.replace(upper, target="r:mysql"))
         await target.close()
-        assert len(await service.rows(f"SELECT event_id FROM {place}")) == (1 if is_earlier else 2)
+        assert len(await service.rows(f"SELECT event_id FROM {destination}")) == (1 if is_earlier else 2)
 
-    async def test_a_row_that_another_rule_of_the_table_refuses_is_not_counted_as_delivered(
-        self, service: MysqlService, place: str
+    async def test_violation_of_another_unique_key_is_undeliverable(
+        self, service: MysqlService, destination: str
     ) -> None:
-        await prepare(service.settings(place))
-        await service.rows(f"CREATE UNIQUE INDEX moments ON {place} (event_time)")
-        target = service.target(place)
+        await prepare(service.settings(destination))
+        await service.rows(f"CREATE UNIQUE INDEX moments ON {destination} (event_time)")
+        target = service.target(destination)
         await target.send(make_message("b/1"))
         with pytest.raises(Undeliverable, match="Duplicate entry"):
             await target.send(make_message("b/2"))
         await target.close()
 
-    async def test_a_table_without_the_columns_is_told(self, service: MysqlService, place: str) -> None:
-        await service.rows(f"CREATE TABLE {place} (other TEXT)")
-        target = service.target(place)
+    async def test_check_fails_for_table_without_the_columns(self, service: MysqlService, destination: str) -> None:
+        await service.rows(f"CREATE TABLE {destination} (other TEXT)")
+        target = service.target(destination)
         with pytest.raises(Unavailable, match="Unknown column"):
             await target.check()
         await target.close()
 
-    async def test_nothing_is_told_to_a_server_without_tls_by_who_wants_it(
-        self, service: MysqlService, place: str
-    ) -> None:
-        told = b""
+    async def test_server_without_tls_receives_no_credentials(self, service: MysqlService, destination: str) -> None:
+        sent = b""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal told
+            nonlocal sent
             writer.write(_GREETING_WITHOUT_TLS)
-            told += await reader.read()
+            sent += await reader.read()
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -151,11 +149,11 @@ class TestMysql(TargetContract):
         await target.close()
         server.close()
         await server.wait_closed()
-        assert told == b""
+        assert sent == b""
 
 
 def _greeting(capabilities: int) -> bytes:
-    """The first packet of a server, protocol 10."""
+    """The server's initial handshake packet, protocol 10."""
     body = b"\x0a8.0.36\0" + struct.pack("<I", 1) + b"saltsalt\0"
     body += struct.pack("<HBHHB", capabilities & 0xFFFF, 33, 2, capabilities >> 16, 21)
     body += b"\0" * 10 + b"saltsaltsalt\0" + b"mysql_native_password\0"

@@ -11,20 +11,22 @@ from lakebed.events.targets.pipeline import ArrivedFile, PipelineTarget, Pipelin
 from lakebed.events.targets.seam import EventMessage
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.objects.events import ObjectEvent
-from tests.events.made import IDS
+from tests.events.samples import IDS
 
 SETTINGS = PipelineTargetSettings(source="landing/in/", table="lake.raw.sales", format="csv")
 
 
-def told(key: str = "in/2026 Q1/ü.csv", kind: str = "ObjectCreated:Put", form: Form = Form.S3) -> EventMessage:
-    """An event as rules have it sent."""
+def upload_message(
+    key: str = "in/2026 Q1/ü.csv", kind: str = "ObjectCreated:Put", form: Form = Form.S3
+) -> EventMessage:
+    """The message of an uploaded file."""
     payload = ObjectEvent(bucket="landing", key=key, size=12, etag="abc", version="v1")
     entry = OutboxEntry(7, OutboxEvent(kind, f"landing/{key}", msgspec.msgpack.encode(payload), 5, ""))
     return render(entry, form, "rule", region="us-east-1", ids=IDS)
 
 
-class Noted:
-    """Remembers what arrived."""
+class FileRegistry:
+    """Records registered files."""
 
     def __init__(self) -> None:
         self.files: list[ArrivedFile] = []
@@ -36,38 +38,38 @@ class Noted:
         self.files.append(file)
 
 
-async def test_a_file_that_was_written_is_noted_with_what_it_was_then() -> None:
-    noted = Noted()
-    target = pipeline_type(noted).make(SETTINGS)
+async def test_uploaded_file_is_registered_with_version_and_etag() -> None:
+    registry = FileRegistry()
+    target = pipeline_type(registry).make(SETTINGS)
     await target.check()
-    await target.send(told())
+    await target.send(upload_message())
     await target.close()
     key = "landing/in/2026 Q1/ü.csv"
-    assert noted.files == [ArrivedFile("lake", ("raw",), "sales", 7, key, "v1", "abc", 12, "csv")]
+    assert registry.files == [ArrivedFile("lake", ("raw",), "sales", 7, key, "v1", "abc", 12, "csv")]
 
 
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (told(kind="ObjectRemoved:Delete"), "not an upload"),
-        (told("elsewhere/a.csv"), "outside the target.s source"),
-        (told(form=Form.LAKEBED), "in the form s3"),
-        (dataclasses.replace(told(), body=b"noise"), "in the form s3"),
-        (dataclasses.replace(told(), key="landing/in/other"), "another file"),
+        (upload_message(kind="ObjectRemoved:Delete"), "not an upload"),
+        (upload_message("elsewhere/a.csv"), "outside the target.s source"),
+        (upload_message(form=Form.LAKEBED), "in the form s3"),
+        (dataclasses.replace(upload_message(), body=b"noise"), "in the form s3"),
+        (dataclasses.replace(upload_message(), key="landing/in/other"), "another file"),
     ],
 )
-async def test_what_tells_of_no_file_to_be_added_is_for_somebody_to_look_at(message: EventMessage, why: str) -> None:
-    noted = Noted()
+async def test_message_without_a_matching_file_is_undeliverable(message: EventMessage, why: str) -> None:
+    registry = FileRegistry()
     with pytest.raises(Undeliverable, match=why):
-        await PipelineTarget(SETTINGS, noted).send(message)
-    assert noted.files == []
+        await PipelineTarget(SETTINGS, registry).send(message)
+    assert registry.files == []
 
 
-async def test_a_store_that_is_away_is_tried_again() -> None:
-    noted = Noted()
-    noted.fails = True
+async def test_unavailable_store_is_retryable() -> None:
+    registry = FileRegistry()
+    registry.fails = True
     with pytest.raises(Unavailable):
-        await PipelineTarget(SETTINGS, noted).send(told())
+        await PipelineTarget(SETTINGS, registry).send(upload_message())
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ async def test_a_store_that_is_away_is_tried_again() -> None:
         ({"format": "xml"}, "format"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_name(change: dict[str, str], argument: str) -> None:
+def test_invalid_settings_are_rejected_by_name(change: dict[str, str], argument: str) -> None:
     SETTINGS.validate()
     with pytest.raises(InvalidInput) as refused:
         msgspec.structs.replace(SETTINGS, **change).validate()

@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.targets import TargetContract
 from tests.fixtures.brokers.pulsar import PulsarService, running_pulsar
 
-# One process has them all: two of these servers beside each other are more than two cores take.
+# In one process: two of these servers at the same time overload two cores.
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.heavy, pytest.mark.xdist_group("pulsar")]
 
 

@@ -23,48 +23,48 @@ def service() -> Iterator[RedisService]:
 class TestRedis(TargetContract):
     """The contract, on a list."""
 
-    async def test_who_listens_on_a_channel_hears_it(self, service: RedisService, place: str) -> None:
-        message, target = make_message(), service.made(service.settings(), channel=place)
+    async def test_channel_subscriber_receives_the_message(self, service: RedisService, destination: str) -> None:
+        message, target = make_message(), service.create_target(service.settings(), channel=destination)
         async with service.client() as client, client.pubsub() as listener:
-            await listener.subscribe(place)
-            await listener.get_message(timeout=5)  # that it listens now
+            await listener.subscribe(destination)
+            await listener.get_message(timeout=5)  # wait for the subscription
             await target.check()
             await target.send(message)
-            heard = await listener.get_message(timeout=5)
+            received = await listener.get_message(timeout=5)
         await target.close()
-        assert heard is not None
-        assert heard["data"] == message.body
+        assert received is not None
+        assert received["data"] == message.body
 
-    async def test_what_nobody_listens_to_is_delivered(self, service: RedisService, place: str) -> None:
-        target = service.made(service.settings(), channel=place)
+    async def test_channel_without_subscribers_accepts_messages(self, service: RedisService, destination: str) -> None:
+        target = service.create_target(service.settings(), channel=destination)
         await target.send(make_message())
         await target.close()
 
-    async def test_a_stream_has_them_in_order_with_their_ids(self, service: RedisService, place: str) -> None:
-        target = service.made(service.settings(), format="stream", key=place)
+    async def test_stream_has_messages_in_order_with_ids(self, service: RedisService, destination: str) -> None:
+        target = service.create_target(service.settings(), format="stream", key=destination)
         messages = [make_message(), make_message()]
         for message in messages:
             await target.send(message)
         await target.check()
         await target.close()
         async with service.client() as client:
-            entries = await client.xrange(place)
+            entries = await client.xrange(destination)
         expected = [{b"id": one.id.encode(), b"name": one.name.encode(), b"body": one.body} for one in messages]
         assert [fields for _, fields in entries or ()] == expected
 
-    async def test_a_stream_keeps_about_as_many_as_it_is_told_to(self, service: RedisService, place: str) -> None:
-        settings = msgspec.structs.replace(service.settings(), format="stream", key=place, max_length=10)
+    async def test_max_length_trims_the_stream(self, service: RedisService, destination: str) -> None:
+        settings = msgspec.structs.replace(service.settings(), format="stream", key=destination, max_length=10)
         settings.validate()
         target = RedisTarget(settings)
         for number in range(300):
             await target.send(make_message(f"b/{number}"))
         await target.close()
         async with service.client() as client:
-            # Whole nodes of it are let go, of a hundred entries each.
-            assert 10 <= await client.xlen(place) < 300
+            # Redis trims whole nodes of about a hundred entries.
+            assert 10 <= await client.xlen(destination) < 300
 
-    async def test_a_mirror_has_what_there_is(self, service: RedisService, place: str) -> None:
-        target = service.made(service.settings(), format="namespace", key=place)
+    async def test_mirror_has_the_current_objects(self, service: RedisService, destination: str) -> None:
+        target = service.create_target(service.settings(), format="namespace", key=destination)
         first, second, other = make_message("b/one"), make_message("b/one"), make_message("b/two")
         for message in (
             first,
@@ -77,22 +77,22 @@ class TestRedis(TargetContract):
         await target.check()
         await target.close()
         async with service.client() as client:
-            kept = await client.hgetall(place)
+            kept = await client.hgetall(destination)
         assert {key: json.loads(value) for key, value in kept.items()} == {
             b"b/one": {"Records": json.loads(second.body)["Records"]}
         }
 
-    async def test_a_key_that_holds_something_else_is_told(self, service: RedisService, place: str) -> None:
-        target = service.target(place)
+    async def test_key_of_another_type_is_unavailable(self, service: RedisService, destination: str) -> None:
+        target = service.target(destination)
         async with service.client() as client:
-            await client.set(place, "a text")
+            await client.set(destination, "a text")
         with pytest.raises(Unavailable, match="expected=list found=string"):
             await target.check()
         with pytest.raises(Unavailable, match="WRONGTYPE"):
             await target.send(make_message())
         await target.close()
 
-    async def test_a_password_may_be_in_the_url(self, service: RedisService, place: str) -> None:
+    async def test_password_in_url_is_used(self, service: RedisService, destination: str) -> None:
         settings = msgspec.structs.replace(
             service.settings(), url=f"valkey://alice:s3cret%2Fpass%3Aword@127.0.0.1:{service.port}/3"
         )

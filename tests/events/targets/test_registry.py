@@ -13,11 +13,13 @@ from tests.fixtures.memory_target import MemorySettings, memory_type
 KINDS = TargetTypes([memory_type({})])
 
 
-def test_settings_are_read_as_their_kind_has_them() -> None:
-    assert KINDS.read("memory", {"place": "p", "max_in_flight": "3"}) == MemorySettings(place="p", max_in_flight=3)
+def test_settings_are_decoded_by_type() -> None:
+    assert KINDS.read("memory", {"destination": "p", "max_in_flight": "3"}) == MemorySettings(
+        destination="p", max_in_flight=3
+    )
 
 
-def test_other_kinds_are_found_when_they_are_asked_for() -> None:
+def test_other_types_are_loaded_on_demand() -> None:
     asked: list[str] = []
 
     def find(name: str) -> TargetType[Any]:
@@ -39,7 +41,7 @@ def test_other_kinds_are_found_when_they_are_asked_for() -> None:
         ("memory", {"password": ["hunter2"]}, "password"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_name_and_not_quoted(
+def test_invalid_settings_are_rejected_by_name_without_secrets(
     type_: str, document: dict[str, object], argument: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:

@@ -12,21 +12,21 @@ from lakebed.events.targets.seam import TargetSettings
 
 
 @pytest.mark.parametrize("name", sorted({*TYPES} - WITHOUT_EXTRA))
-def test_a_kind_has_its_own_name_and_secrets_that_are_fields(name: str) -> None:
+def test_type_has_its_name_and_its_secrets_are_fields(name: str) -> None:
     kind = load_target_type(name)
     assert kind.name == name
     assert issubclass(kind.settings, TargetSettings)
     assert kind.settings.secrets <= set(kind.settings.__struct_fields__)
 
 
-def test_what_is_no_kind_is_refused() -> None:
+def test_unknown_type_is_rejected() -> None:
     for name in ("seam", "pigeon", "../kafka", ""):
         with pytest.raises(InvalidInput) as refused:
             load_target_type(name)
         assert refused.value.argument == "type"
 
 
-def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "lakebed.events.targets.kafka", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == "aiokafka"]:
         monkeypatch.delitem(sys.modules, name)
@@ -36,6 +36,6 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         load_target_type("kafka")
 
 
-def test_each_extra_for_a_target_has_its_kind() -> None:
+def test_every_target_extra_has_a_type() -> None:
     kinds = {extra.removeprefix("targets-") for extra in EXTRAS if extra.startswith("targets-")}
     assert kinds == {*TYPES} - WITHOUT_EXTRA - {"elasticsearch"}

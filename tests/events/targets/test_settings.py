@@ -1,4 +1,4 @@
-"""What targets can be told, and what is refused before anybody connects."""
+"""Validation of target settings."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("kind", GOOD)
-def test_what_is_needed_is_enough(kind: str) -> None:
+def test_required_fields_are_sufficient(kind: str) -> None:
     settings = msgspec.convert(GOOD[kind], load_target_type(kind).settings)
     settings.validate()
     assert msgspec.to_builtins(settings) | GOOD[kind] == msgspec.to_builtins(settings)
 
 
 @pytest.mark.parametrize("kind", GOOD)
-async def test_making_one_connects_to_nobody(kind: str) -> None:
+async def test_make_does_not_connect(kind: str) -> None:
     target = load_target_type(kind).make(msgspec.convert(GOOD[kind], load_target_type(kind).settings))
     assert target.max_in_flight >= 1
     await target.close()
 
 
 @pytest.mark.parametrize(("kind", "changes", "argument"), BAD)
-def test_what_is_wrong_is_named(kind: str, changes: dict[str, Any], argument: str) -> None:
+def test_invalid_field_is_named(kind: str, changes: dict[str, Any], argument: str) -> None:
     settings = msgspec.convert(GOOD[kind] | changes, load_target_type(kind).settings)
     with pytest.raises(InvalidInput) as refused:
         settings.validate()
@@ -93,15 +93,20 @@ def test_what_is_wrong_is_named(kind: str, changes: dict[str, Any], argument: st
 
 
 @pytest.mark.parametrize("kind", GOOD)
-def test_a_field_that_is_not_known_is_refused(kind: str) -> None:
+def test_unknown_field_is_rejected(kind: str) -> None:
     with pytest.raises(msgspec.ValidationError, match="pigeon"):
         msgspec.convert(GOOD[kind] | {"pigeon": 1}, load_target_type(kind).settings)
 
 
-def test_the_forms_of_a_dsn() -> None:
-    place = MySqlDsn("mysql://us%40er:p%3Aw@host/db")
-    assert (place.user, place.password, place.host, place.port, place.database, place.tls) == (
-        *("us@er", "p:w", "host", 3306, "db", None),
-    )
+def test_mysql_dsn_is_parsed() -> None:
+    destination = MySqlDsn("mysql://us%40er:p%3Aw@host/db")
+    assert (
+        destination.user,
+        destination.password,
+        destination.host,
+        destination.port,
+        destination.database,
+        destination.tls,
+    ) == (*("us@er", "p:w", "host", 3306, "db", None),)
     assert MySqlDsn("user@tcp([::1]:3307)/db?tls=false").host == "::1"
-    assert "p:w" not in repr(place)
+    assert "p:w" not in repr(destination)

@@ -13,7 +13,7 @@ from lakebed.events.forms import Form, render
 from lakebed.events.targets.webhook import WebhookSettings, WebhookTarget, webhook_type
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.net.http import HttpRequest, HttpResponse
-from tests.events.made import IDS
+from tests.events.samples import IDS
 
 URL = "https://receiver.example/events"
 SECRET = new_secret().reveal()
@@ -21,8 +21,8 @@ ENTRY = OutboxEntry(7, OutboxEvent("TableDropped", "lake/ns/t", msgspec.msgpack.
 MESSAGE = render(ENTRY, Form.LAKEBED, region="", ids=IDS)
 
 
-class Way:
-    """Answers in the stead of whoever is called."""
+class FakeHttp:
+    """An HTTP client with a fixed response."""
 
     def __init__(self, status: int = 200) -> None:
         self.status = status
@@ -37,15 +37,15 @@ class Way:
         self.is_closed = True
 
 
-def target(way: Way, clock: ManualClock | None = None, **settings: str) -> WebhookTarget:
+def target(http: FakeHttp, clock: ManualClock | None = None, **settings: str) -> WebhookTarget:
     stated = WebhookSettings(endpoint=URL, **({"secret": SECRET} | settings))  # type: ignore[arg-type]  # texts all
-    return WebhookTarget(stated, way, clock or ManualClock(), timeout_seconds=3)
+    return WebhookTarget(stated, http, clock or ManualClock(), timeout_seconds=3)
 
 
-async def test_an_event_is_posted_with_a_signature() -> None:
-    way, clock = Way(), ManualClock()
-    await target(way, clock).send(MESSAGE)
-    (sent,) = way.sent
+async def test_event_is_posted_with_a_signature() -> None:
+    http, clock = FakeHttp(), ManualClock()
+    await target(http, clock).send(MESSAGE)
+    (sent,) = http.sent
     assert (sent.method, sent.url, sent.timeout_seconds) == ("POST", URL, 3)
     assert verify([Secret(SECRET)], sent.headers, sent.body, now_ms=clock.now_ms()).id == IDS.cursor(7)
     assert "Authorization" not in sent.headers
@@ -61,62 +61,62 @@ async def test_an_event_is_posted_with_a_signature() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 400, 404, 410, 429, 500])
-async def test_anything_but_success_is_a_failure(status: int) -> None:
+async def test_non_2xx_response_is_retryable(status: int) -> None:
     with pytest.raises(Unavailable, match=f"error response. status={status}"):
-        await target(Way(status)).send(MESSAGE)
+        await target(FakeHttp(status)).send(MESSAGE)
 
 
-async def test_an_event_that_is_too_large_for_the_receiver_is_not_sent_again() -> None:
+async def test_status_413_is_undeliverable() -> None:
     with pytest.raises(Undeliverable, match="too large"):
-        await target(Way(413)).send(MESSAGE)
+        await target(FakeHttp(413)).send(MESSAGE)
 
 
-async def test_each_attempt_has_the_same_id_and_its_own_time() -> None:
-    way, clock = Way(), ManualClock()
-    posting = target(way, clock)
+async def test_attempts_have_the_same_id_and_different_timestamps() -> None:
+    http, clock = FakeHttp(), ManualClock()
+    posting = target(http, clock)
     await posting.send(MESSAGE)
     clock.advance(600)
     await posting.send(MESSAGE)
-    first, second = way.sent
+    first, second = http.sent
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
     assert int(second.headers["webhook-timestamp"]) - int(first.headers["webhook-timestamp"]) == 600
 
 
 @pytest.mark.parametrize(("token", "header"), [("word", "Bearer word"), ("Basic dXNlcg==", "Basic dXNlcg==")])
-async def test_a_token_is_shown_with_or_without_a_signature(token: str, header: str) -> None:
-    way = Way()
-    await target(way, auth_token=token).send(MESSAGE)
-    await target(way, auth_token=token, secret="").send(MESSAGE)
-    assert [sent.headers["Authorization"] for sent in way.sent] == [header, header]
-    assert ["webhook-signature" in sent.headers for sent in way.sent] == [True, False]
+async def test_token_is_sent_with_or_without_a_signature(token: str, header: str) -> None:
+    http = FakeHttp()
+    await target(http, auth_token=token).send(MESSAGE)
+    await target(http, auth_token=token, secret="").send(MESSAGE)
+    assert [sent.headers["Authorization"] for sent in http.sent] == [header, header]
+    assert ["webhook-signature" in sent.headers for sent in http.sent] == [True, False]
 
 
-async def test_the_id_is_a_header_with_a_token_as_with_a_signature() -> None:
-    way = Way()
-    await target(way, auth_token="word", secret="").send(MESSAGE)
-    await target(way).send(MESSAGE)
-    assert [sent.headers["webhook-id"] for sent in way.sent] == [IDS.cursor(7), IDS.cursor(7)]
+async def test_event_id_is_a_header_with_token_and_with_signature() -> None:
+    http = FakeHttp()
+    await target(http, auth_token="word", secret="").send(MESSAGE)
+    await target(http).send(MESSAGE)
+    assert [sent.headers["webhook-id"] for sent in http.sent] == [IDS.cursor(7), IDS.cursor(7)]
 
 
-async def test_any_answer_at_the_root_means_that_somebody_is_there() -> None:
-    way = Way(404)
-    await target(way).check()
-    (sent,) = way.sent
+async def test_check_accepts_any_response_at_the_root() -> None:
+    http = FakeHttp(404)
+    await target(http).check()
+    (sent,) = http.sent
     assert (sent.method, sent.url) == ("HEAD", "https://receiver.example/")
 
 
-async def test_a_token_that_is_no_good_is_told() -> None:
+async def test_check_fails_for_rejected_token() -> None:
     with pytest.raises(Unavailable, match=r"error response\. status=401 reason=Unauthorized"):
-        await target(Way(401), auth_token="word").check()
+        await target(FakeHttp(401), auth_token="word").check()
 
 
-async def test_its_connections_end_with_it() -> None:
-    way = Way()
-    await target(way).close()
-    assert way.is_closed
+async def test_close_closes_the_connections() -> None:
+    http = FakeHttp()
+    await target(http).close()
+    assert http.is_closed
 
 
-def test_a_secret_is_made_up_unless_something_says_who_sends() -> None:
+def test_secret_is_generated_without_secret_or_token() -> None:
     assert WebhookSettings(endpoint=URL).completed().secret.startswith("whsec_")
     for stated in (WebhookSettings(endpoint=URL, secret=SECRET), WebhookSettings(endpoint=URL, auth_token="t")):
         assert stated.completed() == stated
@@ -138,7 +138,7 @@ def test_a_secret_is_made_up_unless_something_says_who_sends() -> None:
         "https://receiver.example/" + "x" * 3000,
     ],
 )
-def test_a_url_that_events_cannot_be_posted_to_is_refused(url: str) -> None:
+def test_invalid_endpoint_is_rejected(url: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         WebhookSettings(endpoint=url, secret=SECRET).validate()
     assert caught.value.argument == "endpoint"
@@ -157,14 +157,14 @@ def test_a_url_that_events_cannot_be_posted_to_is_refused(url: str) -> None:
         ({"secret": SECRET, "client_ca": "/ca.pem", "skip_tls_verify": True}, "client_ca"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_their_names(settings: dict[str, object], argument: str) -> None:
+def test_invalid_webhook_settings_are_rejected_by_name(settings: dict[str, object], argument: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         msgspec.convert({"endpoint": URL, **settings}, WebhookSettings).validate()
     assert caught.value.argument == argument
     assert "hunter2" not in str(caught.value)
 
 
-def test_plain_http_is_for_this_machine_or_for_who_allows_it() -> None:
+def test_plain_http_requires_loopback_or_allow_http() -> None:
     def make(url: str, *, allow_http: bool) -> None:
         kind = webhook_type(ManualClock(), timeout_seconds=1, allow_http=allow_http)
         kind.make(WebhookSettings(endpoint=url, secret=SECRET))

@@ -1,4 +1,4 @@
-"""Webhooks against a server that listens."""
+"""Webhooks against a real HTTP server."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from lakebed.wire.audit.redaction import (
 from lakebed.wire.http import request_audit
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
-from tests.events.made import IDS
+from tests.events.samples import IDS
 
 SECRET = "s3cr3t-value"
 

@@ -1,4 +1,4 @@
-"""Events of tests."""
+"""Sample events."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ OCCURRED_MS = 1_772_600_767_089
 
 
 def s3_entry(
-    kind: str, bucket: str = "sales", key: str = "in/2026 Q1.csv", *, seq: int = 42, **told: object
+    kind: str, bucket: str = "sales", key: str = "in/2026 Q1.csv", *, seq: int = 42, **overrides: object
 ) -> OutboxEntry:
-    """An event of S3; what is not said of it is as in most."""
+    """An S3 event with default fields, except for `overrides`."""
     fields: dict[str, object] = {"bucket": bucket, "key": key, "principal": "ann", "account": "000000000000"}
-    payload = msgspec.msgpack.encode(ObjectEvent(**(fields | told)))  # type: ignore[arg-type]  # fields of the event
+    payload = msgspec.msgpack.encode(ObjectEvent(**(fields | overrides)))  # type: ignore[arg-type]  # fields of the event
     return OutboxEntry(seq, OutboxEvent(kind, f"{bucket}/{key}" if key else bucket, payload, OCCURRED_MS))
 
 
 def other_entry(kind: str = "TableCommitted", subject: str = "lake/ns/t", *, seq: int = 7) -> OutboxEntry:
-    """An event of something else."""
+    """An event that is not from S3."""
     payload = msgspec.msgpack.encode({"name": "t", "principal": "bob", "source_ip": "10.0.0.7", "request_id": "R9"})
     return OutboxEntry(seq, OutboxEvent(kind, subject, payload, OCCURRED_MS))
