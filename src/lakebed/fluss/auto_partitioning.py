@@ -62,10 +62,10 @@ class AutoPartitionStrategy:
     unit: AutoPartitionTimeUnit
     pattern: str
     zone: ZoneInfo
-    ahead: int
+    precreate: int
     """How many partitions exist ahead of time, including the current one."""
 
-    kept: int
+    retention: int
     """How many past partitions are kept; all if negative."""
 
     @classmethod
@@ -120,16 +120,16 @@ class AutoPartitionStrategy:
 
     def due(self, now_ms: int) -> list[str]:
         """Names of the partitions that must exist."""
-        return [self.name(moment) for moment in self._moments(now_ms, 0, self.ahead)]
+        return [self.name(moment) for moment in self._moments(now_ms, 0, self.precreate)]
 
     def expired(self, names: Iterable[str], now_ms: int) -> list[str]:
         """Names of the partitions past their retention, oldest first.
 
         Names in another format are kept: they were created manually.
         """
-        if self.kept < 0:
+        if self.retention < 0:
             return []
-        oldest = self.name(next(self._moments(now_ms, -self.kept, 1)))
+        oldest = self.name(next(self._moments(now_ms, -self.retention, 1)))
         shape = re.compile(
             "".join(
                 rf"\d{{{_WIDTHS[part[0]]}}}" if part[0] in _WIDTHS else re.escape(part) for part in _parts(self.pattern)

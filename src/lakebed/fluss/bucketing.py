@@ -18,7 +18,7 @@ _WORD_BYTES: Final = 4
 def fluss_bucket(key: bytes, count: int) -> int:
     """The bucket in a table without a lake format: the key's hash, hashed once more as one word."""
     number = signed(finish(add_words(0, (_hash(key),)), _WORD_BYTES))
-    # abs() of the smallest 32-bit integer is undefined in Java; Fluss uses 0.
+    # Java's Math.abs leaves the smallest integer negative; Fluss uses bucket 0.
     return 0 if number == _LEAST else abs(number) % count
 
 

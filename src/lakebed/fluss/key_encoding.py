@@ -1,4 +1,4 @@
-"""Key encodings: Fluss's compacted encoding, and the forms of Iceberg and Paimon.
+"""Key encodings: Fluss's compacted encoding, and those of Iceberg and Paimon.
 
 Writers hash the encoded key for the bucket, and each lake format has its own bucketing. So keys of a table with a lake
 format use that format's encoding. Exception: if the bucket key has fewer columns than the key, its encoding must be a
@@ -28,13 +28,11 @@ from lakebed.fluss.rows.fields import (
 from lakebed.fluss.rows.nested import INLINE_MAX, aligned, element_reader, encode_element
 
 from .errors import ErrorCode, FlussError
-from .types import DataType, TypeRoot
+from .types import BYTE_STRINGS, TIMESTAMPS, DataType, TypeRoot
 
 __all__ = ["KeyEncoding", "check_key_types", "choose_encoding", "decode_key", "encode_key"]
 
 _WORD_BYTES: Final = 8
-_INLINE: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR, TypeRoot.BYTES, TypeRoot.BINARY})
-_TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _ICEBERG_NUMBERS: Final = {
     TypeRoot.INT: struct.Struct("<q"),
     TypeRoot.DATE: struct.Struct("<q"),
@@ -44,7 +42,7 @@ _ICEBERG_NUMBERS: Final = {
     TypeRoot.FLOAT: struct.Struct("<f"),
     TypeRoot.DOUBLE: struct.Struct("<d"),
 }
-_ICEBERG_TYPES: Final = _ICEBERG_NUMBERS.keys() | _INLINE | {TypeRoot.DECIMAL}
+_ICEBERG_TYPES: Final = _ICEBERG_NUMBERS.keys() | BYTE_STRINGS | {TypeRoot.DECIMAL}
 
 
 class KeyEncoding(StrEnum):
@@ -184,12 +182,12 @@ def _decode_paimon(types: Sequence[DataType], key: bytes) -> list[Any]:
 
 def _paimon_behind(type_: DataType, value: Any) -> int:
     """The bytes of a value in the variable-length part."""
-    if type_.root in _INLINE:
+    if type_.root in BYTE_STRINGS:
         size = len(value.encode() if isinstance(value, str) else value)
         return 0 if size <= INLINE_MAX else aligned(size)
     if type_.root is TypeRoot.DECIMAL:
         return 0 if type_.is_compact_decimal else 2 * _WORD_BYTES
-    return _WORD_BYTES if type_.root in _TIMESTAMPS and not type_.is_compact_timestamp else 0
+    return _WORD_BYTES if type_.root in TIMESTAMPS and not type_.is_compact_timestamp else 0
 
 
 def _check_end(key: bytes, end: int) -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final, Self
 
 from .errors import ErrorCode, FlussError
-from .types import DataType, TypeRoot, parse_type, write_type
+from .types import TEXTS, DataType, TypeRoot, parse_type, write_type
 
 __all__ = ["Aggregation", "AggregationFunction", "Schema", "TableColumn", "parse_names"]
 
@@ -41,15 +41,14 @@ class AggregationFunction(StrEnum):
 
 _INTEGERS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 _NUMBERS: Final = _INTEGERS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
-_TEXTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.STRING})
 _TIMES: Final = frozenset({TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _SUPPORTED_TYPES: Final[Mapping[AggregationFunction, frozenset[TypeRoot]]] = {
     AggregationFunction.SUM: _NUMBERS,
     AggregationFunction.PRODUCT: _NUMBERS,
-    AggregationFunction.MAX: _NUMBERS | _TEXTS | _TIMES,
-    AggregationFunction.MIN: _NUMBERS | _TEXTS | _TIMES,
-    AggregationFunction.LISTAGG: _TEXTS,
-    AggregationFunction.STRING_AGG: _TEXTS,
+    AggregationFunction.MAX: _NUMBERS | TEXTS | _TIMES,
+    AggregationFunction.MIN: _NUMBERS | TEXTS | _TIMES,
+    AggregationFunction.LISTAGG: TEXTS,
+    AggregationFunction.STRING_AGG: TEXTS,
     AggregationFunction.BOOL_AND: frozenset({TypeRoot.BOOLEAN}),
     AggregationFunction.BOOL_OR: frozenset({TypeRoot.BOOLEAN}),
     AggregationFunction.RBM32: frozenset({TypeRoot.BYTES}),

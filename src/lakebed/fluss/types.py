@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .errors import ErrorCode, FlussError
 
-__all__ = ["DataType", "RowField", "TypeRoot", "parse_type", "write_type"]
+__all__ = ["BYTE_STRINGS", "TEXTS", "TIMESTAMPS", "DataType", "RowField", "TypeRoot", "parse_type", "write_type"]
 
 MAX_LENGTH: Final = 2**31 - 1
 MAX_DECIMAL_PRECISION: Final = 38
@@ -44,6 +44,10 @@ class TypeRoot(StrEnum):
     MAP = "MAP"
     ROW = "ROW"
 
+
+TEXTS: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR})
+BYTE_STRINGS: Final = TEXTS | {TypeRoot.BYTES, TypeRoot.BINARY}
+TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 _SIZED: Final = frozenset({TypeRoot.CHAR, TypeRoot.BINARY})
 _TIMED: Final = {TypeRoot.TIME: 0, TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6}

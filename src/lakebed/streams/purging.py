@@ -17,7 +17,7 @@ __all__ = ["Purger"]
 log = logging.getLogger("lakebed.streams")
 
 _DROPPED: Final = "SELECT table_id, partition_id FROM stream_dropped ORDER BY dropped_ms, table_id, partition_id"
-_DONE: Final = "DELETE FROM stream_dropped WHERE table_id = ? AND partition_id = ?"
+_DELETE: Final = "DELETE FROM stream_dropped WHERE table_id = ? AND partition_id = ?"
 _PAUSE_SECONDS: Final = 60.0
 
 
@@ -31,7 +31,7 @@ class Purger:
         is_leader: Callable[[], bool],
         confirm_ownership: Callable[[], Awaitable[None]],
     ) -> None:
-        """`confirm_ownership` raises ForeignStore if the local folder belongs to another deployment."""
+        """`confirm_ownership` raises StoreMismatch if the local folder belongs to another deployment."""
         self._confirm_ownership = confirm_ownership
         self._meta = meta
         self._buckets = buckets
@@ -66,11 +66,11 @@ class Purger:
             log.info(
                 "files of dropped table deleted", extra={"table_id": table_id, "partition_id": partition_id or None}
             )
-            await self._forget(table_id, partition_id)
+            await self._mark_purged(table_id, partition_id)
         return len(dropped)
 
-    async def _forget(self, table_id: int, partition_id: int) -> None:
+    async def _mark_purged(self, table_id: int, partition_id: int) -> None:
         async def work(tx: Transaction) -> None:
-            await tx.run(_DONE, table_id, partition_id)
+            await tx.run(_DELETE, table_id, partition_id)
 
         await self._meta.transact(work)

@@ -136,11 +136,6 @@ class TableDefinition:
             raise _invalid("the primary key needs a column besides the partition keys")
 
     @property
-    def is_partitioned(self) -> bool:
-        """Whether it has partitions, each with its own buckets."""
-        return bool(self.partition_keys)
-
-    @property
     def replication_factor(self) -> int:
         """The requested number of replicas."""
         return whole_number(self.options.get("table.replication.factor", "1"))

@@ -11,11 +11,11 @@ from lakebed.streams.admin.failover import Failover, StreamStatus
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.servers.leader import LEASE_NAME
-from lakebed.streams.servers.registry import SeenServer, ServerRegistry
+from lakebed.streams.servers.registry import RegisteredServer, ServerRegistry
 from tests.streams.world import StreamWorld
 
-ONE = SeenServer("aaaa", 1, "one:9123", acks_after_upload=False)
-TWO = SeenServer("bbbb", 2, "two:9123", acks_after_upload=False)
+ONE = RegisteredServer("aaaa", 1, "one:9123", acks_after_upload=False)
+TWO = RegisteredServer("bbbb", 2, "two:9123", acks_after_upload=False)
 
 
 class Servers:
@@ -31,14 +31,14 @@ class Servers:
     async def _fence(self, reader: Reader) -> int:
         return 1
 
-    async def lead(self, server: SeenServer) -> Lease | None:
+    async def lead(self, server: RegisteredServer) -> Lease | None:
         return await self.leases.acquire(LEASE_NAME, f"{server.name} {server.number} {server.address}", 15.0)
 
-    async def report(self, *servers: SeenServer) -> None:
+    async def report(self, *servers: RegisteredServer) -> None:
         for each in servers:
             await self.registry.report(each, 15.0)
 
-    async def keep_tail(self, bucket: TableBucket, server: SeenServer, start: int, end: int) -> None:
+    async def keep_tail(self, bucket: TableBucket, server: RegisteredServer, start: int, end: int) -> None:
         await self.rows.claim(bucket, "folder", server.name)
         await self.rows.keep_tail(bucket, server.name, start, end)
 
@@ -71,7 +71,7 @@ async def test_a_bucket_is_stranded_while_a_server_that_does_not_lead_alone_has_
     assert "down" in stranded.reason
     await servers.report(ONE)
     assert "uploads" in (await servers.status()).stranded[0].reason
-    await servers.report(SeenServer("aaaa", 1, "one:9123", False, "the disk is full"))
+    await servers.report(RegisteredServer("aaaa", 1, "one:9123", False, "the disk is full"))
     assert "the disk is full" in (await servers.status()).stranded[0].reason
     await servers.rows.release_tail(TableBucket(table.id, None, 0))
     assert (await servers.status()).stranded == []

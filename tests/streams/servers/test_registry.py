@@ -14,7 +14,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Corrupted, InvalidSetting
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.memory import MemoryStorage
-from lakebed.streams.servers.registry import SeenServer, ServerRegistry, establish_server_name, join_servers
+from lakebed.streams.servers.registry import RegisteredServer, ServerRegistry, establish_server_name, join_servers
 from tests.meta.stores import open_migrated_file
 
 
@@ -49,7 +49,7 @@ class Cluster:
         self.store, self.other = MemoryStorage(self.clock), MemoryStorage(self.clock)
 
     async def start(self, name: str, storage: MemoryStorage) -> None:
-        server = SeenServer(name, ord(name[0]), f"{name}:9123", True)
+        server = RegisteredServer(name, ord(name[0]), f"{name}:9123", True)
         await join_servers(storage, self.registry, server, prefix="streams/servers", ttl_seconds=15.0)
 
     async def names(self) -> list[str]:

@@ -7,14 +7,14 @@ an array over the whole row buffer alternates fields and gaps, and every second 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lakebed.fluss.arrow_types import arrow_type
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.fluss.types import DataType, TypeRoot
+from lakebed.fluss.types import TEXTS, TIMESTAMPS, DataType, TypeRoot
 
 from .fields import NOT_A_VALUE, RowFormat, as_signed, corrupt
 from .nested import decode_nested
@@ -22,7 +22,6 @@ from .validation import check_field
 from .vectors import (
     DTYPES,
     PADDING,
-    TIMESTAMPS,
     FieldVector,
     RowBuffer,
     RowReader,
@@ -35,8 +34,6 @@ from .vectors import (
 )
 
 __all__ = ["PADDING", "RowBuffer", "check_rows", "decode_columns"]
-
-_TEXTS: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR})
 
 
 def decode_columns(format_: RowFormat, types: Sequence[DataType], rows: RowBuffer) -> list[pa.Array]:
@@ -78,7 +75,7 @@ def _to_arrow(reader: RowReader, type_: DataType, field: FieldVector) -> pa.Arra
         return _array(reader, field, arrow_type(type_), _padded(reader, field, type_.length or 0))
     if root is TypeRoot.CHAR and reader.format is RowFormat.INDEXED:
         field.lengths = _without_zeros(reader, field.starts, field.starts + field.lengths) - field.starts
-    if root in _TEXTS or root is TypeRoot.BYTES:
+    if root in TEXTS or root is TypeRoot.BYTES:
         return _slices(reader, type_, field)
     return _nested(reader, type_, field)
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.fluss.types import DataType, TypeRoot
+from lakebed.fluss.types import TEXTS, TIMESTAMPS, DataType, TypeRoot
 
 __all__ = [
     "LONG_DECIMAL_BYTES",
@@ -50,8 +50,6 @@ _PACKED: Final = {
 _LONG: Final = struct.Struct("<q")
 _LONG_AND_INT: Final = struct.Struct("<qi")
 _INTS: Final = frozenset({TypeRoot.INT, TypeRoot.DATE, TypeRoot.TIME})
-_TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
-_TEXTS: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR})
 
 
 class RowFormat(StrEnum):
@@ -104,7 +102,7 @@ def fixed_width(type_: DataType) -> int | None:
         return type_.length
     if root is TypeRoot.DECIMAL:
         return 8 if type_.is_compact_decimal else None
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         return 8 if type_.is_compact_timestamp else 12
     return None
 
@@ -116,7 +114,7 @@ def field_end(type_: DataType, row: bytes | memoryview, position: int) -> int:
         return read_varint(row, position)[1]
     if root is TypeRoot.BIGINT or (root is TypeRoot.DECIMAL and type_.is_compact_decimal):
         return read_varint(row, position, 10)[1]
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         end = read_varint(row, position, 10)[1]
         return end if type_.is_compact_timestamp else read_varint(row, end)[1]
     if root in _PACKED:
@@ -144,12 +142,12 @@ def encode_field(format_: RowFormat, type_: DataType, value: Any) -> bytes:
         return write_varint(value & 0xFFFFFFFFFFFFFFFF)
     if root is TypeRoot.DECIMAL and type_.is_compact_decimal:
         return write_varint(_unscaled(type_, value) & 0xFFFFFFFFFFFFFFFF)
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         millis = write_varint(value[0] & 0xFFFFFFFFFFFFFFFF)
         return millis if type_.is_compact_timestamp else millis + write_varint(value[1] & 0xFFFFFFFF)
     if root in _PACKED:
         return _PACKED[root].pack(value)
-    if root in _TEXTS:
+    if root in TEXTS:
         content: bytes = value.encode()
     elif root in (TypeRoot.BYTES, TypeRoot.BINARY):
         content = bytes(value)
@@ -168,7 +166,7 @@ def _decode(format_: RowFormat, type_: DataType, field: bytes) -> Any:
         return as_signed(read_varint(field, 0, 10)[0], 64)
     if root is TypeRoot.DECIMAL and type_.is_compact_decimal:
         return _scaled(type_, as_signed(read_varint(field, 0, 10)[0], 64))
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         millis, end = read_varint(field, 0, 10)
         nanos = 0 if type_.is_compact_timestamp else as_signed(read_varint(field, end)[0], 32)
         return as_signed(millis, 64), nanos
@@ -176,7 +174,7 @@ def _decode(format_: RowFormat, type_: DataType, field: bytes) -> Any:
         return _PACKED[root].unpack(field)[0]
     length, start = read_varint(field, 0)
     content = bytes(field[start : start + length])
-    if root in _TEXTS:
+    if root in TEXTS:
         return content.decode()
     return content if root in (TypeRoot.BYTES, TypeRoot.BINARY) else _decode_plain(format_, type_, content)
 
@@ -186,7 +184,7 @@ def _encode_plain(format_: RowFormat, type_: DataType, value: Any) -> bytes:
     root = type_.root
     if root in _PACKED:
         return _PACKED[root].pack(value)
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         return _LONG.pack(value[0]) if type_.is_compact_timestamp else _LONG_AND_INT.pack(*value)
     match root:
         case TypeRoot.STRING:
@@ -213,7 +211,7 @@ def _decode_plain(format_: RowFormat, type_: DataType, field: bytes) -> Any:
     root = type_.root
     if root in _PACKED:
         return _PACKED[root].unpack(field)[0]
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         return (_LONG.unpack(field)[0], 0) if type_.is_compact_timestamp else _LONG_AND_INT.unpack(field)
     match root:
         case TypeRoot.STRING:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lakebed.fluss.types import DataType, TypeRoot
+from lakebed.fluss.types import BYTE_STRINGS, TEXTS, TIMESTAMPS, DataType, TypeRoot
 
 from .fields import LONG_DECIMAL_BYTES, RowFormat, corrupt, decode_field, encode_field, types_of
 from .layout import RowLayout
@@ -35,9 +35,6 @@ _LONG: Final = struct.Struct("<q")
 _COUNT: Final = struct.Struct("<i")
 INLINE_MAX: Final = 7
 """Maximum bytes of text that are stored in the slot."""
-
-_INLINE: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR, TypeRoot.BYTES, TypeRoot.BINARY})
-_TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 
 def encode_nested(format_: RowFormat, type_: DataType, value: Any) -> bytes:
@@ -96,13 +93,13 @@ def encode_element(format_: RowFormat, type_: DataType, element: Any, out: bytea
     root = type_.root
     if root in _SLOTS:
         return _SLOTS[root].pack(element)
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         millis = _LONG.pack(element[0])
         return millis if type_.is_compact_timestamp else behind(millis, element[1], 8)
     if root is TypeRoot.DECIMAL:
         content = encode_field(RowFormat.INDEXED, type_, element)
         return content if type_.is_compact_decimal else behind(content, len(content), LONG_DECIMAL_BYTES)
-    if root in _INLINE:
+    if root in BYTE_STRINGS:
         content = element.encode() if isinstance(element, str) else bytes(element)
         if len(content) <= INLINE_MAX:
             return content.ljust(INLINE_MAX, b"\0") + bytes([0x80 | len(content)])
@@ -158,13 +155,13 @@ def element_reader(format_: RowFormat, type_: DataType, array: bytes) -> Callabl
         if mark > 0x80 | INLINE_MAX:
             raise corrupt(f"inline element is too long for its slot. size={mark & 0x7F} maximum={INLINE_MAX}")
         found = array[at : at + (mark & 0x7F)] if mark & 0x80 else behind(at)
-        return found.decode() if root in (TypeRoot.STRING, TypeRoot.CHAR) else bytes(found)
+        return found.decode() if root in TEXTS else bytes(found)
 
-    if root in _TIMESTAMPS:
+    if root in TIMESTAMPS:
         return timestamp
     if root is TypeRoot.DECIMAL:
         return decimal
-    if root in _INLINE:
+    if root in BYTE_STRINGS:
         return text
     return lambda at: decode_nested(format_, type_, behind(at))
 

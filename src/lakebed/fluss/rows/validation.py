@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from lakebed.fluss.arrow_types import arrow_type
-from lakebed.fluss.types import DataType, TypeRoot
+from lakebed.fluss.types import BYTE_STRINGS, TEXTS, TIMESTAMPS, DataType, TypeRoot
 
 from .fields import corrupt, types_of
 from .nested import INLINE_MAX, slot_bytes
 from .vectors import (
     DTYPES,
-    TIMESTAMPS,
     FieldVector,
     RowBuffer,
     RowReader,
@@ -36,8 +35,6 @@ __all__ = ["check_field"]
 _DAY_MILLIS: Final = 86_400_000
 _MILLI_NANOS: Final = 1_000_000
 _COUNT_BYTES: Final = 4
-_TEXTS: Final = frozenset({TypeRoot.STRING, TypeRoot.CHAR})
-_PIECES: Final = _TEXTS | {TypeRoot.BYTES, TypeRoot.BINARY}
 
 
 def check_field(reader: RowReader, type_: DataType, field: FieldVector) -> None:
@@ -73,7 +70,7 @@ def _check_digits(type_: DataType, decimals: Vector) -> None:
 
 
 def _check_pieces(reader: RowReader, type_: DataType, starts: Vector, lengths: Vector) -> None:
-    if type_.root in _TEXTS:
+    if type_.root in TEXTS:
         starts, lengths = _in_order(starts, lengths)
         _, offsets, content = slice_pieces(reader.source, starts, starts + lengths).buffers()
         pa.Array.from_buffers(pa.utf8(), len(starts), [None, offsets, content]).validate(full=True)
@@ -170,7 +167,7 @@ def _check_elements(
         _check_within(sizes, _MILLI_NANOS)
         _check_inside(offsets, np.full(len(offsets), 8), lengths[owners])
         return
-    if root in _PIECES:
+    if root in BYTE_STRINGS:
         marks = reader.bytes[slots + INLINE_MAX].astype(np.int64)
         is_inline = marks >= 0x80
         if (marks > 0x80 | INLINE_MAX).any():
@@ -184,7 +181,7 @@ def _check_elements(
     found = starts[owners] + offsets
     if root is TypeRoot.DECIMAL:
         _check_digits(element, wide_decimals(reader, found, sizes))
-    elif root in _PIECES:
+    elif root in BYTE_STRINGS:
         _check_pieces(reader, element, found, sizes)
     else:
         _check_nested(reader, element, found, sizes)

@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakebed.fluss.types import DataType, TypeRoot
+from lakebed.fluss.types import TIMESTAMPS, DataType, TypeRoot
 
 from .fields import LONG_DECIMAL_BYTES, RowFormat, corrupt, fixed_width
 
 __all__ = [
     "DTYPES",
     "PADDING",
-    "TIMESTAMPS",
     "FieldVector",
     "RowBuffer",
     "RowReader",
@@ -51,7 +50,6 @@ DTYPES: Final = {
 }
 """The dtypes of types with a fixed width, as stored."""
 
-TIMESTAMPS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _SHORT: Final = frozenset({TypeRoot.INT, TypeRoot.DATE, TypeRoot.TIME})
 _STOPS: Final = np.uint64(0x8080808080808080)
 _PARTS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)

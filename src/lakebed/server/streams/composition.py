@@ -57,7 +57,7 @@ from lakebed.streams.remote_files import STREAMS_PREFIX, RemoteFiles, open_remot
 from lakebed.streams.servers.advertised_address import advertised_address
 from lakebed.streams.servers.leader import Leadership, LeaderStore
 from lakebed.streams.servers.registry import (
-    SeenServer,
+    RegisteredServer,
     ServerRegistry,
     establish_server_name,
     establish_server_number,
@@ -146,7 +146,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         number = await establish_server_number(meta, folder)
         registry = ServerRegistry(meta, clock)
         if settings.meta.is_postgres:
-            own = SeenServer(server, number, str(address), acks_after_upload(settings))
+            own = RegisteredServer(server, number, str(address), acks_after_upload(settings))
             await join_servers(storage, registry, own, prefix=SERVERS_PREFIX, ttl_seconds=settings.streams.lease)
         try:
             sizes = LogSizes(segment_bytes=settings.streams.segment)
@@ -323,7 +323,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
 
     async def report() -> None:
         failure = next(iter(buckets.broken().values()), "") if leadership.holds_lease else tails.failure
-        seen = SeenServer(foundation.server, foundation.number, str(foundation.address), ack_after_upload, failure)
+        seen = RegisteredServer(foundation.server, foundation.number, str(foundation.address), ack_after_upload, failure)
         await foundation.registry.report(seen, settings.streams.lease)
 
     background = (

@@ -90,7 +90,7 @@ class ClusterAdmin:
         self._live = live
 
     async def tag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
-        """Tag servers, all or none. Error codes: NO_SERVER, SERVER_TAG_ALREADY_EXIST, INVALID_CONFIG."""
+        """Tag servers, all or none. Error codes: SERVER_NOT_EXIST, SERVER_TAG_ALREADY_EXIST, INVALID_CONFIG."""
         await self._authorizer.authorize(caller, StreamOperation.ALTER)
         server_tag = _tag(tag)
         await self._check_live(servers)
@@ -106,7 +106,10 @@ class ClusterAdmin:
         await self._meta.transact(work)
 
     async def untag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
-        """Remove a tag from servers, all or none. Error codes: NO_SERVER, SERVER_TAG_NOT_EXIST, INVALID_CONFIG."""
+        """Remove a tag from servers, all or none.
+
+        Error codes: SERVER_NOT_EXIST, SERVER_TAG_NOT_EXIST, INVALID_CONFIG.
+        """
         await self._authorizer.authorize(caller, StreamOperation.ALTER)
         server_tag = _tag(tag)
         await self._check_live(servers)

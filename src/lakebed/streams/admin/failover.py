@@ -21,7 +21,7 @@ from lakebed.objects.model import Caller
 from ..authorization import StreamAuthorizer, StreamOperation
 from ..events import append_event
 from ..servers.leader import LEASE_NAME, Leader, leader_of
-from ..servers.registry import SeenServer, ServerRegistry
+from ..servers.registry import RegisteredServer, ServerRegistry
 
 __all__ = ["Failover", "ForgottenServer", "StrandedBucket", "StreamStatus"]
 
@@ -62,7 +62,7 @@ class StreamStatus:
     """The leader, all servers, and the stranded buckets."""
 
     leader: Leader | None
-    servers: Sequence[SeenServer]
+    servers: Sequence[RegisteredServer]
     stranded: Sequence[StrandedBucket]
     now_ms: int
 
@@ -153,7 +153,7 @@ class Failover:
         return StreamStatus(leader, servers, stranded, now_ms)
 
 
-def _reason(server: SeenServer | None, now_ms: int) -> str:
+def _reason(server: RegisteredServer | None, now_ms: int) -> str:
     """Why the bucket is stranded, given the server that has its newest records."""
     if server is None:
         return "only a server that has never reported has its newest records; start that server"

@@ -125,7 +125,7 @@ class LakeTiering:
         self._tables = tables
         self._epoch = epoch
         self._tiering = TieringSchedule()
-        self._wanted: Mapping[int, int] | None = None
+        self._freshness: Mapping[int, int] | None = None
         """The freshness of each tiered table; None if it must be loaded."""
         self._changes = 0
         tables.on_changed(self._changed)
@@ -133,7 +133,7 @@ class LakeTiering:
 
     async def begin(self, lease: Lease) -> None:
         """Reset when this server begins to lead: another server may have assigned tables."""
-        self._tiering, self._wanted = TieringSchedule(), None
+        self._tiering, self._freshness = TieringSchedule(), None
 
     # -- lake snapshots and offsets ---------------------------------------------------------------------------------
 
@@ -330,30 +330,30 @@ class LakeTiering:
 
     async def _refresh(self) -> None:
         """Update the schedule: tiered tables, their freshness, and the current time."""
-        wanted = await self._all_wanted()
-        new = wanted.keys() - self._tiering.tables.keys()
+        freshness = await self._load_freshness()
+        new = freshness.keys() - self._tiering.tables.keys()
         known = {row[0]: row[1:] for row in await self._meta.rows(_EPOCHS)} if new else {}
         now_ms, tiering = self._clock.now_ms(), self._tiering
-        for table_id in tiering.tables.keys() - wanted.keys():
+        for table_id in tiering.tables.keys() - freshness.keys():
             tiering = tiering.without(table_id)
-        for table_id, freshness_ms in wanted.items():
+        for table_id, freshness_ms in freshness.items():
             epoch, tiered_ms = known.get(table_id, (0, None))
             tiering = tiering.with_table(table_id, freshness_ms, now_ms, epoch=epoch, tiered_ms=tiered_ms)
         self._tiering = tiering.at(now_ms)
 
-    async def _all_wanted(self) -> Mapping[int, int]:
-        while self._wanted is None:
+    async def _load_freshness(self) -> Mapping[int, int]:
+        while self._freshness is None:
             seen = self._changes
             found = {table.id: _freshness_ms(table) for table in await self._tables.all() if is_tiered(table)}
             if seen == self._changes:  # no table changed during the read
-                self._wanted = found
-        return self._wanted
+                self._freshness = found
+        return self._freshness
 
     async def _changed(self, table: StreamTable) -> None:
-        self._wanted, self._changes = None, self._changes + 1
+        self._freshness, self._changes = None, self._changes + 1
 
     async def _dropped(self, table_id: int) -> None:
-        self._wanted, self._changes = None, self._changes + 1
+        self._freshness, self._changes = None, self._changes + 1
 
     async def _save(self, table: TieringTable) -> None:
         async def work(tx: Transaction) -> None:

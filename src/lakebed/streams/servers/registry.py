@@ -18,7 +18,7 @@ from ..buckets.folder_ownership import SERVER_NAME_FILE
 from ..id_ranges import IdRanges
 from ..log.local.recovery import replace_file
 
-__all__ = ["SeenServer", "ServerRegistry", "establish_server_name", "establish_server_number", "join_servers"]
+__all__ = ["RegisteredServer", "ServerRegistry", "establish_server_name", "establish_server_number", "join_servers"]
 
 _NUMBER_FILE: Final = "server-number"
 _REPORT: Final = """
@@ -36,7 +36,7 @@ _REMOVE_ALL: Final = "DELETE FROM stream_servers"
 
 
 @dataclass(frozen=True, slots=True)
-class SeenServer:
+class RegisteredServer:
     """A stream server, as of its last heartbeat."""
 
     name: str
@@ -57,7 +57,7 @@ class ServerRegistry:
         self._meta = meta
         self._clock = clock
 
-    async def report(self, server: SeenServer, ttl_seconds: float) -> None:
+    async def report(self, server: RegisteredServer, ttl_seconds: float) -> None:
         """Record a heartbeat. Without another one the server counts as down after `ttl_seconds`."""
         now_ms = self._clock.now_ms()
 
@@ -75,10 +75,10 @@ class ServerRegistry:
 
         await self._meta.transact(work)
 
-    async def all(self, reader: Reader | None = None) -> list[SeenServer]:
+    async def all(self, reader: Reader | None = None) -> list[RegisteredServer]:
         """All servers that ever sent a heartbeat and were not forgotten, by number."""
         return [
-            SeenServer(name, int(number), address, bool(acks), failure, int(seen), int(expires))
+            RegisteredServer(name, int(number), address, bool(acks), failure, int(seen), int(expires))
             for name, number, address, acks, failure, seen, expires in await (reader or self._meta).rows(_ALL)
         ]
 
@@ -134,7 +134,7 @@ def _write(path: Path, text: str) -> None:
 
 
 async def join_servers(
-    storage: ObjectStorage, registry: ServerRegistry, server: SeenServer, *, prefix: str, ttl_seconds: float
+    storage: ObjectStorage, registry: ServerRegistry, server: RegisteredServer, *, prefix: str, ttl_seconds: float
 ) -> None:
     """Register a starting server if all registered servers use `storage`. Raises InvalidSetting, Unavailable.
 

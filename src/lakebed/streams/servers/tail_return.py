@@ -30,7 +30,7 @@ ReturnTail = Callable[[StreamTable, StreamPartition | None, TableBucket], Awaita
 
 _PAUSE_SECONDS: Final = 2.0
 
-_GONE: Final = frozenset(
+_NOT_FAILURES: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TABLE_OR_BUCKET,
         ErrorCode.PARTITION_NOT_EXISTS,
@@ -88,7 +88,7 @@ class TailReturn:
             try:
                 returned += await self._buckets.while_closed(bucket, partial(self._upload_one, bucket))
             except LakebedError as error:
-                if isinstance(error, FlussError) and error.code in _GONE:
+                if isinstance(error, FlussError) and error.code in _NOT_FAILURES:
                     continue
                 failures.append(f"table_id={bucket.table_id} bucket={bucket.bucket}: {error}")
                 log.warning("tail upload failed, retrying", extra={"bucket": str(bucket)}, exc_info=error)

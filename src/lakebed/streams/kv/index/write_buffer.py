@@ -1,8 +1,7 @@
 """The write buffer of a KV index: recent values in memory, written to disk in large groups in key order.
 
-Values stay cached after they were written, as long as there is memory: keys that are written again, or joined, are
-read again. Unwritten values always stay. An index that was created in this process and has evicted nothing knows
-without disk access that a key is new.
+Written values stay cached as long as there is memory, for repeated writes and joins. Unwritten values always stay. An
+index that was created in this process and has evicted nothing knows without disk access that a key is new.
 """
 
 from __future__ import annotations
