@@ -39,7 +39,7 @@ class Bucket:
 
     def __init__(self, log: FolderLog, kv: KvBucket | None) -> None:
         self.log = log
-        self.keys = kv
+        self.kv = kv
         self.can_replicate = asyncio.Event()
         log.replicate = self._replicate
         table = SimpleNamespace(id=1, path=("fluss", "t"), has_primary_key=kv is not None)
@@ -144,8 +144,8 @@ async def test_retry_of_a_timed_out_put_is_stored_once(kv_bucket: Bucket) -> Non
     for _ in range(2):
         results = await asyncio.gather(*(kv_bucket.put(batch, SHORT_MS) for batch in batches))
         assert [each.error_code for each in results] == [TIMED_OUT] * 3
-    assert kv_bucket.keys is not None
-    assert await kv_bucket.keys.lookup([key_of(0)]) == [None], "unstable rows are not visible"
+    assert kv_bucket.kv is not None
+    assert await kv_bucket.kv.lookup([key_of(0)]) == [None], "unstable rows are not visible"
     waiting = [asyncio.create_task(kv_bucket.put(batch, LONG_MS)) for batch in batches]
     await asyncio.sleep(0.05)
     kv_bucket.can_replicate.set()
@@ -154,8 +154,8 @@ async def test_retry_of_a_timed_out_put_is_stored_once(kv_bucket: Bucket) -> Non
         (0, 2),
         (0, 3),
     ]
-    assert all(await kv_bucket.keys.lookup([key_of(number) for number in range(3)]))
-    assert kv_bucket.keys.row_count == 3
+    assert all(await kv_bucket.kv.lookup([key_of(number) for number in range(3)]))
+    assert kv_bucket.kv.row_count == 3
     assert kv_bucket.log.high_watermark == 3
 
 
