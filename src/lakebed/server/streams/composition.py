@@ -323,7 +323,9 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
 
     async def report() -> None:
         failure = next(iter(buckets.broken().values()), "") if leadership.holds_lease else tails.failure
-        seen = RegisteredServer(foundation.server, foundation.number, str(foundation.address), ack_after_upload, failure)
+        seen = RegisteredServer(
+            foundation.server, foundation.number, str(foundation.address), ack_after_upload, failure
+        )
         await foundation.registry.report(seen, settings.streams.lease)
 
     background = (
