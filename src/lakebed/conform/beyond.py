@@ -146,7 +146,7 @@ ITEMS: Final = (
                 "live polling of external catalogs",
                 (
                     f"{_TABLES}/external/bridges/test_polling.py",
-                    f"{_WIRE}/test_running_extensions.py::test_another_server_is_followed_until_both_go_on",
+                    f"{_WIRE}/test_running_extensions.py::test_bridge_follows_another_server_until_both_commit",
                 ),
                 "Iceberg REST catalogs and folders of metadata files",
             ),
@@ -229,7 +229,7 @@ ITEMS: Final = (
             FeatureClaim(
                 "advertised lifetime of idempotency keys",
                 (
-                    f"{_WIRE}/handlers/test_configuration.py::test_answers_are_kept_for_as_long_as_is_advertised",
+                    f"{_WIRE}/handlers/test_configuration.py::test_idempotency_lifetime_is_the_advertised_one",
                     f"{_TABLES}/test_idempotency.py::test_response_is_stored_for_a_day",
                 ),
             ),

@@ -152,7 +152,7 @@ CAPABILITIES: Final = (
             "external-catalog-bridge",
             (
                 f"{_TABLES}/external/bridges/test_*.py",
-                "tests/wire/iceberg/test_running_extensions.py::test_another_server_is_followed_until_both_go_on",
+                "tests/wire/iceberg/test_running_extensions.py::test_bridge_follows_another_server_until_both_commit",
             ),
         ),
         "supported-with-polling",

@@ -94,7 +94,7 @@ CASES: Final = (
                 f"{_TABLES}/maintenance/jobs/test_scheduling.py"
                 "::test_a_configuration_that_changed_since_the_plan_makes_it_stale",
                 f"{_TABLES}/maintenance/jobs/test_requests.py::test_plan_with_an_outdated_expectation_is_rejected",
-                "tests/wire/iceberg/handlers/test_maintenance.py::test_a_stale_plan_is_a_conflict",
+                "tests/wire/iceberg/handlers/test_maintenance.py::test_stale_plan_is_a_conflict",
             ),
         ),
         "409, and nothing was removed",
@@ -115,7 +115,7 @@ CASES: Final = (
             "backing-migration-blocked",
             (
                 f"{_TABLES}/diagnostics/test_survey.py::test_what_stands_in_the_way_is_found",
-                "tests/wire/iceberg/handlers/test_diagnostics.py::test_there_is_nothing_to_migrate",
+                "tests/wire/iceberg/handlers/test_diagnostics.py::test_migration_reports_that_nothing_is_to_migrate",
             ),
         ),
         "what stands in the way is named; the one backing is transactional already, so nothing is held back",

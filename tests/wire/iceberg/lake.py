@@ -1,4 +1,4 @@
-"""Both edges of one server, catalog and object store, without a network and with a clock that stands still."""
+"""The APIs of a server (catalog, admin, management and S3), without a network and with a manual clock."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -74,18 +74,18 @@ class Answer:
 
     @property
     def document(self) -> Any:  # Any: JSON
-        """The body, read."""
+        """The parsed body."""
         return json.loads(self.body)
 
     @property
     def error(self) -> tuple[int, str]:
-        """The status and type of a refusal of the catalog."""
+        """The status and type of an error of the catalog."""
         return self.status, self.document["error"]["type"]
 
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """A server to speak to."""
+    """A server, and its clients."""
 
     store: ObjectStore
     clock: ManualClock
@@ -96,7 +96,7 @@ class Lake:
     management: JsonApplication
     s3: S3Application
     trace: DelegationTraceWriter
-    """Writes only when it is told to."""
+    """Writes only on `flush`."""
     governance: GovernanceEvents
 
     async def send(
@@ -109,7 +109,7 @@ class Lake:
         keys: Keys | None = ROOT_KEYS,
         host: str = HOST,
     ) -> Answer:
-        """Send a request, signed unless there are no keys; without keys, with these headers as they are."""
+        """Send a request, signed with the keys; unsigned without keys."""
         return await _answer(await self.respond(method, path, body, headers, keys=keys, host=host))
 
     async def respond(
@@ -123,7 +123,7 @@ class Lake:
         host: str = HOST,
         may_wait: Callable[[], bool] = lambda: True,
     ) -> Response:
-        """The same, before the answer is read: for those that go on."""
+        """Send a request and return the response before its body is read, for streams."""
         sent = dict(headers or {})
         if keys is not None:
             at = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)
@@ -159,7 +159,7 @@ class Lake:
         access: str | None = None,
         **headers: str,
     ) -> Answer:
-        """Call the catalog; `access` is what the client can do to reach files."""
+        """Call the catalog; `access` is the requested access delegation."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if access is not None:
             sent["x-iceberg-access-delegation"] = access
@@ -167,22 +167,22 @@ class Lake:
         return await self.send(method, BASE + path, body, sent, keys=keys)
 
     async def user(self, name: str, *statements: Mapping[str, object]) -> Keys:
-        """A user with these statements as its only policy."""
+        """Create a user with these statements as its only policy."""
         await self.principals.create_user(name)
         if statements:
             document = {"Version": "2012-10-17", "Statement": list(statements)}
             await self.principals.put_policy(name, "own", json.dumps(document).encode())
-        made = await self.access_keys.create(name)
-        return Keys(made.key.id, made.secret.reveal())
+        created = await self.access_keys.create(name)
+        return Keys(created.key.id, created.secret.reveal())
 
     async def make_lake(self) -> None:
-        """The table bucket and its namespace."""
+        """Create the table bucket and its namespace."""
         await self.store.bucket("lake")
         await self.call("PUT", "/buckets/lake")
         await self.call("POST", "/lake/namespaces", {"namespace": ["ns"]})
 
     async def table(self, name: str = "t", *, keys: Keys = ROOT_KEYS, access: str | None = None, **more: Any) -> Answer:
-        """Make a table in `ns`."""
+        """Create a table in `ns`."""
         document = {"name": name, "schema": SCHEMA, **{key.replace("_", "-"): value for key, value in more.items()}}
         return await self.call("POST", "/lake/namespaces/ns/tables", document, keys=keys, access=access)
 
@@ -191,12 +191,12 @@ _choose = SharedListenerChoice(server_api_paths(), (DOMAIN,))
 
 
 def allow(*actions: str, resource: str = "*") -> dict[str, object]:
-    """A statement."""
+    """An Allow statement."""
     return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
 
 
 def keys_in(config: Mapping[str, str]) -> Keys:
-    """The keys among a client's settings."""
+    """The vended credentials in a client's settings."""
     return Keys(config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"])
 
 
@@ -229,7 +229,7 @@ def wire_lake(
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
 ) -> Lake:
-    """The edges on an object store. `http` speaks to other catalogs, those at `hosts`."""
+    """Create a server on an object store. `http` sends its requests to external catalogs at `hosts`."""
     f, clock = store.object_context, store.clock
     master = MasterKeys({"first": b"1" * 32}, active="first")
     root = Credential(
@@ -305,7 +305,7 @@ async def opened_lake(
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
 ) -> AsyncIterator[Lake]:
-    """A server with a table bucket `lake` and a namespace `ns` in it."""
+    """A server with a namespace `ns` in the table bucket `lake`."""
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
         lake = wire_lake(
             store,

@@ -1,4 +1,4 @@
-"""Callers whom no policy could allow a request are refused before a large document of it is read."""
+"""Callers without any permission for a request are refused before its large document is parsed."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ async def lakes(tmp_path: Path) -> AsyncIterator[TwoLakes]:
 
 @pytest.fixture
 async def outsider(lake: Lake) -> Keys:
-    """May read and write every object, and nothing of catalogs."""
+    """Every S3 permission, and none in the catalog."""
     return await lake.user("outsider", allow("s3:*"))
 
 
-def test_each_route_with_large_documents_is_here() -> None:
+def test_all_routes_with_large_documents_are_tested() -> None:
     assert {route.name for route in catalog_routes().routes if route.is_large} == ROUTES.keys()
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_a_large_document_is_not_read_without_a_permission(lake: Lake, outsider: Keys, route: str) -> None:
+async def test_large_document_is_not_parsed_without_a_permission(lake: Lake, outsider: Keys, route: str) -> None:
     path, action = ROUTES[route]
     refused = await lake.send("POST", f"/iceberg/v1/lake{path}", GARBAGE, keys=outsider)
     assert refused.error == (403, "ForbiddenException")
@@ -61,7 +61,9 @@ async def test_a_large_document_is_not_read_without_a_permission(lake: Lake, out
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_so_it_is_for_a_catalog_that_another_is_behind(lakes: TwoLakes, route: str) -> None:
+async def test_large_document_for_a_federated_catalog_is_not_parsed_without_a_permission(
+    lakes: TwoLakes, route: str
+) -> None:
     path, action = ROUTES[route]
     near = lakes.near
     outsider = await near.user("outsider", allow("s3:*"))
@@ -69,10 +71,10 @@ async def test_so_it_is_for_a_catalog_that_another_is_behind(lakes: TwoLakes, ro
     assert refused.error == (403, "ForbiddenException")
     keys = await near.user("insider", allow(action))
     answer = await near.send("POST", f"/iceberg/v1/{CATALOG}{path}", GARBAGE, keys=keys)
-    assert answer.status == (406 if route == "planTableScan" else 400)  # which is not passed on
+    assert answer.status == (406 if route == "planTableScan" else 400)  # not forwarded
 
 
-async def test_what_only_the_document_can_tell_is_decided_after_it(lake: Lake) -> None:
+async def test_conditions_on_the_document_are_evaluated_after_parsing(lake: Lake) -> None:
     path = "/iceberg/v1/lake" + ROUTES["createTable"][0]
     condition = {"StringEquals": {"s3tables:tableName": "mine"}}
     keys = await lake.user("owner", allow("s3tables:*") | {"Condition": condition})
@@ -81,7 +83,7 @@ async def test_what_only_the_document_can_tell_is_decided_after_it(lake: Lake) -
     assert (await lake.send("POST", path, other, keys=keys)).status == 403
 
 
-async def test_a_permission_of_the_bucket_s_policy_counts(lake: Lake, outsider: Keys) -> None:
+async def test_permission_of_the_bucket_policy_counts(lake: Lake, outsider: Keys) -> None:
     principal = {"AWS": "arn:aws:iam::000000000000:user/outsider"}
     bucket = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
     resources = [bucket, f"{bucket}/*"]
@@ -93,7 +95,7 @@ async def test_a_permission_of_the_bucket_s_policy_counts(lake: Lake, outsider: 
     assert (await lake.send("POST", f"/iceberg/v1/lake{path}", GARBAGE, keys=outsider)).status == 400
 
 
-async def test_a_catalog_that_does_not_exist_is_not_found(lake: Lake, outsider: Keys) -> None:
+async def test_missing_catalog_is_not_found(lake: Lake, outsider: Keys) -> None:
     path, _ = ROUTES["createTable"]
     answer = await lake.send("POST", f"/iceberg/v1/absent{path}", GARBAGE, keys=outsider)
     assert answer.status == 404

@@ -1,4 +1,4 @@
-"""Credential vending and remote signing that are switched off, and locations that clients may not choose."""
+"""Disabled credential vending and remote signing, and refused client locations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Open = Callable[[AccessDelegation], AbstractAsyncContextManager[Lake]]
 
 @asynccontextmanager
 async def opened_at(folder: Path, level: str, delegation: AccessDelegation) -> AsyncIterator[Lake]:
-    """A server that delegates so far, by its setting or by the property of the catalog."""
+    """A server with this access delegation, by its setting or by the property of the catalog."""
     if level == "server":
         async with opened_lake(folder, access_delegation=delegation) as lake:
             yield lake
@@ -40,7 +40,7 @@ def open_lake(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     return partial(opened_at, tmp_path, request.param)
 
 
-def shows_the_scope_alone(answer: Answer) -> None:
+def assert_scope_without_secrets(answer: Answer) -> None:
     assert answer.status == 200, answer.body
     document = answer.document
     prefix = f"{document['metadata']['location']}/"
@@ -56,22 +56,22 @@ def shows_the_scope_alone(answer: Answer) -> None:
 async def sign(lake: Lake, table: str = TABLE) -> Answer:
     location = (await lake.call("GET", table)).document["metadata"]["location"]
     uri = f"http://{HOST}/{location.removeprefix('s3://')}/data/f"
-    asked = {"region": "us-east-1", "uri": uri, "method": "GET", "headers": {}}
-    return await lake.call("POST", f"{table}/sign", asked)
+    document = {"region": "us-east-1", "uri": uri, "method": "GET", "headers": {}}
+    return await lake.call("POST", f"{table}/sign", document)
 
 
-async def test_without_delegation_a_table_is_shown_with_its_scope_and_no_secrets(open_lake: Open) -> None:
+async def test_without_delegation_tables_have_the_scope_without_secrets(open_lake: Open) -> None:
     async with open_lake(AccessDelegation.NONE) as lake:
         for access in (VENDED, SIGNING, BOTH, "true"):
-            shows_the_scope_alone(await lake.table(f"t{access[:1]}{len(access)}", access=access))
+            assert_scope_without_secrets(await lake.table(f"t{access[:1]}{len(access)}", access=access))
         await lake.table()
-        shows_the_scope_alone(await lake.call("GET", TABLE, access=BOTH))
-        shows_the_scope_alone(await lake.table("staged", access=BOTH, stage_create=True))
+        assert_scope_without_secrets(await lake.call("GET", TABLE, access=BOTH))
+        assert_scope_without_secrets(await lake.table("staged", access=BOTH, stage_create=True))
 
 
 @pytest.mark.parametrize("delegation", [AccessDelegation.NONE, AccessDelegation.SIGNING])
 @pytest.mark.parametrize("access", [None, SIGNING])
-async def test_load_shows_the_scope_prefix_whatever_the_client_requests(
+async def test_load_returns_the_scope_prefix_for_all_requested_modes(
     open_lake: Open, delegation: AccessDelegation, access: str | None
 ) -> None:
     async with open_lake(delegation) as lake:
@@ -84,32 +84,32 @@ async def test_load_shows_the_scope_prefix_whatever_the_client_requests(
         assert config.get("s3.remote-signing-enabled", "false") == str(bool(delegation.signs and access)).lower()
 
 
-async def test_answer_to_a_client_that_requests_access_is_not_taken_for_that_to_another(tmp_path: Path) -> None:
+async def test_cached_response_without_access_is_not_revalidated_for_a_request_with_access(tmp_path: Path) -> None:
     async with opened_lake(tmp_path, access_delegation=AccessDelegation.NONE) as lake:
         await lake.table()
         plain = await lake.call("GET", TABLE)
         assert "storage-credentials" not in plain.document
-        shows_the_scope_alone(await lake.call("GET", TABLE, access=VENDED, if_none_match=plain.headers["etag"]))
+        assert_scope_without_secrets(await lake.call("GET", TABLE, access=VENDED, if_none_match=plain.headers["etag"]))
 
 
-async def test_without_delegation_no_credentials_are_renewed_and_nothing_is_signed(open_lake: Open) -> None:
+async def test_without_delegation_refresh_and_signing_are_refused(open_lake: Open) -> None:
     async with open_lake(AccessDelegation.NONE) as lake:
-        made = await lake.table()
+        created = await lake.table()
         renewed = await lake.call("GET", f"{TABLE}/credentials")
         assert renewed.status == 200
         assert renewed.document["storage-credentials"] == []
         assert renewed.document["config"]["lakebed.credential-scope-prefix"] == (
-            f"{made.document['metadata']['location']}/"
+            f"{created.document['metadata']['location']}/"
         )
-        nobody = await lake.user("nobody", allow("s3tables:GetTable"))
-        assert (await lake.call("GET", f"{TABLE}/credentials", keys=nobody)).status == 403
+        unprivileged = await lake.user("unprivileged", allow("s3tables:GetTable"))
+        assert (await lake.call("GET", f"{TABLE}/credentials", keys=unprivileged)).status == 403
         assert (await sign(lake)).error == (403, "ForbiddenException")
 
 
-async def test_where_requests_are_signed_alone_no_credentials_are_vended(open_lake: Open) -> None:
+async def test_signing_only_mode_vends_no_credentials(open_lake: Open) -> None:
     async with open_lake(AccessDelegation.SIGNING) as lake:
         await lake.table()
-        shows_the_scope_alone(await lake.call("GET", TABLE, access=VENDED))
+        assert_scope_without_secrets(await lake.call("GET", TABLE, access=VENDED))
         assert (await lake.call("GET", f"{TABLE}/credentials")).document["storage-credentials"] == []
         for access in (SIGNING, BOTH):
             loaded = (await lake.call("GET", TABLE, access=access)).document
@@ -119,15 +119,15 @@ async def test_where_requests_are_signed_alone_no_credentials_are_vended(open_la
         assert (await sign(lake)).status == 200
 
 
-async def test_staged_table_is_signed_for_where_no_credentials_are_vended(open_lake: Open) -> None:
+async def test_signing_only_mode_signs_for_staged_tables(open_lake: Open) -> None:
     async with open_lake(AccessDelegation.SIGNING) as lake:
         engine = await lake.user("engine", allow("s3tables:*"))
         staged = (await lake.table("t", keys=engine, access=BOTH, stage_create=True)).document
         assert not staged["config"].keys() & set(SECRETS)
         path = f"/{staged['metadata']['location'].removeprefix('s3://')}/data/f"
-        asked = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "PUT", "headers": {}}
+        document = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "PUT", "headers": {}}
         at = f"/iceberg/{staged['config']['signer.endpoint']}"
-        signed = json.loads((await lake.send("POST", at, json.dumps(asked).encode(), keys=engine)).body)
+        signed = json.loads((await lake.send("POST", at, json.dumps(document).encode(), keys=engine)).body)
         headers = {name: values[0] for name, values in signed["headers"].items()}
         assert (await lake.send("PUT", path, b"rows", headers, keys=None)).status == 200
 
@@ -142,7 +142,7 @@ async def test_staged_table_is_signed_for_where_no_credentials_are_vended(open_l
         (AccessDelegation.VENDED, AccessDelegation.VENDED, AccessDelegation.VENDED),
     ],
 )
-async def test_catalog_narrows_what_the_server_allows_and_the_configuration_says_so(
+async def test_effective_delegation_is_the_narrower_of_server_and_catalog(
     tmp_path: Path, server: AccessDelegation, catalog: AccessDelegation, effective: AccessDelegation
 ) -> None:
     async with opened_lake(tmp_path, access_delegation=server) as lake:
@@ -156,27 +156,27 @@ async def test_catalog_narrows_what_the_server_allows_and_the_configuration_says
         assert ("s3.access-key-id" in entry["config"]) is effective.vends
 
 
-async def test_answer_with_credentials_is_not_taken_for_one_without(tmp_path: Path) -> None:
+async def test_cached_response_with_credentials_is_not_revalidated_after_delegation_is_disabled(tmp_path: Path) -> None:
     async with opened_lake(tmp_path) as lake:
         await lake.table()
         tag = (await lake.call("GET", TABLE, access=VENDED)).headers["etag"]
         assert (await lake.call("GET", TABLE, access=VENDED, if_none_match=tag)).status == 304
         change = {"updates": {"access-delegation": "none"}}
         assert (await lake.call("POST", "/buckets/lake/properties", change)).status == 200
-        shows_the_scope_alone(await lake.call("GET", TABLE, access=VENDED, if_none_match=tag))
+        assert_scope_without_secrets(await lake.call("GET", TABLE, access=VENDED, if_none_match=tag))
 
 
-async def test_generic_table_is_shown_without_credentials(open_lake: Open) -> None:
+async def test_signing_only_mode_vends_no_credentials_for_generic_tables(open_lake: Open) -> None:
     async with open_lake(AccessDelegation.SIGNING) as lake:
-        asked = {"name": "g", "format": "delta", "base-location": "s3://lake/generic/g"}
+        document = {"name": "g", "format": "delta", "base-location": "s3://lake/generic/g"}
         sent = {"polaris-generic-table-access-delegation": VENDED}
         path = "/polaris/v1/lake/namespaces/ns/generic-tables"
-        made = await lake.send("POST", path, json.dumps(asked).encode(), sent)
-        assert made.status == 200
-        assert made.document["storage-access-configs"] == []
+        created = await lake.send("POST", path, json.dumps(document).encode(), sent)
+        assert created.status == 200
+        assert created.document["storage-access-configs"] == []
 
 
-async def test_unknown_values_of_the_properties_are_refused(tmp_path: Path) -> None:
+async def test_unknown_property_values_are_refused(tmp_path: Path) -> None:
     async with opened_lake(tmp_path) as lake:
         for name in ("access-delegation", "client-locations"):
             answer = await lake.call("POST", "/buckets/lake/properties", {"updates": {name: "maybe"}})
@@ -184,7 +184,7 @@ async def test_unknown_values_of_the_properties_are_refused(tmp_path: Path) -> N
             assert name in answer.document["error"]["message"]
 
 
-# -- locations that clients may not choose -----------------------------------------------------------------------------
+# -- client locations --------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -197,7 +197,7 @@ async def without_client_locations(folder: Path, level: str) -> AsyncIterator[La
 
 
 @pytest.mark.parametrize("level", ["server", "catalog"])
-async def test_locations_of_clients_are_refused(tmp_path: Path, level: str) -> None:
+async def test_client_locations_are_refused(tmp_path: Path, level: str) -> None:
     async with without_client_locations(tmp_path, level) as lake:
 
         async def commit(table: str, update: dict[str, object]) -> Answer:
@@ -220,8 +220,8 @@ async def test_locations_of_clients_are_refused(tmp_path: Path, level: str) -> N
 
 
 @pytest.mark.parametrize("level", ["server", "catalog"])
-async def test_locations_that_the_server_assigned_are_taken(tmp_path: Path, level: str) -> None:
-    """Those of staged tables, which the commit repeats, and those in the directory of the namespace, for Trino."""
+async def test_locations_assigned_by_the_server_are_accepted(tmp_path: Path, level: str) -> None:
+    """Locations of staged tables, which the commit repeats, and locations in the namespace's directory, for Trino."""
     async with without_client_locations(tmp_path, level) as lake:
         staged = (await lake.table("t", stage_create=True, access=VENDED)).document
         keys = keys_in(staged["config"])

@@ -19,7 +19,7 @@ class Document(StrictDocument):
     commit_id: Word = ""
 
 
-def read(document: object) -> Document:
+def parse(document: object) -> Document:
     return parse_strict_document(json.dumps(document).encode(), Document)
 
 
@@ -32,7 +32,7 @@ def read(document: object) -> Document:
     ],
 )
 def test_both_spellings_mean_the_same(document: dict[str, str]) -> None:
-    assert read(document) == Document(metadata_location="x", commit_id="c")
+    assert parse(document) == Document(metadata_location="x", commit_id="c")
 
 
 @pytest.mark.parametrize(
@@ -50,28 +50,28 @@ def test_both_spellings_mean_the_same(document: dict[str, str]) -> None:
         "x",
     ],
 )
-def test_what_is_not_known_or_not_right_is_refused(document: object) -> None:
+def test_unknown_and_invalid_fields_are_refused(document: object) -> None:
     with pytest.raises(InvalidInput):
-        read(document)
+        parse(document)
 
 
 @given(st.binary(max_size=200))
-def test_bodies_of_any_kind_are_read_or_refused(body: bytes) -> None:
+def test_random_bodies_are_parsed_or_refused(body: bytes) -> None:
     with suppress(InvalidInput):
         assert isinstance(parse_strict_document(body, Document), Document)
 
 
-def test_no_body_is_an_empty_document() -> None:
+def test_empty_body_is_an_empty_document() -> None:
     assert parse_strict_document(b"", EmptyDocument) == EmptyDocument()
     assert parse_strict_document(b"{}", EmptyDocument) == EmptyDocument()
     with pytest.raises(InvalidInput):
         parse_strict_document(b'{"a": 1}', EmptyDocument)
 
 
-def test_extensions_are_served_and_not_declared_as_the_contract_s() -> None:
+def test_extensions_are_routes_outside_the_specification() -> None:
     served = {(route.method, route.path) for route in catalog_routes().routes if not route.is_standard}
     table = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
-    wanted = {
+    expected = {
         ("GET", "/v1/{warehouse}/catalog/migration"),
         ("POST", "/v1/{warehouse}/catalog/migration"),
         ("DELETE", "/v1/{warehouse}/catalog/migration"),
@@ -89,4 +89,4 @@ def test_extensions_are_served_and_not_declared_as_the_contract_s() -> None:
         ("POST", f"{table}/catalog/recovery"),
         ("POST", f"{table}/catalog/rollback"),
     }
-    assert wanted <= served
+    assert expected <= served

@@ -37,8 +37,8 @@ def renamed(source: str, target: str) -> dict[str, Any]:
 
 async def test_namespaces_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     assert (await lakes.call_ok("GET", "/namespaces"))["namespaces"] == [["ns"]]
-    made = await lakes.call_ok("POST", "/namespaces", {"namespace": ["a", "b"], "properties": {"k": "v"}})
-    assert made == {"namespace": ["a", "b"], "properties": {"k": "v"}}
+    created = await lakes.call_ok("POST", "/namespaces", {"namespace": ["a", "b"], "properties": {"k": "v"}})
+    assert created == {"namespace": ["a", "b"], "properties": {"k": "v"}}
     assert (await lakes.call_ok("GET", "/namespaces?parent=a"))["namespaces"] == [["a", "b"]]
     assert (await lakes.far.call("GET", "/lake/namespaces/a%1Fb")).document["properties"]["k"] == "v"
     assert (await lakes.call_ok("GET", "/namespaces/a%1Fb"))["properties"]["k"] == "v"
@@ -51,10 +51,10 @@ async def test_namespaces_are_those_of_the_external_catalog(lakes: TwoLakes) -> 
 
 
 async def test_tables_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
-    made = (await lakes.table()).document
-    there = (await lakes.far.call("GET", f"/lake{TABLE}")).document
-    assert made["metadata-location"] == there["metadata-location"]
-    assert (await lakes.call_ok("GET", TABLE))["metadata"] == there["metadata"]
+    created = (await lakes.table()).document
+    remote = (await lakes.far.call("GET", f"/lake{TABLE}")).document
+    assert created["metadata-location"] == remote["metadata-location"]
+    assert (await lakes.call_ok("GET", TABLE))["metadata"] == remote["metadata"]
     assert (await lakes.call("HEAD", TABLE)).status == 204
     committed = await lakes.call_ok("POST", TABLE, SET)
     assert committed["metadata"]["properties"]["k"] == "v"
@@ -100,8 +100,8 @@ async def test_staged_table_is_created_by_its_commit(lakes: TwoLakes) -> None:
 
 async def test_views_are_those_of_the_external_catalog(lakes: TwoLakes) -> None:
     view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
-    made = await lakes.call_ok("POST", "/namespaces/ns/views", view)
-    assert (await lakes.call_ok("GET", "/namespaces/ns/views/v"))["metadata"] == made["metadata"]
+    created = await lakes.call_ok("POST", "/namespaces/ns/views", view)
+    assert (await lakes.call_ok("GET", "/namespaces/ns/views/v"))["metadata"] == created["metadata"]
     assert (await lakes.call("HEAD", "/namespaces/ns/views/v")).status == 204
     change = {"updates": [{"action": "set-properties", "updates": {"k": "v"}}], "requirements": []}
     replaced = await lakes.call_ok("POST", "/namespaces/ns/views/v", change)
@@ -165,12 +165,12 @@ async def test_configuration_lists_forwarded_endpoints_of_the_external_catalog(l
     whole = (await lakes.near.call("GET", "/config")).document
     assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" in whole["endpoints"]
 
-    def modest(request: HttpRequest) -> HttpResponse | None:
+    def minimal(request: HttpRequest) -> HttpResponse | None:
         if "/v1/config" not in request.url:
             return None
         return HttpResponse(200, b'{"defaults": {}, "overrides": {"prefix": "lake"}}')
 
-    lakes.wire.instead = modest
+    lakes.wire.instead = minimal
     lakes.expire_config()
     config = (await lakes.near.call("GET", f"/config?warehouse={CATALOG}")).document
     assert "GET /v1/{prefix}/namespaces/{namespace}/views" not in config["endpoints"]
@@ -224,7 +224,7 @@ async def test_changes_emit_the_events_of_internal_catalogs(lakes: TwoLakes) -> 
     await lakes.call_ok("POST", "/namespaces", {"namespace": ["a"]})
     await lakes.call_ok("POST", "/namespaces/a/properties", {"updates": {"x": "y"}})
     await lakes.call_ok("DELETE", "/namespaces/a")
-    made = (await lakes.table()).document
+    created = (await lakes.table()).document
     await lakes.call_ok("POST", TABLE, SET)
     await lakes.call_ok("POST", "/tables/rename", renamed("t", "u"))
     await lakes.call_ok("DELETE", "/namespaces/ns/tables/u")
@@ -240,15 +240,15 @@ async def test_changes_emit_the_events_of_internal_catalogs(lakes: TwoLakes) -> 
     ]
     page = (await lakes.near.send("GET", "/lakebed/v1/events?kind=TableCreated")).document
     payload = page["events"][-1]["payload"]
-    assert payload["uuid"] == made["metadata"]["table-uuid"]
-    assert payload["metadata_at"] == made["metadata-location"]
+    assert payload["uuid"] == created["metadata"]["table-uuid"]
+    assert payload["metadata_at"] == created["metadata-location"]
     assert payload["facts"]["remote"] == "far.example:9000"
 
 
 async def test_entity_tags_are_forwarded_both_ways(lakes: TwoLakes) -> None:
     await lakes.table()
-    shown = await lakes.call("GET", TABLE)
-    tag = shown.headers["etag"]
+    loaded = await lakes.call("GET", TABLE)
+    tag = loaded.headers["etag"]
     assert (await lakes.call("GET", TABLE, if_none_match=tag)).status == 304
     await lakes.call_ok("POST", TABLE, SET)
     again = await lakes.call("GET", TABLE, if_none_match=tag)
@@ -264,9 +264,9 @@ async def test_entity_tags_are_forwarded_both_ways(lakes: TwoLakes) -> None:
 async def test_conflict_keeps_its_message(lakes: TwoLakes) -> None:
     await lakes.table()
     change = {**SET, "requirements": [{"type": "assert-current-schema-id", "current-schema-id": 7}]}
-    here, there = await lakes.call("POST", TABLE, change), await lakes.far.call("POST", f"/lake{TABLE}", change)
-    assert here.error == (409, "CommitFailedException")
-    assert here.document["error"]["message"] == there.document["error"]["message"]
+    local, remote = await lakes.call("POST", TABLE, change), await lakes.far.call("POST", f"/lake{TABLE}", change)
+    assert local.error == (409, "CommitFailedException")
+    assert local.document["error"]["message"] == remote.document["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -399,12 +399,12 @@ async def test_failures_of_the_external_catalog_are_distinguished(
 async def test_invalid_response_is_a_bad_gateway(lakes: TwoLakes, body: bytes) -> None:
     await lakes.table()
 
-    def mad(request: HttpRequest) -> HttpResponse | None:
+    def invalid(request: HttpRequest) -> HttpResponse | None:
         return None if "/v1/config" in request.url else HttpResponse(200, body)
 
-    lakes.wire.instead = mad
+    lakes.wire.instead = invalid
     committed = await lakes.call("POST", TABLE, SET)
-    # The change was made: an invalid response does not undo it.
+    # The change was created: an invalid response does not undo it.
     assert committed.error == (500, "CommitStateUnknownException")
     if not body.startswith(b"{"):
         assert (await lakes.call("GET", TABLE)).error == (502, "BadGatewayException")
@@ -432,8 +432,8 @@ async def test_level_with_the_remote_separator_is_refused(lakes: TwoLakes) -> No
 
 async def test_duplicate_field_is_sent_once(lakes: TwoLakes) -> None:
     body = f'{{"name": "first", "schema": {json.dumps(SCHEMA)}, "name": "second"}}'.encode()
-    made = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}/namespaces/ns/tables", body)
-    assert made.status == 200
+    created = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}/namespaces/ns/tables", body)
+    assert created.status == 200
     sent = lakes.wire.asked[-1].body
     assert sent.count(b'"name":"second"') == 1
     assert b"first" not in sent

@@ -22,7 +22,7 @@ TABLES = "/namespaces/ns/tables"
 
 
 @asynccontextmanager
-async def asking(folder: Path, fake: FakeDecisionPoint) -> AsyncIterator[TwoLakes]:
+async def lakes_with_decisions(folder: Path, fake: FakeDecisionPoint) -> AsyncIterator[TwoLakes]:
     """Two servers, the near one with a decision point; the far one has tables `a` to `f`."""
     clock = ManualClock()
     point = DecisionPoint(fake.post, clock, cache_seconds=0, post_batch=fake.post)
@@ -40,7 +40,7 @@ async def names(lakes: TwoLakes, path: str) -> tuple[list[str], str | None]:
 
 async def test_tables_are_filtered_by_the_decision_point(tmp_path: Path) -> None:
     fake = FakeDecisionPoint(showing(lambda name: name in "bef"))
-    async with asking(tmp_path, fake) as lakes:
+    async with lakes_with_decisions(tmp_path, fake) as lakes:
         fake.inputs.clear()
         assert await names(lakes, TABLES) == (["b", "e", "f"], None)
         # One decision for the list, and one for all of its names.
@@ -63,24 +63,24 @@ async def test_policies_and_generic_tables_are_empty_lists(tmp_path: Path, liste
 
 
 async def test_empty_pages_are_skipped(tmp_path: Path) -> None:
-    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name == "f"))) as lakes:
-        shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
-        assert (shown, token) == (["f"], None)
+    async with lakes_with_decisions(tmp_path, FakeDecisionPoint(showing(lambda name: name == "f"))) as lakes:
+        listed, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
+        assert (listed, token) == (["f"], None)
 
 
 async def test_page_tokens_are_those_of_the_external_catalog(tmp_path: Path) -> None:
-    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name in "ac"))) as lakes:
-        shown, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
-        assert shown == ["a"]
+    async with lakes_with_decisions(tmp_path, FakeDecisionPoint(showing(lambda name: name in "ac"))) as lakes:
+        listed, token = await names(lakes, f"{TABLES}?pageToken=&pageSize=2")
+        assert listed == ["a"]
         assert token
-        shown, token = await names(lakes, f"{TABLES}?pageToken={token}&pageSize=2")
-        assert shown == ["c"]
+        listed, token = await names(lakes, f"{TABLES}?pageToken={token}&pageSize=2")
+        assert listed == ["c"]
         assert token
         assert await names(lakes, f"{TABLES}?pageToken={token}&pageSize=2") == ([], None)
 
 
 async def test_views_and_namespaces_are_filtered_by_the_decision_point(tmp_path: Path) -> None:
-    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name != "hidden"))) as lakes:
+    async with lakes_with_decisions(tmp_path, FakeDecisionPoint(showing(lambda name: name != "hidden"))) as lakes:
         for name in ("hidden", "open"):
             assert (await lakes.far.call("POST", "/lake/namespaces", {"namespace": ["ns", name]})).status == 200
         assert (await lakes.call_ok("GET", "/namespaces?parent=ns"))["namespaces"] == [["ns", "open"]]
@@ -89,7 +89,7 @@ async def test_views_and_namespaces_are_filtered_by_the_decision_point(tmp_path:
 
 
 async def test_granted_names_are_filtered_by_the_decision_point_too(tmp_path: Path) -> None:
-    async with asking(tmp_path, FakeDecisionPoint(showing(lambda name: name != "b"))) as lakes:
+    async with lakes_with_decisions(tmp_path, FakeDecisionPoint(showing(lambda name: name != "b"))) as lakes:
         grants = [on_table("TABLE_LIST", name) for name in "bc"]
         ann = await lakes.member("ann", *grants)
         listed = await lakes.call_ok("GET", TABLES, keys=ann)
@@ -99,6 +99,6 @@ async def test_granted_names_are_filtered_by_the_decision_point_too(tmp_path: Pa
 @pytest.mark.parametrize("path", [TABLES, "/namespaces", "/namespaces/ns/views"])
 async def test_lists_fail_without_a_decision(tmp_path: Path, path: str) -> None:
     fake = FakeDecisionPoint()
-    async with asking(tmp_path, fake) as lakes:
+    async with lakes_with_decisions(tmp_path, fake) as lakes:
         fake.is_down = True
         assert (await lakes.call("GET", path)).status == 503

@@ -1,4 +1,4 @@
-"""Requests for federated catalogs are authorized on this server, whatever the connection may do."""
+"""Requests for federated catalogs are authorized on this server, regardless of the connection's permissions."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ async def test_caller_without_permission_is_refused_before_forwarding(
     lakes: TwoLakes, method: str, path: str, document: object
 ) -> None:
     outsider = await lakes.near.user("outsider")
-    of_another_place = await lakes.member("elsewhere", on_catalog("CATALOG_READ_PROPERTIES"))
+    other_member = await lakes.member("elsewhere", on_catalog("CATALOG_READ_PROPERTIES"))
     lakes.wire.take()
-    for keys in (outsider, of_another_place):
+    for keys in (outsider, other_member):
         answer = await lakes.call(method, path, document, keys=keys)
         assert answer.status == 403, answer
     assert lakes.wire.take() == []
@@ -148,7 +148,7 @@ async def test_lists_contain_granted_names(lakes: TwoLakes) -> None:
     ]
     assert (await lakes.call_ok("GET", "/namespaces", keys=keys))["namespaces"] == [["ns"]]
     assert (await lakes.call("GET", "/namespaces/hidden/tables", keys=keys)).status == 403
-    # A name that was dropped there is not listed because it has a synthetic entity here.
+    # A table that was dropped in the external catalog is not listed, although it has a synthetic entity here.
     await lakes.far.call("DELETE", f"/lake{TABLE}")
     assert (await lakes.call_ok("GET", "/namespaces/ns/tables", keys=keys))["identifiers"] == []
 
@@ -172,7 +172,7 @@ async def test_grants_require_an_existing_name(lakes: TwoLakes) -> None:
     assert (await management.call_ok("GET", f"{roles}/r/grants"))["grants"] == []
 
 
-async def test_caller_that_may_not_grant_sends_no_request(lakes: TwoLakes) -> None:
+async def test_unauthorized_grant_sends_no_request(lakes: TwoLakes) -> None:
     outsider = await lakes.near.user("outsider")
     await lakes.management.call_ok("POST", f"/catalogs/{CATALOG}/catalog-roles", {"catalogRole": {"name": "r"}})
     lakes.wire.take()
@@ -190,7 +190,7 @@ async def test_renamed_table_keeps_its_grants(lakes: TwoLakes) -> None:
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 403
 
 
-@pytest.mark.parametrize("how", ["dropped", "dropped behind our back"])
+@pytest.mark.parametrize("how", ["dropped", "dropped in the external catalog"])
 async def test_recreated_name_has_no_grants(lakes: TwoLakes, how: str) -> None:
     keys = await lakes.member("one", on_table("TABLE_READ_PROPERTIES"))
     assert (await lakes.call("GET", TABLE, keys=keys)).status == 200
@@ -239,7 +239,7 @@ async def test_identity_policies_are_evaluated(lakes: TwoLakes) -> None:
 # -- vended credentials ------------------------------------------------------------------------------------------------
 
 
-async def _people(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
+async def _members(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
     writer = await lakes.member("writer", on_table("TABLE_WRITE_DATA"))
     reader = await lakes.member("reader", on_table("TABLE_READ_DATA"))
     neither = await lakes.member("neither", on_table("TABLE_FULL_METADATA"))
@@ -247,37 +247,37 @@ async def _people(lakes: TwoLakes) -> tuple[Keys, Keys, Keys]:
 
 
 async def test_credentials_are_not_vended_where_delegation_is_off(lakes: TwoLakes) -> None:
-    writer, _, _ = await _people(lakes)
+    writer, _, _ = await _members(lakes)
     catalog = await lakes.management.call_ok("GET", f"/catalogs/{CATALOG}")
     change = {"currentEntityVersion": catalog["entityVersion"], "properties": {"access-delegation": "none"}}
     await lakes.management.call_ok("PUT", f"/catalogs/{CATALOG}", change)
     for access in (VENDED, "vended-credentials,remote-signing"):
-        shown = await lakes.call("GET", TABLE, keys=writer, access=access)
-        assert shown.status == 200
-        assert "storage-credentials" not in shown.document
-        assert "s3.secret-access-key" not in shown.document["config"]
+        loaded = await lakes.call("GET", TABLE, keys=writer, access=access)
+        assert loaded.status == 200
+        assert "storage-credentials" not in loaded.document
+        assert "s3.secret-access-key" not in loaded.document["config"]
     assert (await lakes.call("GET", f"{TABLE}/credentials", keys=writer)).document == {"storage-credentials": []}
 
 
 async def test_credentials_are_vended_to_writers(lakes: TwoLakes) -> None:
-    writer, reader, neither = await _people(lakes)
-    shown = await lakes.call("GET", TABLE, keys=writer, access=VENDED)
-    assert shown.headers["cache-control"] == "no-store, private"
-    (credential,) = shown.document["storage-credentials"]
+    writer, reader, neither = await _members(lakes)
+    loaded = await lakes.call("GET", TABLE, keys=writer, access=VENDED)
+    assert loaded.headers["cache-control"] == "no-store, private"
+    (credential,) = loaded.document["storage-credentials"]
     assert credential["prefix"].startswith("s3://lake/")
-    assert "s3.secret-access-key" in shown.document["config"]
-    assert shown.document["config"]["s3.endpoint"] == "http://far.example:9000"
+    assert "s3.secret-access-key" in loaded.document["config"]
+    assert loaded.document["config"]["s3.endpoint"] == "http://far.example:9000"
     endpoint = f"v1/{CATALOG}/namespaces/ns/tables/t/credentials"
-    assert shown.document["config"]["client.refresh-credentials-endpoint"] == endpoint
+    assert loaded.document["config"]["client.refresh-credentials-endpoint"] == endpoint
     renewed = await lakes.call("GET", f"{TABLE}/credentials", keys=writer)
     assert renewed.document["storage-credentials"][0]["config"]["client.refresh-credentials-endpoint"] == endpoint
 
     lakes.wire.asked.clear()
-    seen = await lakes.call("GET", TABLE, keys=reader, access=VENDED)
-    assert seen.status == 200
-    assert "storage-credentials" not in seen.document
-    assert set(seen.document["config"]) == {"s3.endpoint", "s3.path-style-access", "client.region"}
-    assert all("x-iceberg-access-delegation" not in asked.headers for asked in lakes.wire.asked)
+    loaded = await lakes.call("GET", TABLE, keys=reader, access=VENDED)
+    assert loaded.status == 200
+    assert "storage-credentials" not in loaded.document
+    assert set(loaded.document["config"]) == {"s3.endpoint", "s3.path-style-access", "client.region"}
+    assert all("x-iceberg-access-delegation" not in request.headers for request in lakes.wire.asked)
     assert (await lakes.call("GET", f"{TABLE}/credentials", keys=reader)).status == 403
 
     assert (await lakes.call("GET", TABLE, keys=neither, access=VENDED)).status == 403
@@ -291,32 +291,32 @@ async def test_credentials_are_vended_to_writers(lakes: TwoLakes) -> None:
 async def test_connection_selects_recipients_of_credentials(
     lakes: TwoLakes, credentials_for: str, writer_gets: bool, reader_gets: bool
 ) -> None:
-    writer, reader, _ = await _people(lakes)
+    writer, reader, _ = await _members(lakes)
     assert (await lakes.connect(properties={"lakebed.credentials-for": credentials_for})).status == 200
     for keys, gets in ((writer, writer_gets), (reader, reader_gets)):
-        shown = await lakes.call("GET", TABLE, keys=keys, access=VENDED)
-        assert ("storage-credentials" in shown.document) is gets
-        assert ("s3.secret-access-key" in shown.document["config"]) is gets
+        loaded = await lakes.call("GET", TABLE, keys=keys, access=VENDED)
+        assert ("storage-credentials" in loaded.document) is gets
+        assert ("s3.secret-access-key" in loaded.document["config"]) is gets
         assert ((await lakes.call("GET", f"{TABLE}/credentials", keys=keys)).status == 200) is gets
 
 
 async def test_created_table_has_credentials_for_writers(lakes: TwoLakes) -> None:
     maker = await lakes.member("maker", on_namespace("TABLE_CREATE"))
-    made = await lakes.table("bare", keys=maker, access=VENDED)
-    assert made.status == 200
-    assert "storage-credentials" not in made.document
+    created = await lakes.table("bare", keys=maker, access=VENDED)
+    assert created.status == 200
+    assert "storage-credentials" not in created.document
     writer = await lakes.member("writer", on_namespace("TABLE_CREATE"), on_namespace("TABLE_WRITE_DATA"))
     for more in ({}, {"stage_create": True}):
-        made = await lakes.table(f"mine{len(more)}", keys=writer, access=VENDED, **more)
-        assert made.document["storage-credentials"]
+        created = await lakes.table(f"mine{len(more)}", keys=writer, access=VENDED, **more)
+        assert created.document["storage-credentials"]
     # The renewal endpoint of a staged table keeps the external catalog's query.
-    endpoint = made.document["config"]["client.refresh-credentials-endpoint"]
+    endpoint = created.document["config"]["client.refresh-credentials-endpoint"]
     assert endpoint.startswith(f"v1/{CATALOG}/namespaces/ns/tables/mine1/credentials?whereabouts=")
     renewed = await lakes.near.send("GET", f"/iceberg/{endpoint}", keys=writer)
     assert renewed.document["storage-credentials"]
 
 
 async def test_remote_signing_is_not_forwarded(lakes: TwoLakes) -> None:
-    shown = await lakes.call("GET", TABLE, access="remote-signing")
-    assert shown.status == 200
-    assert not any("sign" in name for name in shown.document["config"])
+    loaded = await lakes.call("GET", TABLE, access="remote-signing")
+    assert loaded.status == 200
+    assert not any("sign" in name for name in loaded.document["config"])

@@ -1,4 +1,4 @@
-"""The backend of every route that names a catalog is selected before its handler runs; and the cost of that."""
+"""Every route that names a catalog selects its backend, federated or internal, before its handler runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .lake import Lake, allow, opened_lake, wire_lake
 from .two_lakes import CATALOG, TwoLakes, two_lakes
 
 NAMES = {"warehouse": CATALOG, "namespace": "ns"}
-HERE = {"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"}
+SERVED_LOCALLY = {"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"}
 TABLE = "/lake/namespaces/ns/tables/t"
 
 
@@ -39,10 +39,10 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 def routes_of(lake: Lake) -> list[tuple[str, Route[Any]]]:
     """All routes that name a catalog, each with the base of its mount."""
     found: dict[tuple[str, str], tuple[str, Route[Any]]] = {}
-    for edge in (lake.catalog, lake.admin):
-        for mount, _ in edge.mounts:
+    for application in (lake.catalog, lake.admin):
+        for mount, _ in application.mounts:
             for route in mount.routes.routes:
-                if "{warehouse}" in route.path and route.name not in HERE:
+                if "{warehouse}" in route.path and route.name not in SERVED_LOCALLY:
                     found.setdefault((route.method, route.path), (mount.base, route))
     return list(found.values())
 
@@ -59,7 +59,7 @@ async def test_no_route_serves_a_federated_catalog_internally(lakes: TwoLakes) -
             lakes.wire.take()
             answer = await lakes.near.send(route.method, base + path, body if route.method != "GET" else b"")
             if route.name in FEDERATED_HANDLERS or route.name in EMPTY:
-                # Either the external catalog was asked, or the request is invalid for any catalog.
+                # Either a request was forwarded, or the request is invalid for any catalog.
                 assert lakes.wire.take() or answer.status in (400, 406), (route.name, answer)
             else:
                 assert answer.status == 406, (route.name, answer)
@@ -88,7 +88,7 @@ async def statements_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, method: str
 
     async def counted(sql: str, *args: object) -> object:
         statements.append(sql)
-        return await read(sql, *args)  # type: ignore[arg-type]  # as it was given
+        return await read(sql, *args)  # type: ignore[arg-type]  # unchanged arguments
 
     await lake.call(method, TABLE, keys=bob)
     monkeypatch.setattr(meta, "row", counted)

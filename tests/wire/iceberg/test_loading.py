@@ -1,4 +1,4 @@
-"""Tables as they are shown: in one piece or in several, it is the same document."""
+"""Responses with table metadata are the same in one piece and in several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .lake import Lake, wire_lake
 
 @pytest.fixture(params=["memory", "folder"])
 async def lake(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Lake]:
-    """A server with a table bucket, on each byte store."""
+    """A server with a table bucket, on each storage backend."""
     address = f"sqlite:{tmp_path / 'meta.db'}"
     async with opened_store(address, request.param, tmp_path / "bytes", ManualClock()) as store:
         wired = wire_lake(store)
@@ -27,7 +27,9 @@ async def lake(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("limit", [0, 1_000_000], ids=["pieces", "joined"])
-async def test_answers_show_the_document_of_the_file(lake: Lake, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_responses_have_the_content_of_the_metadata_file(
+    lake: Lake, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loading, "_LONG_BYTES", limit)
     await table_with_data(lake)
     committed = [await append(lake) for _ in range(12)]
@@ -41,7 +43,7 @@ async def test_answers_show_the_document_of_the_file(lake: Lake, limit: int, mon
         part = await lake.send("GET", path, headers={"range": "bytes=10-2000"})
         assert (part.status, part.body) == (206, file.body[10:2001])
         etags.add(file.headers["etag"].strip('"')[-2:])
-    assert "-7" in etags, "some of them borrow"
+    assert "-7" in etags, "some metadata files share history"
     loaded = (await lake.call("GET", TABLE)).document
     assert list(loaded) == ["metadata-location", "metadata", "config"]
     assert loaded["metadata"] == committed[-1]["metadata"]

@@ -1,4 +1,4 @@
-"""Attempts to reach files by claiming their directory: by a principal with every right to tables and none in S3."""
+"""Attempts to read files by claiming their directory: by a principal with every table permission and none in S3."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ VIEW_VERSION = {
 }
 
 Claim = Callable[[Lake, Keys, str], Awaitable[Answer]]
-"""Tries to make a location a table's, and returns the answer that decides."""
+"""Tries to claim a location for a table, and returns the deciding response."""
 
 
 @pytest.fixture
 async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
-    """With an object under `other/` that belongs to no table."""
+    """A server with an object under `other/` that belongs to no table."""
     async with opened_lake(tmp_path) as opened:
         assert (await opened.send("PUT", SECRET, b"secret")).status == 200
         yield opened
@@ -44,7 +44,7 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 @pytest.fixture
 async def engine(lake: Lake) -> Keys:
-    """Every right to tables; in S3 only to read what it is given to register."""
+    """Every permission on tables; in S3 only to read the metadata file to register."""
     return await lake.user("engine", allow("s3tables:*"), allow("s3:GetObject", resource="arn:aws:s3:::lake/given/*"))
 
 
@@ -52,7 +52,7 @@ async def engine(lake: Lake) -> Keys:
 
 
 def assert_create(location: str, table_uuid: str | None = None, **properties: str) -> dict[str, Any]:
-    """The commit that makes a table without staging it, or after."""
+    """The commit that creates a table, staged or not."""
     fresh = [
         {"action": "assign-uuid", "uuid": table_uuid or str(uuid4())},
         {"action": "upgrade-format-version", "format-version": 2},
@@ -80,25 +80,25 @@ async def stage_without_delegation(lake: Lake, keys: Keys, location: str) -> Ans
     return await lake.table("claim", keys=keys, stage_create=True, location=location)
 
 
-async def commit_what_was_not_staged(lake: Lake, keys: Keys, location: str) -> Answer:
+async def commit_unstaged(lake: Lake, keys: Keys, location: str) -> Answer:
     return await lake.call("POST", f"{TABLES}/claim", assert_create(location), keys=keys)
 
 
-async def own_table(lake: Lake, keys: Keys) -> str:
-    made = await lake.table("claim", keys=keys)
-    assert made.status == 200, made.body
-    return str(made.document["metadata"]["table-uuid"])
+async def create_own_table(lake: Lake, keys: Keys) -> str:
+    created = await lake.table("claim", keys=keys)
+    assert created.status == 200, created.body
+    return str(created.document["metadata"]["table-uuid"])
 
 
 async def move(lake: Lake, keys: Keys, location: str) -> Answer:
-    await own_table(lake, keys)
+    await create_own_table(lake, keys)
     updates = [{"action": "set-location", "location": location}]
     return await lake.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
 
 
 async def replace(lake: Lake, keys: Keys, location: str) -> Answer:
     """As CREATE OR REPLACE TABLE commits it."""
-    uuid = await own_table(lake, keys)
+    uuid = await create_own_table(lake, keys)
     updates = [
         {"action": "add-schema", "schema": SCHEMA, "last-column-id": 1},
         {"action": "set-current-schema", "schema-id": -1},
@@ -110,58 +110,58 @@ async def replace(lake: Lake, keys: Keys, location: str) -> Answer:
 
 
 async def transaction(lake: Lake, keys: Keys, location: str) -> Answer:
-    await own_table(lake, keys)
+    await create_own_table(lake, keys)
     updates = [{"action": "set-location", "location": location}]
     change = {"identifier": {"namespace": ["ns"], "name": "claim"}, "requirements": [], "updates": updates}
     return await lake.call("POST", "/lake/transactions/commit", {"table-changes": [change]}, keys=keys)
 
 
 async def register(lake: Lake, keys: Keys, location: str) -> Answer:
-    """With a metadata file that the caller may read."""
-    made = (await lake.table("model")).document["metadata"]
-    document = json.dumps(made | {"location": location, "table-uuid": str(uuid4())}).encode()
+    """Register a metadata file that the caller can read."""
+    created = (await lake.table("model")).document["metadata"]
+    document = json.dumps(created | {"location": location, "table-uuid": str(uuid4())}).encode()
     assert (await lake.send("PUT", "/lake/given/00001.metadata.json", document)).status == 200
-    asked = {"name": "claim", "metadata-location": "s3://lake/given/00001.metadata.json"}
-    return await lake.call("POST", "/lake/namespaces/ns/register", asked, keys=keys)
+    body = {"name": "claim", "metadata-location": "s3://lake/given/00001.metadata.json"}
+    return await lake.call("POST", "/lake/namespaces/ns/register", body, keys=keys)
 
 
 async def create_view(lake: Lake, keys: Keys, location: str) -> Answer:
-    asked = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}, "location": location}
-    return await lake.call("POST", "/lake/namespaces/ns/views", asked, keys=keys)
+    body = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}, "location": location}
+    return await lake.call("POST", "/lake/namespaces/ns/views", body, keys=keys)
 
 
 async def move_view(lake: Lake, keys: Keys, location: str) -> Answer:
-    asked = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
-    assert (await lake.call("POST", "/lake/namespaces/ns/views", asked, keys=keys)).status == 200
+    body = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
+    assert (await lake.call("POST", "/lake/namespaces/ns/views", body, keys=keys)).status == 200
     updates = [{"action": "set-location", "location": location}]
     return await lake.call("POST", "/lake/namespaces/ns/views/v", {"requirements": [], "updates": updates}, keys=keys)
 
 
 async def create_generic_table(lake: Lake, keys: Keys, location: str) -> Answer:
-    asked = {"name": "claim", "format": "delta", "base-location": location}
+    body = {"name": "claim", "format": "delta", "base-location": location}
     sent = {"polaris-generic-table-access-delegation": VENDED}
     path = "/polaris/v1/lake/namespaces/ns/generic-tables"
-    return await lake.send("POST", path, json.dumps(asked).encode(), sent, keys=keys)
+    return await lake.send("POST", path, json.dumps(body).encode(), sent, keys=keys)
 
 
 def forged(location: str, **paths: str) -> str:
     return UnregisteredTableHint(uuid4().hex, location, paths).query
 
 
-async def credentials_by_whereabouts(lake: Lake, keys: Keys, location: str) -> Answer:
+async def credentials_by_hint(lake: Lake, keys: Keys, location: str) -> Answer:
     return await lake.call("GET", f"{TABLES}/claim/credentials{forged(location)}", keys=keys)
 
 
-async def signature_by_whereabouts(lake: Lake, keys: Keys, location: str) -> Answer:
-    asked = {"region": "us-east-1", "uri": f"http://{HOST}{SECRET}", "method": "GET", "headers": {}}
-    return await lake.call("POST", f"{TABLES}/claim/sign{forged(location)}", asked, keys=keys)
+async def signature_by_hint(lake: Lake, keys: Keys, location: str) -> Answer:
+    body = {"region": "us-east-1", "uri": f"http://{HOST}{SECRET}", "method": "GET", "headers": {}}
+    return await lake.call("POST", f"{TABLES}/claim/sign{forged(location)}", body, keys=keys)
 
 
 CLAIMS = (
     create,
     stage,
     stage_without_delegation,
-    commit_what_was_not_staged,
+    commit_unstaged,
     move,
     replace,
     transaction,
@@ -169,49 +169,49 @@ CLAIMS = (
     create_view,
     move_view,
     create_generic_table,
-    credentials_by_whereabouts,
-    signature_by_whereabouts,
+    credentials_by_hint,
+    signature_by_hint,
 )
 each_claim = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
 
 
 def vended(answer: Answer) -> list[Keys]:
-    """Every pair of keys in an answer."""
+    """All credentials in a response."""
     document = answer.document
     configs = [one["config"] for one in document.get("storage-credentials", ())]
     configs += [document.get("config", {})]
     return [keys_in(config) for config in configs if "s3.access-key-id" in config]
 
 
-async def opens_nothing(lake: Lake, keys: Keys, path: str = SECRET) -> None:
+async def assert_no_access(lake: Lake, keys: Keys, path: str = SECRET) -> None:
     assert (await lake.send("GET", path, keys=keys)).status == 403
     assert (await lake.send("PUT", path, b"spoiled", keys=keys)).status == 403
     assert (await lake.send("DELETE", path, keys=keys)).status == 403
     assert (await lake.send("GET", "/lake?list-type=2&prefix=other/", keys=keys)).status == 403
 
 
-async def refused(lake: Lake, answer: Answer, status: int = 403) -> None:
+async def assert_refused(lake: Lake, answer: Answer, status: int = 403) -> None:
     assert answer.status == status, answer.body
     assert (await lake.send("GET", SECRET)).body == b"secret"
 
 
-# -- objects that belong to no table -----------------------------------------------------------------------------------
+# -- objects without a table -------------------------------------------------------------------------------------------
 
 
 @each_claim
 @pytest.mark.parametrize("location", [OTHER, "s3a://lake/other/", "s3://lake/other/deep"])
-async def test_directory_with_objects_cannot_be_claimed_without_rights_to_them(
+async def test_directory_with_objects_cannot_be_claimed_without_permissions_on_them(
     lake: Lake, engine: Keys, claim: Claim, location: str
 ) -> None:
     answer = await claim(lake, engine, location)
-    await refused(lake, answer)
+    await assert_refused(lake, answer)
     assert "s3:" in answer.document["error"]["message"]
-    await opens_nothing(lake, engine)
+    await assert_no_access(lake, engine)
 
 
 @pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize("way", ["create", "stage", "commit", "transaction", "assert-create", "credentials"])
-async def test_no_path_property_leads_to_objects_of_others(lake: Lake, engine: Keys, name: str, way: str) -> None:
+async def test_path_properties_cannot_claim_foreign_objects(lake: Lake, engine: Keys, name: str, way: str) -> None:
     properties = {name: OTHER}
     if way in ("create", "stage"):
         answer = await lake.table(keys=engine, access=VENDED, properties=properties, stage_create=way == "stage")
@@ -230,13 +230,11 @@ async def test_no_path_property_leads_to_objects_of_others(lake: Lake, engine: K
         else:
             changes = [change | {"identifier": {"namespace": ["ns"], "name": "t"}}]
             answer = await lake.call("POST", "/lake/transactions/commit", {"table-changes": changes}, keys=engine)
-    await refused(lake, answer)
+    await assert_refused(lake, answer)
 
 
 @pytest.mark.parametrize("left", ["upload", "old-version", "delete-marker"])
-async def test_directory_is_not_empty_while_a_version_or_an_upload_is_in_it(
-    lake: Lake, engine: Keys, left: str
-) -> None:
+async def test_directory_with_a_version_or_an_upload_is_not_empty(lake: Lake, engine: Keys, left: str) -> None:
     if left == "upload":
         assert (await lake.send("POST", "/lake/hidden/f?uploads")).status == 200
     else:
@@ -265,28 +263,28 @@ async def test_directory_is_not_empty_while_a_version_or_an_upload_is_in_it(
         "s3://lake/oth*",
     ],
 )
-async def test_no_spelling_of_a_location_names_another_directory(lake: Lake, engine: Keys, location: str) -> None:
+async def test_spellings_of_a_location_never_claim_another_directory(lake: Lake, engine: Keys, location: str) -> None:
     for answer in (
         await create(lake, engine, location),
         await stage(lake, engine, location),
-        await commit_what_was_not_staged(lake, engine, location),
-        await credentials_by_whereabouts(lake, engine, location),
+        await commit_unstaged(lake, engine, location),
+        await credentials_by_hint(lake, engine, location),
     ):
         assert answer.status in (400, 403), answer.body
         assert not vended(answer)
 
 
 @pytest.mark.parametrize("location", ["s3://lake/oth", "s3://lake/Other", "s3://lake/%6Fther", "s3://lake/other%2F"])
-async def test_what_is_spelled_alike_is_another_directory(lake: Lake, engine: Keys, location: str) -> None:
-    made = await create(lake, engine, location)
-    assert made.status == 200, made.body
-    for keys in vended(made):
-        await opens_nothing(lake, keys)
-    asked = {"region": "us-east-1", "uri": f"http://{HOST}/lake/%6Fther/deep/secret", "method": "GET", "headers": {}}
-    assert (await lake.call("POST", f"{TABLES}/claim/sign", asked, keys=engine)).error[0] in (400, 403)
+async def test_similar_location_is_another_directory(lake: Lake, engine: Keys, location: str) -> None:
+    created = await create(lake, engine, location)
+    assert created.status == 200, created.body
+    for keys in vended(created):
+        await assert_no_access(lake, keys)
+    body = {"region": "us-east-1", "uri": f"http://{HOST}/lake/%6Fther/deep/secret", "method": "GET", "headers": {}}
+    assert (await lake.call("POST", f"{TABLES}/claim/sign", body, keys=engine)).error[0] in (400, 403)
 
 
-async def test_no_catalog_claims_in_another_catalogs_bucket(lake: Lake, engine: Keys) -> None:
+async def test_catalog_cannot_claim_locations_of_another_catalog(lake: Lake, engine: Keys) -> None:
     management = ManagementClient(lake)
     assert (await lake.send("PUT", "/sea")).status == 200
     storage = {"storageType": "S3", "allowedLocations": ["s3://sea/sales/"]}
@@ -296,29 +294,29 @@ async def test_no_catalog_claims_in_another_catalogs_bucket(lake: Lake, engine: 
     assert (await lake.send("PUT", "/sea/sales/loose", b"secret")).status == 200
     await lake.call("POST", "/sales/namespaces", {"namespace": ["ns"]}, keys=engine)
     for location, status in (("s3://lake/other", 400), ("s3://sea/loose", 400), ("s3://sea/sales", 400)):
-        asked = {"name": "t", "schema": SCHEMA, "location": location}
-        assert (await lake.call("POST", "/sales/namespaces/ns/tables", asked, keys=engine)).status == status
+        body = {"name": "t", "schema": SCHEMA, "location": location}
+        assert (await lake.call("POST", "/sales/namespaces/ns/tables", body, keys=engine)).status == status
 
 
-async def test_location_of_a_namespace_opens_nothing_by_itself(lake: Lake, engine: Keys) -> None:
-    asked = {"namespace": ["sly"], "properties": {"location": OTHER}}
-    assert (await lake.call("POST", "/lake/namespaces", asked, keys=engine)).status == 200
+async def test_location_of_a_namespace_gives_no_access(lake: Lake, engine: Keys) -> None:
+    body = {"namespace": ["sly"], "properties": {"location": OTHER}}
+    assert (await lake.call("POST", "/lake/namespaces", body, keys=engine)).status == 200
     document = {"name": "t", "schema": SCHEMA}
     path = "/lake/namespaces/sly/tables"
-    made = await lake.call("POST", path, document, keys=engine, access=VENDED)
-    assert not made.document["metadata"]["location"].startswith(OTHER)
-    for keys in vended(made):
-        await opens_nothing(lake, keys)
-    # As engines do that take the place of tables from their namespace.
+    created = await lake.call("POST", path, document, keys=engine, access=VENDED)
+    assert not created.document["metadata"]["location"].startswith(OTHER)
+    for keys in vended(created):
+        await assert_no_access(lake, keys)
+    # Some engines derive table locations from the namespace.
     for name in ("", "/deep"):
-        asked = {"name": "u", "schema": SCHEMA, "location": f"{OTHER}{name}"}
-        await refused(lake, await lake.call("POST", path, asked, keys=engine, access=VENDED))
+        body = {"name": "u", "schema": SCHEMA, "location": f"{OTHER}{name}"}
+        await assert_refused(lake, await lake.call("POST", path, body, keys=engine, access=VENDED))
 
 
-async def test_renaming_moves_no_directory(lake: Lake, engine: Keys) -> None:
-    """What has the old name afterwards has neither the directory nor keys to it."""
-    made = await lake.table("t", keys=engine, location="s3://lake/mine", access=VENDED)
-    old = made.document["metadata"]["table-uuid"].replace("-", "")
+async def test_renamed_table_keeps_its_directory(lake: Lake, engine: Keys) -> None:
+    """A new table of the old name gets neither the directory nor credentials for it."""
+    created = await lake.table("t", keys=engine, location="s3://lake/mine", access=VENDED)
+    old = created.document["metadata"]["table-uuid"].replace("-", "")
     names = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "u"}}
     assert (await lake.call("POST", "/lake/tables/rename", names, keys=engine)).status == 204
     query = UnregisteredTableHint(old, "s3://lake/mine", {}).query
@@ -326,11 +324,11 @@ async def test_renaming_moves_no_directory(lake: Lake, engine: Keys) -> None:
     assert (await create(lake, engine, "s3://lake/mine")).status == 400
 
 
-# -- what was dropped --------------------------------------------------------------------------------------------------
+# -- dropped tables ----------------------------------------------------------------------------------------------------
 
 
-async def dropped(lake: Lake, location: str = "s3://lake/home/t") -> None:
-    """A table of somebody else that was dropped, and whose files are still there."""
+async def drop_victim(lake: Lake, location: str = "s3://lake/home/t") -> None:
+    """Drop a table of another user and keep its files."""
     assert (await lake.table("victim", location=location)).status == 200
     assert (await lake.send("PUT", f"/{location.removeprefix('s3://')}/data/f", b"secret")).status == 200
     assert (await lake.call("DELETE", f"{TABLES}/victim")).status == 204
@@ -340,36 +338,36 @@ async def dropped(lake: Lake, location: str = "s3://lake/home/t") -> None:
 @pytest.mark.parametrize(
     "location", ["s3://lake/home/t", "s3://lake/home", "s3://lake/home/t/data", "s3://lake/home/t/new"]
 )
-async def test_directory_of_a_dropped_table_stays_claimed_while_its_files_are_there(
+async def test_directory_of_a_dropped_table_stays_claimed_until_its_files_are_deleted(
     lake: Lake, engine: Keys, claim: Claim, location: str
 ) -> None:
-    await dropped(lake)
+    await drop_victim(lake)
     assert (await claim(lake, engine, location)).status == 403
-    await opens_nothing(lake, engine, "/lake/home/t/data/f")
+    await assert_no_access(lake, engine, "/lake/home/t/data/f")
 
 
-async def test_directory_of_a_dropped_table_is_free_once_its_files_are_gone(lake: Lake, engine: Keys) -> None:
-    await dropped(lake)
+async def test_directory_of_a_dropped_table_is_free_after_its_files_are_deleted(lake: Lake, engine: Keys) -> None:
+    await drop_victim(lake)
     listed = [row[0] for row in await lake.store.meta.rows("SELECT key FROM objects WHERE key LIKE 'home/t/%'")]
     for key in listed:
         assert (await lake.send("DELETE", f"/lake/{key}")).status == 204
     assert (await create(lake, engine, "s3://lake/home")).status == 200
 
 
-async def test_directory_of_a_table_that_can_be_restored_is_nobody_elses(lake: Lake, engine: Keys) -> None:
+async def test_directory_of_a_restorable_table_cannot_be_claimed(lake: Lake, engine: Keys) -> None:
     window = {"updates": {"undrop-window-seconds": "3600"}}
     assert (await lake.call("POST", "/buckets/lake/properties", window)).status == 200
-    await dropped(lake)
+    await drop_victim(lake)
     owner = await lake.user("owner", allow("s3tables:*", "s3:*"))
     for keys in (engine, owner):
         assert (await create(lake, keys, "s3://lake/home/t")).status == 400
         assert (await create(lake, keys, "s3://lake/home")).status == 400
 
 
-async def test_who_dropped_a_table_deletes_its_files_with_fresh_keys(lake: Lake, engine: Keys) -> None:
-    """Engines drop a table, and then delete its files: with keys to what it was, which are nobody else's to have."""
-    made = await lake.table("t", keys=engine, location="s3://lake/mine")
-    identity = made.document["metadata"]["table-uuid"].replace("-", "")
+async def test_dropping_principal_deletes_the_files_with_new_credentials(lake: Lake, engine: Keys) -> None:
+    """Engines delete the files after the drop, with credentials that no other principal gets."""
+    created = await lake.table("t", keys=engine, location="s3://lake/mine")
+    identity = created.document["metadata"]["table-uuid"].replace("-", "")
     query = UnregisteredTableHint(identity, "s3://lake/mine", {}).query
     assert (await lake.call("DELETE", f"{TABLES}/t", keys=engine)).status == 204
     other = await lake.user("other", allow("s3tables:*"))
@@ -377,18 +375,18 @@ async def test_who_dropped_a_table_deletes_its_files_with_fresh_keys(lake: Lake,
     assert (await lake.call("GET", path, keys=other)).status == 403
     fresh = await lake.call("GET", path, keys=engine)
     assert fresh.status == 200, fresh.body
-    key = made.document["metadata-location"].removeprefix("s3:/")
+    key = created.document["metadata-location"].removeprefix("s3:/")
     assert (await lake.send("DELETE", key, keys=vended(fresh)[0])).status == 204
     wider = UnregisteredTableHint(identity, "s3://lake/mine", {"write.data.path": OTHER}).query
     assert (await lake.call("GET", f"{TABLES}/t/credentials{wider}", keys=engine)).status == 403
 
 
-async def test_objects_that_arrive_where_a_table_was_are_not_for_who_dropped_it(lake: Lake, engine: Keys) -> None:
-    """Not with credentials from before the drop, nor with those that are issued to delete the files."""
-    made = await lake.table("t", keys=engine, access=VENDED, location="s3://lake/incoming")
-    (before, *_) = vended(made)
+async def test_dropping_principal_cannot_read_later_objects_in_the_directory(lake: Lake, engine: Keys) -> None:
+    """Neither with credentials from before the drop, nor with those for the deletion of files."""
+    created = await lake.table("t", keys=engine, access=VENDED, location="s3://lake/incoming")
+    (before, *_) = vended(created)
     query = UnregisteredTableHint(
-        made.document["metadata"]["table-uuid"].replace("-", ""), "s3://lake/incoming", {}
+        created.document["metadata"]["table-uuid"].replace("-", ""), "s3://lake/incoming", {}
     ).query
     assert (await lake.call("DELETE", f"{TABLES}/t", keys=engine)).status == 204
     (after, *_) = vended(await lake.call("GET", f"{TABLES}/t/credentials{query}", keys=engine))
@@ -404,7 +402,7 @@ async def test_objects_that_arrive_where_a_table_was_are_not_for_who_dropped_it(
 # -- staged tables -----------------------------------------------------------------------------------------------------
 
 
-async def test_staged_table_is_committed_where_it_was_written(lake: Lake, engine: Keys) -> None:
+async def test_staged_table_is_committed_at_its_staged_location(lake: Lake, engine: Keys) -> None:
     staged = await stage(lake, engine, "s3://lake/mine")
     (keys, *_) = vended(staged)
     assert (await lake.send("PUT", "/lake/mine/data/f", b"rows", keys=keys)).status == 200
@@ -413,12 +411,12 @@ async def test_staged_table_is_committed_where_it_was_written(lake: Lake, engine
     )
     assert renewed.status == 200, renewed.body
     uuid = staged.document["metadata"]["table-uuid"]
-    made = await lake.call("POST", f"{TABLES}/claim", assert_create("s3://lake/mine", uuid), keys=engine)
-    assert made.status == 200, made.body
+    created = await lake.call("POST", f"{TABLES}/claim", assert_create("s3://lake/mine", uuid), keys=engine)
+    assert created.status == 200, created.body
 
 
-async def test_promised_directory_is_for_who_staged_there(lake: Lake, engine: Keys) -> None:
-    """Nobody else claims it, and nobody else's objects get there, to be read with the keys that were handed out."""
+async def test_directory_of_a_staged_table_is_reserved_for_its_creator(lake: Lake, engine: Keys) -> None:
+    """Other principals can neither claim it nor put objects there, which the vended credentials could read."""
     assert (await stage(lake, engine, "s3://lake/mine")).status == 200
     other = await lake.user("other", allow("s3tables:*", "s3:*"))
     for location in ("s3://lake/mine", "s3://lake/mine/inside"):
@@ -429,7 +427,7 @@ async def test_promised_directory_is_for_who_staged_there(lake: Lake, engine: Ke
     assert (await lake.send("PUT", "/lake/minefield", b"fine", keys=plain)).status == 200
 
 
-async def test_promise_ends(lake: Lake, engine: Keys) -> None:
+async def test_reservation_of_a_staged_table_expires(lake: Lake, engine: Keys) -> None:
     assert (await stage(lake, engine, "s3://lake/mine")).status == 200
     lake.clock.advance(25 * 3600.0)
     plain = await lake.user("plain", allow("s3:*"))
@@ -438,8 +436,8 @@ async def test_promise_ends(lake: Lake, engine: Keys) -> None:
     assert (await lake.call("POST", f"{TABLES}/claim", document, keys=engine)).status == 403
 
 
-async def test_staging_again_takes_the_place_of_what_was_staged_before(lake: Lake, engine: Keys) -> None:
-    """As after an engine that failed half way: its files are still there."""
+async def test_staging_again_replaces_the_earlier_staged_table(lake: Lake, engine: Keys) -> None:
+    """As after a failed engine, which left its files."""
     (keys, *_) = vended(await stage(lake, engine, "s3://lake/mine"))
     assert (await lake.send("PUT", "/lake/mine/data/f", b"rows", keys=keys)).status == 200
     again = await stage(lake, engine, "s3://lake/mine")
@@ -447,8 +445,8 @@ async def test_staging_again_takes_the_place_of_what_was_staged_before(lake: Lak
     assert (await create(lake, engine, "s3://lake/mine")).status == 200
 
 
-async def test_promise_is_good_for_one_table(lake: Lake, engine: Keys) -> None:
-    """What is dropped without its files is not claimed again by the promise that it was made under."""
+async def test_reservation_is_valid_for_one_table(lake: Lake, engine: Keys) -> None:
+    """After a drop without its files, the same reservation does not claim the directory again."""
     staged = await stage(lake, engine, "s3://lake/mine")
     uuid = staged.document["metadata"]["table-uuid"]
     document = assert_create("s3://lake/mine", uuid)
@@ -457,7 +455,7 @@ async def test_promise_is_good_for_one_table(lake: Lake, engine: Keys) -> None:
     assert (await create(lake, engine, "s3://lake/mine")).status == 403
 
 
-# -- rights in S3 ------------------------------------------------------------------------------------------------------
+# -- permissions in S3 -------------------------------------------------------------------------------------------------
 
 ON_KEYS = (
     "s3:GetObject",
@@ -471,7 +469,7 @@ ON_BUCKET = ("s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:GetBucketLoca
 
 
 @each_claim
-async def test_who_may_do_in_s3_what_the_keys_may_claims_the_directory(lake: Lake, claim: Claim) -> None:
+async def test_principal_with_the_s3_permissions_of_the_credentials_can_claim(lake: Lake, claim: Claim) -> None:
     owner = await lake.user(
         "owner",
         allow("s3tables:*"),
@@ -483,7 +481,7 @@ async def test_who_may_do_in_s3_what_the_keys_may_claims_the_directory(lake: Lak
 
 
 @pytest.mark.parametrize("missing", [*ON_KEYS, "s3:ListBucket", "s3:ListBucketMultipartUploads"])
-async def test_each_right_that_the_keys_give_is_needed(lake: Lake, missing: str) -> None:
+async def test_every_s3_permission_of_the_credentials_is_required(lake: Lake, missing: str) -> None:
     owner = await lake.user(
         "owner",
         allow("s3tables:*"),
@@ -491,7 +489,7 @@ async def test_each_right_that_the_keys_give_is_needed(lake: Lake, missing: str)
         allow(*(one for one in ON_BUCKET if one != missing), resource="arn:aws:s3:::lake"),
     )
     answer = await create(lake, owner, OTHER)
-    await refused(lake, answer)
+    await assert_refused(lake, answer)
     assert missing in answer.document["error"]["message"]
 
 
@@ -505,16 +503,16 @@ async def test_each_right_that_the_keys_give_is_needed(lake: Lake, missing: str)
         {"Effect": "Deny", "Action": "s3:PutObject", "NotResource": "arn:aws:s3:::lake/other/deep/*"},
     ],
 )
-@pytest.mark.parametrize("where", ["bucket", "identity"])
-async def test_denial_inside_the_directory_keeps_it_from_being_claimed(
-    lake: Lake, statement: dict[str, str], where: str
+@pytest.mark.parametrize("policy", ["bucket", "identity"])
+async def test_deny_statement_inside_the_directory_prevents_a_claim(
+    lake: Lake, statement: dict[str, str], policy: str
 ) -> None:
-    """Else somebody who is not denied would be handed keys to what the claimant may not read."""
+    """Otherwise another principal would get credentials for objects that are denied to the claimant."""
     everything = allow("s3tables:*", "s3:*")
-    owner = await lake.user("owner", everything, *([statement] if where == "identity" else []))
-    if where == "bucket":
+    owner = await lake.user("owner", everything, *([statement] if policy == "identity" else []))
+    if policy == "bucket":
         document = {"Version": "2012-10-17", "Statement": [statement | {"Principal": "*"}]}
-        # Root is denied as well, and looks elsewhere.
+        # The policy denies root as well.
         assert (await lake.send("PUT", "/lake?policy", json.dumps(document).encode())).status == 204
     assert (await create(lake, owner, OTHER)).status == 403
     assert (await create(lake, owner, "s3://lake/fresh")).status == 200
@@ -533,14 +531,14 @@ async def test_denial_inside_the_directory_keeps_it_from_being_claimed(
         {"Effect": "Allow", "Action": "s3:*", "NotResource": "arn:aws:s3:::lake/other/deep/secret"},
     ],
 )
-async def test_right_to_a_part_of_the_directory_is_not_enough(lake: Lake, statement: dict[str, object]) -> None:
+async def test_permission_on_a_part_of_the_directory_is_not_enough(lake: Lake, statement: dict[str, object]) -> None:
     tables = allow("s3tables:*", resource="arn:aws:s3tables:*:*:bucket/*")
     listings = allow("s3:List*", "s3:GetBucketLocation", resource="arn:aws:s3:::lake")
     owner = await lake.user("owner", tables, listings, statement)
-    await refused(lake, await create(lake, owner, OTHER))
+    await assert_refused(lake, await create(lake, owner, OTHER))
 
 
-async def test_right_to_a_folder_itself_does_not_make_up_for_what_is_in_it(lake: Lake) -> None:
+async def test_permission_on_a_folder_object_does_not_cover_its_content(lake: Lake) -> None:
     owner = await lake.user(
         "owner",
         allow("s3tables:*"),
@@ -548,14 +546,14 @@ async def test_right_to_a_folder_itself_does_not_make_up_for_what_is_in_it(lake:
         {"Effect": "Allow", "Action": "s3:*", "NotResource": "arn:aws:s3:::lake/other/deep/*"},
         allow("s3:*", resource="arn:aws:s3:::lake/other/deep/"),
     )
-    await refused(lake, await create(lake, owner, OTHER))
+    await assert_refused(lake, await create(lake, owner, OTHER))
 
 
 # -- the identity of another table -------------------------------------------------------------------------------------
 
 
-async def test_uuid_of_another_table_opens_none_of_its_directories(lake: Lake, engine: Keys) -> None:
-    """Nor does an answer tell which files are there."""
+async def test_uuid_of_another_table_gives_no_access_to_its_directories(lake: Lake, engine: Keys) -> None:
+    """Nor does an error reveal which files exist."""
     victim = (await lake.table("victim", location="s3://lake/home/t")).document["metadata"]["table-uuid"]
     for listing in ("s3://lake/home/t/metadata/there.avro", "s3://lake/home/t/metadata/missing.avro"):
         document = assert_create("s3://lake/home/t", victim)
@@ -576,7 +574,7 @@ async def test_uuid_of_another_table_opens_none_of_its_directories(lake: Lake, e
 
 
 @pytest.mark.parametrize("listing", ["s3://lake/other/deep/secret", "s3://lake/other/deep/missing"])
-async def test_refusal_does_not_tell_which_objects_are_there(lake: Lake, engine: Keys, listing: str) -> None:
+async def test_errors_do_not_reveal_which_objects_exist(lake: Lake, engine: Keys, listing: str) -> None:
     document = assert_create(OTHER)
     snapshot = {
         "snapshot-id": 1,
@@ -588,7 +586,7 @@ async def test_refusal_does_not_tell_which_objects_are_there(lake: Lake, engine:
     }
     document["updates"].append({"action": "add-snapshot", "snapshot": snapshot})
     answer = await lake.call("POST", f"{TABLES}/claim", document, keys=engine)
-    await refused(lake, answer)
+    await assert_refused(lake, answer)
     assert listing not in answer.document["error"]["message"]
 
 
@@ -600,55 +598,55 @@ CHANGED = "/mine/00001.metadata.json"
 async def changed_after_registration(
     lake: Lake, changes: Mapping[str, object] = {"location": OTHER}, *, kind: str = "table"
 ) -> tuple[Lake, Keys]:
-    """A worker that has not read the metadata yet, and a caller with rights to tables and to a bucket without tables.
+    """A worker without cached metadata, and a caller with permissions on tables and on a bucket without tables.
 
-    The caller registered a metadata file in that bucket, and has written it again since.
+    The caller registered a metadata file in that bucket, and has overwritten it since.
     """
     assert (await lake.send("PUT", "/mine")).status == 200
     keys = await lake.user("engine", allow("s3tables:*"), allow("s3:*", resource="arn:aws:s3:::mine/*"))
     if kind == "table":
-        made = await lake.table("model", keys=keys)
+        created = await lake.table("model", keys=keys)
         path, identity = "/lake/namespaces/ns/register", "table-uuid"
     else:
-        asked = {"name": "model", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
-        made = await lake.call("POST", "/lake/namespaces/ns/views", asked, keys=keys)
+        body = {"name": "model", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
+        created = await lake.call("POST", "/lake/namespaces/ns/views", body, keys=keys)
         path, identity = "/lake/namespaces/ns/register-view", "view-uuid"
-    document = made.document["metadata"] | {"location": "s3://lake/mine", identity: str(uuid4())}
+    document = created.document["metadata"] | {"location": "s3://lake/mine", identity: str(uuid4())}
     assert (await lake.send("PUT", CHANGED, json.dumps(document).encode(), keys=keys)).status == 200
-    asked = {"name": "claim", "metadata-location": f"s3:/{CHANGED}"}
-    registered = await lake.call("POST", path, asked, keys=keys)
+    body = {"name": "claim", "metadata-location": f"s3:/{CHANGED}"}
+    registered = await lake.call("POST", path, body, keys=keys)
     assert registered.status == 200, registered.body
     written = json.dumps(document | changes).encode()
     assert (await lake.send("PUT", CHANGED, written, keys=keys)).status == 200
     return wire_lake(lake.store), keys
 
 
-async def test_commit_deletes_and_writes_nothing_where_a_changed_metadata_file_says(lake: Lake) -> None:
+async def test_commit_deletes_and_writes_nothing_in_locations_of_an_overwritten_metadata_file(lake: Lake) -> None:
     cleaning = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
     log = [{"timestamp-ms": 1, "metadata-file": f"s3:/{SECRET}"}]
     changes = {"location": OTHER, "properties": cleaning, "metadata-log": log}
     worker, keys = await changed_after_registration(lake, changes)
     updates = [{"action": "set-properties", "updates": {"a": "1"}}]
-    await refused(
+    await assert_refused(
         worker, await worker.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
     )
     updates.append({"action": "set-location", "location": "s3://lake/mine"})
-    await refused(
+    await assert_refused(
         worker, await worker.call("POST", f"{TABLES}/claim", {"requirements": [], "updates": updates}, keys=keys)
     )
     assert (await lake.send("GET", "/lake?list-type=2&prefix=other/metadata/")).body.count(b"<Key>") == 0
     for one in vended(await worker.call("GET", f"{TABLES}/claim", keys=keys, access=VENDED)):
-        await opens_nothing(worker, one)
+        await assert_no_access(worker, one)
 
 
-async def test_recovery_takes_no_directory_that_a_changed_metadata_file_names(lake: Lake) -> None:
+async def test_recovery_claims_no_directory_of_an_overwritten_metadata_file(lake: Lake) -> None:
     worker, keys = await changed_after_registration(lake)
-    await refused(worker, await worker.call("POST", f"{TABLES}/claim/catalog/recovery", {}, keys=keys))
+    await assert_refused(worker, await worker.call("POST", f"{TABLES}/claim/catalog/recovery", {}, keys=keys))
     for one in vended(await worker.call("GET", f"{TABLES}/claim", keys=keys, access=VENDED)):
-        await opens_nothing(worker, one)
+        await assert_no_access(worker, one)
 
 
-async def test_diagnosis_lists_no_folder_that_a_changed_metadata_file_names(lake: Lake) -> None:
+async def test_diagnosis_lists_no_folder_of_an_overwritten_metadata_file(lake: Lake) -> None:
     assert (await lake.send("PUT", "/lake/other/00001-x.metadata.json", b"{}")).status == 200
     log = [{"timestamp-ms": 1, "metadata-file": f"{OTHER}/missing"}]
     changes = {"location": OTHER, "properties": {"write.metadata.path": OTHER}, "metadata-log": log}
@@ -659,16 +657,16 @@ async def test_diagnosis_lists_no_folder_that_a_changed_metadata_file_names(lake
     assert b"other/missing" not in found.body
 
 
-async def test_view_is_not_written_where_a_changed_metadata_file_says(lake: Lake) -> None:
+async def test_view_is_not_written_in_the_location_of_an_overwritten_metadata_file(lake: Lake) -> None:
     worker, keys = await changed_after_registration(lake, kind="view")
     updates = [{"action": "set-properties", "updates": {"a": "1"}}]
     path = "/lake/namespaces/ns/views/claim"
-    await refused(worker, await worker.call("POST", path, {"requirements": [], "updates": updates}, keys=keys))
+    await assert_refused(worker, await worker.call("POST", path, {"requirements": [], "updates": updates}, keys=keys))
     assert (await lake.send("GET", "/lake?list-type=2&prefix=other/metadata/")).body.count(b"<Key>") == 0
 
 
-async def test_changed_metadata_file_is_no_base_for_the_next_registration(lake: Lake) -> None:
-    """Files of the directory that it names would count as the table's own."""
+async def test_overwritten_metadata_file_is_no_base_for_the_next_registration(lake: Lake) -> None:
+    """Otherwise files of its location would count as the table's own."""
     listing = f"{OTHER}/list.avro"
     snapshot = {"snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1, "manifest-list": listing, "schema-id": 0}
     assert (await lake.send("PUT", "/lake/other/list.avro", b"secret")).status == 200
@@ -684,14 +682,14 @@ async def test_changed_metadata_file_is_no_base_for_the_next_registration(lake: 
     assert (
         await worker.send("PUT", "/mine/00002.metadata.json", json.dumps(document).encode(), keys=keys)
     ).status == 200
-    asked = {"name": "claim", "metadata-location": "s3://mine/00002.metadata.json", "overwrite": True}
-    answer = await worker.call("POST", "/lake/namespaces/ns/register", asked, keys=keys)
+    body = {"name": "claim", "metadata-location": "s3://mine/00002.metadata.json", "overwrite": True}
+    answer = await worker.call("POST", "/lake/namespaces/ns/register", body, keys=keys)
     assert answer.status == 400, answer.body
     assert "outside the table's directories" in answer.document["error"]["message"]
 
 
-async def test_table_with_its_metadata_file_elsewhere_goes_on(lake: Lake) -> None:
-    """Until its first commit, after which the catalog's own file is the current one."""
+async def test_table_with_a_metadata_file_outside_its_directory_can_be_committed(lake: Lake) -> None:
+    """After its first commit the metadata file is in the table's directory."""
     worker, keys = await changed_after_registration(lake, {})
     for number in range(2):
         updates = [{"action": "set-properties", "updates": {"n": str(number)}}]
@@ -700,10 +698,10 @@ async def test_table_with_its_metadata_file_elsewhere_goes_on(lake: Lake) -> Non
         assert answer.document["metadata-location"].startswith("s3://lake/mine/metadata/")
 
 
-# -- tables that have their directory ----------------------------------------------------------------------------------
+# -- directories of a table --------------------------------------------------------------------------------------------
 
 
-async def test_table_moves_back_to_where_it_was(lake: Lake, engine: Keys) -> None:
+async def test_table_can_move_back_to_an_earlier_location(lake: Lake, engine: Keys) -> None:
     assert (await lake.table(keys=engine, location="s3://lake/a")).status == 200
     for location in ("s3://lake/b", "s3://lake/a", "s3://lake/b/inside", "s3://lake/a"):
         updates = [{"action": "set-location", "location": location}]
@@ -711,10 +709,10 @@ async def test_table_moves_back_to_where_it_was(lake: Lake, engine: Keys) -> Non
         assert moved.status == 200, moved.body
     updates = [{"action": "set-location", "location": OTHER}]
     answer = await lake.call("POST", f"{TABLES}/t", {"requirements": [], "updates": updates}, keys=engine)
-    await refused(lake, answer)
+    await assert_refused(lake, answer)
 
 
-async def test_table_grows_around_its_own_directories_and_nothing_else(lake: Lake, engine: Keys) -> None:
+async def test_table_can_claim_a_parent_directory_only_without_foreign_objects(lake: Lake, engine: Keys) -> None:
     assert (await lake.table(keys=engine, location="s3://lake/a/t")).status == 200
     updates = [{"action": "set-location", "location": "s3://lake/a"}]
     change = {"requirements": [], "updates": updates}
@@ -724,9 +722,9 @@ async def test_table_grows_around_its_own_directories_and_nothing_else(lake: Lak
     assert (await lake.call("POST", f"{TABLES}/t", change, keys=engine)).status == 200
 
 
-async def test_table_that_has_such_a_directory_from_before_goes_on(lake: Lake, engine: Keys) -> None:
-    made = await lake.table(keys=engine, location="s3://lake/mine")
-    identity = made.document["metadata"]["table-uuid"].replace("-", "")
+async def test_existing_claim_on_foreign_objects_stays_valid(lake: Lake, engine: Keys) -> None:
+    created = await lake.table(keys=engine, location="s3://lake/mine")
+    identity = created.document["metadata"]["table-uuid"].replace("-", "")
 
     async def work(tx: Any) -> None:
         await tx.run(
@@ -746,8 +744,10 @@ async def test_table_that_has_such_a_directory_from_before_goes_on(lake: Lake, e
         assert (await lake.call("POST", f"{TABLES}/t", change, keys=engine)).status == 200
 
 
-async def test_objects_put_later_are_the_tables(lake: Lake, engine: Keys) -> None:
-    """Who has no right to the table neither puts objects into its directory nor takes any out."""
+async def test_objects_cannot_be_put_into_a_claimed_directory_without_table_permissions(
+    lake: Lake, engine: Keys
+) -> None:
+    """Neither as objects nor as multipart uploads."""
     assert (await create(lake, engine, "s3://lake/mine")).status == 200
     plain = await lake.user("plain", allow("s3:*"))
     assert (await lake.send("PUT", "/lake/mine/upload", b"secret", keys=plain)).status == 403

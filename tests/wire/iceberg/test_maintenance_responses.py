@@ -1,4 +1,4 @@
-"""What is shown of a compaction follows the task that it queued."""
+"""The report of a compaction follows its queued task."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ async def job_catalog(light_store: ObjectStore) -> JobCatalog:
     return await open_job_catalog(light_store)
 
 
-async def shown(job_catalog: JobCatalog, table: Identifier, job: str) -> dict[str, Any]:
-    """The compaction of a job, as a client reads it."""
+async def compaction_of(job_catalog: JobCatalog, table: Identifier, job: str) -> dict[str, Any]:
+    """The compaction of a job, as JSON."""
     document = report_document(await job_catalog.maintenance.job(ROOT, "lake", table, job))
     compaction: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))["compaction"]
     return compaction
 
 
-async def test_a_compaction_is_told_of_as_the_queue_has_it(job_catalog: JobCatalog) -> None:
+async def test_compaction_has_the_status_of_its_task(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
     await job_catalog.append(table, files=3)
     job = (await job_catalog.run(table, compaction=SMALL, commit_compaction=True)).job.id
     tasks = job_catalog.catalog.tasks
-    queued = await shown(job_catalog, table, job)
+    queued = await compaction_of(job_catalog, table, job)
     assert (queued["status"], queued["task"]["state"], queued["task"]["kind"]) == (
         "QUEUED_FOR_PIPELINE",
         "ready",
@@ -49,7 +49,7 @@ async def test_a_compaction_is_told_of_as_the_queue_has_it(job_catalog: JobCatal
     assert (queued["task"]["report"], queued["task"]["failure"]) == (None, None)
     (claim,) = await tasks.claim([JobKind.COMPACT], "w", 60)
     await tasks.fail(claim, "no Java here", retry_in_seconds=0)
-    failed = await shown(job_catalog, table, job)
+    failed = await compaction_of(job_catalog, table, job)
     assert (failed["status"], failed["task"]["failure"]) == ("QUEUED_FOR_PIPELINE", "no Java here")
     (claim,) = await tasks.claim([JobKind.COMPACT], "w", 60)
 
@@ -57,6 +57,6 @@ async def test_a_compaction_is_told_of_as_the_queue_has_it(job_catalog: JobCatal
         await tasks.complete(tx, claim, b'{"wrote": {"files": 1}}')
 
     await job_catalog.store.meta.transact(complete)
-    done = await shown(job_catalog, table, job)
+    done = await compaction_of(job_catalog, table, job)
     assert (done["status"], done["task"]["state"], done["task"]["failure"]) == ("COMMITTED", "done", None)
     assert done["task"]["report"] == {"wrote": {"files": 1}}

@@ -1,4 +1,4 @@
-"""Texts that no store keeps: refused at the edge, whichever store is behind it."""
+"""Control characters in requests are refused before they reach the metadata store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def view(sql: str) -> dict[str, Any]:
 
 
 def bad(text: str) -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """Requests with a text in each place that may reach a store."""
+    """Requests with a text in each field that reaches the store."""
     return {
         "commit-id": ("POST", TABLE, COMMIT | {"commit-id": text}),
         "idempotency-key": ("POST", TABLE, COMMIT | {"idempotency-key": text}),
@@ -99,16 +99,16 @@ def bad(text: str) -> dict[str, tuple[str, str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\0", "a\x01b", "a\nb"], ids=repr)
-@pytest.mark.parametrize("place", bad(""))
-async def test_control_characters_in_names_and_ids_are_refused(lake: Lake, place: str, text: str) -> None:
-    method, path, document = bad(text)[place]
+@pytest.mark.parametrize("field", bad(""))
+async def test_control_characters_in_names_and_ids_are_refused(lake: Lake, field: str, text: str) -> None:
+    method, path, document = bad(text)[field]
     before = await lake.store.meta.rows("SELECT seq FROM outbox ORDER BY seq")
     assert (await lake.call(method, path, document)).error == (400, "BadRequestException")
     assert await lake.store.meta.rows("SELECT seq FROM outbox ORDER BY seq") == before
     assert (await lake.call("GET", TABLE)).status == 200
 
 
-async def test_nul_is_refused_where_other_control_characters_are_text(lake: Lake) -> None:
+async def test_nul_is_refused_where_other_control_characters_are_allowed(lake: Lake) -> None:
     properties = {"updates": {"comment": "one\ttwo\nthree"}, "removals": []}
     assert (await lake.call("POST", "/lake/namespaces/ns/properties", properties)).status == 200
     assert (await lake.call("POST", "/lake/namespaces/ns/views", view("SELECT 1\nFROM t"))).status == 200
@@ -120,11 +120,11 @@ async def test_nul_is_refused_where_other_control_characters_are_text(lake: Lake
     assert (await lake.call("POST", f"{TABLE}/tasks", {"plan-task": "\0"})).error[0] == 400
 
 
-async def test_letters_that_only_spell_the_escape_are_text(lake: Lake) -> None:
+async def test_escaped_backslash_before_u0000_is_allowed(lake: Lake) -> None:
     assert (await lake.call("POST", "/lake/namespaces/ns/views", view("SELECT '\\u0000'"))).status == 200
 
 
-async def test_nul_in_a_forged_token_is_no_crash(lake: Lake) -> None:
+async def test_nul_in_a_forged_page_token_does_not_crash(lake: Lake) -> None:
     token = PageTokens("catalog", ListPosition).encode(ListPosition("tables lake ns", "a\0"))
     answer = await lake.call("GET", f"/lake/namespaces/ns/tables?pageToken={token}")
     assert answer.status in (200, 400)
@@ -137,18 +137,18 @@ json_values = st.recursive(
 )
 
 
-def holds_nul(value: object) -> bool:
+def has_nul(value: object) -> bool:
     if isinstance(value, dict):
-        return any(holds_nul(key) or holds_nul(one) for key, one in value.items())
+        return any(has_nul(key) or has_nul(one) for key, one in value.items())
     if isinstance(value, list):
-        return any(map(holds_nul, value))
+        return any(map(has_nul, value))
     return isinstance(value, str) and "\0" in value
 
 
 @given(json_values, st.booleans())
-def test_document_is_refused_exactly_when_one_of_its_texts_holds_a_nul(value: object, plain: bool) -> None:
+def test_documents_are_refused_exactly_if_a_text_has_a_nul(value: object, plain: bool) -> None:
     body = json.dumps(value, ensure_ascii=plain).encode()
-    if not holds_nul(value):
+    if not has_nul(value):
         check_text(body)
         return
     with pytest.raises(InvalidInput):

@@ -1,4 +1,4 @@
-"""Who may not ask learns nothing of what is there: not from the status, not from the words."""
+"""Callers without permission learn nothing about existing entities from the status or message of an error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DOCUMENTS: dict[str, Any] = {
     "fetchScanTasks": {"plan-task": "x"},
     "signRequest": {"region": "us-east-1", "uri": "http://lake.example:9000/lake/x", "method": "GET", "headers": {}},
 }
-"""Bodies that get as far as the gate. Where there is none, the route takes none or any."""
+"""Bodies that reach the authorization. Other routes have no body, or accept any."""
 
 NAMED = {"warehouse": "lake", "table": "t", "view": "v", "ref": "main", "job": "latest", "plan-id": "p"}
 ROUTES = [route for route in catalog_routes().routes if "{namespace}" in route.path]
@@ -46,7 +46,7 @@ ROUTES = [route for route in catalog_routes().routes if "{namespace}" in route.p
 
 @pytest.fixture
 async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
-    """A lake with a table and a view."""
+    """A server with a table and a view."""
     async with opened_lake(tmp_path) as opened:
         assert (await opened.table()).status == 200
         view = {"name": "v", **{key: one for key, one in DOCUMENTS["createView"].items() if key != "name"}}
@@ -59,14 +59,14 @@ def path_of(route: Route[IcebergServices], **names: str) -> str:
     return re.sub(r"{([^}]+)}", lambda found: named.get(found[1], "x"), route.path).removeprefix("/v1")
 
 
-def words(body: bytes) -> bytes:
-    """What was said, without the names that were asked for."""
+def message_without_names(body: bytes) -> bytes:
+    """An error without the requested names."""
     return re.sub(rb"\b(namespace|tableName)=\w+", rb"\1=", body)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-async def test_refusal_is_the_same_whether_anything_has_the_name(lake: Lake, route: Route[IcebergServices]) -> None:
-    keys = await lake.user("nobody")
+async def test_refusal_is_the_same_for_existing_and_missing_names(lake: Lake, route: Route[IcebergServices]) -> None:
+    keys = await lake.user("unprivileged")
     answers = [
         await lake.call(route.method, path_of(route, **names), DOCUMENTS.get(route.name), keys=keys)
         for names in (
@@ -76,25 +76,27 @@ async def test_refusal_is_the_same_whether_anything_has_the_name(lake: Lake, rou
             {"namespace": "ns", "table": "v", "view": "t"},
         )
     ]
-    assert len({(answer.status, words(answer.body)) for answer in answers}) == 1, [one.body for one in answers]
+    assert len({(answer.status, message_without_names(answer.body)) for answer in answers}) == 1, [
+        one.body for one in answers
+    ]
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.name in DOCUMENTS], ids=lambda route: route.name)
-async def test_who_may_not_ask_is_told_so_and_who_may_what_is_missing(
-    lake: Lake, route: Route[IcebergServices]
-) -> None:
-    keys = await lake.user("nobody")
+async def test_missing_names_are_reported_only_with_permission(lake: Lake, route: Route[IcebergServices]) -> None:
+    keys = await lake.user("unprivileged")
     document, path = DOCUMENTS[route.name], path_of(route, namespace="none")
     assert (await lake.call(route.method, path, document, keys=keys)).error == (403, "ForbiddenException")
     assert (await lake.call(route.method, path, document)).status == 404
 
 
 @pytest.mark.parametrize("route", ["registerTable", "createTable", "createView", "registerView"])
-async def test_name_that_is_taken_is_refused_in_the_same_words(lake: Lake, route: str) -> None:
-    keys = await lake.user("nobody")
+async def test_taken_and_free_names_are_refused_with_the_same_message(lake: Lake, route: str) -> None:
+    keys = await lake.user("unprivileged")
     (path,) = [path_of(one, namespace="ns") for one in ROUTES if one.name == route]
     refused = {
-        words((await lake.call("POST", path, DOCUMENTS[route] | {"name": name, "overwrite": True}, keys=keys)).body)
+        message_without_names(
+            (await lake.call("POST", path, DOCUMENTS[route] | {"name": name, "overwrite": True}, keys=keys)).body
+        )
         for name in ("t", "v", "new")
     }
     assert len(refused) == 1, refused

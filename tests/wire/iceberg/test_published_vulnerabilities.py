@@ -1,4 +1,4 @@
-"""What went wrong in other catalogs, tried from outside. `docs/security.md` lists it all, with the tests below this."""
+"""Published vulnerabilities of other catalogs, as requests to the APIs. `docs/security.md` lists all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = "/lake/namespaces/ns/tables/t"
 
 @pytest.fixture
 async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
-    """With a table `victim` at `home/t10`, in it a file, and another file that is nobody's."""
+    """A server with a table `victim` at `home/t10`, a file in it, and a file of no table."""
     async with opened_lake(tmp_path) as opened:
         assert (await opened.table("victim", location="s3://lake/home/t10")).status == 200
         for path in ("/lake/home/t10/data/f", "/lake/loose"):
@@ -34,11 +34,11 @@ def vended(answer: Answer) -> Keys:
 
 
 async def sign(lake: Lake, path: str, *, keys: Keys, table: str = TABLE) -> Answer:
-    asked = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "GET", "headers": {}}
-    return await lake.call("POST", f"{table}/sign", asked, keys=keys)
+    document = {"region": "us-east-1", "uri": f"http://{HOST}{path}", "method": "GET", "headers": {}}
+    return await lake.call("POST", f"{table}/sign", document, keys=keys)
 
 
-async def opens_nothing_else(lake: Lake, keys: Keys) -> None:
+async def assert_no_other_access(lake: Lake, keys: Keys) -> None:
     for path in ("/lake/home/t10/data/f", "/lake/loose"):
         assert (await lake.send("GET", path, keys=keys)).status == 403
         assert (await lake.send("PUT", path, b"spoiled", keys=keys)).status == 403
@@ -48,57 +48,57 @@ async def opens_nothing_else(lake: Lake, keys: Keys) -> None:
     assert (await lake.send("GET", "/lake/loose")).body == b"secret"
 
 
-# -- names and places that mean something to a policy ------------------------------------------------------------------
+# -- names and locations with meaning in policies ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["*", "t*", "?", "a/b", ".."])
-async def test_cve_2026_42810_no_name_holds_what_a_policy_would_take_for_a_pattern(lake: Lake, name: str) -> None:
+async def test_cve_2026_42810_names_with_wildcards_are_refused(lake: Lake, name: str) -> None:
     assert (await lake.table(name)).error[0] == 400
     assert (await lake.call("POST", "/lake/namespaces", {"namespace": [name]})).error[0] == 400
 
 
 @pytest.mark.parametrize("location", ["s3://lake/*", "s3://lake/home/*/t", "s3://lake/home/t?0"])
-async def test_cve_2026_42810_no_location_holds_a_wildcard(lake: Lake, location: str) -> None:
+async def test_cve_2026_42810_locations_with_wildcards_are_refused(lake: Lake, location: str) -> None:
     for more in ({"location": location}, {"properties": {"write.data.path": location}}):
         assert (await lake.table(access=VENDED, **more)).error == (400, "BadRequestException")
 
 
-async def test_cve_2026_42810_variables_in_a_location_stand_for_themselves(lake: Lake) -> None:
-    place = "home/${aws:username}/${*}"
-    keys = vended(await lake.table(access=VENDED, location=f"s3://lake/{place}".replace("${*}", "$")))
-    await opens_nothing_else(lake, keys)
+async def test_cve_2026_42810_policy_variables_in_a_location_are_literal(lake: Lake) -> None:
+    location = "home/${aws:username}/${*}"
+    keys = vended(await lake.table(access=VENDED, location=f"s3://lake/{location}".replace("${*}", "$")))
+    await assert_no_other_access(lake, keys)
     assert (await lake.send("GET", "/lake/home/root/x", keys=keys)).status == 403
 
 
 @pytest.mark.parametrize(
     "name", ['q","Resource":"*"},{"Effect":"Allow","Action":"s3:*', "q') || true || ('", 'q"', "q\\", "q'; --"]
 )
-async def test_cve_2026_42811_quotes_in_names_and_places_stay_in_their_text(lake: Lake, name: str) -> None:
-    place = name.replace("*", "x").replace("\\", "_")
-    made = await lake.table(place.replace("/", "_"), access=VENDED, location=f"s3://lake/home/{place}")
-    keys = vended(made)
-    inside = f"/lake/{quote(f'home/{place}/f')}"
+async def test_cve_2026_42811_quotes_in_names_and_locations_are_literal(lake: Lake, name: str) -> None:
+    location = name.replace("*", "x").replace("\\", "_")
+    created = await lake.table(location.replace("/", "_"), access=VENDED, location=f"s3://lake/home/{location}")
+    keys = vended(created)
+    inside = f"/lake/{quote(f'home/{location}/f')}"
     assert (await lake.send("PUT", inside, b"rows", keys=keys)).status == 200
     assert (await lake.send("GET", inside, keys=keys)).body == b"rows"
-    await opens_nothing_else(lake, keys)
+    await assert_no_other_access(lake, keys)
 
 
 async def test_directories_are_compared_as_directories(lake: Lake) -> None:
-    """`home/t` beside `home/t10`: by keys, by signatures, however the location ends."""
+    """`home/t` and `home/t10` are distinct for credentials and signatures, with and without a trailing slash."""
     for number, location in enumerate(("s3://lake/home/t", "s3://lake/home/t1/")):
-        made = await lake.table(f"t{number}", access=VENDED, location=location)
-        await opens_nothing_else(lake, vended(made))
+        created = await lake.table(f"t{number}", access=VENDED, location=location)
+        await assert_no_other_access(lake, vended(created))
     engine = await lake.user("engine", allow("s3tables:*"))
     for path in ("/lake/home/t10/data/f", "/lake/home/t/../t10/data/f", "/lake/home/t", "/lake/loose"):
         assert (await sign(lake, path, keys=engine, table="/lake/namespaces/ns/tables/t0")).error[0] in (400, 403)
 
 
-# -- what moves where the server or an engine writes -------------------------------------------------------------------
+# -- properties that redirect writes -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("property_", ["write.metadata.path", "write.data.path", "write.object-storage.path"])
 @pytest.mark.parametrize("path", ["s3://lake/home/t10/metadata", "s3://lake/.lakebed/x", "s3://elsewhere/x"])
-async def test_cve_2026_42812_a_property_that_moves_writes_moves_nothing_unchecked(
+async def test_cve_2026_42812_properties_that_redirect_writes_are_checked(
     lake: Lake, property_: str, path: str
 ) -> None:
     before = (await lake.table()).document["metadata-location"]
@@ -109,33 +109,33 @@ async def test_cve_2026_42812_a_property_that_moves_writes_moves_nothing_uncheck
     refused = await lake.call("POST", "/lake/transactions/commit", {"table-changes": changes})
     assert refused.error == (400, "BadRequestException")
     assert (await lake.call("GET", TABLE)).document["metadata-location"] == before
-    # Nothing was written there, either.
+    # Nothing was written to the location.
     keys = [row[0] for row in await lake.store.meta.rows("SELECT key FROM objects")]
     assert not [key for key in keys if key.startswith(("home/t10/metadata/x", ".lakebed/x", "x/"))]
     assert len([key for key in keys if key.startswith("home/t10/metadata/")]) == 1
 
 
-async def test_properties_of_a_table_name_no_other_store(lake: Lake) -> None:
+async def test_table_properties_do_not_change_settings_of_clients(lake: Lake) -> None:
     steering = {
         "s3.endpoint": "http://elsewhere.example",
         "s3.access-key-id": "AKIAELSEWHERE",
-        "s3.secret-access-key": "of somebody else",
+        "s3.secret-access-key": "foreign-secret",
         "s3.signer.uri": "http://elsewhere.example",
         "io-impl": "com.example.Elsewhere",
     }
     assert (await lake.table(properties=steering)).status == 200
     plain = (await lake.call("GET", TABLE)).document
-    # They are the table's words, kept as they were given, and nothing that a client is told to use.
+    # They are stored as table properties, but are not in the settings of clients.
     assert plain["metadata"]["properties"].items() >= steering.items()
     for access in ("vended-credentials", "remote-signing"):
         loaded = (await lake.call("GET", TABLE, access=access)).document
-        said = [loaded["config"], *(one["config"] for one in loaded.get("storage-credentials", ()))]
-        for config in said:
+        configs = [loaded["config"], *(one["config"] for one in loaded.get("storage-credentials", ()))]
+        for config in configs:
             assert not set(steering.values()) & set(config.values())
-        assert any(config.get("s3.endpoint") == f"http://{HOST}" for config in said)
+        assert any(config.get("s3.endpoint") == f"http://{HOST}" for config in configs)
 
 
-async def test_what_is_not_allowed_any_more_is_not_handed_out_for_tables_that_are_there(lake: Lake) -> None:
+async def test_restricted_allowed_locations_apply_to_existing_tables(lake: Lake) -> None:
     management = ManagementClient(lake)
     assert (await lake.send("PUT", "/sea")).status == 200
     storage = {"storageType": "S3", "allowedLocations": ["s3://sea/one/", "s3://sea/more/"]}
@@ -143,8 +143,8 @@ async def test_what_is_not_allowed_any_more_is_not_handed_out_for_tables_that_ar
     catalog = {"type": "INTERNAL", "name": "one", "properties": properties, "storageConfigInfo": storage}
     await management.call_ok("POST", "/catalogs", {"catalog": catalog})
     assert (await lake.call("POST", "/one/namespaces", {"namespace": ["ns"]})).status == 200
-    for name, place in (("t", "s3://sea/more/t"), ("u", "s3://sea/one/u")):
-        document = {"name": name, "schema": SCHEMA, "location": place}
+    for name, location in (("t", "s3://sea/more/t"), ("u", "s3://sea/one/u")):
+        document = {"name": name, "schema": SCHEMA, "location": location}
         assert (await lake.call("POST", "/one/namespaces/ns/tables", document, access=VENDED)).status == 200
     narrowed = {**storage, "allowedLocations": ["s3://sea/one/"]}
     await management.call_ok("PUT", "/catalogs/one", {"currentEntityVersion": 1, "storageConfigInfo": narrowed})
@@ -184,12 +184,12 @@ TRICKS = (
     "%24%7Baws%3Ausername%7D",
     "ns%27%20OR%20%271%27%3D%271",
 )
-"""Namespaces for who may see `ns` and nothing else; a name beside it is `ns10`."""
+"""Namespaces in paths, tried by a principal with access to `ns` only; `ns10` exists too."""
 
 
 @pytest.fixture
-async def beside(lake: Lake) -> Lake:
-    """With a namespace `ns10` that holds a table `t`, as `ns` does."""
+async def siblings(lake: Lake) -> Lake:
+    """A server with a table `t` in each of the namespaces `ns` and `ns10`."""
     assert (await lake.call("POST", "/lake/namespaces", {"namespace": ["ns10"]})).status == 200
     document = {"name": "t", "schema": SCHEMA, "properties": {"mark": "of-ns10"}}
     assert (await lake.call("POST", "/lake/namespaces/ns10/tables", document)).status == 200
@@ -197,7 +197,7 @@ async def beside(lake: Lake) -> Lake:
     return lake
 
 
-async def sees_only_its_namespace(lake: Lake, keys: Keys) -> None:
+async def assert_access_to_ns_only(lake: Lake, keys: Keys) -> None:
     assert (await lake.call("GET", TABLE, keys=keys)).status == 200
     for trick in TRICKS:
         for tail in ("", "/tables/t", "/tables"):
@@ -213,19 +213,19 @@ async def sees_only_its_namespace(lake: Lake, keys: Keys) -> None:
         assert answer.status in (400, 403, 404), (table, answer)
 
 
-async def test_a_policy_for_one_namespace_is_for_no_other_however_it_is_spelled(beside: Lake) -> None:
+async def test_policy_for_a_namespace_applies_to_that_namespace_in_any_spelling(siblings: Lake) -> None:
     condition = {"StringEquals": {"s3tables:namespace": "ns"}}
-    keys = await beside.user("bob", allow("s3tables:*") | {"Condition": condition})
-    await sees_only_its_namespace(beside, keys)
+    keys = await siblings.user("bob", allow("s3tables:*") | {"Condition": condition})
+    await assert_access_to_ns_only(siblings, keys)
 
 
-async def test_a_grant_on_one_namespace_is_for_no_other_however_it_is_spelled(beside: Lake) -> None:
+async def test_grant_on_a_namespace_applies_to_that_namespace_in_any_spelling(siblings: Lake) -> None:
     grant = {"type": "namespace", "namespace": ["ns"], "privilege": "CATALOG_MANAGE_CONTENT"}
-    keys = await ManagementClient(beside).principal_with_grant("ann", **grant)
-    await sees_only_its_namespace(beside, keys)
+    keys = await ManagementClient(siblings).principal_with_grant("ann", **grant)
+    await assert_access_to_ns_only(siblings, keys)
 
 
-# -- rights that are taken away while somebody works -------------------------------------------------------------------
+# -- revoked permissions -----------------------------------------------------------------------------------------------
 
 
 async def session_of(lake: Lake, keys: Keys) -> Keys:
@@ -239,7 +239,7 @@ async def session_of(lake: Lake, keys: Keys) -> Keys:
     return Keys(access_key, secret_key, token)
 
 
-async def test_rights_that_are_taken_away_end_with_the_next_request_of_every_session(lake: Lake) -> None:
+async def test_revoked_permissions_end_with_the_next_request_of_every_session(lake: Lake) -> None:
     await lake.table()
     bob = await lake.user("bob", allow("s3tables:*", "s3:*", "sts:*"))
     session = await session_of(lake, bob)
@@ -253,9 +253,9 @@ async def test_rights_that_are_taken_away_end_with_the_next_request_of_every_ses
         assert (await lake.send("GET", "/lake/loose", keys=keys)).status == 403
 
 
-async def test_a_denial_reaches_keys_that_were_handed_out_before(lake: Lake) -> None:
-    made = await lake.table()
-    path = "/" + made.document["metadata"]["location"].removeprefix("s3://") + "/f"
+async def test_deny_statement_applies_to_vended_credentials(lake: Lake) -> None:
+    created = await lake.table()
+    path = "/" + created.document["metadata"]["location"].removeprefix("s3://") + "/f"
     bob = await lake.user("bob", allow("s3tables:*"))
     keys = vended(await lake.call("GET", TABLE, keys=bob, access=VENDED))
     assert (await lake.send("PUT", path, b"1", keys=keys)).status == 200

@@ -1,4 +1,4 @@
-"""Requests sent again under their Idempotency-Key: each gets the answer it got, and nothing happens again."""
+"""Requests repeated with their Idempotency-Key get the same response, without a second effect."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
 
 @pytest.fixture
 async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
-    """A lake with a table, a view, and the metadata files of a table and a view that have no name any more."""
+    """A server with tables and views, some of which are dropped and registered again."""
     async with opened_lake(tmp_path) as opened:
         await opened.call("POST", "/lake/namespaces", {"namespace": ["empty"]})
         for name in ("t", "gone"):
@@ -63,43 +63,43 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
         yield opened
 
 
-async def test_every_change_of_the_contract_is_tried_here() -> None:
+async def test_all_standard_changes_are_tested() -> None:
     changes = {route.name for route in catalog_routes().routes if route.is_standard and route.changes}
-    # Notifications are Apache Polaris', and have a time that says which came first.
+    # Notifications are an operation of Polaris, ordered by their timestamps.
     assert REQUESTS.keys() == changes - {"sendNotification"}
 
 
 @pytest.mark.parametrize("operation", REQUESTS)
-async def test_request_sent_again_is_answered_again_and_does_nothing(lake: Lake, operation: str) -> None:
+async def test_repeated_request_gets_the_same_response_without_effect(lake: Lake, operation: str) -> None:
     method, path, document = REQUESTS[operation]
     if operation.startswith("register"):
-        document = {**document, "metadata-location": await _nameless(lake, operation)}
+        document = {**document, "metadata-location": await _dropped_metadata(lake, operation)}
     body = b"" if document is None else json.dumps(document).encode()
     headers = {"idempotency-key": str(uuid4())}
 
-    async def ask() -> Answer:
+    async def send() -> Answer:
         return await lake.send(method, BASE + path, body, headers)
 
-    first = await ask()
+    first = await send()
     assert first.status in (200, 204), first
     before = await lake.store.object_context.outbox.last_seq(lake.store.meta)
-    again = await ask()
-    assert (again.status, again.headers.get("content-type")) == (first.status, first.headers.get("content-type"))
+    repeated = await send()
+    assert (repeated.status, repeated.headers.get("content-type")) == (first.status, first.headers.get("content-type"))
     if first.status == 200:
-        assert again.document == first.document
+        assert repeated.document == first.document
     assert await lake.store.object_context.outbox.last_seq(lake.store.meta) == before
 
 
-async def _nameless(lake: Lake, operation: str) -> str:
-    """The metadata file of a table or view that was dropped."""
+async def _dropped_metadata(lake: Lake, operation: str) -> str:
+    """Drop a table or view, and return its metadata location."""
     path = "/lake/namespaces/ns/" + ("tables/gone" if operation == "registerTable" else "views/lost")
     at: str = (await lake.call("GET", path)).document["metadata-location"]
     assert (await lake.call("DELETE", path)).status == 204
     return at
 
 
-async def test_unregistered_table_is_shown_as_it_was_last(lake: Lake) -> None:
+async def test_unregister_returns_the_last_metadata(lake: Lake) -> None:
     committed = await lake.call("POST", "/lake/namespaces/ns/tables/t", CHANGE)
-    shown = (await lake.call("POST", "/lake/namespaces/ns/tables/t/unregister")).document
-    assert shown == {part: committed.document[part] for part in ("metadata-location", "metadata")}
+    unregistered = (await lake.call("POST", "/lake/namespaces/ns/tables/t/unregister")).document
+    assert unregistered == {part: committed.document[part] for part in ("metadata-location", "metadata")}
     assert (await lake.call("POST", "/lake/namespaces/ns/tables/t", CHANGE)).error == (404, "NoSuchTableException")

@@ -1,4 +1,4 @@
-"""How large the documents of the catalog may be."""
+"""Limits on the size of request documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def properties(count: int, *, value: str = "") -> dict[str, str]:
     return {f"p{number}": value for number in range(count)}
 
 
-async def test_documents_that_hold_no_schemas_are_small(lake: Lake) -> None:
+async def test_documents_without_schemas_have_a_small_limit(lake: Lake) -> None:
     document = {"namespace": ["big"], "properties": properties(200, value="x" * 8192)}
     large = await lake.call("POST", "/lake/namespaces", document)
     assert (large.status, "body too large" in large.document["error"]["message"]) == (400, True)
@@ -34,7 +34,7 @@ async def test_documents_that_hold_no_schemas_are_small(lake: Lake) -> None:
     assert (await lake.call("POST", "/lake/namespaces", document)).status == 200
 
 
-async def test_commits_hold_megabytes(lake: Lake) -> None:
+async def test_commits_have_a_large_limit(lake: Lake) -> None:
     update = {"action": "set-properties", "updates": properties(200, value="x" * 8192)}
     path = "/lake/namespaces/ns/tables/t"
     assert (await lake.call("POST", path, {"requirements": [], "updates": [update]})).status == 200

@@ -1,4 +1,4 @@
-"""What a client is told and given of a table that its user sees only a part of."""
+"""Tables with row filters for restricted principals: metadata, access to files, and scan plans."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ VENDED, SIGNING = "vended-credentials", "remote-signing"
 
 @dataclass(frozen=True)
 class Stage:
-    """A table with data, of which one of two users with the same rights sees a part."""
+    """A table with data, and two users with the same permissions; `reader` can be restricted."""
 
     lake: Lake
     reader: Keys
     other: Keys
 
-    async def hide(self, condition: Any = False, name: str = "p") -> None:
-        """Have a row filter hold for the reader."""
+    async def restrict(self, condition: Any = False, name: str = "p") -> None:
+        """Attach a row filter for the reader."""
         policies = PolicyLake(self.lake)
         content = {"enable": True, "restricts": {"principals": ["reader"]}, "filter": condition}
-        made = await policies.create(name, "lakebed.row-filter", json.dumps(content))
-        assert made.status == 200, made.body
+        created = await policies.create(name, "lakebed.row-filter", json.dumps(content))
+        assert created.status == 200, created.body
         assert (await policies.attach(TARGET, name)).status == 204
 
-    async def fill(self) -> None:
-        """Have the copies made that wait for it."""
+    async def write_copies(self) -> None:
+        """Write the queued restricted copies."""
         catalog = wire_catalog(self.lake.store)
         for claim in await catalog.tasks.claim([JobKind.COPY_RESTRICTED], "w", 60, limit=9):
             copy = name(json.loads(claim.task.payload)["table"], COPIES_NAMESPACE)
@@ -56,16 +56,16 @@ class Stage:
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     async with opened_lake(tmp_path) as lake:
-        rights = allow("s3tables:*", "s3:*")
-        yield Stage(lake, await lake.user("reader", rights), await lake.user("other", rights))
+        statement = allow("s3tables:*", "s3:*")
+        yield Stage(lake, await lake.user("reader", statement), await lake.user("other", statement))
 
 
 @pytest.mark.parametrize("access", [None, VENDED, SIGNING])
-async def test_loading_gives_no_way_to_the_files_and_says_who_plans(stage: Stage, access: str | None) -> None:
+async def test_restricted_load_hides_files_and_requires_server_planning(stage: Stage, access: str | None) -> None:
     lake = stage.lake
     await table_with_data(lake)
     before = await lake.call("GET", TABLE, keys=stage.reader, access=access)
-    await stage.hide()
+    await stage.restrict()
     after = await lake.call("GET", TABLE, keys=stage.reader, access=access, if_none_match=before.headers["etag"])
     assert after.status == 200
     assert after.document["config"] == PLAIN | {"scan-planning-mode": "server"}
@@ -78,14 +78,14 @@ async def test_loading_gives_no_way_to_the_files_and_says_who_plans(stage: Stage
     assert snapshot["manifest-list"].startswith("s3://lake/")
 
 
-async def test_neither_keys_nor_signatures_nor_changes_are_for_who_sees_a_part(stage: Stage) -> None:
+async def test_restricted_principal_gets_no_credentials_signatures_or_changes(stage: Stage) -> None:
     lake = stage.lake
-    made = await table_with_data(lake)
+    created = await table_with_data(lake)
     early = (await lake.call("GET", TABLE, keys=stage.reader, access=VENDED)).document["config"]
-    file = "/" + made["metadata-location"].removeprefix("s3://")
+    file = "/" + created["metadata-location"].removeprefix("s3://")
     assert (await lake.send("GET", file, keys=keys_in(early))).status == 200
-    await stage.hide()
-    # Those of before end with the policy's coming, and so do the user's own.
+    await stage.restrict()
+    # Earlier credentials end with the attachment of the policy, as do the user's own S3 permissions on the files.
     assert (await lake.send("GET", file, keys=keys_in(early))).status == 403
     assert (await lake.send("GET", file, keys=stage.reader)).status == 403
     assert (await lake.send("GET", file, keys=stage.other)).status == 200
@@ -93,7 +93,7 @@ async def test_neither_keys_nor_signatures_nor_changes_are_for_who_sees_a_part(s
     commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     several = {"table-changes": [{"identifier": {"namespace": ["ns"], "name": "t"}, **commit}]}
     move = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "u"}}
-    asked: list[tuple[str, str, object]] = [
+    requests: list[tuple[str, str, object]] = [
         ("GET", TABLE + "/credentials", None),
         ("POST", TABLE + "/sign", signing),
         ("POST", "/aws/s3/sign", signing),
@@ -103,17 +103,17 @@ async def test_neither_keys_nor_signatures_nor_changes_are_for_who_sees_a_part(s
         ("POST", TABLE + "/unregister", None),
         ("DELETE", TABLE, None),
     ]
-    for method, path, document in asked:
+    for method, path, document in requests:
         refused = await lake.call(method, path, document, keys=stage.reader)
         assert refused.error == (403, "ForbiddenException"), path
     assert (await lake.call("POST", TABLE, commit, keys=stage.other)).status == 200
 
 
-async def test_selects_from_files_are_refused_as_reading_them_is(stage: Stage) -> None:
-    made = await table_with_data(stage.lake)
+async def test_restricted_principal_cannot_select_from_files(stage: Stage) -> None:
+    created = await table_with_data(stage.lake)
     store = stage.lake.store
-    asking = wire_lake(store, selects=SelectService(store.reader, store.lister, store.clock))
-    bucket, _, key = made["metadata-location"].removeprefix("s3://").partition("/")
+    lake = wire_lake(store, selects=SelectService(store.reader, store.lister, store.clock))
+    bucket, _, key = created["metadata-location"].removeprefix("s3://").partition("/")
     sql = 'SELECT s."format-version" FROM S3Object s'
     body = (
         f"<SelectObjectContentRequest><Expression>{sql}</Expression><ExpressionType>SQL</ExpressionType>"
@@ -122,23 +122,23 @@ async def test_selects_from_files_are_refused_as_reading_them_is(stage: Stage) -
     ).encode()
     one = f"/{bucket}/{key}?select&select-type=2"
     many = f"/{bucket}?select&select-type=2&prefix={quote(key, safe='')}"
-    await stage.hide()
+    await stage.restrict()
     for path in (one, many):
-        assert (await asking.send("POST", path, body, keys=stage.reader)).status == 403
-        assert b"2\n" in (await asking.send("POST", path, body, keys=stage.other)).body
+        assert (await lake.send("POST", path, body, keys=stage.reader)).status == 403
+        assert b"2\n" in (await lake.send("POST", path, body, keys=stage.other)).body
 
 
-async def test_plans_are_of_a_copy_and_bring_keys_to_it_alone(stage: Stage) -> None:
+async def test_restricted_plan_reads_a_copy_with_credentials_for_it_only(stage: Stage) -> None:
     lake = stage.lake
-    made = await table_with_data(lake)
-    await stage.hide()
+    created = await table_with_data(lake)
+    await stage.restrict()
     waiting = await lake.call("POST", PLAN, {}, keys=stage.reader, access=SIGNING)
     assert waiting.document == {"status": "submitted", "plan-id": waiting.document["plan-id"]}
-    where = f"{PLAN}/{waiting.document['plan-id']}"
-    assert (await lake.call("GET", where, keys=stage.reader)).document["status"] == "submitted"
-    assert (await lake.call("GET", where, keys=stage.other)).error == (404, "NoSuchPlanIdException")
-    await stage.fill()
-    done = (await lake.call("GET", where, keys=stage.reader)).document
+    plan = f"{PLAN}/{waiting.document['plan-id']}"
+    assert (await lake.call("GET", plan, keys=stage.reader)).document["status"] == "submitted"
+    assert (await lake.call("GET", plan, keys=stage.other)).error == (404, "NoSuchPlanIdException")
+    await stage.write_copies()
+    done = (await lake.call("GET", plan, keys=stage.reader)).document
     assert done["status"] == "completed"
     (task,) = done["file-scan-tasks"]
     (credential,) = done["storage-credentials"]
@@ -147,10 +147,10 @@ async def test_plans_are_of_a_copy_and_bring_keys_to_it_alone(stage: Stage) -> N
     assert PLAIN.items() <= credential["config"].items()
     keys = keys_in(credential["config"])
     assert (await lake.send("GET", "/" + path.removeprefix("s3://"), keys=keys)).status == 200
-    own = "/" + made["metadata-location"].removeprefix("s3://")
+    own = "/" + created["metadata-location"].removeprefix("s3://")
     for method, target in (("GET", own), ("PUT", "/" + path.removeprefix("s3://")), ("DELETE", own)):
         assert (await lake.send(method, target, keys=keys)).status == 403
-    # What was made for some is not for others, by whichever way they come.
+    # A copy is readable only with the credentials of a plan.
     copy = path.split("/")[4]
     for caller in (stage.reader, stage.other):
         assert (await lake.send("GET", "/" + path.removeprefix("s3://"), keys=caller)).status == 403
@@ -158,25 +158,25 @@ async def test_plans_are_of_a_copy_and_bring_keys_to_it_alone(stage: Stage) -> N
         assert (await lake.call("GET", table, keys=caller)).error == (403, "ForbiddenException")
 
 
-async def test_a_policy_that_cannot_be_applied_refuses_and_says_so(stage: Stage) -> None:
+async def test_inapplicable_policy_refuses_plans_and_is_named(stage: Stage) -> None:
     await table_with_data(stage.lake)
-    await stage.hide({"type": "eq", "term": "nowhere", "value": 1})
+    await stage.restrict({"type": "eq", "term": "nowhere", "value": 1})
     refused = await stage.lake.call("POST", PLAN, {}, keys=stage.reader)
     assert refused.error == (403, "ForbiddenException")
     assert "ns.p v0" in refused.document["error"]["message"]
 
 
-async def test_a_table_without_rows_is_planned_at_once(stage: Stage) -> None:
+async def test_restricted_plan_of_an_empty_table_completes_at_once(stage: Stage) -> None:
     await stage.lake.table()
-    await stage.hide()
+    await stage.restrict()
     planned = (await stage.lake.call("POST", PLAN, {}, keys=stage.reader)).document
     assert planned["status"] == "completed"
     assert planned["file-scan-tasks"] == []
     assert "storage-credentials" not in planned
 
 
-async def test_copies_are_not_ordered_as_tasks(stage: Stage) -> None:
+async def test_copies_cannot_be_submitted_as_tasks(stage: Stage) -> None:
     await table_with_data(stage.lake)
-    order = {"job": "copy-restricted", "warehouse": "lake", "namespace": ["ns"], "table": "t"}
-    answer = await stage.lake.send("POST", "/lakebed/v1/tasks", json.dumps(order).encode())
+    spec = {"job": "copy-restricted", "warehouse": "lake", "namespace": ["ns"], "table": "t"}
+    answer = await stage.lake.send("POST", "/lakebed/v1/tasks", json.dumps(spec).encode())
     assert answer.status == 400

@@ -1,4 +1,4 @@
-"""The extensions of table buckets on running servers, with tables that PyIceberg makes and reads."""
+"""The extensions for table buckets on running servers, with tables of PyIceberg."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def make_table(lake: Lake, *ids: int) -> None:
         catalog.create_table(("ns", "t"), schema=rows().schema).append(rows(*ids))
 
 
-def wait_for(what: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
-    """Ask until the answer is as it should be."""
+def wait_for(call: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
+    """Repeat a call until its result satisfies the condition."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while not holds(found := what()):
+    while not holds(found := call()):
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
     return found
@@ -82,16 +82,16 @@ def test_branches_pointers_and_rollback_of_a_real_table(lake: Lake) -> None:
     assert operations == ["append", "rollback", "append", "commit", "append", "create"]
 
 
-def test_table_is_moved_between_names_by_import(lake: Lake) -> None:
+def test_unregistered_table_is_imported_under_another_name(lake: Lake) -> None:
     make_table(lake, 1, 2)
-    where = lake.call("GET", f"{TABLE}/metadata-location")["metadata-location"]
+    metadata_location = lake.call("GET", f"{TABLE}/metadata-location")["metadata-location"]
     lake.call("DELETE", TABLE)
-    lake.call("POST", "namespaces/ns/tables/u/catalog/import", {"metadata-location": where})
+    lake.call("POST", "namespaces/ns/tables/u/catalog/import", {"metadata-location": metadata_location})
     with lake.catalog() as catalog:
         assert catalog.load_table(("ns", "u")).scan().to_arrow().num_rows == 2
 
 
-def test_dropped_table_comes_back_with_its_rows(lake: Lake) -> None:
+def test_restored_table_has_its_rows(lake: Lake) -> None:
     window = {"updates": {"undrop-window-seconds": "3600"}}
     assert lake.request("POST", f"buckets/{lake.warehouse}/properties", window).status == 200
     make_table(lake, 1)
@@ -101,7 +101,7 @@ def test_dropped_table_comes_back_with_its_rows(lake: Lake) -> None:
     assert read(lake) == [1]
 
 
-# -- another server is followed ---------------------------------------------------------------------------------------
+# -- bridges ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
 
 
 def replicate(source: Lake, target: Lake) -> None:
-    """Copy what is new, as a replication of the bucket would, data before the metadata that names it."""
+    """Copy new objects as bucket replication would: data files before the metadata files that reference them."""
     with connected(source.server) as there, connected(target.server) as here:
 
         def keys(s3: Any, bucket: str) -> list[str]:
@@ -126,7 +126,7 @@ def replicate(source: Lake, target: Lake) -> None:
                 here.put_object(Bucket=target.warehouse, Key=key, Body=body)
 
 
-def test_another_server_is_followed_until_both_go_on(lake: Lake, follower: RunningServer) -> None:
+def test_bridge_follows_another_server_until_both_commit(lake: Lake, follower: RunningServer) -> None:
     make_table(lake, 1)
     mirror = Lake(follower, lake.warehouse)
     with connected(follower) as s3:
@@ -159,20 +159,20 @@ def test_another_server_is_followed_until_both_go_on(lake: Lake, follower: Runni
     def bridge() -> Any:  # Any: JSON
         return mirror.call("GET", f"{TABLE}/catalog/external")["bridge"]
 
-    def is_at_the_other() -> bool:
+    def is_synced() -> bool:
         at: str = lake.call("GET", f"{TABLE}/metadata-location")["metadata-location"]
         return bool(bridge()["last-synced-metadata-location"] == at)
 
-    # Nothing was replicated yet: the other side has a table whose files are not here.
+    # Nothing was replicated yet: the files of the external table are missing here.
     assert wait_for(bridge, lambda found: found["last-sync-status"] == "missing")["consecutive-failures"] >= 1
     replicate(lake, mirror)
-    wait_for(is_at_the_other, bool)
+    wait_for(is_synced, bool)
     assert read(mirror) == [1]
     append(lake, 2)
     replicate(lake, mirror)
-    wait_for(is_at_the_other, bool)
+    wait_for(is_synced, bool)
     assert read(mirror) == [1, 2]
-    # A commit of one's own is not given up.
+    # A local commit is not overwritten.
     append(mirror, 100)
     append(lake, 3)
     replicate(lake, mirror)

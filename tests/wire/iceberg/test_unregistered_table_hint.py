@@ -1,4 +1,4 @@
-"""Tables that are not on record yet, or not any more: their files are reached by what the client repeats of them."""
+"""Staged and dropped tables, whose files clients access with a hint in the URL."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 
 def settings_of(answer: Answer) -> dict[str, str]:
-    """The one entry of an answer's storage credentials."""
+    """The settings in a response's storage credentials."""
     assert answer.status == 200, answer.body
     (entry,) = answer.document["storage-credentials"]
     config: dict[str, str] = entry["config"]
     return config
 
 
-def asked_with(query: str) -> Request:
+def request_with(query: str) -> Request:
     return Request("GET", "/", query, {}, RequestBody(0), "http", "127.0.0.1", "R1")
 
 
 def endpoint_of(table: str, location: str, name: str = "t") -> str:
-    """Where keys are asked for, for a table that somebody describes."""
+    """The refresh endpoint with a hint."""
     return f"/iceberg/v1/lake/namespaces/ns/tables/{name}/credentials{UnregisteredTableHint(table, location).query}"
 
 
@@ -52,49 +52,51 @@ async def sign(lake: Lake, endpoint: str, method: str, path: str, keys: Keys = R
     return await lake.call("POST", endpoint.removeprefix("v1"), document, keys=keys)
 
 
-# -- as the client repeats it ---------------------------------------------------------------------------------------
+# -- the hint -------------------------------------------------------------------------------------------------------
 
 
 @given(st.from_regex(r"[0-9a-f]{32}", fullmatch=True), st.text(), st.dictionaries(st.text(), st.text(min_size=1)))
-def test_what_is_told_is_read_again(table: str, location: str, properties: dict[str, str]) -> None:
-    told = UnregisteredTableHint(table, location, {"write.data.path": "s3://lake/far", **properties})
-    kept = {name: path for name, path in told.properties.items() if name in PATH_PROPERTIES}
-    assert hint_of_request(asked_with(told.query.removeprefix("?"))) == UnregisteredTableHint(table, location, kept)
+def test_hint_round_trips(table: str, location: str, properties: dict[str, str]) -> None:
+    hint = UnregisteredTableHint(table, location, {"write.data.path": "s3://lake/far", **properties})
+    kept = {name: path for name, path in hint.properties.items() if name in PATH_PROPERTIES}
+    assert hint_of_request(request_with(hint.query.removeprefix("?"))) == UnregisteredTableHint(table, location, kept)
 
 
 @given(st.text() | st.binary().map(lambda noise: noise.hex()) | st.from_regex(r"[A-Za-z0-9_-]{1,80}", fullmatch=True))
-def test_noise_is_refused(text: str) -> None:
-    request = asked_with("")
+def test_random_text_is_refused(text: str) -> None:
+    request = request_with("")
     request.query["whereabouts"] = text
     with pytest.raises(InvalidInput):
         hint_of_request(request)
 
 
 @pytest.mark.parametrize("wrong", [{"table": "t"}, {"table": SOME_ID.upper()}])
-def test_what_cannot_have_been_told_is_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_table_ids_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         hint_of_request(
-            asked_with(UnregisteredTableHint(**{"location": "s3://lake/a", **wrong}).query.removeprefix("?"))
+            request_with(UnregisteredTableHint(**{"location": "s3://lake/a", **wrong}).query.removeprefix("?"))
         )
 
 
 # -- staged tables ---------------------------------------------------------------------------------------------------
 
 
-async def test_keys_to_a_staged_table_are_renewed_until_it_is_there(lake: Lake) -> None:
+async def test_credentials_of_a_staged_table_are_refreshed_before_its_commit(lake: Lake) -> None:
     far = {"write.data.path": "s3://lake/far"}
     engine = await lake.user("engine", allow("s3tables:*"))
-    told = settings_of(await lake.table(keys=engine, access="vended-credentials", stage_create=True, properties=far))
+    settings = settings_of(
+        await lake.table(keys=engine, access="vended-credentials", stage_create=True, properties=far)
+    )
     for _ in range(3):
         lake.clock.advance(901)
-        assert (await lake.send("PUT", "/lake/far/f", b"rows", keys=keys_in(told))).status == 400
-        fresh = settings_of(await lake.send("GET", f"/iceberg/{told[ENDPOINT]}", keys=engine))
+        assert (await lake.send("PUT", "/lake/far/f", b"rows", keys=keys_in(settings))).status == 400
+        fresh = settings_of(await lake.send("GET", f"/iceberg/{settings[ENDPOINT]}", keys=engine))
         assert (await lake.send("PUT", "/lake/far/f", b"rows", keys=keys_in(fresh))).status == 200
-        assert fresh[ENDPOINT] == told[ENDPOINT]
-        told = fresh
+        assert fresh[ENDPOINT] == settings[ENDPOINT]
+        settings = fresh
 
 
-async def test_endpoint_of_a_staged_table_is_good_when_it_is_there(lake: Lake) -> None:
+async def test_refresh_endpoint_of_a_staged_table_works_after_its_commit(lake: Lake) -> None:
     staged = await lake.table(access="vended-credentials", stage_create=True)
     endpoint = settings_of(staged)[ENDPOINT]
     location = staged.document["metadata"]["location"]
@@ -104,35 +106,35 @@ async def test_endpoint_of_a_staged_table_is_good_when_it_is_there(lake: Lake) -
     assert fresh["lakebed.credential-scope-prefix"] == f"{location}/"
 
 
-async def test_keys_to_directories_of_nobody_are_for_who_may_create_the_table(lake: Lake) -> None:
+async def test_credentials_for_free_directories_require_permission_to_create_and_read(lake: Lake) -> None:
     path = endpoint_of(SOME_ID, "s3://lake/free")
     for actions in (("s3tables:PutTableData", "s3tables:GetTableData", "s3:*"), ("s3tables:CreateTable",)):
-        who = await lake.user(f"user-{len(actions)}", allow(*actions))
-        assert (await lake.send("GET", path, keys=who)).error == (403, "ForbiddenException")
+        user = await lake.user(f"user-{len(actions)}", allow(*actions))
+        assert (await lake.send("GET", path, keys=user)).error == (403, "ForbiddenException")
     reader = await lake.user("reader", allow("s3tables:CreateTable", "s3tables:GetTableData"))
     keys = keys_in(settings_of(await lake.send("GET", path, keys=reader)))
     assert (await lake.send("PUT", "/lake/free/f", b"1", keys=keys)).status == 403
 
 
-async def test_description_of_another_tables_directories_opens_nothing(lake: Lake) -> None:
-    made = await lake.table(location="s3://lake/home/t")
-    its_id = made.document["metadata"]["table-uuid"].replace("-", "")
+async def test_hint_with_directories_of_another_table_gives_no_access(lake: Lake) -> None:
+    created = await lake.table(location="s3://lake/home/t")
+    its_id = created.document["metadata"]["table-uuid"].replace("-", "")
     for location in ("s3://lake/home/t", "s3://lake/home/t/data", "s3://lake/home"):
         assert (await lake.send("GET", endpoint_of(SOME_ID, location, "free"))).error[0] == 400
         assert (await lake.send("GET", endpoint_of(its_id, location, "free"))).error[0] == 403
-    # Nor do keys pass for the table's own that were made out in its name elsewhere.
+    # Nor does the id of another table with a free directory.
     assert (await lake.send("GET", endpoint_of(its_id, "s3://lake/elsewhere", "free"))).error[0] == 403
 
 
 @pytest.mark.parametrize("location", ["s3://other/t", "s3://lake", "s3://lake/.lakebed/t", "s3://lake/a/../b", "t", ""])
-async def test_places_that_no_table_may_have_are_not_opened(lake: Lake, location: str) -> None:
+async def test_hint_with_an_invalid_location_is_refused(lake: Lake, location: str) -> None:
     assert (await lake.send("GET", endpoint_of(SOME_ID, location))).error == (400, "BadRequestException")
 
 
 # -- dropped tables --------------------------------------------------------------------------------------------------
 
 
-async def test_engine_that_dropped_a_table_has_the_deletion_of_its_files_signed(lake: Lake) -> None:
+async def test_deletion_of_files_is_signed_after_a_drop(lake: Lake) -> None:
     engine = await lake.user("engine", allow("s3tables:*"))
     await lake.table(location="s3://lake/home/t")
     loaded = await lake.call("GET", TABLE, keys=engine, access="remote-signing")
@@ -148,7 +150,7 @@ async def test_engine_that_dropped_a_table_has_the_deletion_of_its_files_signed(
     assert (await sign(lake, endpoint, "DELETE", "/lake/home/t/f", engine)).error[0] == 400
 
 
-async def test_files_of_a_table_that_can_be_restored_are_not_deleted_by_signature(lake: Lake) -> None:
+async def test_deletion_of_files_of_a_restorable_table_is_not_signed(lake: Lake) -> None:
     await lake.call("POST", "/buckets/lake/properties", {"updates": {"undrop-window-seconds": "3600"}})
     await lake.table(location="s3://lake/home/t")
     endpoint = (await lake.call("GET", TABLE, access="remote-signing")).document["config"]["signer.endpoint"]

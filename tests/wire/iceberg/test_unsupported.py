@@ -1,4 +1,4 @@
-"""What of the contract is left out: refused in its words, and not declared."""
+"""Unsupported operations are refused as the specification defines, and are not listed as endpoints."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
 
 
 @pytest.mark.parametrize("path", ["/lake/namespaces/ns/functions", "/lake/namespaces/ns/functions/f"])
-async def test_functions_are_refused_as_the_contract_refuses_operations(lake: Lake, path: str) -> None:
+async def test_functions_are_unsupported(lake: Lake, path: str) -> None:
     answer = await lake.call("GET", path)
     assert answer.error == (406, "UnsupportedOperationException")
     assert "Functions are not supported" in answer.document["error"]["message"]
 
 
-async def test_who_does_not_sign_is_told_that_first(lake: Lake) -> None:
+async def test_unsigned_request_for_an_unsupported_operation_is_a_401(lake: Lake) -> None:
     answer = await lake.send("GET", "/iceberg/v1/lake/namespaces/ns/functions", keys=None)
     assert answer.error == (401, "NotAuthorizedException")
 
 
-async def test_what_is_refused_is_not_among_the_endpoints(lake: Lake) -> None:
+async def test_unsupported_operations_are_not_listed_as_endpoints(lake: Lake) -> None:
     listed = (await lake.call("GET", "/config")).document["endpoints"]
     assert not [endpoint for endpoint in listed if "functions" in endpoint]
 
 
-def test_inventory_has_every_operation_and_its_answer() -> None:
+def test_inventory_has_every_operation_with_its_error() -> None:
     assert [feature for feature, _, _ in inventory()] == [
         *(f"{one.feature} ({one.operation})" for one in UNSUPPORTED),
         *(feature for feature, _ in UNSUPPORTED_IN_FEDERATION),

@@ -1,4 +1,4 @@
-"""Two servers without a network: a catalog of the near one is federated, with the far one's `lake` behind it."""
+"""Two servers without a network: the near one has a federated catalog, which forwards to `lake` of the far one."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ CONNECTION: Final[dict[str, Any]] = {
 
 @dataclass
 class Wire:
-    """The connection between them: an `Http` that leads to the far server, or to a test's responses."""
+    """The `Http` of the near server: forwards to the far server, or returns a test's responses."""
 
     far: Lake
     asked: list[HttpRequest] = field(default_factory=list)
     instead: Callable[[HttpRequest], HttpResponse | None] | None = None
-    """Responds instead of the far server unless it returns None; it may raise."""
+    """Called instead of the far server, unless it returns None; it may raise."""
     loses_answers: bool = False
     """Whether responses to changes are lost."""
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
         self.asked.append(request)
         if self.instead is not None:
-            answered = self.instead(request)
-            if answered is not None:
-                return answered
+            response = self.instead(request)
+            if response is not None:
+                return response
         parts = urlsplit(request.url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         answer = await self.far.send(
@@ -100,22 +100,22 @@ class TwoLakes:
         access: str | None = None,
         **headers: str,
     ) -> Answer:
-        """Call the near catalog; `path` is what follows its name."""
+        """Call the federated catalog; `path` follows its name."""
         return await self.near.call(method, f"/{CATALOG}{path}", document, keys=keys, access=access, **headers)
 
     async def call_ok(self, method: str, path: str, document: object = None, *, keys: Keys = ROOT_KEYS) -> Any:
-        """The same for a request that must succeed: the response document, if any."""
+        """Send a request that must succeed, and return the response document."""
         answer = await self.call(method, path, document, keys=keys)
         assert answer.status in (200, 204), answer
         return answer.document if answer.body else None
 
     async def table(self, name: str = "t", *, keys: Keys = ROOT_KEYS, access: str | None = None, **more: Any) -> Answer:
-        """Make a table in `ns` through the near catalog."""
+        """Create a table in `ns` through the federated catalog."""
         document = {"name": name, "schema": SCHEMA, **{key.replace("_", "-"): value for key, value in more.items()}}
         return await self.call("POST", "/namespaces/ns/tables", document, keys=keys, access=access)
 
     async def member(self, name: str, *grants: Mapping[str, Any]) -> Keys:
-        """A user of the near server with these grants in its catalog, and its S3 keys."""
+        """Create a principal of the near server with these grants on its catalog, and return its S3 keys."""
         management = self.management
         await management.role(name)
         roles = f"/catalogs/{CATALOG}/catalog-roles"

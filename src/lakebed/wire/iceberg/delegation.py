@@ -119,7 +119,7 @@ async def delegate_access(
             # This request has created the table, so it must not fail.
             return TableAccess(config)
         raise
-    # Not every client uses remote signing for a staged table, so it gets vended credentials hint they are allowed.
+    # Some clients do not use remote signing for staged tables, so these get vended credentials if allowed.
     if mode is AccessMode.SIGNING and (entry is not None or not allowed.vends):
         hint = UnregisteredTableHint(data.table, location, properties())
         return TableAccess(config | _signing_settings(request, catalog, identifier, hint))
@@ -140,10 +140,10 @@ def vend_credentials(
     data: TableData,
     hint: UnregisteredTableHint | None = None,
 ) -> VendedCredentials:
-    """Vended credentials for a table's files; `hint` lets the client renew those of a table without an entry.
+    """Vended credentials for a table's files; `hint` lets the client refresh those of a table without an entry.
 
-    There is one entry, for the table's location, even if the credentials cover further directories: clients that renew
-    credentials insist on exactly one. The other directories use the same credentials from the table's settings.
+    There is one entry, for the table's location, even if the credentials cover further directories: clients that
+    refresh credentials require exactly one. They get the credentials for other directories from the table's settings.
     """
     key = services.vending.vend(
         request.caller.principal,

@@ -1,4 +1,4 @@
-"""A server to speak to, without a network."""
+"""Fixtures: a server without a network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.wire.iceberg.lake import Lake, opened_lake
 
 @pytest.fixture
 async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
-    """Both edges of a server with a table bucket `lake` and a namespace `ns` in it."""
+    """A server with a namespace `ns` in the table bucket `lake`."""
     async with opened_lake(tmp_path, hosts=("catalog.example",)) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""Tables with data, for the tests of what is done to them."""
+"""Tables with data, and calls on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLE = "/lake/namespaces/ns/tables/t"
 
 
 async def append(lake: Lake) -> dict[str, Any]:
-    """Append a file to the table `t` of `ns`; the table after it."""
+    """Append a file to the table `t` of `ns`, and return the table."""
     updates = await appended(wire_catalog(lake.store), name())
     answer = await lake.call("POST", TABLE, {"requirements": [], "updates": updates})
     assert answer.status == 200, answer.body
@@ -21,26 +21,26 @@ async def append(lake: Lake) -> dict[str, Any]:
 
 
 async def table_with_data(lake: Lake) -> dict[str, Any]:
-    """A table `t` in `ns` with one snapshot."""
-    made = await lake.table()
-    assert made.status == 200, made.body
+    """Create a table `t` in `ns` with one snapshot."""
+    created = await lake.table()
+    assert created.status == 200, created.body
     return await append(lake)
 
 
 async def set_property(lake: Lake, key: str, value: str) -> dict[str, Any]:
-    """Set a property of the table; the table after it."""
+    """Set a property of the table, and return the table."""
     update = {"action": "set-properties", "updates": {key: value}}
     document: dict[str, Any] = (await lake.call("POST", TABLE, {"requirements": [], "updates": [update]})).document
     return document
 
 
 async def pointer(lake: Lake) -> dict[str, Any]:
-    """Where the table's pointer is."""
+    """The table's metadata pointer."""
     document: dict[str, Any] = (await lake.call("GET", TABLE + "/metadata-location")).document
     return document
 
 
 def message(answer: Answer) -> str:
-    """What a refusal says."""
+    """The message of an error."""
     text: str = answer.document["error"]["message"]
     return text

@@ -39,12 +39,12 @@ async def history(lake: Lake) -> list[str]:
 
 async def test_table_is_imported_once(lake: Lake) -> None:
     files = await history(lake)
-    made = await lake.call("POST", CATALOG + "/import", {"metadataLocation": files[2]})
-    assert made.status == 200
-    assert {"metadata-location", "metadata", "config"} <= made.document.keys()
-    assert made.document["metadata-location"] == files[2]
-    again = await lake.call("POST", CATALOG + "/import", {"metadata-location": files[2]})
-    assert again.document["metadata"] == made.document["metadata"]
+    created = await lake.call("POST", CATALOG + "/import", {"metadataLocation": files[2]})
+    assert created.status == 200
+    assert {"metadata-location", "metadata", "config"} <= created.document.keys()
+    assert created.document["metadata-location"] == files[2]
+    repeated = await lake.call("POST", CATALOG + "/import", {"metadata-location": files[2]})
+    assert repeated.document["metadata"] == created.document["metadata"]
     assert (await pointer(lake))["generation"] == 1
     other = await lake.call("POST", CATALOG + "/import", {"metadata-location": files[1]})
     assert other.error == (409, "AlreadyExistsException")
@@ -66,8 +66,8 @@ async def test_repeated_import_gets_the_first_response(lake: Lake) -> None:
     key = str(uuid4())
     document = {"metadata-location": files[2]}
     first = await lake.call("POST", CATALOG + "/import", document, idempotency_key=key)
-    again = await lake.call("POST", CATALOG + "/import", document, idempotency_key=key)
-    assert first.document == again.document
+    repeated = await lake.call("POST", CATALOG + "/import", document, idempotency_key=key)
+    assert first.document == repeated.document
 
 
 # -- bridges ---------------------------------------------------------------------------------------------------------
@@ -86,10 +86,10 @@ async def test_bridge_is_configured_before_its_table_exists(lake: Lake) -> None:
         "iceberg-rest": "polling-supported",
         "metadata-folder": "polling-supported",
     }
-    made = await lake.call("PUT", EXTERNAL, {**GLUE, "policy-mode": "lakebed-authoritative"})
-    assert made.status == 200
+    created = await lake.call("PUT", EXTERNAL, {**GLUE, "policy-mode": "lakebed-authoritative"})
+    assert created.status == 200
     after = (await lake.call("GET", EXTERNAL)).document
-    assert after == made.document
+    assert after == created.document
     assert after["status"] == "bridge-configured"
     bridge = after["bridge"]
     assert (bridge["catalog"], bridge["external-namespace"], bridge["external-table"]) == ("glue", "theirs", "t")
@@ -101,11 +101,11 @@ async def test_bridge_is_configured_before_its_table_exists(lake: Lake) -> None:
 
 
 async def test_secrets_of_bridges_are_never_returned(lake: Lake) -> None:
-    made = await lake.call("PUT", EXTERNAL, REST)
-    assert made.status == 200, made.body
-    shown = await lake.call("GET", EXTERNAL)
-    assert b"t0k3n" not in made.body + shown.body
-    bridge = shown.document["bridge"]
+    created = await lake.call("PUT", EXTERNAL, REST)
+    assert created.status == 200, created.body
+    returned = await lake.call("GET", EXTERNAL)
+    assert b"t0k3n" not in created.body + returned.body
+    bridge = returned.document["bridge"]
     assert bridge["auth"] == {
         "type": "bearer",
         "access-key-id": "",
@@ -149,7 +149,7 @@ async def test_namespace_of_a_bridge_must_exist(lake: Lake) -> None:
     assert (await lake.call("PUT", path, GLUE)).error == (404, "NoSuchNamespaceException")
 
 
-async def test_rights_are_asked_for(lake: Lake) -> None:
+async def test_bridges_require_permissions(lake: Lake) -> None:
     reader = await lake.user("reader", allow("s3tables:GetTableMetadataLocation"))
     maker = await lake.user("maker", allow("s3tables:*"))
     assert (await lake.call("GET", EXTERNAL, keys=reader)).status == 200
@@ -231,9 +231,9 @@ async def test_repeated_sync_gets_the_first_response(lake: Lake) -> None:
     document = {**GLUE, "metadata-location": files[0]}
     key = str(uuid4())
     first = await lake.call("POST", SYNC, document, idempotency_key=key)
-    again = await lake.call("POST", SYNC, document, idempotency_key=key)
-    assert again.status == 200
-    assert again.document == first.document
+    repeated = await lake.call("POST", SYNC, document, idempotency_key=key)
+    assert repeated.status == 200
+    assert repeated.document == first.document
 
 
 async def test_metadata_folder_is_synced_on_request(lake: Lake) -> None:

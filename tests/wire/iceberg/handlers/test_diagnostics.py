@@ -18,7 +18,7 @@ async def lose_record(lake: Lake, generation: int) -> None:
     await lake.store.meta.transact(work)
 
 
-async def test_export_says_what_is_on_record(lake: Lake) -> None:
+async def test_export_has_the_records_of_a_table(lake: Lake) -> None:
     table = await table_with_data(lake)
     export = (await lake.call("GET", CATALOG + "/export")).document
     assert set(export) == {"table_bucket", "namespace", "table", "backing_manifest"}
@@ -35,8 +35,8 @@ async def test_export_says_what_is_on_record(lake: Lake) -> None:
     assert manifest["migration"]["status"] == "ALREADY_STRONG"
 
 
-async def test_numbers_of_a_report_are_counted(lake: Lake) -> None:
-    """What could be a constant is asked for twice, with a commit in between."""
+async def test_export_counts_commits(lake: Lake) -> None:
+    """The export is requested twice, with a commit in between, so a constant would fail."""
     await table_with_data(lake)
     first = (await lake.call("GET", CATALOG + "/export")).document["backing_manifest"]
     lake.clock.advance(60)
@@ -46,7 +46,7 @@ async def test_numbers_of_a_report_are_counted(lake: Lake) -> None:
     assert first["scale_validation"]["last_commit_at"] < second["scale_validation"]["last_commit_at"]
 
 
-async def test_healthy_table_is_called_so(lake: Lake) -> None:
+async def test_healthy_table_is_diagnosed_as_healthy(lake: Lake) -> None:
     await table_with_data(lake)
     found = (await lake.call("GET", CATALOG + "/diagnostics")).document
     assert found["current_metadata_status"] == "VALID"
@@ -59,15 +59,15 @@ async def test_healthy_table_is_called_so(lake: Lake) -> None:
     assert (done["finalized_count"], done["discarded_count"], done["reclaimed_directories"]) == (0, 0, [])
 
 
-async def test_lost_record_is_found_and_written_again(lake: Lake) -> None:
+async def test_recovery_restores_a_lost_commit_record(lake: Lake) -> None:
     await table_with_data(lake)
     await append(lake)
     await lose_record(lake, 2)
-    sick = (await lake.call("GET", CATALOG + "/diagnostics")).document
-    assert (sick["recovery_status"], sick["recommended_actions"]) == ("RECOVERABLE", ["RUN_COMMIT_RECOVERY"])
-    assert sick["backing_manifest"]["current"]["wal"]["status"] == "RECOVERY_REQUIRED"
-    assert sick["backing_manifest"]["migration"]["blockers"] == ["COMMIT_RECOVERY_REQUIRED"]
-    assert sick["commit_recovery"]["finalization_required_count"] == 1
+    diagnosis = (await lake.call("GET", CATALOG + "/diagnostics")).document
+    assert (diagnosis["recovery_status"], diagnosis["recommended_actions"]) == ("RECOVERABLE", ["RUN_COMMIT_RECOVERY"])
+    assert diagnosis["backing_manifest"]["current"]["wal"]["status"] == "RECOVERY_REQUIRED"
+    assert diagnosis["backing_manifest"]["migration"]["blockers"] == ["COMMIT_RECOVERY_REQUIRED"]
+    assert diagnosis["commit_recovery"]["finalization_required_count"] == 1
     done = (await lake.call("POST", CATALOG + "/recovery", {})).document
     assert (done["finalized_count"], done["finalization_required_count"]) == (1, 0)
     assert (await lake.call("GET", CATALOG + "/diagnostics")).document["recovery_status"] == "HEALTHY"
@@ -75,9 +75,13 @@ async def test_lost_record_is_found_and_written_again(lake: Lake) -> None:
 
 async def test_import_is_part_of_the_export(lake: Lake) -> None:
     await lake.table("gone")
-    where = (await lake.call("GET", "/lake/namespaces/ns/tables/gone/metadata-location")).document["metadata-location"]
+    pointer = (await lake.call("GET", "/lake/namespaces/ns/tables/gone/metadata-location")).document
     await lake.call("DELETE", "/lake/namespaces/ns/tables/gone")
-    document = {"metadata-location": where, "properties": {"from": "glue"}, "external-version-token": "7"}
+    document = {
+        "metadata-location": pointer["metadata-location"],
+        "properties": {"from": "glue"},
+        "external-version-token": "7",
+    }
     assert (await lake.call("POST", CATALOG + "/import", document)).status == 200
     export = (await lake.call("GET", CATALOG + "/export")).document
     assert export["table"]["properties"] == {"from": "glue"}
@@ -85,7 +89,7 @@ async def test_import_is_part_of_the_export(lake: Lake) -> None:
     assert export["import"]["imported_by"] == "root"
 
 
-async def test_there_is_nothing_to_migrate(lake: Lake) -> None:
+async def test_migration_reports_that_nothing_is_to_migrate(lake: Lake) -> None:
     await table_with_data(lake)
     found = (await lake.call("GET", MIGRATION)).document
     assert found["status"] == "ALREADY_STRONG"
@@ -107,12 +111,12 @@ async def test_there_is_nothing_to_migrate(lake: Lake) -> None:
     ("method", "path"),
     [("POST", MIGRATION), ("DELETE", MIGRATION)],
 )
-async def test_documents_that_say_something_unknown_are_refused(lake: Lake, method: str, path: str) -> None:
+async def test_unknown_fields_are_refused(lake: Lake, method: str, path: str) -> None:
     await lake.table()
     assert (await lake.call(method, path, {"force": True})).error == (400, "BadRequestException")
 
 
-async def test_reports_are_for_who_may_see_the_table(lake: Lake) -> None:
+async def test_diagnostics_require_permissions(lake: Lake) -> None:
     await lake.table()
     reader = await lake.user("reader", allow("s3tables:GetTableMetadataLocation"))
     for path in ("export", "diagnostics"):

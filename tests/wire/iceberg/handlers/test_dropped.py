@@ -16,7 +16,7 @@ NAME = {"namespace": ["ns"], "name": "t"}
 
 @pytest.fixture(autouse=True)
 async def _restorable(lake: Lake) -> None:
-    """Drops can be taken back for an hour."""
+    """Dropped tables and views are restorable for an hour."""
     window = {"updates": {"undrop-window-seconds": "3600"}}
     assert (await lake.call("POST", "/buckets/lake/properties", window)).status == 200
 
@@ -26,23 +26,23 @@ async def view(lake: Lake) -> None:
     assert (await lake.call("POST", "/lake/namespaces/ns/views", document)).status == 200
 
 
-async def test_drop_is_listed_and_taken_back(lake: Lake) -> None:
-    made = (await lake.table()).document
+async def test_dropped_table_is_listed_and_restored(lake: Lake) -> None:
+    created = (await lake.table()).document
     await lake.call("DELETE", TABLE + "?purgeRequested=true")
     assert (await lake.call("GET", TABLE)).status == 404
     (dropped,) = (await lake.call("GET", DROPPED)).document["dropped"]
     assert (dropped["namespace"], dropped["name"], dropped["kind"]) == (["ns"], "t", "table")
-    assert dropped["metadata-location"] == made["metadata-location"]
+    assert dropped["metadata-location"] == created["metadata-location"]
     assert dropped["restorable-until-ms"] - dropped["dropped-at-ms"] == 3_600_000
     assert dropped["purge-requested"] is True
     restored = await lake.call("POST", DROPPED + "/restore", NAME)
     assert restored.status == 200
     assert (restored.document["name"], restored.document["kind"]) == ("t", "table")
-    assert (await lake.call("GET", TABLE)).document["metadata-location"] == made["metadata-location"]
+    assert (await lake.call("GET", TABLE)).document["metadata-location"] == created["metadata-location"]
     assert (await lake.call("GET", DROPPED)).document == {"dropped": [], "next-page-token": None}
 
 
-async def test_drops_are_listed_in_pages(lake: Lake) -> None:
+async def test_dropped_tables_are_paged(lake: Lake) -> None:
     for number in range(5):
         await lake.table(f"t{number}")
         await lake.call("DELETE", f"/lake/namespaces/ns/tables/t{number}")
@@ -58,7 +58,7 @@ async def test_drops_are_listed_in_pages(lake: Lake) -> None:
     assert (await lake.call("GET", f"/lake/namespaces?pageToken={foreign}")).status == 400
 
 
-async def test_dropped_table_is_given_up(lake: Lake) -> None:
+async def test_dropped_table_is_purged(lake: Lake) -> None:
     await lake.table()
     assert (await lake.call("POST", DROPPED + "/purge", NAME)).error == (404, "NoSuchTableException")
     await lake.call("DELETE", TABLE)
@@ -69,7 +69,7 @@ async def test_dropped_table_is_given_up(lake: Lake) -> None:
     assert task == ("purge-table",)
 
 
-async def test_what_was_not_dropped_is_not_restored(lake: Lake) -> None:
+async def test_existing_and_missing_tables_cannot_be_restored(lake: Lake) -> None:
     await lake.table()
     assert (await lake.call("POST", DROPPED + "/restore", NAME)).error == (409, "AlreadyExistsException")
     none = {"namespace": ["ns"], "name": "none"}
@@ -79,7 +79,7 @@ async def test_what_was_not_dropped_is_not_restored(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("path", [TABLE, VIEW])
-async def test_protected_is_not_dropped(lake: Lake, path: str) -> None:
+async def test_protected_table_or_view_cannot_be_dropped(lake: Lake, path: str) -> None:
     await lake.table()
     await view(lake)
     assert (await lake.call("GET", path + "/protection")).document["protected"] is False
@@ -93,7 +93,7 @@ async def test_protected_is_not_dropped(lake: Lake, path: str) -> None:
     assert (await lake.call("DELETE", path)).status == 204
 
 
-async def test_protection_is_yes_or_no_and_of_the_right_kind(lake: Lake) -> None:
+async def test_invalid_protection_requests_are_refused(lake: Lake) -> None:
     await lake.table()
     await view(lake)
     for document in ({}, {"protected": "yes"}, {"protected": True, "until": 5}):
@@ -104,16 +104,16 @@ async def test_protection_is_yes_or_no_and_of_the_right_kind(lake: Lake) -> None
     assert as_view.error == (404, "NoSuchViewException")
 
 
-async def test_repeated_restore_is_answered_again(lake: Lake) -> None:
+async def test_repeated_restore_gets_the_first_response(lake: Lake) -> None:
     await lake.table()
     await lake.call("DELETE", TABLE)
     key = str(uuid4())
     first = await lake.call("POST", DROPPED + "/restore", NAME, idempotency_key=key)
-    again = await lake.call("POST", DROPPED + "/restore", NAME, idempotency_key=key)
-    assert first.document == again.document
+    repeated = await lake.call("POST", DROPPED + "/restore", NAME, idempotency_key=key)
+    assert first.document == repeated.document
 
 
-async def test_rights_are_asked_for(lake: Lake) -> None:
+async def test_dropped_tables_require_permissions(lake: Lake) -> None:
     await lake.table()
     reader = await lake.user("reader", allow("s3tables:GetTable"))
     assert (await lake.call("GET", TABLE + "/protection", keys=reader)).status == 200

@@ -1,4 +1,4 @@
-"""Maintenance on the wire: paths, documents and refusals, as clients of table buckets know them."""
+"""The maintenance API: paths, documents and errors, as clients of table buckets expect them."""
 
 from __future__ import annotations
 
@@ -116,15 +116,15 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
         yield lake
 
 
-async def ask(lake: Lake, method: str, path: str, document: object = None) -> Any:
-    """The document of an answer that must be good."""
+async def call_ok(lake: Lake, method: str, path: str, document: object = None) -> Any:
+    """Send a request that must succeed, and return the response document."""
     answer = await lake.call(method, f"{TABLE}/maintenance{path}", document)
     assert answer.status == 200, answer.body
     return answer.document
 
 
-async def stray(lake: Lake, name: str = "orphan.parquet") -> str:
-    """Leave a file in the table's directory that nothing refers to, old enough to go."""
+async def add_orphan(lake: Lake, name: str = "orphan.parquet") -> str:
+    """Put an unreferenced file into the table's directory, old enough to be removed."""
     location = (await lake.call("GET", TABLE)).document["metadata"]["location"]
     key = f"{location.removeprefix('s3://lake/')}/data/{name}"
     assert (await lake.send("PUT", f"/lake/{key}", b"PAR1")).status == 200
@@ -132,7 +132,7 @@ async def stray(lake: Lake, name: str = "orphan.parquet") -> str:
     return key
 
 
-def is_refused(answer: Answer, status: int, kind: str) -> None:
+def assert_refused(answer: Answer, status: int, kind: str) -> None:
     assert answer.error == (status, kind), answer.body
 
 
@@ -140,7 +140,7 @@ def is_refused(answer: Answer, status: int, kind: str) -> None:
 
 
 async def test_configuration_of_a_table_is_put_read_and_removed(lake: Lake) -> None:
-    first = await ask(lake, "GET", "/config")
+    first = await call_ok(lake, "GET", "/config")
     assert first == {
         "version": 1,
         "retain-recent-metadata-files": 0,
@@ -155,14 +155,14 @@ async def test_configuration_of_a_table_is_put_read_and_removed(lake: Lake) -> N
         "quarantine-retention-seconds": 0,
         "source": "DEFAULT",
     }
-    put = await ask(lake, "PUT", "/config", CONFIG)
+    put = await call_ok(lake, "PUT", "/config", CONFIG)
     assert put["source"] == "TABLE_OVERRIDE"
     assert (put["retry-initial-backoff-seconds"], put["retry-max-backoff-seconds"]) == (0, 0)
-    assert await ask(lake, "GET", "/config") == put
-    # What was shown can be put again.
-    assert await ask(lake, "PUT", "/config", put) == put
+    assert await call_ok(lake, "GET", "/config") == put
+    # The response of a GET can be put.
+    assert await call_ok(lake, "PUT", "/config", put) == put
     assert (await lake.call("DELETE", f"{TABLE}/maintenance/config")).status == 204
-    assert await ask(lake, "GET", "/config") == first
+    assert await call_ok(lake, "GET", "/config") == first
 
 
 async def test_configuration_of_a_table_bucket_is_put_read_and_removed(lake: Lake) -> None:
@@ -170,9 +170,9 @@ async def test_configuration_of_a_table_bucket_is_put_read_and_removed(lake: Lak
     put = await lake.call("PUT", BUCKET, CONFIG)
     assert (put.status, put.document["source"]) == (200, "TABLE_BUCKET_DEFAULT")
     assert (await lake.call("GET", BUCKET)).document == put.document
-    assert await ask(lake, "GET", "/config") == put.document
+    assert await call_ok(lake, "GET", "/config") == put.document
     assert (await lake.call("DELETE", BUCKET)).status == 204
-    assert (await ask(lake, "GET", "/config"))["source"] == "DEFAULT"
+    assert (await call_ok(lake, "GET", "/config"))["source"] == "DEFAULT"
 
 
 @pytest.mark.parametrize(
@@ -191,18 +191,18 @@ async def test_configuration_of_a_table_bucket_is_put_read_and_removed(lake: Lak
     ],
 )
 @pytest.mark.parametrize("path", [f"{TABLE}/maintenance/config", BUCKET])
-async def test_configuration_that_breaks_a_rule_is_refused(lake: Lake, path: str, change: dict[str, Any]) -> None:
+async def test_invalid_configurations_are_refused(lake: Lake, path: str, change: dict[str, Any]) -> None:
     document = {name: value for name, value in {**CONFIG, **change}.items() if value is not None}
-    is_refused(await lake.call("PUT", path, document), 400, "BadRequestException")
+    assert_refused(await lake.call("PUT", path, document), 400, "BadRequestException")
     assert (await lake.call("GET", path)).document["source"] == "DEFAULT"
 
 
 # -- plans ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_report_has_the_shape_that_clients_know(lake: Lake) -> None:
-    key = await stray(lake)
-    report = await ask(lake, "POST", "/metadata", {"retain-recent-metadata-files": 1, "delete": False})
+async def test_report_has_the_fields_of_clients(lake: Lake) -> None:
+    key = await add_orphan(lake)
+    report = await call_ok(lake, "POST", "/metadata", {"retain-recent-metadata-files": 1, "delete": False})
     assert set(report) >= REPORT_FIELDS
     job = report["job"]
     assert set(job) >= JOB_FIELDS
@@ -224,25 +224,25 @@ async def test_a_report_has_the_shape_that_clients_know(lake: Lake) -> None:
     assert set(event) == EVENT_FIELDS
     assert (event["actor"], event["action"], event["after-status"]) == ("OPERATOR", "PLANNED", "SUCCESSFUL")
     assert datetime.fromisoformat(event["timestamp"]).timestamp() * 1000 == lake.clock.now_ms()
-    assert await ask(lake, "GET", f"/jobs/{job['job-id']}") == report
-    assert await ask(lake, "GET", "/jobs/latest") == report
+    assert await call_ok(lake, "GET", f"/jobs/{job['job-id']}") == report
+    assert await call_ok(lake, "GET", "/jobs/latest") == report
 
 
-async def test_both_mounts_and_an_empty_document_are_understood(lake: Lake) -> None:
+async def test_both_base_paths_accept_an_empty_document(lake: Lake) -> None:
     for base in ("/iceberg/v1", "/_iceberg/v1"):
         answer = await lake.send("POST", f"{base}{TABLE}/maintenance/metadata", b"{}")
         assert answer.status == 200, answer.body
 
 
-async def test_a_removal_that_is_not_enabled_is_a_failed_job(lake: Lake) -> None:
-    key = await stray(lake)
-    report = await ask(lake, "POST", "/metadata", {"delete": True})
+async def test_removal_that_is_not_enabled_is_a_failed_job(lake: Lake) -> None:
+    key = await add_orphan(lake)
+    report = await call_ok(lake, "POST", "/metadata", {"delete": True})
     assert report["job"]["status"] == "FAILED"
     assert report["job"]["recommended-actions"] == ["ENABLE_DELETE"]
     assert "delete-enabled" in report["job"]["failure_reason"]
     assert (await lake.send("HEAD", f"/lake/{key}")).status == 200
-    await ask(lake, "PUT", "/config", {**CONFIG, "delete-enabled": True})
-    report = await ask(lake, "POST", "/metadata", {"delete": True})
+    await call_ok(lake, "PUT", "/config", {**CONFIG, "delete-enabled": True})
+    report = await call_ok(lake, "POST", "/metadata", {"delete": True})
     assert (report["job"]["status"], report["job"]["deleted_object_count"]) == ("SUCCESSFUL", 1)
     assert [one["state"] for one in report["object-cleanup-reports"]] == ["DELETED"]
     assert (await lake.send("HEAD", f"/lake/{key}")).status == 404
@@ -273,17 +273,17 @@ async def test_a_removal_that_is_not_enabled_is_a_failed_job(lake: Lake) -> None
         [],
     ],
 )
-async def test_a_request_that_means_nothing_is_refused(lake: Lake, document: object) -> None:
-    is_refused(await lake.call("POST", f"{TABLE}/maintenance/metadata", document), 400, "BadRequestException")
+async def test_invalid_requests_are_refused(lake: Lake, document: object) -> None:
+    assert_refused(await lake.call("POST", f"{TABLE}/maintenance/metadata", document), 400, "BadRequestException")
 
 
-async def test_a_request_for_another_state_of_the_table_is_a_conflict(lake: Lake) -> None:
+async def test_request_for_a_stale_metadata_location_is_a_conflict(lake: Lake) -> None:
     document = {"dry-run": True, "expected-metadata-location": "s3://lake/t/metadata/00009-x.metadata.json"}
-    is_refused(await lake.call("POST", f"{TABLE}/maintenance/metadata", document), 409, "CommitFailedException")
+    assert_refused(await lake.call("POST", f"{TABLE}/maintenance/metadata", document), 409, "CommitFailedException")
 
 
 async def test_expiry_and_compaction_are_reported(lake: Lake) -> None:
-    report = await ask(
+    report = await call_ok(
         lake,
         "POST",
         "/metadata",
@@ -318,76 +318,81 @@ async def test_expiry_and_compaction_are_reported(lake: Lake) -> None:
 # -- the scheduler and the worker -----------------------------------------------------------------------------------
 
 
-async def test_scheduler_and_worker_as_the_smoke_test_of_table_buckets_calls_them(lake: Lake) -> None:
-    assert (await ask(lake, "PUT", "/config", {**CONFIG, "background-enabled": False}))["version"] == 1
-    planned = await ask(lake, "POST", "/metadata", {"retain-recent-metadata-files": 1, "delete": False})
+async def test_scheduler_and_worker_run_a_job(lake: Lake) -> None:
+    assert (await call_ok(lake, "PUT", "/config", {**CONFIG, "background-enabled": False}))["version"] == 1
+    planned = await call_ok(lake, "POST", "/metadata", {"retain-recent-metadata-files": 1, "delete": False})
     job = planned["job"]["job-id"]
-    inspected = await ask(lake, "POST", f"/jobs/{job}/quarantine", {"action": "INSPECT"})
+    inspected = await call_ok(lake, "POST", f"/jobs/{job}/quarantine", {"action": "INSPECT"})
     assert (inspected["action"], inspected["report"]["job"]["job-id"]) == ("INSPECT", job)
     assert inspected["quarantined-objects"] == []
-    scheduler = await ask(lake, "GET", "/scheduler")
+    scheduler = await call_ok(lake, "GET", "/scheduler")
     assert set(scheduler) == SCHEDULER_FIELDS
     assert scheduler["status"] == "DISABLED"
     (line,) = scheduler["audit_timeline"]
     assert (line["job_id"], line["audit-events"][0]["action"]) == (job, "PLANNED")
-    await ask(lake, "PUT", "/config", CONFIG)
-    queued = await ask(lake, "POST", "/scheduler/run", {"scheduler-id": "smoke"})
+    await call_ok(lake, "PUT", "/config", CONFIG)
+    queued = await call_ok(lake, "POST", "/scheduler/run", {"scheduler-id": "smoke"})
     assert (queued["report"]["job"]["status"], queued["report"]["job"]["scheduler-id"]) == ("QUEUED", "smoke")
     assert queued["scheduler"]["status"] == "QUEUED"
     assert queued["scheduler"]["current_job"]["job_id"] == queued["report"]["job"]["job_id"]
-    worked = await ask(lake, "POST", "/worker/run", {})
+    worked = await call_ok(lake, "POST", "/worker/run", {})
     assert worked["job"]["status"] in {status.value for status in JobStatus}
     assert worked["job"]["job_id"] == queued["report"]["job"]["job_id"]
     assert [event["action"] for event in worked["audit-events"]][-1] == "WORKER_SUCCEEDED"
-    assert (await ask(lake, "GET", "/jobs/current"))["job"] == worked["job"]
+    assert (await call_ok(lake, "GET", "/jobs/current"))["job"] == worked["job"]
 
 
-async def test_a_scheduler_may_send_nothing_and_a_worker_may_not(lake: Lake) -> None:
-    await ask(lake, "PUT", "/config", CONFIG)
-    queued = await ask(lake, "POST", "/scheduler/run")
+async def test_scheduler_run_needs_no_body_and_worker_run_does(lake: Lake) -> None:
+    await call_ok(lake, "PUT", "/config", CONFIG)
+    queued = await call_ok(lake, "POST", "/scheduler/run")
     assert queued["report"]["job"]["scheduler-id"] == "lakebed-maintenance-scheduler"
-    is_refused(await lake.call("POST", f"{TABLE}/maintenance/worker/run"), 400, "BadRequestException")
-    worked = await ask(lake, "POST", "/worker/run", {"worker-id": "mine"})
+    assert_refused(await lake.call("POST", f"{TABLE}/maintenance/worker/run"), 400, "BadRequestException")
+    worked = await call_ok(lake, "POST", "/worker/run", {"worker-id": "mine"})
     assert worked["job"]["worker_id"] == "mine"
     for path in ("scheduler", "worker"):
         refused = await lake.call("POST", f"{TABLE}/maintenance/{path}/run", {"worker-count": 2})
-        is_refused(refused, 400, "BadRequestException")
+        assert_refused(refused, 400, "BadRequestException")
 
 
-async def test_a_stale_plan_is_a_conflict(lake: Lake) -> None:
-    await ask(lake, "PUT", "/config", CONFIG)
-    await ask(lake, "POST", "/scheduler/run")
+async def test_stale_plan_is_a_conflict(lake: Lake) -> None:
+    await call_ok(lake, "PUT", "/config", CONFIG)
+    await call_ok(lake, "POST", "/scheduler/run")
     change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "1"}}]}
     assert (await lake.call("POST", TABLE, change)).status == 200
     refused = await lake.call("POST", f"{TABLE}/maintenance/worker/run", {})
-    is_refused(refused, 409, "CommitFailedException")
-    assert (await ask(lake, "GET", "/jobs/current"))["job"]["status"] == "FAILED"
+    assert_refused(refused, 409, "CommitFailedException")
+    assert (await call_ok(lake, "GET", "/jobs/current"))["job"]["status"] == "FAILED"
 
 
-async def test_heartbeats_of_others_are_conflicts(lake: Lake) -> None:
-    await ask(lake, "PUT", "/config", CONFIG)
-    job = (await ask(lake, "POST", "/worker/run", {}))["job"]
+async def test_heartbeat_without_the_lease_is_a_conflict(lake: Lake) -> None:
+    await call_ok(lake, "PUT", "/config", CONFIG)
+    job = (await call_ok(lake, "POST", "/worker/run", {}))["job"]
     path = f"{TABLE}/maintenance/jobs/{job['job_id']}/heartbeat"
     sent = {"lease-id": job["lease_id"], "worker-id": job["worker_id"]}
-    is_refused(await lake.call("POST", path, sent), 409, "CommitFailedException")
-    is_refused(await lake.call("POST", path, {"lease-id": "x"}), 400, "BadRequestException")
+    assert_refused(await lake.call("POST", path, sent), 409, "CommitFailedException")
+    assert_refused(await lake.call("POST", path, {"lease-id": "x"}), 400, "BadRequestException")
     absent = f"{TABLE}/maintenance/jobs/absent"
-    is_refused(await lake.call("POST", f"{absent}/heartbeat", sent), 404, "NoSuchResourceException")
-    is_refused(await lake.call("GET", absent), 404, "NoSuchResourceException")
+    assert_refused(await lake.call("POST", f"{absent}/heartbeat", sent), 404, "NoSuchResourceException")
+    assert_refused(await lake.call("GET", absent), 404, "NoSuchResourceException")
 
 
 # -- quarantine -----------------------------------------------------------------------------------------------------
 
 
-async def test_files_are_held_shown_and_released(lake: Lake) -> None:
-    holds = {**CONFIG, "delete-enabled": True, "quarantine-enabled": True, "quarantine-retention-seconds": 60}
-    key = await stray(lake)
-    await ask(lake, "PUT", "/config", holds)
-    report = await ask(lake, "POST", "/worker/run", {})
+async def test_quarantined_files_are_inspected_and_released(lake: Lake) -> None:
+    quarantine_config = {
+        **CONFIG,
+        "delete-enabled": True,
+        "quarantine-enabled": True,
+        "quarantine-retention-seconds": 60,
+    }
+    key = await add_orphan(lake)
+    await call_ok(lake, "PUT", "/config", quarantine_config)
+    report = await call_ok(lake, "POST", "/worker/run", {})
     job = report["job"]
     assert (job["quarantined_object_count"], job["deleted_object_count"]) == (1, 0)
     assert [one["state"] for one in report["object-cleanup-reports"]] == ["QUARANTINED"]
-    scheduler = await ask(lake, "GET", "/scheduler")
+    scheduler = await call_ok(lake, "GET", "/scheduler")
     assert scheduler["status"] == "QUARANTINED"
     assert scheduler["quarantine"] == {
         "enabled": True,
@@ -397,26 +402,28 @@ async def test_files_are_held_shown_and_released(lake: Lake) -> None:
         "source_job_id": job["job_id"],
     }
     path = f"/jobs/{job['job_id']}/quarantine"
-    shown = await ask(lake, "POST", path, {"action": "INSPECT"})
-    (held,) = shown["quarantined-objects"]
+    inspected = await call_ok(lake, "POST", path, {"action": "INSPECT"})
+    (held,) = inspected["quarantined-objects"]
     assert (held["key"], held["object_kind"], held["size"]) == (key, "DATA_FILE", 4)
     moved, purged = (datetime.fromisoformat(held[name]).timestamp() for name in ("moved-at", "purge-at"))
     assert purged - moved == 60
     assert (await lake.send("GET", f"/lake/{held['held-key']}")).status == 403
-    released = await ask(lake, "POST", path, {"action": "RELEASE", "reason": "needed"})
+    released = await call_ok(lake, "POST", path, {"action": "RELEASE", "reason": "needed"})
     assert (released["done-object-count"], released["kept-object-count"]) == (1, 0)
     assert released["report"]["audit-events"][-1]["reason"] == "needed"
     assert released["scheduler"]["status"] == "READY"
     assert (await lake.send("GET", f"/lake/{key}")).body == b"PAR1"
     for action in ("RELEASE", "RETRY", "ABANDON"):
         refused = await lake.call("POST", f"{TABLE}/maintenance{path}", {"action": action})
-        is_refused(refused, 409, "CommitFailedException")
-    is_refused(await lake.call("POST", f"{TABLE}/maintenance{path}", {"action": "BURN"}), 400, "BadRequestException")
+        assert_refused(refused, 409, "CommitFailedException")
+    assert_refused(
+        await lake.call("POST", f"{TABLE}/maintenance{path}", {"action": "BURN"}), 400, "BadRequestException"
+    )
     absent = f"{TABLE}/maintenance/jobs/absent/quarantine"
-    is_refused(await lake.call("POST", absent, {"action": "INSPECT"}), 404, "NoSuchResourceException")
+    assert_refused(await lake.call("POST", absent, {"action": "INSPECT"}), 404, "NoSuchResourceException")
 
 
-# -- rights ---------------------------------------------------------------------------------------------------------
+# -- permissions ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -442,15 +449,17 @@ async def test_files_are_held_shown_and_released(lake: Lake) -> None:
         ("POST", f"{TABLE}/maintenance/jobs/latest/quarantine", {"action": "INSPECT"}, "s3tables:RunTableMaintenance"),
     ],
 )
-async def test_each_path_asks_for_its_right(lake: Lake, method: str, path: str, document: object, action: str) -> None:
-    await ask(lake, "POST", "/metadata", {})
-    may = await lake.user("ann", allow(action))
-    may_not = await lake.user("bob", allow("s3:*", "s3tables:GetTable", "s3tables:UpdateTableMetadataLocation"))
-    is_refused(await lake.call(method, path, document, keys=may_not), 403, "ForbiddenException")
-    assert (await lake.call(method, path, document, keys=may)).status in (200, 204, 409)
+async def test_each_route_requires_its_permission(
+    lake: Lake, method: str, path: str, document: object, action: str
+) -> None:
+    await call_ok(lake, "POST", "/metadata", {})
+    permitted = await lake.user("ann", allow(action))
+    unprivileged = await lake.user("bob", allow("s3:*", "s3tables:GetTable", "s3tables:UpdateTableMetadataLocation"))
+    assert_refused(await lake.call(method, path, document, keys=unprivileged), 403, "ForbiddenException")
+    assert (await lake.call(method, path, document, keys=permitted)).status in (200, 204, 409)
 
 
-async def test_a_table_that_is_not_there_has_no_maintenance(lake: Lake) -> None:
+async def test_maintenance_of_a_missing_table_is_not_found(lake: Lake) -> None:
     path = "/lake/namespaces/ns/tables/absent/maintenance"
     for method, rest, document in (
         ("GET", "/config", None),
@@ -460,6 +469,6 @@ async def test_a_table_that_is_not_there_has_no_maintenance(lake: Lake) -> None:
         ("GET", "/jobs/current", None),
         ("POST", "/worker/run", {}),
     ):
-        is_refused(await lake.call(method, path + rest, document), 404, "NoSuchTableException")
+        assert_refused(await lake.call(method, path + rest, document), 404, "NoSuchTableException")
     absent = await lake.call("GET", "/buckets/absent/maintenance/config")
-    is_refused(absent, 404, "NoSuchWarehouseException")
+    assert_refused(absent, 404, "NoSuchWarehouseException")

@@ -17,13 +17,13 @@ FILE = "s3://sea/mirror/t/metadata/1.metadata.json"
 
 @pytest.fixture
 async def mirror(lake: Lake) -> Lake:
-    """With an external catalog `mirror` whose directory contains the metadata file of a table."""
+    """A server with an external catalog `mirror`, whose directory contains the metadata file of a table."""
     assert (await lake.send("PUT", "/sea")).status == 200
     properties, storage = {"default-base-location": "s3://sea/mirror"}, {"storageType": "S3"}
-    made = {"type": "EXTERNAL", "name": "mirror", "properties": properties, "storageConfigInfo": storage}
-    await ManagementClient(lake).call_ok("POST", "/catalogs", {"catalog": made})
-    asked = {"name": "t", "schema": SCHEMA, "stage-create": True}
-    metadata = (await lake.call("POST", "/lake/namespaces/ns/tables", asked)).document["metadata"]
+    catalog = {"type": "EXTERNAL", "name": "mirror", "properties": properties, "storageConfigInfo": storage}
+    await ManagementClient(lake).call_ok("POST", "/catalogs", {"catalog": catalog})
+    staged = {"name": "t", "schema": SCHEMA, "stage-create": True}
+    metadata = (await lake.call("POST", "/lake/namespaces/ns/tables", staged)).document["metadata"]
     body = json.dumps(metadata | {"table-uuid": UUID, "location": "s3://sea/mirror/t"}).encode()
     assert (await lake.send("PUT", "/sea/mirror/t/metadata/1.metadata.json", body)).status == 200
     return lake
@@ -42,10 +42,10 @@ async def test_notifications_register_and_drop_a_table(mirror: Lake) -> None:
     assert (await mirror.call("POST", PATH, notification("VALIDATE", 0))).status == 204
     assert (await mirror.call("GET", TABLE)).status == 404
     assert (await mirror.call("POST", PATH, notification("CREATE", 10))).status == 204
-    shown = await mirror.call("GET", TABLE)
-    assert (shown.status, shown.document["metadata-location"]) == (200, FILE)
-    again = await mirror.call("POST", PATH, notification("CREATE", 10))
-    assert (again.status, again.document["error"]["type"]) == (409, "AlreadyExistsException")
+    loaded = await mirror.call("GET", TABLE)
+    assert (loaded.status, loaded.document["metadata-location"]) == (200, FILE)
+    repeated = await mirror.call("POST", PATH, notification("CREATE", 10))
+    assert (repeated.status, repeated.document["error"]["type"]) == (409, "AlreadyExistsException")
     assert (await mirror.call("POST", PATH, notification("DROP", 20))).status == 204
     assert (await mirror.call("GET", TABLE)).status == 404
     assert (await mirror.call("POST", PATH, notification("UPDATE", 15))).status == 409

@@ -9,7 +9,7 @@ from .tables_with_data import TABLE, table_with_data
 PLAN = TABLE + "/plan"
 
 
-async def test_a_small_plan_is_complete_at_once_and_can_be_looked_at_again(lake: Lake) -> None:
+async def test_small_plan_completes_at_once_and_can_be_fetched(lake: Lake) -> None:
     await table_with_data(lake)
     planned = await lake.call("POST", PLAN, {})
     assert planned.status == 200
@@ -17,24 +17,24 @@ async def test_a_small_plan_is_complete_at_once_and_can_be_looked_at_again(lake:
     files = planned.document["file-scan-tasks"]
     assert len(files) >= 1
     assert all(task["data-file"]["file-path"].startswith("s3://lake/") for task in files)
-    again = await lake.call("GET", f"{PLAN}/{planned.document['plan-id']}")
-    assert again.document == planned.document
+    fetched = await lake.call("GET", f"{PLAN}/{planned.document['plan-id']}")
+    assert fetched.document == planned.document
 
 
-async def test_a_filter_that_nothing_meets_leaves_no_file(lake: Lake) -> None:
+async def test_filter_without_matches_plans_no_files(lake: Lake) -> None:
     await table_with_data(lake)
     nothing = await lake.call("POST", PLAN, {"filter": False})
     assert nothing.document["file-scan-tasks"] == []
 
 
-async def test_a_plan_that_was_given_up_has_no_tasks(lake: Lake) -> None:
+async def test_cancelled_plan_is_reported_as_cancelled(lake: Lake) -> None:
     await table_with_data(lake)
     plan_id = (await lake.call("POST", PLAN, {})).document["plan-id"]
     assert (await lake.call("DELETE", f"{PLAN}/{plan_id}")).status == 204
     assert (await lake.call("GET", f"{PLAN}/{plan_id}")).document["status"] == "cancelled"
 
 
-async def test_what_is_not_there_is_told_by_its_type(lake: Lake) -> None:
+async def test_missing_plans_and_tasks_are_not_found(lake: Lake) -> None:
     await table_with_data(lake)
     assert (await lake.call("GET", PLAN + "/unknown")).error == (404, "NoSuchPlanIdException")
     assert (await lake.call("DELETE", PLAN + "/unknown")).error == (404, "NoSuchPlanIdException")
@@ -51,6 +51,6 @@ async def test_what_is_not_there_is_told_by_its_type(lake: Lake) -> None:
         {"case-sensitive": 3},
     ],
 )
-async def test_a_request_that_cannot_be_is_refused(lake: Lake, document: dict[str, object]) -> None:
+async def test_invalid_requests_are_refused(lake: Lake, document: dict[str, object]) -> None:
     await table_with_data(lake)
     assert (await lake.call("POST", PLAN, document)).error == (400, "BadRequestException")

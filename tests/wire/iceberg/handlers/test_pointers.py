@@ -12,11 +12,11 @@ LOCATION = TABLE + "/metadata-location"
 ROLLBACK = TABLE + "/catalog/rollback"
 
 
-async def test_pointer_is_shown_with_its_version(lake: Lake) -> None:
-    made = (await lake.table()).document
+async def test_pointer_has_its_version_token(lake: Lake) -> None:
+    created = (await lake.table()).document
     found = await pointer(lake)
-    assert found["metadata-location"] == made["metadata-location"]
-    assert found["warehouse-location"] == made["metadata"]["location"]
+    assert found["metadata-location"] == created["metadata-location"]
+    assert found["warehouse-location"] == created["metadata"]["location"]
     assert found["generation"] == 1
     assert found["version-token"]
 
@@ -34,7 +34,7 @@ async def test_pointer_is_moved(lake: Lake, camel: bool) -> None:
     assert (moved.document["metadata-location"], moved.document["generation"]) == (first, 3)
 
 
-async def test_stale_token_is_a_conflict_whatever_else_is_wrong(lake: Lake) -> None:
+async def test_stale_token_is_a_conflict_even_with_other_errors(lake: Lake) -> None:
     await lake.table()
     for location in ("s3://nowhere/x.metadata.json", "not a location", "s3://lake/../x"):
         stale = {"metadata-location": location, "version-token": "stale"}
@@ -42,7 +42,7 @@ async def test_stale_token_is_a_conflict_whatever_else_is_wrong(lake: Lake) -> N
         assert (await lake.call("POST", ROLLBACK, stale)).error == (409, "CommitFailedException")
 
 
-async def test_move_that_cannot_be_is_refused(lake: Lake) -> None:
+async def test_invalid_moves_are_refused(lake: Lake) -> None:
     await lake.table()
     token = (await pointer(lake))["version-token"]
     other = (await lake.table("other")).document["metadata-location"]
@@ -58,7 +58,7 @@ async def test_move_that_cannot_be_is_refused(lake: Lake) -> None:
     assert (await pointer(lake))["version-token"] == token
 
 
-async def test_table_must_be_there(lake: Lake) -> None:
+async def test_missing_table_is_not_found(lake: Lake) -> None:
     absent = "/lake/namespaces/ns/tables/none"
     document = {"metadata-location": "s3://lake/x", "version-token": "x"}
     for method, path in (("GET", "metadata-location"), ("PUT", "metadata-location"), ("POST", "catalog/rollback")):
@@ -66,7 +66,7 @@ async def test_table_must_be_there(lake: Lake) -> None:
         assert answer.error == (404, "NoSuchTableException")
 
 
-async def test_rollback_past_a_snapshot_goes_forward(lake: Lake) -> None:
+async def test_rollback_past_a_snapshot_commits_forward(lake: Lake) -> None:
     before = await table_with_data(lake)
     after = await append(lake)
     rolled = await lake.call(
@@ -99,16 +99,16 @@ async def test_rollback_of_properties_moves_the_pointer(lake: Lake) -> None:
     assert rolled.document["commit-id"] == "back"
 
 
-async def test_repeated_moves_are_answered_again(lake: Lake) -> None:
+async def test_repeated_moves_get_the_first_response(lake: Lake) -> None:
     first = (await lake.table()).document["metadata-location"]
     now = await set_property(lake, "a", "1")
     document = {"metadata-location": first, "version-token": now["version-token"]}
     for method, path in (("PUT", LOCATION), ("POST", ROLLBACK)):
         key = str(uuid4())
-        made = await lake.call(method, path, document, idempotency_key=key)
-        again = await lake.call(method, path, document, idempotency_key=key)
-        assert made.status == again.status == 200
-        assert made.document["version-token"] == again.document["version-token"]
+        created = await lake.call(method, path, document, idempotency_key=key)
+        repeated = await lake.call(method, path, document, idempotency_key=key)
+        assert created.status == repeated.status == 200
+        assert created.document["version-token"] == repeated.document["version-token"]
         now = await set_property(lake, "b", path)
         document = {"metadata-location": first, "version-token": now["version-token"]}
 

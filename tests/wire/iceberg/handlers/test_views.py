@@ -5,7 +5,7 @@ from typing import Any
 from tests.wire.iceberg.lake import SCHEMA, Lake
 
 
-def a_view(*dialects: str) -> dict[str, Any]:
+def view_body(*dialects: str) -> dict[str, Any]:
     version = {
         "version-id": 1,
         "timestamp-ms": 1_700_000_000_000,
@@ -17,19 +17,19 @@ def a_view(*dialects: str) -> dict[str, Any]:
     return {"name": "v", "schema": SCHEMA, "properties": {}, "view-version": version}
 
 
-async def test_version_that_cannot_be_is_refused_as_an_argument_and_not_as_a_request(lake: Lake) -> None:
+async def test_invalid_view_version_is_an_illegal_argument(lake: Lake) -> None:
     views = "/lake/namespaces/ns/views"
-    refused = await lake.call("POST", views, a_view("trino", "trino"))
+    refused = await lake.call("POST", views, view_body("trino", "trino"))
     assert refused.error == (400, "IllegalArgumentException")
     assert refused.document["error"]["message"] == "Invalid view version: Cannot add multiple queries for dialect trino"
-    assert (await lake.call("POST", views, a_view("spark", "trino"))).status == 200
+    assert (await lake.call("POST", views, view_body("spark", "trino"))).status == 200
     change = {
         "requirements": [],
         "updates": [
-            {"action": "add-view-version", "view-version": a_view("spark")["view-version"]},
+            {"action": "add-view-version", "view-version": view_body("spark")["view-version"]},
             {"action": "set-current-view-version", "view-version-id": -1},
         ],
     }
     assert (await lake.call("POST", f"{views}/v", change)).error == (400, "IllegalArgumentException")
-    # What cannot be read is still a malformed request.
+    # An incomplete document is a bad request.
     assert (await lake.call("POST", views, {"name": "w"})).error == (400, "BadRequestException")
