@@ -22,7 +22,7 @@ from ..rbac.caller_grants import CallerGrants
 from .access_keys import AccessKeys
 from .vault import MasterKeys
 
-_HELD_BY_CLIENT: Final = (
+_CLIENT_STATE: Final = (
     f"SELECT {CHANGE_NUMBER}, c.rotate_only FROM client_credentials c"  # noqa: S608 - constants only
     " JOIN principals p ON p.user_id = c.user_id WHERE c.client_id = ?"
 )
@@ -50,12 +50,12 @@ class ConnectionLogins:
         if not client.generation.isdecimal():
             found = await self._access_keys.lookup(client.client_id)
             if not is_generation(self._master, client.generation, client.client_id, found.secret):
-                raise Unauthenticated("the access key has another secret by now")
+                raise Unauthenticated("the secret of the access key was replaced")
             return found.principal
         principal = (await self._identities.lookup(client_key(client.client_id, client.generation).id)).principal
-        row = await self._meta.row(_HELD_BY_CLIENT, client.client_id)
+        row = await self._meta.row(_CLIENT_STATE, client.client_id)
         if row is None:
-            raise Unauthenticated("the client is not there any more")
+            raise Unauthenticated("the client was deleted")
         number, rotate_only = row
         grants = await self._grants.of(principal.name, number)
         return replace(principal, grants=grants, must_rotate=int(client.generation) == rotate_only)

@@ -252,9 +252,9 @@ class Sessions:
             raise CredentialsRevoked("the parent key of the session is disabled or deleted") from error
         if (parent.key, parent.user_id) != (opened.key, opened.user_id):
             raise CredentialsRevoked("the parent key of the session was replaced")
-        known = self._credentials.get(session_token, parent)
-        if known is not None:
-            return known
+        cached = self._credentials.get(session_token, parent)
+        if cached is not None:
+            return cached
         principal = replace(parent, session=opened.session)
         credential = Credential(access_key_id, opened.secret, principal, opened.session.expires_ms)
         return self._credentials.put(session_token, parent, credential)

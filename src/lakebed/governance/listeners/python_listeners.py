@@ -40,7 +40,7 @@ def load_listener(name: str, points: Iterable[EntryPoint] | None = None) -> List
 
     So permission to write the settings is permission to run code, as is installing a package.
     """
-    found = _found(name, points)
+    found = _load(name, points)
     if inspect.isclass(found) or inspect.isfunction(found):
         try:
             found = found()
@@ -55,7 +55,7 @@ def load_listener(name: str, points: Iterable[EntryPoint] | None = None) -> List
     return PythonListener(name, found, operations)
 
 
-def _found(name: str, points: Iterable[EntryPoint] | None) -> Any:  # Any: third-party object
+def _load(name: str, points: Iterable[EntryPoint] | None) -> Any:  # Any: third-party object
     try:
         if ":" not in name:
             available = {

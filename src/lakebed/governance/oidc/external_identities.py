@@ -1,7 +1,7 @@
 """Maps the subjects of identity providers to users.
 
-A subject's first token links it to a user for good: to the existing user that the token names, if no other subject is
-linked to it, or to a new user. Later tokens are matched by subject alone. So a renamed subject keeps its user, and a
+A subject's first token links it permanently to a user: the existing user that the token names, if no other subject is
+linked to it, or a new user. Later tokens are matched by subject alone. So a renamed subject keeps its user, and a
 name that the provider reassigns gives no access to the user of its former owner.
 """
 

@@ -42,14 +42,14 @@ class CallerGrants:
         if cached is not None:
             return cached
         # The read may see a change after the number: then the next request reads once more.
-        held = await self._reader.rows(rows.HELD_BY_PRINCIPAL, *(principal,) * 6)
+        granted = await self._reader.rows(rows.GRANTS_OF_PRINCIPAL, *(principal,) * 6)
         if self._federated and roles:
-            held += await self._reader.rows(rows.HELD_BY_FEDERATED)
+            granted += await self._reader.rows(rows.GRANTS_OF_FEDERATED_ROLES)
         if roles is not None:
-            held = [row for row in held if row[0] in roles]
+            granted = [row for row in granted if row[0] in roles]
         grants = GrantSet(
-            ((key, privilege) for _, key, privilege in held if key is not None),
-            {role for role, _, _ in held if role is not None},
+            ((key, privilege) for _, key, privilege in granted if key is not None),
+            {role for role, _, _ in granted if role is not None},
         )
         return self._cache.put(name, number, grants)
 
@@ -65,17 +65,17 @@ class GrantSet:
     included.
     """
 
-    __slots__ = ("_held", "_keys", "_roles")
+    __slots__ = ("_keys", "_masks", "_roles")
 
     def __init__(self, grants: Iterable[tuple[str, int]] = (), roles: Iterable[str] = ()) -> None:
         """`grants` are securable keys and privilege numbers from rows; `roles` are the activated roles.
 
         Ignores unknown numbers, which a later release may have stored.
         """
-        held: dict[str, int] = {}
+        masks: dict[str, int] = {}
         for key, privilege in grants:
-            held[key] = held.get(key, 0) | MASKS.get(privilege, 0)
-        self._held: Final = held
+            masks[key] = masks.get(key, 0) | MASKS.get(privilege, 0)
+        self._masks: Final = masks
         self._roles: Final = tuple(sorted(roles))
         self._keys: Final[dict[tuple[int, str], frozenset[str]]] = {}
 
@@ -89,9 +89,9 @@ class GrantSet:
         needed = mask_of(privileges)
         if not needed:
             return False
-        held = self._held
+        masks = self._masks
         for key in securable.path:
-            granted = held.get(key)
+            granted = masks.get(key)
             if granted is not None:
                 needed &= ~granted
                 if not needed:
@@ -107,7 +107,7 @@ class GrantSet:
         if keys is None:
             bit, start = 1 << privilege, len(prefix)
             keys = frozenset(
-                key[start:] for key, granted in self._held.items() if granted & bit and key.startswith(prefix)
+                key[start:] for key, granted in self._masks.items() if granted & bit and key.startswith(prefix)
             )
             if len(self._keys) >= _MAX_KEY_SETS:
                 self._keys.clear()
@@ -115,4 +115,4 @@ class GrantSet:
         return keys
 
     def __repr__(self) -> str:
-        return f"GrantSet(of {len(self._held)} securables)"
+        return f"GrantSet(of {len(self._masks)} securables)"

@@ -89,14 +89,14 @@ class PrincipalRoles:
         async def work(tx: Transaction) -> None:
             role = await find_principal_role(tx, name)
             members = await tx.rows(rows.MEMBERS_OF_ROLE, role.id)
-            held = await tx.rows(rows.CATALOG_ROLES_HELD, role.id)
+            catalog_roles = await tx.rows(rows.ASSIGNED_CATALOG_ROLES, role.id)
             # Also deletes its assignments.
             await tx.run(rows.DELETE_PRINCIPAL_ROLE, role.id)
             await tx.run(rows.INVALIDATE_GRANTS)
             writer = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
             for (user,) in members:
                 await writer.membership("Revoked", name, user)
-            for catalog, catalog_role in held:
+            for catalog, catalog_role in catalog_roles:
                 await writer.assignment("Revoked", catalog, catalog_role, name)
             await writer.principal_role("Deleted", name)
 
@@ -163,12 +163,12 @@ async def check_principal(reader: Reader, name: str) -> None:
 
 async def revoke_all_roles(tx: Transaction, principal: str) -> list[str]:
     """Revoke all roles of a user that is deleted. Returns their names for `append_revocation_events`."""
-    held = [rows.principal_role_from(row) for row in await tx.rows(rows.ROLES_OF_PRINCIPAL, principal)]
-    for role in held:
+    roles = [rows.principal_role_from(row) for row in await tx.rows(rows.ROLES_OF_PRINCIPAL, principal)]
+    for role in roles:
         await tx.run(rows.REMOVE_PRINCIPAL, principal, role.id)
-    if held:
+    if roles:
         await tx.run(rows.INVALIDATE_GRANTS)
-    return [role.name for role in held]
+    return [role.name for role in roles]
 
 
 async def append_revocation_events(

@@ -34,7 +34,7 @@ INVALIDATE_POLICY: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM gra
 
 LATEST_CHANGE: Final = "SELECT number FROM role_changes"
 
-HELD_BY_PRINCIPAL: Final = (
+GRANTS_OF_PRINCIPAL: Final = (
     "SELECT r.name, g.securable, g.privilege FROM principal_role_members m"  # noqa: S608  # constants only, here and below
     " JOIN principal_roles r ON r.id = m.role JOIN catalog_role_members a ON a.principal_role = m.role"
     " JOIN grants g ON g.role = a.catalog_role WHERE m.principal = ?"
@@ -56,7 +56,7 @@ times.
 Every role has one row without a securable. Grants on streams to the user itself have no role.
 """
 
-HELD_BY_FEDERATED: Final = (
+GRANTS_OF_FEDERATED_ROLES: Final = (
     "SELECT r.name, g.securable, g.privilege FROM principal_roles r"  # noqa: S608
     " JOIN catalog_role_members a ON a.principal_role = r.id"
     " JOIN grants g ON g.role = a.catalog_role WHERE r.federated = 1"
@@ -143,7 +143,7 @@ PRINCIPAL_ROLES_OF_CATALOG_ROLE: Final = (
     f"SELECT {_ROLE} FROM catalog_role_members m JOIN principal_roles r ON r.id = m.principal_role"  # noqa: S608
     " WHERE m.catalog_role = ? ORDER BY r.name"
 )
-CATALOG_ROLES_HELD: Final = (
+ASSIGNED_CATALOG_ROLES: Final = (
     "SELECT w.name, r.name FROM catalog_role_members m JOIN catalog_roles r ON r.id = m.catalog_role"
     " JOIN warehouses w ON w.id = r.catalog WHERE m.principal_role = ? ORDER BY w.name, r.name"
 )

@@ -41,7 +41,7 @@ class SessionPrincipals:
     def __init__(self, store: MetaStore, access_keys: AccessKeys) -> None:
         self._store = store
         self._access_keys = access_keys
-        self._holders: ValidatedCache[list[Row], SessionPrincipal] = ValidatedCache(4096)
+        self._cache: ValidatedCache[list[Row], SessionPrincipal] = ValidatedCache(4096)
 
     async def lookup(self, key_id: str) -> Credential | SessionPrincipal:
         """The principal of a valid parent key: one read. Raises Unauthenticated."""
@@ -60,8 +60,8 @@ class SessionPrincipals:
         user = user_from(rows[0][:5])
         if not user.enabled:
             raise Unauthenticated(f"the user is disabled. user={user.name}")
-        cached = self._holders.get(key_id, rows)
+        cached = self._cache.get(key_id, rows)
         if cached is not None:
             return cached
         principal = principal_from(user, (row[5:] for row in rows), LongLivedKey(key_id, created_ms=0))
-        return self._holders.put(key_id, rows, SessionPrincipal(principal))
+        return self._cache.put(key_id, rows, SessionPrincipal(principal))
