@@ -134,7 +134,7 @@ class EventName(StrEnum):
 
 _N = EventName
 SINGLES: Final = tuple(_N)[:37]
-"""The single events that buckets emit."""
+"""The single events of buckets."""
 
 _FIRST_INTERNAL: Final = 48
 _FIRST_AUDIT: Final = 51

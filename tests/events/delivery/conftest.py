@@ -79,21 +79,21 @@ class FakeTargets:
 
 
 @dataclass
-class Counts:
+class RecordingObserver:
     """An observer that records its calls."""
 
-    tallies: list[tuple[str, DeliveryCounts]] = field(default_factory=list)
-    standings: dict[str, TargetBacklog] = field(default_factory=dict)
+    counts: list[tuple[str, DeliveryCounts]] = field(default_factory=list)
+    backlogs: dict[str, TargetBacklog] = field(default_factory=dict)
 
-    def count(self, target: str, tally: DeliveryCounts) -> None:
-        self.tallies.append((target, tally))
+    def count(self, target: str, counts: DeliveryCounts) -> None:
+        self.counts.append((target, counts))
 
-    def measure(self, target: str, standing: TargetBacklog) -> None:
-        self.standings[target] = standing
+    def measure(self, target: str, backlog: TargetBacklog) -> None:
+        self.backlogs[target] = backlog
 
     @property
     def delivered(self) -> int:
-        return sum(tally.delivered for _, tally in self.tallies)
+        return sum(counts.delivered for _, counts in self.counts)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from lakebed.objects.buckets.bucket import Bucket, BucketSettings, encode_settin
 from tests.fixtures.memory_target import NAME, MemorySettings, MemoryTarget
 from tests.objects.stores import ROOT
 
-from .conftest import Counts, DeliveryHarness, FakeTargets, a_target, open_harness
+from .conftest import DeliveryHarness, FakeTargets, RecordingObserver, a_target, open_harness
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -35,12 +35,12 @@ class Running:
     """Runs a dispatcher for the duration of a block."""
 
     def __init__(self, harness: DeliveryHarness) -> None:
-        self._office = harness
-        self.counts = Counts()
+        self._harness = harness
+        self.observer = RecordingObserver()
 
-    async def __aenter__(self) -> Counts:
-        self._task = asyncio.create_task(self._office.dispatcher.run(self.counts))
-        return self.counts
+    async def __aenter__(self) -> RecordingObserver:
+        self._task = asyncio.create_task(self._harness.dispatcher.run(self.observer))
+        return self.observer
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
@@ -51,7 +51,7 @@ async def test_targets_of_settings_and_api_receive_events_since_their_creation(
     harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
     configured = open_harness(harness.object_context, harness.clock, fake_targets, a_target("stated", "TableCommitted"))
-    async with Running(configured) as counts:
+    async with Running(configured) as observer:
         cursors = harness.object_context.outbox.cursors
         async with asyncio.timeout(30):
             while not await cursors(harness.object_context.meta):
@@ -62,7 +62,7 @@ async def test_targets_of_settings_and_api_receive_events_since_their_creation(
         await harness.emit("b")
         await until(lambda: {("stated", "b"), ("added", "b")} <= set(fake_targets.pairs))
         assert ("added", "a") not in fake_targets.pairs
-        await until(lambda: counts.delivered == len(fake_targets.pairs))
+        await until(lambda: observer.delivered == len(fake_targets.pairs))
         await harness.targets.delete(ROOT, "added", NAME)
         await until(lambda: "added:memory" not in configured.dispatcher._running)
         await harness.emit("c")
@@ -75,14 +75,14 @@ async def test_targets_of_settings_and_api_receive_events_since_their_creation(
 async def test_cursor_of_target_removed_from_settings_is_deleted(harness: DeliveryHarness) -> None:
     before = open_harness(harness.object_context, harness.clock, harness.fake_targets, a_target("old"), holder="one")
     assert await before.dispatcher._held.acquire()
-    await before.dispatcher.refresh(Counts())
+    await before.dispatcher.refresh(RecordingObserver())
     assert [name for name, _ in await harness.object_context.outbox.cursors(harness.object_context.meta)] == [
         "target old:memory"
     ]
     await before.dispatcher._stop(["old:memory"])
     await before.dispatcher._held.release()
     assert await harness.dispatcher._held.acquire()
-    await harness.dispatcher.refresh(Counts())
+    await harness.dispatcher.refresh(RecordingObserver())
     assert await harness.object_context.outbox.cursors(harness.object_context.meta) == []
 
 
@@ -115,7 +115,7 @@ async def test_attempts_in_flight_at_shutdown_are_recorded_and_not_repeated(
     await harness.put()
     await harness.emit("a", "b")
     running = Running(harness)
-    counts = await running.__aenter__()
+    observer = await running.__aenter__()
     await until(lambda: fake_targets.subjects == ["a"] and fake_targets.inbox().in_flight == {"b"})
     ending = asyncio.create_task(running.__aexit__())
     await asyncio.sleep(0)
@@ -123,7 +123,7 @@ async def test_attempts_in_flight_at_shutdown_are_recorded_and_not_repeated(
     answered.set()
     await ending
     assert sorted(fake_targets.subjects) == ["a", "b"]
-    assert counts.delivered == 2
+    assert observer.delivered == 2
     async with Running(open_harness(harness.object_context, harness.clock, fake_targets, holder="two")):
         await until(lambda: "c" in fake_targets.subjects)
     assert sorted(fake_targets.subjects) == ["a", "b", "c"]
@@ -148,7 +148,7 @@ async def test_no_attempts_start_during_shutdown(
     await harness.put(requests=True)
     await happen(harness, *"abcdef")
     running = Running(harness)
-    counts = await running.__aenter__()
+    observer = await running.__aenter__()
     await until(lambda: len(fake_targets.inbox().in_flight) == 4)
     begun = sorted(fake_targets.inbox().in_flight)
     ending = asyncio.create_task(running.__aexit__())
@@ -156,7 +156,7 @@ async def test_no_attempts_start_during_shutdown(
     answered.set()
     await ending
     assert sorted(fake_targets.subjects) == begun
-    assert counts.delivered == 4
+    assert observer.delivered == 4
     async with Running(open_harness(harness.object_context, harness.clock, fake_targets, holder="two")):
         await until(lambda: len(fake_targets.subjects) >= 6)
     assert sorted(fake_targets.subjects) == list("abcdef"), "each event once"
@@ -186,8 +186,8 @@ async def test_crash_in_target_delays_only_its_event(harness: DeliveryHarness, f
     await harness.put()
     fake_targets.inbox().failure = crash
     await harness.emit("a", "b")
-    async with Running(harness) as counts:
-        await until(lambda: any(tally.failed for _, tally in counts.tallies))
+    async with Running(harness) as observer:
+        await until(lambda: any(counts.failed for _, counts in observer.counts))
         assert fake_targets.subjects == ["b"]
         fake_targets.inbox().failure = lambda message: None
         harness.clock.advance(2)
@@ -263,11 +263,11 @@ async def test_backlog_is_measured_and_reset_on_standby(harness: DeliveryHarness
     await harness.emit("a")
     await harness.drain(await harness.delivery())
     await harness.emit("b", "c")
-    counts = Counts()
-    await harness.dispatcher._measure({"r:memory": a_target()}, counts)
-    assert counts.standings == {"r:memory": TargetBacklog(behind=2, waiting=1, dead=0)}
-    await harness.dispatcher._stand_by(counts)
-    assert counts.standings == {"r:memory": TargetBacklog(0, 0, 0)}
+    observer = RecordingObserver()
+    await harness.dispatcher._measure({"r:memory": a_target()}, observer)
+    assert observer.backlogs == {"r:memory": TargetBacklog(behind=2, waiting=1, dead=0)}
+    await harness.dispatcher._stand_by(observer)
+    assert observer.backlogs == {"r:memory": TargetBacklog(0, 0, 0)}
 
 
 async def test_old_and_surplus_dead_letters_are_deleted(
@@ -293,14 +293,14 @@ async def test_read_events_are_emitted_while_a_target_subscribes_to_them(harness
     bucket = Bucket(BucketId(1), "photos", "me", "us-east-1", 0, "", encode_settings(BucketSettings()))
     await harness.put(kinds=["ObjectAccessed:Get"])
     assert await harness.dispatcher._held.acquire()
-    await harness.dispatcher.refresh(Counts())
+    await harness.dispatcher.refresh(RecordingObserver())
     assert harness.listeners.wants(bucket, "ObjectAccessed:Get")
     assert not harness.listeners.wants(bucket, "ObjectAccessed:Head")
     # Paused targets keep their subscriptions.
     await harness.targets.pause(ROOT, "r", NAME, is_paused=True)
-    await harness.dispatcher.refresh(Counts())
+    await harness.dispatcher.refresh(RecordingObserver())
     assert harness.listeners.wants(bucket, "ObjectAccessed:Get")
     await harness.targets.delete(ROOT, "r", NAME)
-    await harness.dispatcher.refresh(Counts())
+    await harness.dispatcher.refresh(RecordingObserver())
     assert not harness.listeners.wants(bucket, "ObjectAccessed:Get")
     await harness.dispatcher._stop(list(harness.dispatcher._running))

@@ -14,7 +14,7 @@ from .conftest import DeliveryHarness
 
 
 class Counting(Outbox):
-    """Counts reads."""
+    """RecordingObserver reads."""
 
     reads = 0
 

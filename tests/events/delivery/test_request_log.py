@@ -18,7 +18,7 @@ from tests.events.samples import IDS
 from tests.fixtures.memory_target import NAME, MemorySettings
 from tests.objects.stores import ROOT
 
-from .conftest import Counts, DeliveryHarness, FakeTargets, a_target, open_harness
+from .conftest import DeliveryHarness, FakeTargets, RecordingObserver, a_target, open_harness
 
 
 async def serve(harness: DeliveryHarness, name: str = "r") -> None:
@@ -159,13 +159,13 @@ async def test_target_too_far_behind_loses_the_oldest_requests(
     await harness.put(requests=True)
     await harness.targets.pause(ROOT, "r", NAME, is_paused=True)
     await harness.record_requests(*(f"R{number}" for number in range(10)))
-    counts = Counts()
+    observer = RecordingObserver()
     assert await harness.dispatcher._held.acquire()
-    await harness.dispatcher.refresh(counts)
-    assert [(name, tally.lost) for name, tally in counts.tallies] == [("r:memory", 7)]
+    await harness.dispatcher.refresh(observer)
+    assert [(name, counts.lost) for name, counts in observer.counts] == [("r:memory", 7)]
     assert "target lost requests" in caplog.text
-    await harness.dispatcher.refresh(counts)
-    assert sum(tally.lost for _, tally in counts.tallies) == 7
+    await harness.dispatcher.refresh(observer)
+    assert sum(counts.lost for _, counts in observer.counts) == 7
     await serve(harness)
     assert sorted(fake_targets.subjects) == ["R7", "R8", "R9"]
 
@@ -183,16 +183,16 @@ async def test_target_of_settings_receives_requests_from_startup(
     # Before the first refresh.
     await harness.record_requests("R1")
     assert await harness.dispatcher._held.acquire()
-    counts = Counts()
-    await harness.dispatcher.refresh(counts)
+    observer = RecordingObserver()
+    await harness.dispatcher.refresh(observer)
     async with asyncio.timeout(30):
         while fake_targets.subjects != ["R1"]:
             await asyncio.sleep(0)
-    await harness.dispatcher._stand_by(counts)
+    await harness.dispatcher._stand_by(observer)
     # The settings no longer have the target.
     after = open_harness(object_context, object_context.clock, fake_targets)
     await after.dispatcher._held.acquire()
-    await after.dispatcher.refresh(Counts())
+    await after.dispatcher.refresh(RecordingObserver())
     await after.listeners.refresh_request_subscribers()
     assert not records_requests(after)
 

@@ -452,8 +452,8 @@ def test_every_event_of_a_batch_is_consumed_deferred_or_read_again(fates: list[s
         behind=[one for one, fate in ones if fate == "behind"],
         untried=[one for one, fate in ones if fate == "untried"],
     )
-    seq, waits = module.consumed(len(fates), outcome, [one for one, fate in ones if fate == "held"])
-    waiting = {one.entry.seq for one in waits}
+    seq, deferred = module.consumed(len(fates), outcome, [one for one, fate in ones if fate == "held"])
+    waiting = {one.entry.seq for one in deferred}
     for one, fate in ones:
         number = one.entry.seq
         if seq is None or number > seq:

@@ -103,6 +103,6 @@ def test_patterns_that_overlap_share_a_key(
         assert matches(second, key)
 
 
-def test_a_long_pattern_of_many_stars_is_not_slow() -> None:
+def test_matching_many_stars_is_linear() -> None:
     """A backtracking matcher would take exponential time."""
     assert not matches("*a" * 300 + "*b", "a" * 900)

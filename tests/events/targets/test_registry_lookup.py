@@ -13,10 +13,10 @@ from lakebed.events.targets.seam import TargetSettings
 
 @pytest.mark.parametrize("name", sorted({*TYPES} - WITHOUT_EXTRA))
 def test_type_has_its_name_and_its_secrets_are_fields(name: str) -> None:
-    kind = load_target_type(name)
-    assert kind.name == name
-    assert issubclass(kind.settings, TargetSettings)
-    assert kind.settings.secrets <= set(kind.settings.__struct_fields__)
+    target_type = load_target_type(name)
+    assert target_type.name == name
+    assert issubclass(target_type.settings, TargetSettings)
+    assert target_type.settings.secrets <= set(target_type.settings.__struct_fields__)
 
 
 def test_unknown_type_is_rejected() -> None:
@@ -37,5 +37,5 @@ def test_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_target_extra_has_a_type() -> None:
-    kinds = {extra.removeprefix("targets-") for extra in EXTRAS if extra.startswith("targets-")}
-    assert kinds == {*TYPES} - WITHOUT_EXTRA - {"elasticsearch"}
+    types = {extra.removeprefix("targets-") for extra in EXTRAS if extra.startswith("targets-")}
+    assert types == {*TYPES} - WITHOUT_EXTRA - {"elasticsearch"}

@@ -80,11 +80,11 @@ NO_BACKLOG: Final = TargetBacklog(0, 0, 0)
 class DeliveryObserver(Protocol):
     """Receives the metrics of deliveries."""
 
-    def count(self, target: str, tally: DeliveryCounts) -> None:
+    def count(self, target: str, counts: DeliveryCounts) -> None:
         """Add the outcomes of a round."""
         ...
 
-    def measure(self, target: str, standing: TargetBacklog) -> None:
+    def measure(self, target: str, backlog: TargetBacklog) -> None:
         """Set the backlog; `NO_BACKLOG` once this process no longer serves the target."""
         ...
 

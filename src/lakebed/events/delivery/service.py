@@ -138,15 +138,15 @@ class TargetService:
         context = self._context
         check_name(name)
         check_form(spec.form)
-        kind = self._types.find(type_)
+        target_type = self._types.find(type_)
         subscription = parse_subscription(spec.kinds, spec.subject, audit=spec.audit, requests=spec.requests)
-        check_requests(kind, subscription)
+        check_requests(target_type, subscription)
         self._check_not_in_settings(name, type_)
         before = await self._before(name, type_)
-        settings, generated = self._settings(kind, spec.settings, None if before is None else before.settings)
-        await kind.make(settings).close()  # validates without connecting
-        if kind.prepare is not None:
-            await kind.prepare(settings)
+        settings, generated = self._settings(target_type, spec.settings, None if before is None else before.settings)
+        await target_type.make(settings).close()  # validates without connecting
+        if target_type.prepare is not None:
+            await target_type.prepare(settings)
         record = TargetRecord(name, type_, settings, subscription, spec.form, before is not None and before.is_paused)
         stored = self._records.stored(record)
         now_ms = context.clock.now_ms()
@@ -266,14 +266,14 @@ class TargetService:
         return await self._context.meta.transact(work)
 
     def _settings(
-        self, kind: TargetType[Any], given: Mapping[str, object], before: TargetSettings | None
+        self, target_type: TargetType[Any], given: Mapping[str, object], before: TargetSettings | None
     ) -> tuple[TargetSettings, Mapping[str, object]]:
         """The new settings, with earlier secrets where omitted; and the generated fields."""
-        document = {name: value for name, value in given.items() if not _is_masked(kind, name, value)}
+        document = {name: value for name, value in given.items() if not _is_masked(target_type, name, value)}
         if before is not None:
             kept = settings_document(before)
-            document = {name: kept[name] for name in kind.settings.secrets if name in kept} | document
-        configured = self._types.read(kind.name, document)
+            document = {name: kept[name] for name in target_type.settings.secrets if name in kept} | document
+        configured = self._types.read(target_type.name, document)
         settings = configured.completed()
         settings.validate()
         final = settings_document(settings)
@@ -333,15 +333,15 @@ def masked_settings(settings: TargetSettings) -> dict[str, Any]:
     return {name: MASK if name in settings.secrets else value for name, value in document.items()}
 
 
-def check_requests(kind: TargetType[Any], subscription: Subscription) -> None:
+def check_requests(target_type: TargetType[Any], subscription: Subscription) -> None:
     """Return if the target type supports the subscription. Raises InvalidInput."""
-    if subscription.requests and not kind.takes_requests:
-        raise InvalidInput(f"targets of type {kind.name} do not accept requests", argument="requests")
+    if subscription.requests and not target_type.takes_requests:
+        raise InvalidInput(f"targets of type {target_type.name} do not accept requests", argument="requests")
 
 
 def _no_such(target: str) -> NotFound:
     return NotFound(f"no such target. target={target}")
 
 
-def _is_masked(kind: TargetType[Any], name: str, value: object) -> bool:
-    return name in kind.settings.secrets and value == MASK
+def _is_masked(target_type: TargetType[Any], name: str, value: object) -> bool:
+    return name in target_type.settings.secrets and value == MASK
