@@ -1,9 +1,8 @@
-"""Events and the audit trail: what happened, in the order in which it was committed, read by cursor.
+"""The client of the event log and the audit log: events in commit order, read by cursor.
 
-A cursor is the id or the number of the last event that was read. A reader that resumes behind `next_cursor` reads every
-later event that it selects, exactly once and in order, however often the connection broke in between. The exception are
-events that were no longer kept: `may_have_missed` says so. An id is refused by any other deployment than its own, where
-the same number is another event; a number is not.
+A cursor is the id or number of the last event read. A reader that resumes at `next_cursor` reads every later event once
+and in order. Exception: expired events, see `may_have_missed`. Prefer ids: other deployments reject them, but not
+numbers.
 """
 
 from __future__ import annotations
@@ -21,46 +20,46 @@ DEFAULT_LIMIT: Final = 1000
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What happened."""
+    """An event."""
 
     seq: int
-    """Its number in the log of its deployment."""
+    """Number in the log of the deployment."""
     kind: str
     subject: str
     occurred_ms: int
     id: str = ""
     """`evt_DEPLOYMENT_NUMBER`, unique among all deployments; empty from servers of earlier versions."""
     type: str = ""
-    """`AFTER_X` for what came of an operation X; empty for what the server did by itself."""
+    """`AFTER_X` for an operation X; empty for changes by the server itself."""
     payload: dict[str, Any] = {}
-    """What is known of it; bytes are in base64. Any: JSON."""
+    """Details; bytes are in base64. Any: JSON."""
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Some events, and where the log of them stands."""
+    """A page of events, and the range of the log."""
 
     events: list[Event]
     next_after: int
-    """Where to go on: behind the last event that was looked at, asked for or not."""
+    """Cursor of the next page, as a number: the last event examined, selected or not."""
     next_cursor: str = ""
-    """The same as an id, which no other deployment takes for its own."""
+    """Cursor of the next page, as an id, which other deployments reject."""
     deployment: str = ""
-    """Which deployment the events are of."""
+    """Deployment of the events."""
     last_seq: int
     """The newest event; 0 if there is none."""
     first_seq: int
-    """The oldest event that is still kept; 0 if there is none."""
+    """The oldest retained event; 0 if there is none."""
 
     def may_have_missed(self, after: int) -> bool:
-        """Whether events after `after` may have gone before they were read: the oldest that is kept is later.
+        """Whether events after `after` may have expired unread.
 
-        True also when nothing but gaps lies between: numbers of changes that were taken back.
+        Also True if only gaps lie between: numbers of transactions that were rolled back.
         """
         return self.first_seq > after + 1
 
 
 class Events:
-    """The event log or the audit trail, over the wire."""
+    """The API of the event log and the audit log."""
 
     def __init__(self, connection: ServerConnection, path: str = "/lakebed/v1/events") -> None:
         self._connection = connection
@@ -76,11 +75,11 @@ class Events:
         subject: str = "",
         principal: str = "",
     ) -> EventPage:
-        """Up to `limit` events after `after`; if there are none, those that come within `wait_seconds`.
+        """Up to `limit` events after `after`. If there are none, waits up to `wait_seconds` for some.
 
         `after` is a number, or an event id; raises InvalidInput for an id of another deployment.
-        `kinds` are names, `AFTER_` names of operations, or beginnings of either followed by `*`; `subject` is what they
-        are about, or what that is in; `principal` is who did it.
+        `kinds` are event kinds, `AFTER_` types, or prefixes of either followed by `*`. `subject` is a resource or a
+        container of it; `principal` caused the event.
         """
         query = {"after": str(after), "limit": str(limit)}
         if wait_seconds > 0:
@@ -103,7 +102,7 @@ class Events:
         subject: str = "",
         principal: str = "",
     ) -> Iterator[EventPage]:
-        """Pages of what there is after `after`, up to `until` or what is newest when the first page is read."""
+        """Pages of events after `after`, up to `until` or the newest event at the first page."""
         place = after if isinstance(after, int) else None
         while until is None or place is None or place < until:
             page = self.read(after, limit=limit, kinds=kinds, subject=subject, principal=principal)
@@ -121,9 +120,9 @@ class Events:
     def newest(
         self, count: int, *, kinds: Sequence[str] = (), subject: str = "", principal: str = ""
     ) -> Sequence[Event]:
-        """The newest `count` of the events that are selected, oldest first.
+        """The newest `count` selected events, oldest first.
 
-        The log is read from its end, in ranges that double: rare events may take a look at all of it.
+        Reads the log from its end in doubling ranges; for rare events that may be all of it.
         """
         log = self.read(limit=0)
         found: list[Event] = []
@@ -144,7 +143,7 @@ class Events:
         principal: str = "",
         wait_seconds: float = MAX_WAIT_SECONDS,
     ) -> Iterator[Event]:
-        """Every event after `after`, and then each as it comes, for as long as somebody asks for the next."""
+        """Every event after `after`, then new events, without end."""
         while True:
             page = self.read(after, wait_seconds=wait_seconds, kinds=kinds, subject=subject, principal=principal)
             yield from page.events

@@ -1,4 +1,4 @@
-"""Objects, as jobs read them: whole, and as they were when somebody told of them."""
+"""Reads objects for jobs, in the version that an event named."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ PIECE_BYTES: Final = 16 * 1024 * 1024
 
 
 class Objects:
-    """The objects of a server."""
+    """Reads objects of a server."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def read(self, source: str, size: int, *, etag: str = "", version: str = "") -> bytes:
-        """The object at `<bucket>/<key>` with a size, if it is still the one with that ETag.
+        """Read the object at `<bucket>/<key>` with this size and, if given, ETag and version.
 
-        One GET for every 16 MiB. Raises NotFound, PreconditionFailed if there is another in its place by now.
+        Sends one GET per 16 MiB. Raises NotFound, PreconditionFailed if the object was replaced.
         """
         path = "/" + "/".join(encode_segment(part) for part in source.split("/"))
         query = {"versionId": version} if version else {}

@@ -1,4 +1,4 @@
-"""Targets: where the server sends events, and what could not be delivered."""
+"""The client of targets: receivers of events, their delivery state, and dead letters."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ _PATH: Final = "/lakebed/v1/targets"
 
 
 class TargetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Somewhere that events go, and how far that has come."""
+    """A target and its delivery state."""
 
     name: str
     type: str
     arn: str
-    """How configurations of buckets name it."""
+    """ARN in notification configurations of buckets."""
     settings: dict[str, Any]
-    """What it was told; secrets are stars. Any: JSON."""
+    """Settings, with secrets redacted. Any: JSON."""
     kinds: list[str]
-    """What it is sent besides what bucket rules have sent to it."""
+    """Event kinds of its subscription, besides bucket rules."""
     origin: str
     """`settings` or `api`."""
     subject: str = ""
     audit: bool = False
     requests: bool = False
-    """Whether it is sent an entry of an audit log for every request."""
+    """Whether it receives the request log."""
     form: str = ""
     paused: bool = False
     after: int | None = None
-    """The last event that it is done with, or that waits for it."""
+    """Cursor: the last event that was delivered or queued."""
     last_seq: int = 0
-    """The newest event."""
+    """Newest event of the outbox."""
     requests_behind: int = 0
-    """Requests that it has not been through."""
+    """Undelivered requests of the request log."""
     waiting: int = 0
     dead: int = 0
     failure: str | None = None
-    """Why the last attempt failed, of what is not delivered yet."""
+    """Failure of the last attempt, until a delivery succeeds."""
     made: dict[str, Any] = {}
-    """What the server made up for it, such as a secret: told once, by the answer to who added it."""
+    """Generated settings, such as a secret. Only in the response that creates the target."""
 
 
 class Undelivered(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """An event that waits to be tried again, or that was given up."""
+    """An event that waits for a retry, or a dead letter."""
 
     event: Event
     state: str
@@ -57,7 +57,7 @@ class Undelivered(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     changed_ms: int
     failure: str = ""
     rule: str = ""
-    """The bucket rule that asked for it, if one did."""
+    """Id of the bucket rule, if one selected the event."""
 
 
 class _Page(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -83,21 +83,21 @@ class _Redriven(msgspec.Struct, frozen=True):
 
 
 class Targets:
-    """Where events go, over the wire."""
+    """The target API."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self) -> list[TargetStatus]:
-        """All of them."""
+        """List the targets."""
         return self._connection.read(_List, "GET", _PATH).targets
 
     def arns(self) -> Sequence[str]:
-        """How configurations of buckets name them."""
+        """ARNs of the targets, as in notification configurations of buckets."""
         return self._connection.read(_Arns, "GET", f"{_PATH}/arns").arns
 
     def get(self, type_: str, name: str) -> TargetStatus:
-        """One of them. Raises NotFound."""
+        """Get a target. Raises NotFound."""
         return self._connection.read(TargetStatus, "GET", _one(type_, name))
 
     def put(
@@ -112,9 +112,9 @@ class Targets:
         requests: bool = False,
         form: str = "",
     ) -> TargetStatus:
-        """Add one, or change it; secrets that are not given are kept.
+        """Create or replace a target. Omitted secrets are kept.
 
-        `kinds` are names, or beginnings of names followed by `*`, of what it is sent besides what bucket rules ask for.
+        `kinds` subscribes it to event kinds, or prefixes followed by `*`, besides bucket rules.
         """
         document = {
             "settings": dict(settings),
@@ -127,35 +127,35 @@ class Targets:
         return self._connection.read(TargetStatus, "PUT", _one(type_, name), document=document)
 
     def delete(self, type_: str, name: str) -> None:
-        """Remove one, and what waits for it."""
+        """Delete a target and its queued events."""
         self._connection.call("DELETE", _one(type_, name))
 
     def test(self, type_: str, name: str) -> str | None:
-        """Why it would not take an event now; None if it would."""
+        """Test the connection. Returns the failure; None if the target is ready."""
         tested = self._connection.read(_Tested, "POST", _one(type_, name, "/test"), repeatable=True)
-        return None if tested.is_ready else tested.failure or "it is not ready"
+        return None if tested.is_ready else tested.failure or "not ready"
 
     def pause(self, type_: str, name: str) -> None:
-        """Have it sent nothing until it is resumed."""
+        """Pause delivery."""
         self._connection.call("POST", _one(type_, name, "/pause"))
 
     def resume(self, type_: str, name: str) -> None:
-        """Have it sent events again, from where it stood."""
+        """Resume delivery at the cursor."""
         self._connection.call("POST", _one(type_, name, "/resume"))
 
     def undelivered(self, type_: str, name: str, state: str = "dead") -> Iterator[Undelivered]:
-        """What was given up, or is `waiting`, oldest first."""
+        """Dead letters, or events in state `waiting`, oldest first."""
         for page in self._connection.pages(_Page, _one(type_, name, "/deliveries"), {"state": state}):
             yield from page.deliveries
 
     def redrive(self, type_: str, name: str, seq: int | None = None) -> int:
-        """Have what was given up tried again, or one event of it; how many."""
+        """Redrive all dead letters or one; returns their number."""
         document = {} if seq is None else {"seq": seq}
-        # Again is the same: what waits is not dead.
-        answer = self._connection.read(
+        # Idempotent: redriven events are not dead letters any more.
+        response = self._connection.read(
             _Redriven, "POST", _one(type_, name, "/redrive"), document=document, repeatable=seq is None
         )
-        return answer.redriven
+        return response.redriven
 
 
 def _one(type_: str, name: str, rest: str = "") -> str:

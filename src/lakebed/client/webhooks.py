@@ -1,17 +1,15 @@
-"""Webhooks, for those who receive them.
-
-A receiver needs one function and a small memory:
+"""Verifies webhook deliveries, for receivers.
 
     seen = SeenMessages()
 
     def receive(headers, body):                 # of a POST
-        message = verify_webhook(SECRET, headers, body)      # raises Unauthenticated: answer 401
+        message = verify_webhook(SECRET, headers, body)      # raises Unauthenticated: respond with 401
         if seen.is_new(message.id):
             handle(message.event)
         return 204
 
-A message may come again: after an answer that was lost, or from a server that was stopped in between. It has the same
-id then. An old message that somebody else sends again is refused by its timestamp.
+Deliveries may repeat, after a lost response or a restart of the server, with the same id. The timestamp rejects replays
+of old messages.
 """
 
 from __future__ import annotations
@@ -30,10 +28,10 @@ from .events import Event
 
 
 class WebhookMessage(msgspec.Struct, frozen=True):
-    """A message that the server has sent, and nobody else."""
+    """A verified message."""
 
     id: str
-    """The same whenever it is sent again."""
+    """The same for every attempt."""
     timestamp: int
     event: Event
 
@@ -46,10 +44,10 @@ def verify_webhook(
     now_seconds: float | None = None,
     tolerance_seconds: int = TOLERANCE_SECONDS,
 ) -> WebhookMessage:
-    """The message, if it was signed with the secret, or one of several, and not long ago. Raises Unauthenticated.
+    """Verify signature and timestamp with one of the secrets, and decode the event.
 
-    Raises InvalidInput for a secret that is none, and for a body that is no event. `now_seconds` is the machine's time
-    unless another is given.
+    Raises Unauthenticated, and InvalidInput for a malformed secret or event. `now_seconds` defaults to the
+    current time.
     """
     stated = [secret] if isinstance(secret, str | Secret) else secret
     secrets = [one if isinstance(one, Secret) else Secret(one) for one in stated]
@@ -58,19 +56,19 @@ def verify_webhook(
     try:
         event = msgspec.json.decode(body, type=Event)
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"the message is no event: {error}") from error
+        raise InvalidInput(f"message is not an event: {error}") from error
     return WebhookMessage(verified.id, verified.timestamp, event)
 
 
 class SeenMessages:
-    """The ids of messages that were handled, newest last. For one process; others keep theirs where all see it."""
+    """Ids of handled messages, newest last, for deduplication in one process."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._ids: OrderedDict[str, None] = OrderedDict()
         self._most = most
 
     def is_new(self, message_id: str) -> bool:
-        """Whether it was not seen before; from now on it was."""
+        """Record a message; returns whether it is new."""
         if message_id in self._ids:
             self._ids.move_to_end(message_id)
             return False

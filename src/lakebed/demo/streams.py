@@ -117,7 +117,7 @@ class StreamDemo:
         asyncio.run(self._send((), paid + new, gone))
         if (left_out := self._wait()) is not None:
             return left_out
-        with self._streams() as client, client.scan_keys(_DATABASE, _ORDERS) as scan:
+        with self._streams() as client, client.scan_kv(_DATABASE, _ORDERS) as scan:
             stream = sorted(tuple(row.values()) for batch in scan for row in batch.to_pylist())
         query = f"SELECT id, state, amount FROM lake.{_DATABASE}.{_ORDERS} ORDER BY id"  # noqa: S608  # words of ours
         with duckdb_on(self._endpoint, self._keys, self._warehouse) as duck:

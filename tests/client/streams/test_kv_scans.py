@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lakebed.client.streams.connection import failure_of
-from lakebed.client.streams.kv_scans import KvBatchScanner, ScannedTable, ScanState
+from lakebed.client.streams.kv_scans import KvBatchScanner, PhysicalTable, ScanState
 from lakebed.client.streams.messages import Fields, number, read_fields, text, write_fields
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import ValueRecordBatch
@@ -17,7 +17,7 @@ from lakebed.wire.fluss.errors import error_code
 
 OLD = Schema.of([("k", DataType(TypeRoot.INT)), ("name", DataType(TypeRoot.STRING))], primary_key=["k"])
 NEW = OLD.with_column("n", DataType(TypeRoot.BIGINT))
-TABLE = ScannedTable("fluss", "t", 7, 2, NEW, RowFormat.COMPACTED, 2)
+TABLE = PhysicalTable("fluss", "t", 7, 2, NEW, RowFormat.COMPACTED, 2)
 
 
 def value(schema_id: int, *row: object) -> bytes:
@@ -187,7 +187,7 @@ def test_letting_go_never_fails() -> None:
 
 
 def test_a_table_without_a_key_has_no_scan() -> None:
-    table = ScannedTable("fluss", "t", 7, 1, Schema.of([("a", DataType(TypeRoot.INT))]), RowFormat.COMPACTED, 1)
+    table = PhysicalTable("fluss", "t", 7, 1, Schema.of([("a", DataType(TypeRoot.INT))]), RowFormat.COMPACTED, 1)
     with pytest.raises(FlussError) as failed:
         KvBatchScanner(Server({}), table)
     assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE

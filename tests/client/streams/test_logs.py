@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from lakebed.client.streams.kv_scans import ScannedTable
+from lakebed.client.streams.kv_scans import PhysicalTable
 from lakebed.client.streams.logs import StreamLog, StreamLogWriter
 from lakebed.client.streams.messages import Fields, content, number, read_fields, text, write_fields
 from lakebed.client.streams.tables import PartitionInfo, TableInfo
@@ -49,9 +49,9 @@ class Server:
         raise AssertionError
 
 
-def table(**properties: str) -> ScannedTable:
+def table(**properties: str) -> PhysicalTable:
     said = {f"table.log.{name.replace('_', '.')}": value for name, value in properties.items()}
-    return TableInfo("fluss", "t", 1, 1, SCHEMA, 1, properties=said).scanned(None)
+    return TableInfo("fluss", "t", 1, 1, SCHEMA, 1, properties=said).physical(None)
 
 
 def batch(count: int = 3) -> pa.RecordBatch:
@@ -95,7 +95,7 @@ def test_rows_of_older_schemas_have_null_in_later_columns() -> None:
     StreamLogWriter(server, table(format="INDEXED")).append(batch())
     later = SCHEMA.with_column("later", DataType(TypeRoot.BIGINT))
     known = TableInfo("fluss", "t", 1, 2, later, 1, properties={"table.log.format": "INDEXED"})
-    log = StreamLog(server, known.scanned(None))
+    log = StreamLog(server, known.physical(None))
     log._schemas[1] = SCHEMA
     (found,) = log.read({0: 0})
     assert found.rows.column("later").null_count == 4
@@ -156,9 +156,9 @@ def test_rows_of_another_partition_are_not_sent() -> None:
     )
     server = Server()
     with pytest.raises(FlussError) as failed:
-        StreamLogWriter(server, known.scanned(None))
+        StreamLogWriter(server, known.physical(None))
     assert failed.value.code is ErrorCode.PARTITION_NOT_EXISTS
-    writer = StreamLogWriter(server, known.scanned(3))
+    writer = StreamLogWriter(server, known.physical(3))
     with pytest.raises(FlussError) as failed:
         writer.append(pa.record_batch({"id": [1], "name": ["US"], "tags": [["x"]]}))
     assert failed.value.code is ErrorCode.PARTITION_SPEC_INVALID

@@ -35,9 +35,9 @@ def test_records_are_not_copied_however_deep_they_are() -> None:
 
 def test_a_field_of_another_kind_is_told() -> None:
     fields = read_fields(write_fields({1: 300, 2: "text"}))
-    with pytest.raises(ValueError, match="field is no text"):
+    with pytest.raises(ValueError, match="field is not bytes"):
         text(fields, 1)
-    with pytest.raises(ValueError, match="field is no number"):
+    with pytest.raises(ValueError, match="field is not an integer"):
         number(fields, 2)
-    with pytest.raises(ValueError, match="field is no message"):
+    with pytest.raises(ValueError, match="field is not a message"):
         list(messages(fields, 1))

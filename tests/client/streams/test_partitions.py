@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakebed.client.streams.kv_scans import ScannedTable
+from lakebed.client.streams.kv_scans import PhysicalTable
 from lakebed.client.streams.partitions import check_partition, partition_values
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.errors import ErrorCode, FlussError
@@ -63,7 +63,7 @@ def test_rows_of_another_partition_are_refused() -> None:
     schema = Schema.of(
         [("id", DataType(TypeRoot.INT)), ("day", DataType(TypeRoot.DATE)), ("region", DataType(TypeRoot.STRING))]
     )
-    table = ScannedTable(
+    table = PhysicalTable(
         "fluss", "t", 1, 1, schema, RowFormat.COMPACTED, 1, "EU$2024-01-02", 7, partition_keys=("region", "day")
     )
     day = datetime.date(2024, 1, 2)

@@ -26,8 +26,8 @@ def client(streams: StreamServer, secret: str = ROOT_SECRET_KEY) -> StreamClient
     return StreamClient(streams.address, ROOT_ACCESS_KEY, secret)
 
 
-def scanned(streams: StreamServer, path: Any, **others: Any) -> list[pa.RecordBatch]:
-    with client(streams) as known, known.scan_keys(path.database_name, path.table_name, **others) as scan:
+def physical(streams: StreamServer, path: Any, **others: Any) -> list[pa.RecordBatch]:
+    with client(streams) as known, known.scan_kv(path.database_name, path.table_name, **others) as scan:
         return list(scan)
 
 
@@ -95,7 +95,7 @@ async def test_a_log_table_and_a_table_that_is_none_are_refused(
 
 async def test_a_wrong_secret_is_refused(streams: StreamServer) -> None:
     with pytest.raises(FlussError) as failed:
-        await asyncio.to_thread(lambda: client(streams, "wrong").scan_keys("fluss", "t"))
+        await asyncio.to_thread(lambda: client(streams, "wrong").scan_kv("fluss", "t"))
     assert failed.value.code is ErrorCode.AUTHENTICATE
 
 
@@ -103,7 +103,7 @@ async def test_the_scan_is_of_one_moment(streams: StreamServer, connection: Any,
     table = await make_table(connection, table_path, primary_key=["id"])
     await write(table, range(500))
     known = client(streams)
-    scan = known.scan_keys(table_path.database_name, table_path.table_name, scanner_kv_fetch_max_bytes=1000)
+    scan = known.scan_kv(table_path.database_name, table_path.table_name, scanner_kv_fetch_max_bytes=1000)
     first = await asyncio.to_thread(scan.next_batch)
     writer = table.new_upsert().create_writer()
     for number_ in range(500):

@@ -36,7 +36,7 @@ def known(client: StreamClient, path: Any) -> TableInfo:
 def read(
     client: StreamClient, table: TableInfo, bucket: Bucket, start: int, end: int, **others: Any
 ) -> list[LogRecords]:
-    log = StreamLog(client, table.scanned(bucket[0]), **others)
+    log = StreamLog(client, table.physical(bucket[0]), **others)
     return list(read_range(client, log, bucket[1], start, end))
 
 
@@ -151,10 +151,10 @@ async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
         lake = LakeTieringClient(client)
         table = known(client, table_path)
         assert lake.latest(database, name) is None
-        given = lake.ask()
+        given = lake.request_table()
         assert given is not None
         assert (given.table_id, given.database, given.name) == (table.id, database, name)
-        lake.beat(given)
+        lake.heartbeat(given)
         prepared = lake.prepare(table.id, database, name, {(None, 0): 5, (None, 1): 7})
         lake.commit(table.id, 2**62 + 1, prepared)
         lake.commit(table.id, 2**62 + 1, prepared)
@@ -162,7 +162,7 @@ async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
         assert found is not None
         assert (found.snapshot_id, found.offsets) == (2**62 + 1, {(None, 0): 5, (None, 1): 7})
         lake.finish(given, 12)
-        assert lake.ask() is None
+        assert lake.request_table() is None
         with pytest.raises(FlussError) as raised:
             lake.finish(given, 12)
         assert raised.value.code is ErrorCode.FENCED_TIERING_EPOCH

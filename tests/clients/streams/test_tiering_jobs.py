@@ -50,7 +50,7 @@ def lake(streams: StreamServer) -> Iterator[LakeTieringClient]:
 
 
 def given(lake: LakeTieringClient) -> TieringAssignment:
-    found = lake.ask()
+    found = lake.request_table()
     assert found is not None
     return found
 
@@ -58,10 +58,10 @@ def given(lake: LakeTieringClient) -> TieringAssignment:
 def test_a_table_that_is_due_is_given_and_then_it_is_not_due(lake: LakeTieringClient, stream: str) -> None:
     first = given(lake)
     assert (first.name, first.epoch) == (stream, 1)
-    assert lake.ask() is None
-    lake.beat(first)
+    assert lake.request_table() is None
+    lake.heartbeat(first)
     lake.finish(first, 5)
-    assert lake.ask() is None
+    assert lake.request_table() is None
 
 
 def test_a_table_whose_job_failed_is_given_again_and_the_first_job_is_not_heard_any_more(
@@ -71,7 +71,7 @@ def test_a_table_whose_job_failed_is_given_again_and_the_first_job_is_not_heard_
     lake.fail(first)
     second = given(lake)
     assert (second.name, second.epoch) == (stream, first.epoch + 1)
-    for say in (lake.beat, lake.fail):
+    for say in (lake.heartbeat, lake.fail):
         with pytest.raises(FlussError) as caught:
             say(first)
         assert caught.value.code is ErrorCode.FENCED_TIERING_EPOCH

@@ -33,8 +33,8 @@ def tier_by_hand(streams: StreamServer, lake: Lake, path: Any) -> int:
             table.append(rows)
             snapshot = table.current_snapshot()
         assert snapshot is not None
-        told = LakeTieringClient(client)
-        told.commit(source.id, snapshot.snapshot_id, told.prepare(source.id, database, name, ends))
+        lake_client = LakeTieringClient(client)
+        lake_client.commit(source.id, snapshot.snapshot_id, lake_client.prepare(source.id, database, name, ends))
         return int(snapshot.snapshot_id)
 
 
@@ -44,7 +44,7 @@ def _rows(client: StreamClient, source: TableInfo, ends: Offsets) -> pa.Table:
     schema = pa.schema([*of_stream, *ORIGIN])
     rows: dict[object, dict[str, Any]] = {}
     for (partition_id, bucket), end in ends.items():
-        log = StreamLog(client, source.scanned(partition_id))
+        log = StreamLog(client, source.physical(partition_id))
         for found in read_range(client, log, bucket, 0, end):
             columns = with_origin(
                 fitted(found.rows, of_stream), len(found.changes), bucket, found.base_offset, found.timestamp_ms

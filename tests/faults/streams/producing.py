@@ -147,7 +147,7 @@ def read_tables(streams: StreamServer) -> Tables:
     with StreamClient(streams.address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
         found = Counter((row["producer"], row["number"]) for _, row in _records(client, "log"))
         changes = _records(client, "keys")
-        with client.scan_keys("fluss", "keys", scanner_kv_fetch_max_bytes=1000) as scan:
+        with client.scan_kv("fluss", "keys", scanner_kv_fetch_max_bytes=1000) as scan:
             rows = [row for batch in scan for row in batch.to_pylist()]
     assert len({row["id"] for row in rows}) == len(rows), "a scan shows each key once"
     return Tables(found, changes, {row["id"]: row for row in rows})
@@ -157,7 +157,7 @@ def _records(client: StreamClient, name: str) -> list[tuple[str, dict[str, Any]]
     table = describe(client, "fluss", name)
     starts, ends = (list_offsets(client, table, which) for which in (EARLIEST, LATEST))
     records: list[tuple[str, dict[str, Any]]] = []
-    log = StreamLog(client, table.scanned(None))
+    log = StreamLog(client, table.physical(None))
     for (_, bucket), end in ends.items():
         offset = starts[None, bucket]
         assert offset == 0

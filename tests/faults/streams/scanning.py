@@ -13,7 +13,7 @@ def main(address: str, database: str, table: str, scans_opened: str) -> None:
     """Open so many scans of the first bucket, say so, and wait for the end."""
     with StreamClient(address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
         scans = [
-            client.scan_keys(database, table, buckets=[0], scanner_kv_fetch_max_bytes=50)
+            client.scan_kv(database, table, buckets=[0], scanner_kv_fetch_max_bytes=50)
             for _ in range(int(scans_opened))
         ]
         for scan in scans:

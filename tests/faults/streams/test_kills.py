@@ -137,7 +137,7 @@ def scan(streams: StreamServer, **others: Any) -> int:
     """How many rows there are, by a scan that waits until there is room for it."""
     with (
         StreamClient(streams.address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client,
-        client.scan_keys("fluss", "keys", scanner_kv_fetch_max_bytes=100, **others) as rows,
+        client.scan_kv("fluss", "keys", scanner_kv_fetch_max_bytes=100, **others) as rows,
     ):
         return sum(batch.num_rows for batch in rows)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.kv_scans import ScannedTable
+from lakebed.client.streams.kv_scans import PhysicalTable
 from lakebed.client.streams.logs import CHANGES, EARLIEST, LATEST, StreamLog
 from lakebed.client.streams.tables import describe
 from lakebed.client.streams.writer import StreamWriter
@@ -253,7 +253,7 @@ def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:
     print(f"\n{_freshness(client.describe(*_path(arguments)), [row['age'] for row in rows])}")
 
 
-def _age_seconds(client: StreamClient, part: ScannedTable, bucket: int, offset: int) -> float:
+def _age_seconds(client: StreamClient, part: PhysicalTable, bucket: int, offset: int) -> float:
     """Age of the record at an offset."""
     log = StreamLog(client, part, columns=part.schema.names[:1])
     written = next((found.timestamp_ms for found in log.read({bucket: offset}) if found.next_offset > offset), None)
@@ -273,7 +273,7 @@ def _freshness(document: Mapping[str, Any], ages: Iterable[object]) -> str:
     return f"The oldest record that is not in the lake is {oldest:g} s old: {state} its freshness of {allowed:g} s."
 
 
-def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[ScannedTable]:
+def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[PhysicalTable]:
     """The table, or each of its partitions."""
     database, name = _path(arguments)
     try:
@@ -284,7 +284,7 @@ def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[ScannedT
     return [client.table(database, name, partition) for partition in client.partitions(database, name)]
 
 
-def _offsets(client: StreamClient, part: ScannedTable) -> dict[int, tuple[int, int]]:
+def _offsets(client: StreamClient, part: PhysicalTable) -> dict[int, tuple[int, int]]:
     log = StreamLog(client, part)
     starts, ends = log.offsets(EARLIEST), log.offsets(LATEST)
     return {bucket: (starts[bucket], ends[bucket]) for bucket in sorted(ends)}

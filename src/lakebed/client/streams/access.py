@@ -1,4 +1,4 @@
-"""Where the streams of a server are: said, else by the environment, else on its host at the port that is usual."""
+"""The stream address of a server: given, from the environment, or the default port of its host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_PORT: Final = 9123
 
 @dataclass(frozen=True, slots=True)
 class StreamAccess:
-    """How a client reaches streams. Can be sent to other processes; shows no secret."""
+    """Address and credentials of streams. Can be pickled; its repr has no secrets."""
 
     address: str
     """`HOST:PORT`."""
@@ -30,17 +30,17 @@ class StreamAccess:
     secret_access_key: Secret
 
     def connect(self) -> StreamClient:
-        """A client, which opens nothing yet."""
+        """A client. It connects on the first call."""
         return StreamClient(self.address, self.access_key_id, self.secret_access_key)
 
 
 def stream_access(
     access: ServerAccess, address: str | None = None, environ: Mapping[str, str] | None = None
 ) -> StreamAccess:
-    """The streams of a server, with the keys that are used with it. Raises InvalidSetting."""
-    host_environment = os.environ if environ is None else environ
-    found = address or host_environment.get(STREAMS_VARIABLE) or f"{urlsplit(access.endpoint).hostname}:{DEFAULT_PORT}"
+    """Access to the streams of a server with the same credentials. Raises InvalidSetting."""
+    variables = os.environ if environ is None else environ
+    found = address or variables.get(STREAMS_VARIABLE) or f"{urlsplit(access.endpoint).hostname}:{DEFAULT_PORT}"
     host, separator, port = found.rpartition(":")
     if not separator or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise InvalidSetting(f"streams are at HOST:PORT. found={found!r}", argument="streams")
+        raise InvalidSetting(f"expected the stream address as HOST:PORT. found={found!r}", argument="streams")
     return StreamAccess(found, access.access_key_id, access.secret_access_key)

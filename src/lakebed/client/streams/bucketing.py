@@ -1,6 +1,7 @@
-"""In which bucket a row is, and what its key is in bytes: what all who write to a table must agree on.
+"""Bucketing: assigns rows to buckets and encodes their keys.
 
-No server looks at it. The lake that a table goes to has the say: rows are in the buckets there that they are in here.
+All writers of a table must agree on it; the server does not check it. The table's lake format decides, so that rows are
+in the same bucket in the lake.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ _FORMAT_VERSION: Final = "table.kv.format-version"
 
 
 class _Rules(NamedTuple):
-    """How a lake has its keys, and how it counts buckets."""
+    """Key encoding and bucketing function of a lake format."""
 
     form: KeyEncoding
     bucket: Callable[[bytes, int], int]
 
 
-_OWN: Final = _Rules(KeyEncoding.COMPACTED, fluss_bucket)
+_FLUSS: Final = _Rules(KeyEncoding.COMPACTED, fluss_bucket)
 _LAKES: Final[Mapping[str, _Rules]] = {
-    "": _OWN,
-    "lance": _OWN,
+    "": _FLUSS,
+    "lance": _FLUSS,
     "iceberg": _Rules(KeyEncoding.ICEBERG, iceberg_bucket),
     "paimon": _Rules(KeyEncoding.PAIMON, paimon_bucket),
 }
 
 
 class KeyEncoder:
-    """Keys of rows by some of their columns."""
+    """Encodes keys from columns of rows."""
 
     def __init__(self, table: TableInfo, names: Sequence[str], form: KeyEncoding = KeyEncoding.COMPACTED) -> None:
-        """Error codes: INVALID_TABLE for columns that there are no keys of in this form."""
+        """Error codes: INVALID_TABLE for columns that this encoding does not support."""
         self._columns: list[TableColumn] = []
         for name in names:
             column = table.schema.column(name)
@@ -56,25 +57,24 @@ class KeyEncoder:
         check_key_types(form, self._types)
 
     def keys(self, rows: pa.RecordBatch) -> list[bytes]:
-        """The key of each row. Raises INVALID_TARGET_COLUMN for one that has null in it."""
-        values = [_present(column, rows.column(column.name)) for column in self._columns]
+        """The key of each row. Raises INVALID_TARGET_COLUMN for null."""
+        values = [_key_values(column, rows.column(column.name)) for column in self._columns]
         return [encode_key(self._form, self._types, row) for row in zip(*values, strict=True)]
 
 
 class BucketAssigner:
-    """Keys and buckets of the rows of one table."""
+    """Assigns the rows of a table to buckets, and encodes their keys."""
 
     def __init__(self, table: TableInfo) -> None:
-        """Error codes: INVALID_TABLE where rows are in buckets by rules that are not known here."""
+        """Error codes: INVALID_TABLE for an unsupported lake format."""
         lake = table.properties.get("table.datalake.format", "").lower()
         rules = _LAKES.get(lake)
         if rules is None:
             raise FlussError(
                 ErrorCode.INVALID_TABLE,
-                "rows are in buckets by the rules of a lake that are not known here: write with a client of Fluss. "
-                f"table={table.path} lake={lake}",
+                f"bucketing of this lake format is not supported: use a Fluss client. table={table.path} lake={lake}",
             )
-        # All rows of a partition have the same in the columns that it is by: they are not in the key.
+        # Keys are unique in a partition: partition columns are not part of them.
         own = [name for name in table.schema.primary_key if name not in table.partition_keys]
         bucket_key = list(table.bucket_key) or own
         form = choose_encoding(lake, int(table.properties.get(_FORMAT_VERSION, "1")), own, bucket_key)
@@ -88,20 +88,20 @@ class BucketAssigner:
         return [self._bucket(key, self._count) for key in self._bucket_key.keys(rows)]
 
     def keys(self, rows: pa.RecordBatch) -> list[bytes]:
-        """The key of each row of a table that has some. Error codes: NON_PRIMARY_KEY_TABLE, INVALID_TARGET_COLUMN."""
+        """The primary key of each row. Error codes: NON_PRIMARY_KEY_TABLE, INVALID_TARGET_COLUMN."""
         if self._key is None:
             raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE)
         return self._key.keys(rows)
 
     def by_bucket(self, rows: pa.RecordBatch) -> Mapping[int, Sequence[int]]:
-        """The numbers of the rows by the bucket that they belong to."""
+        """Row numbers by bucket."""
         found = defaultdict(list)
         for number, bucket in enumerate(self.buckets(rows)):
             found[bucket].append(number)
         return found
 
 
-def _present(column: TableColumn, array: pa.Array) -> list[Any]:
+def _key_values(column: TableColumn, array: pa.Array) -> list[Any]:
     if array.null_count:
-        raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"a row has a value in its key. column={column.name}")
+        raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"null in a key column. column={column.name}")
     return column_values(column.type, array)

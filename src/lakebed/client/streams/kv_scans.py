@@ -1,13 +1,10 @@
-"""Scans all rows of a primary-key table, bucket after bucket, each as it was at one moment.
+"""Scans all rows of a KV table, bucket after bucket, each from one snapshot on the server.
 
-A bucket's scan is Pending until its first rows are asked for; then it is Active, with the server holding the moment for
-it; and Done when there are no more rows or it failed:
+    PENDING ── open: call 0 ──► ACTIVE ── call 1, 2, … ──► DONE
+       └─ empty bucket, error that is not retriable ─────────┘
 
-    Pending ── open: call 0 ──► Active ── call 1, 2, … ──► Done
-       └─ an empty bucket, a failure for good ───────────────┘
-
-Opening is tried again for as long as what is in the way can pass. Going on is not: a scan that was opened again would
-show another moment.
+The server keeps the snapshot of an ACTIVE scan. Opening is retried after retriable errors. Later calls are not: a
+reopened scan would read a different snapshot.
 """
 
 from __future__ import annotations
@@ -32,15 +29,15 @@ from lakebed.fluss.schema import Schema
 from .connection import failure_of
 from .messages import Fields, number, text, write_fields
 
-__all__ = ["KvBatchScanner", "ScanState", "ScannedTable", "StreamCalls"]
+__all__ = ["KvBatchScanner", "PhysicalTable", "ScanState", "StreamCalls"]
 
 SCAN_KV: Final = 1061
 GET_TABLE_SCHEMA: Final = 1011
 SCANNER_KV_FETCH_MAX_BYTES: Final = 4 * 1024 * 1024
-"""How many bytes of rows an answer has, by default."""
+"""Default bytes of rows in a response."""
 
 OPEN_SECONDS: Final = 60.0
-"""How long opening is tried again."""
+"""Time limit of retries to open a scan."""
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
@@ -49,20 +46,20 @@ _VALUES_HEAD_BYTES: Final = 9
 
 
 class StreamCalls(Protocol):
-    """Who makes calls: connects, and finds the server of buckets again if it is another."""
+    """Sends requests to the leader."""
 
     def call(self, key: int, message: bytes) -> Fields:
-        """The answer to a call. Raises FlussError."""
+        """Send a request and return the response. Raises FlussError."""
         ...
 
     def refresh_leader(self) -> None:
-        """Look for the server of buckets before the next call."""
+        """Look up the leader again before the next call."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class ScannedTable:
-    """What is known of a table to scan it."""
+class PhysicalTable:
+    """A table without partitions, or one partition, as readers and writers of its buckets need it."""
 
     database: str
     name: str
@@ -75,17 +72,17 @@ class ScannedTable:
     partition_id: int | None = None
     partition_keys: tuple[str, ...] = ()
     log_format: RowFormat | None = None
-    """How rows are in the log; none is Arrow."""
+    """Row format of the log; None is Arrow."""
 
     compression: str | None = "zstd"
-    """Of the buffers of an Arrow log, by Arrow's name."""
+    """Compression of an Arrow log, by Arrow's name."""
 
     compression_level: int = 3
-    """Of zstd."""
+    """Level of zstd."""
 
 
 class ScanState(Enum):
-    """Where the scan of a bucket is."""
+    """State of a bucket's scan."""
 
     PENDING = "pending"
     ACTIVE = "active"
@@ -102,12 +99,12 @@ class _BucketScan:
 
 
 class KvBatchScanner:
-    """Rows in Arrow batches. An iterator and a context: leaving it early lets the server let go of what it holds."""
+    """Iterates over the rows in Arrow batches. As a context manager, it closes unfinished scans on the server."""
 
     def __init__(
         self,
         calls: StreamCalls,
-        table: ScannedTable,
+        table: PhysicalTable,
         *,
         buckets: Sequence[int] | None = None,
         columns: Sequence[str] | None = None,
@@ -116,7 +113,7 @@ class KvBatchScanner:
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Of these buckets and columns, or all; `limit` is for each bucket.
+        """Scan these buckets and columns, or all. `limit` applies to each bucket.
 
         Error codes: NON_PRIMARY_KEY_TABLE, UNKNOWN_TABLE_OR_BUCKET.
         """
@@ -145,7 +142,7 @@ class KvBatchScanner:
         self._schemas = {table.schema_id: table.schema}
         whole = arrow_schema(table.schema)
         self.schema = pa.schema([whole.field(position) for position in self._positions])
-        """Of the batches."""
+        """Schema of the batches."""
 
     def __enter__(self) -> KvBatchScanner:
         return self
@@ -159,84 +156,81 @@ class KvBatchScanner:
 
     @property
     def states(self) -> dict[int, ScanState]:
-        """Where the scan of each bucket is."""
+        """State of each bucket's scan."""
         return {scan.bucket: scan.state for scan in self._scans}
 
     @property
     def log_offsets(self) -> dict[int, int]:
-        """Of the buckets that were opened: where the changes begin that their rows do not show."""
+        """Log offset of each opened bucket's snapshot: changes from it on are not in the rows."""
         return {scan.bucket: scan.log_offset for scan in self._scans if scan.log_offset is not None}
 
     def next_batch(self) -> pa.RecordBatch | None:
-        """The next rows, at least one; None at the end. Error codes: what a call is refused for."""
+        """The next rows, at least one; None at the end. Raises FlussError."""
         for scan in self._scans:
             while scan.state is not ScanState.DONE:
-                records = self._open(scan) if scan.state is ScanState.PENDING else self._go_on(scan)
+                records = self._open(scan) if scan.state is ScanState.PENDING else self._continue(scan)
                 if records:
-                    return self._decoded(records)
+                    return self._decode(records)
         return None
 
     def close(self) -> None:
-        """Let the server let go of what it holds for scans that are not at their end. Idempotent, and never fails."""
+        """Close unfinished scans on the server. Idempotent, and never fails."""
         for scan in self._scans:
             if scan.state is ScanState.ACTIVE:
                 self._close_one(scan)
             scan.state = ScanState.DONE
 
     def _open(self, scan: _BucketScan) -> bytes:
-        asked = write_fields(
-            {1: self._table.id, 2: self._table.partition_id, 3: scan.bucket, 4: self._limit}  # a bucket to scan
-        )
-        message = write_fields({2: asked, 3: 0, 4: self._fetch_max_bytes})
+        bucket = write_fields({1: self._table.id, 2: self._table.partition_id, 3: scan.bucket, 4: self._limit})
+        message = write_fields({2: bucket, 3: 0, 4: self._fetch_max_bytes})
         until = self._monotonic() + OPEN_SECONDS
         pause = _FIRST_PAUSE
         while True:
             try:
-                answer = self._answer(message)
+                response = self._call(message)
                 break
             except FlussError as failure:
-                can_pass = failure.is_retriable or failure.code is ErrorCode.TOO_MANY_SCANNERS
-                if not can_pass or self._monotonic() + pause > until:
+                is_retriable = failure.is_retriable or failure.code is ErrorCode.TOO_MANY_SCANNERS
+                if not is_retriable or self._monotonic() + pause > until:
                     scan.state = ScanState.DONE
                     raise
                 if failure.code is not ErrorCode.TOO_MANY_SCANNERS:
                     self._calls.refresh_leader()
             self._sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-        scan.log_offset = number(answer, 6)
-        return self._taken(scan, answer)
+        scan.log_offset = number(response, 6)
+        return self._advance(scan, response)
 
-    def _go_on(self, scan: _BucketScan) -> bytes:
+    def _continue(self, scan: _BucketScan) -> bytes:
         message = write_fields({1: scan.scanner_id, 3: scan.sequence, 4: self._fetch_max_bytes})
         try:
-            answer = self._answer(message)
+            response = self._call(message)
         except FlussError as failure:
             if failure.code not in (ErrorCode.SCANNER_EXPIRED, ErrorCode.UNKNOWN_SCANNER_ID):
                 self._close_one(scan)
             scan.state = ScanState.DONE
             raise
-        return self._taken(scan, answer)
+        return self._advance(scan, response)
 
-    def _taken(self, scan: _BucketScan, answer: Fields) -> bytes:
-        scan.scanner_id = text(answer, 3)
+    def _advance(self, scan: _BucketScan, response: Fields) -> bytes:
+        scan.scanner_id = text(response, 3)
         scan.sequence += 1
-        scan.state = ScanState.ACTIVE if number(answer, 4) else ScanState.DONE
-        return text(answer, 5)
+        scan.state = ScanState.ACTIVE if number(response, 4) else ScanState.DONE
+        return text(response, 5)
 
     def _close_one(self, scan: _BucketScan) -> None:
         try:
             self._calls.call(SCAN_KV, write_fields({1: scan.scanner_id, 5: True}))
         except FlussError:
-            # The server lets go of it by itself when its time is over.
-            return
+            return  # the server closes it after a timeout
 
-    def _answer(self, message: bytes) -> Fields:
-        answer = self._calls.call(SCAN_KV, message)
-        if code := number(answer, 1):
-            raise failure_of(code, text(answer, 2))
-        return answer
+    def _call(self, message: bytes) -> Fields:
+        response = self._calls.call(SCAN_KV, message)
+        if code := number(response, 1):
+            raise failure_of(code, text(response, 2))
+        return response
 
-    def _decoded(self, records: bytes) -> pa.RecordBatch:
+    def _decode(self, records: bytes) -> pa.RecordBatch:
         starts, ends = _bounds(records)
         view = np.frombuffer(records, np.uint8)
         ids = view[starts].astype(np.int32) | view[starts + 1].astype(np.int32) << 8
@@ -254,7 +248,7 @@ class KvBatchScanner:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _columns(self, schema_id: int, rows: RowBuffer) -> list[pa.Array]:
-        """The columns that are wanted, of rows of any schema: a column is the same if its id is."""
+        """The selected columns of rows of any schema version, matched by column id."""
         schema = self._schema(schema_id)
         found = decode_columns(self._table.row_format, [column.type for column in schema.columns], rows)
         by_id = {column.id: array for column, array in zip(schema.columns, found, strict=True)}
@@ -268,13 +262,13 @@ class KvBatchScanner:
         known = self._schemas.get(schema_id)
         if known is None:
             path = write_fields({1: self._table.database, 2: self._table.name})
-            answer = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
-            known = self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(answer, 2)))
+            response = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
+            known = self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(response, 2)))
         return known
 
 
 def _bounds(records: bytes) -> tuple[Any, Any]:
-    """Where each stored value of a batch begins and ends."""
+    """Start and end of each value in a batch."""
     starts, ends = [], []
     position = _VALUES_HEAD_BYTES
     unpack = _LENGTH.unpack_from
@@ -284,5 +278,5 @@ def _bounds(records: bytes) -> tuple[Any, Any]:
         starts.append(start)
         ends.append(position)
     if position != len(records):
-        raise FlussError(ErrorCode.CORRUPT_RECORD, f"values are cut off. length={len(records)} said={position}")
+        raise FlussError(ErrorCode.CORRUPT_RECORD, f"truncated values. length={len(records)} expected={position}")
     return np.array(starts, np.int64), np.array(ends, np.int64)

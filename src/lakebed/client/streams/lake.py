@@ -1,7 +1,7 @@
-"""What of a stream table is in the lake: what the server knows of it, and what a job that takes it there says.
+"""The client of lake tiering: tiered snapshots, and the calls of a tiering job.
 
-A round of a job: it is given a table with an epoch (`ask`), writes down how far the table will be (`prepare`), commits
-to the lake, says so (`commit`), and that it has ended (`finish`). It says that it is alive meanwhile (`beat`).
+A round of a job: request a table (`request_table`), prepare its offsets (`prepare`), commit to Iceberg, report the
+snapshot (`commit`), and end the round (`finish`), with heartbeats meanwhile (`heartbeat`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREPARE: Final = 1052
 
 @dataclass(frozen=True, slots=True)
 class TieredSnapshot:
-    """A snapshot that the server knows to hold a table up to these offsets."""
+    """A lake snapshot with the tiered offsets of its table."""
 
     table_id: int
     snapshot_id: int
@@ -35,7 +35,7 @@ class TieredSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TieringAssignment:
-    """A table that was given to a job."""
+    """A table assigned to a tiering job."""
 
     table_id: int
     database: str
@@ -45,83 +45,81 @@ class TieringAssignment:
 
     @property
     def message(self) -> bytes:
-        """As the server is told of it."""
+        """The fields that identify it in heartbeats."""
         return write_fields({1: self.table_id, 2: self.coordinator_epoch, 3: self.epoch})
 
 
 class LakeTieringClient:
-    """The calls, over a connection."""
+    """The lake tiering calls."""
 
     def __init__(self, calls: StreamCalls) -> None:
         self._calls = calls
 
     def latest(self, database: str, name: str, *, readable: bool = False) -> TieredSnapshot | None:
-        """The snapshot that the server was last told of; None if there is none. Error codes: TABLE_NOT_EXIST.
+        """The last reported snapshot, or None. Error codes: TABLE_NOT_EXIST.
 
-        With `readable`, the last that is whole without the log up to its offsets.
+        With `readable`, the last that can be read without the log up to its offsets.
         """
         path = write_fields({1: database, 2: name})
         try:
-            answer = self._calls.call(GET_SNAPSHOT, write_fields({1: path, 3: readable or None}))
+            response = self._calls.call(GET_SNAPSHOT, write_fields({1: path, 3: readable or None}))
         except FlussError as failure:
             if failure.code is ErrorCode.LAKE_SNAPSHOT_NOT_EXIST:
                 return None
             raise
         offsets = {
             (number(each, 1) if 1 in each else None, number(each, 2)): number(each, 3)
-            for each in messages(answer, 3)
+            for each in messages(response, 3)
             if 3 in each
         }
-        return TieredSnapshot(number(answer, 1), number(answer, 2), offsets)
+        return TieredSnapshot(number(response, 1), number(response, 2), offsets)
 
     def prepare(self, table_id: int, database: str, name: str, offsets: Mapping[tuple[int | None, int], int]) -> str:
-        """Have it written down how far the table will be; under which name. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
+        """Store the offsets of the next snapshot; returns their path. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
         buckets = b"".join(
             write_fields({3: write_fields({1: partition_id, 2: bucket, 4: offset})})
             for (partition_id, bucket), offset in offsets.items()
         )
         head = write_fields({1: table_id, 2: write_fields({1: database, 2: name})})
-        answer = self._calls.call(PREPARE, write_fields({1: head + buckets}))
-        for each in messages(answer, 1):
+        response = self._calls.call(PREPARE, write_fields({1: head + buckets}))
+        for each in messages(response, 1):
             _check(each, 1, 2)
             return text(each, 4).decode()
-        raise FlussError(
-            ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"server knows nothing of the table. table={database}.{name}"
-        )
+        raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"table unknown to the server. table={database}.{name}")
 
     def commit(self, table_id: int, snapshot_id: int, prepared: str) -> None:
-        """The snapshot is in the lake and can be read without the log. Idempotent.
+        """Report a committed snapshot, which can be read without the log. Idempotent.
 
         Error codes: LAKE_SNAPSHOT_NOT_EXIST.
         """
-        said = write_fields({1: table_id, 2: snapshot_id, 3: prepared, 4: prepared})
-        for each in messages(self._calls.call(COMMIT, write_fields({2: said})), 1):
+        snapshot = write_fields({1: table_id, 2: snapshot_id, 3: prepared, 4: prepared})
+        for each in messages(self._calls.call(COMMIT, write_fields({2: snapshot})), 1):
             _check(each, 1, 2)
 
-    def ask(self) -> TieringAssignment | None:
-        """The table that has waited longest, given to this job; None if none waits."""
-        answer = self._calls.call(HEARTBEAT, write_fields({4: True}))
-        for given in messages(answer, 2):
-            (path,) = messages(given, 2)
+    def request_table(self) -> TieringAssignment | None:
+        """Assign the longest waiting table to this job; None if none waits."""
+        response = self._calls.call(HEARTBEAT, write_fields({4: True}))
+        for table in messages(response, 2):
+            (path,) = messages(table, 2)
             return TieringAssignment(
-                number(given, 1), text(path, 1).decode(), text(path, 2).decode(), number(given, 3), number(answer, 1)
+                number(table, 1), text(path, 1).decode(), text(path, 2).decode(), number(table, 3), number(response, 1)
             )
         return None
 
-    def beat(self, given: TieringAssignment) -> None:
-        """The job is at it. Error codes: FENCED_TIERING_EPOCH, UNKNOWN_TABLE_OR_BUCKET."""
-        self._said(1, 3, given.message)
+    def heartbeat(self, assignment: TieringAssignment) -> None:
+        """Report that the job still runs. Error codes: FENCED_TIERING_EPOCH, UNKNOWN_TABLE_OR_BUCKET."""
+        self._report(1, 3, assignment.message)
 
-    def finish(self, given: TieringAssignment, records: int) -> None:
-        """The job has ended the round. Error codes: FENCED_TIERING_EPOCH."""
-        self._said(2, 4, given.message + write_fields({4: write_fields({2: records})}))
+    def finish(self, assignment: TieringAssignment, records: int) -> None:
+        """Report the end of the round. Error codes: FENCED_TIERING_EPOCH."""
+        self._report(2, 4, assignment.message + write_fields({4: write_fields({2: records})}))
 
-    def fail(self, given: TieringAssignment) -> None:
-        """The job could not. Error codes: FENCED_TIERING_EPOCH."""
-        self._said(3, 5, given.message)
+    def fail(self, assignment: TieringAssignment) -> None:
+        """Report a failed round. Error codes: FENCED_TIERING_EPOCH."""
+        self._report(3, 5, assignment.message)
 
-    def _said(self, field: int, answered: int, message: bytes) -> None:
-        for each in messages(self._calls.call(HEARTBEAT, write_fields({field: message})), answered):
+    def _report(self, field: int, response_field: int, message: bytes) -> None:
+        for each in messages(self._calls.call(HEARTBEAT, write_fields({field: message})), response_field):
             for failure in messages(each, 2):
                 _check(failure, 1, 2)
 

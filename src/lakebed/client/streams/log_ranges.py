@@ -1,4 +1,4 @@
-"""Reads one bucket of a log from an offset up to another, which is written already: all of it, or it says why not."""
+"""Reads a range of offsets of one bucket completely, with retries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .logs import LogRecords, StreamLog
 __all__ = ["RANGE_BYTES", "read_range"]
 
 RANGE_BYTES: Final = 8 * 1024 * 1024
-"""How much of a bucket an answer has: more than one that waits for what comes wants."""
+"""Bytes of a fetch response: larger than for readers that wait for new records."""
 
 GIVE_UP_SECONDS: Final = 60.0
-"""How long what can pass is waited for without a record coming."""
+"""Time limit of retries without new records."""
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
@@ -33,16 +33,19 @@ def read_range(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[LogRecords]:
-    """The records of the range, each once. Error codes: LOG_OFFSET_OUT_OF_RANGE, AUTHORIZATION, TIMED_OUT."""
+    """The records from `start` to `end`, which exist already, each once.
+
+    Error codes: LOG_OFFSET_OUT_OF_RANGE, AUTHORIZATION, REQUEST_TIME_OUT.
+    """
     position, pause, until = start, _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
     while position < end:
         failure: FlussError | None = None
-        came = False
+        has_records = False
         try:
             for found in log.read({bucket: position}):
                 if found.next_offset <= position:
                     continue
-                came = True
+                has_records = True
                 if (records := found.within(position, end)).changes:
                     yield records
                 position = found.next_offset
@@ -53,12 +56,12 @@ def read_range(
                 raise
             failure = raised
             calls.refresh_leader()
-        if came:
+        if has_records:
             pause, until = _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
             continue
         if monotonic() + pause > until:
             raise failure or FlussError(
-                ErrorCode.REQUEST_TIME_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
+                ErrorCode.REQUEST_TIME_OUT, f"fetch timed out. bucket={bucket} offset={position} end={end}"
             )
         sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

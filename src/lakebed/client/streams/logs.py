@@ -1,7 +1,7 @@
-"""Logs of stream tables, read as they grow and written to: record batches of Arrow in, record batches out.
+"""Reads and appends to logs of stream tables, in Arrow record batches.
 
-What a batch holds in the log says nothing of its form. A table says whether it is Arrow or rows one by one, and all
-who write to it must heed that: the server does not look, and readers would find nothing that they can read.
+The table's log format decides whether batches in the log hold Arrow or rows. Batches do not state it, and the server
+does not check it: a writer in the wrong format makes the log unreadable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.schema import Schema
 
 from .connection import failure_of
-from .kv_scans import ScannedTable, StreamCalls
+from .kv_scans import PhysicalTable, StreamCalls
 from .messages import Fields, content, messages, number, text, write_fields
 from .partitions import check_partition
 
@@ -37,7 +37,7 @@ LIST_OFFSETS: Final = 1021
 INIT_WRITER: Final = 1026
 
 CHANGES: Final = ("+A", "+I", "-U", "+U", "-D")
-"""What happened to a row, by the protocol's number."""
+"""Change types by number."""
 
 EARLIEST, LATEST = 0, 1
 _FETCH_BYTES: Final = 16 * 1024 * 1024
@@ -46,31 +46,31 @@ _TIMEOUT_MS: Final = 30_000
 _ALL_ACKS: Final = -1
 _CLIENT: Final = -1
 _END_MARK_BYTES: Final = 8
-"""What Arrow ends a stream with, and a batch of a log does not have."""
+"""Arrow's end-of-stream marker, which batches in a log omit."""
 
 _LENGTH_BYTES: Final = 4
 _CHANGE: Final = 0x0F
-"""The bits of a record's attributes that say what happened to its row."""
+"""The change type in a record's attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecords:
-    """Records of one bucket that were written together; there may be none, and offsets go on all the same."""
+    """A batch of records of one bucket. It may be empty and still advance the offset."""
 
     bucket: int
     base_offset: int
     next_offset: int
-    """Where to read on."""
+    """The offset of the next fetch."""
 
     timestamp_ms: int
     changes: bytes
-    """One a record; see `CHANGES`."""
+    """The change type of each record, an index of `CHANGES`."""
 
     rows: pa.RecordBatch
-    """In the columns that the reader wants."""
+    """The selected columns."""
 
     def within(self, start: int, end: int) -> LogRecords:
-        """Those from an offset up to another."""
+        """The records from offset `start` to `end`."""
         first = max(start - self.base_offset, 0)
         last = max(min(end - self.base_offset, len(self.changes)), first)
         if last - first == len(self.changes):
@@ -80,20 +80,20 @@ class LogRecords:
 
 
 class StreamLog:
-    """The log of a table, or of one of its partitions.
+    """Reads the log of a table or partition.
 
-    Batches may be of any schema that the table had: a column is the same if its id is, and null where it was not yet.
+    Batches may have any schema version of the table. Columns are matched by id, and null where the version lacks them.
     """
 
     def __init__(
         self,
         calls: StreamCalls,
-        table: ScannedTable,
+        table: PhysicalTable,
         *,
         columns: Sequence[str] | None = None,
         bucket_bytes: int = _BUCKET_BYTES,
     ) -> None:
-        """Of these columns, or all that the table has now. Error codes: INVALID_COLUMN_PROJECTION."""
+        """Read these columns, or all of the current schema. Error codes: INVALID_COLUMN_PROJECTION."""
         wanted = [table.schema.column(name) for name in (table.schema.names if columns is None else columns)]
         if None in wanted:
             raise FlussError(
@@ -103,35 +103,35 @@ class StreamLog:
         self.schema = pa.schema(
             [pa.field(each.name, arrow_type(each.type), each.type.is_nullable) for each in self._columns]
         )
-        """Of the rows."""
+        """Schema of the rows."""
         self._calls = calls
         self._table = table
         self._bucket_bytes = bucket_bytes
         self._schemas = {table.schema_id: table.schema}
 
     def offsets(self, which: int) -> Mapping[int, int]:
-        """The first offset of each bucket (`EARLIEST`), or the one after the last (`LATEST`)."""
-        asked = {1: _CLIENT, 2: which, 3: self._table.id, 4: self._table.partition_id}
+        """The start offset (`EARLIEST`) or end offset (`LATEST`) of each bucket."""
+        fields = {1: _CLIENT, 2: which, 3: self._table.id, 4: self._table.partition_id}
         buckets = b"".join(write_fields({5: number}) for number in range(self._table.bucket_count))
         found = {}
-        for each in messages(self._calls.call(LIST_OFFSETS, write_fields(asked) + buckets), 1):
+        for each in messages(self._calls.call(LIST_OFFSETS, write_fields(fields) + buckets), 1):
             _check(each, 2)
             found[number(each, 1)] = number(each, 4)
         return found
 
     def read(self, offsets: Mapping[int, int], wait_ms: int = 500) -> Iterator[LogRecords]:
-        """What each bucket has from these offsets on, as far as one answer goes; nothing if none came within `wait_ms`.
+        """Fetch records of each bucket from an offset; empty if there are none within `wait_ms`.
 
-        Error codes: LOG_OFFSET_OUT_OF_RANGE, SCHEMA_NOT_EXIST, and what keeps the server from reading.
+        Error codes: LOG_OFFSET_OUT_OF_RANGE, SCHEMA_NOT_EXIST, and the server's.
         """
         table = self._table
-        asked = write_fields({1: table.id, 2: False})
+        fetch = write_fields({1: table.id, 2: False})
         for bucket, offset in offsets.items():
-            asked += write_fields(
+            fetch += write_fields(
                 {4: write_fields({1: table.partition_id, 2: bucket, 3: offset, 4: self._bucket_bytes})}
             )
-        answer = self._calls.call(FETCH_LOG, write_fields({1: _CLIENT, 2: _FETCH_BYTES, 3: asked, 4: wait_ms, 5: 1}))
-        for found in messages(answer, 1):
+        response = self._calls.call(FETCH_LOG, write_fields({1: _CLIENT, 2: _FETCH_BYTES, 3: fetch, 4: wait_ms, 5: 1}))
+        for found in messages(response, 1):
             for each in messages(found, 2):
                 _check(each, 3)
                 yield from self._records(number(each, 2), content(each, 8))
@@ -140,7 +140,7 @@ class StreamLog:
         format_ = self._table.log_format
         for batch in iterate_batches(records):
             if not batch.record_count:
-                changes, rows = b"", _none_of(self.schema)
+                changes, rows = b"", _empty_batch(self.schema)
             elif format_ is None:
                 changes, rows = self._from_arrow(batch)
             else:
@@ -152,7 +152,7 @@ class StreamLog:
         if not batch.attributes & APPEND_ONLY:
             changes, body = bytes(body[: batch.record_count]), body[batch.record_count :]
         schema = self._schema(batch.schema_id)
-        return changes, self._shown(schema, read_rows(body, arrow_schema(schema)).columns)
+        return changes, self._select(schema, read_rows(body, arrow_schema(schema)).columns)
 
     def _from_rows(self, batch: LogRecordBatch, format_: RowFormat) -> tuple[bytes, pa.RecordBatch]:
         data = bytes(batch.body)
@@ -162,7 +162,7 @@ class StreamLog:
             start = position + _LENGTH_BYTES
             end = start + int.from_bytes(data[position:start], "little")
             if not start < end <= len(data):
-                raise FlussError(ErrorCode.CORRUPT_RECORD, f"records are cut off. position={position} end={end}")
+                raise FlussError(ErrorCode.CORRUPT_RECORD, f"truncated records. position={position} end={end}")
             changes.append(data[start] & _CHANGE)
             starts.append(start + 1)
             ends.append(end)
@@ -170,10 +170,10 @@ class StreamLog:
         schema = self._schema(batch.schema_id)
         rows = RowBuffer(data + PADDING, np.array(starts, np.int64), np.array(ends, np.int64))
         found = decode_columns(format_, [column.type for column in schema.columns], rows)
-        return bytes(changes), self._shown(schema, found)
+        return bytes(changes), self._select(schema, found)
 
-    def _shown(self, schema: Schema, found: Sequence[pa.Array]) -> pa.RecordBatch:
-        """The columns that are wanted, of rows of any schema: a column is the same if its id is."""
+    def _select(self, schema: Schema, found: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The selected columns of rows of any schema version, matched by column id."""
         by_id = {column.id: array for column, array in zip(schema.columns, found, strict=True)}
         arrays = [
             pa.nulls(len(found[0]), field.type) if (array := by_id.get(column.id)) is None else array
@@ -184,25 +184,26 @@ class StreamLog:
     def _schema(self, schema_id: int) -> Schema:
         if schema_id not in self._schemas:
             path = write_fields({1: self._table.database, 2: self._table.name})
-            answer = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
-            self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(answer, 2)))
+            response = self._calls.call(GET_TABLE_SCHEMA, write_fields({1: path, 2: schema_id}))
+            self._schemas[schema_id] = Schema.parse(msgspec.json.decode(text(response, 2)))
         return self._schemas[schema_id]
 
 
 class StreamLogWriter:
-    """Appends to a log table, or to one of its partitions, batch after batch; what was sent twice is there once."""
+    """Appends to a log table or partition. Batch sequences make repeated requests idempotent."""
 
-    def __init__(self, calls: StreamCalls, table: ScannedTable) -> None:
+    def __init__(self, calls: StreamCalls, table: PhysicalTable) -> None:
         """Open a writer.
 
-        Error codes: INVALID_TABLE for a KV table, PARTITION_NOT_EXISTS if a partitioned table has no partition named.
+        Error codes: INVALID_TABLE for a KV table, PARTITION_NOT_EXISTS for a partitioned table without a partition.
         """
         if table.schema.has_primary_key:
-            raise FlussError(
-                ErrorCode.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
-            )
+            raise FlussError(ErrorCode.INVALID_TABLE, f"cannot append to a primary-key table. table={table.name}")
         if table.partition_keys and table.partition is None:
-            raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"the table has partitions: name one. table={table.name}")
+            raise FlussError(
+                ErrorCode.PARTITION_NOT_EXISTS,
+                f"partitioned table: expected the name of a partition. table={table.name}",
+            )
         self._calls = calls
         self._table = table
         self._sequences = [0] * table.bucket_count
@@ -216,14 +217,14 @@ class StreamLogWriter:
 
     @property
     def schema(self) -> pa.Schema:
-        """What batches have."""
+        """Schema of the rows."""
         return arrow_schema(self._table.schema)
 
     def append(self, rows: pa.RecordBatch, bucket: int | None = None) -> tuple[int, int]:
-        """Append rows; their bucket and first offset, once they are on stable storage. Raises FlussError.
+        """Append rows; returns bucket and base offset once they are on stable storage. Raises FlussError.
 
-        Buckets take turns where none is given. Nothing is sent of rows that are none of the table
-        (INVALID_TARGET_COLUMN) or of the partition (PARTITION_SPEC_INVALID).
+        Without `bucket`, buckets are used round-robin. Rows that do not fit the table (INVALID_TARGET_COLUMN) or the
+        partition (PARTITION_SPEC_INVALID) are not sent.
         """
         table = self._table
         rows = conform_rows(rows, self.schema)
@@ -231,38 +232,38 @@ class StreamLogWriter:
         if bucket is None:
             bucket = self._count % table.bucket_count
         records = write_batch(
-            self._message(rows) if table.log_format is None else self._rows(rows, table.log_format),
+            self._arrow_body(rows) if table.log_format is None else self._row_body(rows, table.log_format),
             rows.num_rows,
             schema_id=table.schema_id,
             writer_id=self._writer_id,
             sequence=self._sequences[bucket],
         )
-        asked = write_fields({1: table.partition_id, 2: bucket, 3: records})
-        message = write_fields({1: _ALL_ACKS, 2: table.id, 3: _TIMEOUT_MS, 4: asked})
-        answer = next(messages(self._calls.call(PRODUCE_LOG, message), 1))
-        _check(answer, 3)
+        bucket_request = write_fields({1: table.partition_id, 2: bucket, 3: records})
+        message = write_fields({1: _ALL_ACKS, 2: table.id, 3: _TIMEOUT_MS, 4: bucket_request})
+        response = next(messages(self._calls.call(PRODUCE_LOG, message), 1))
+        _check(response, 3)
         self._sequences[bucket] += 1
         self._count += 1
-        return bucket, number(answer, 5)
+        return bucket, number(response, 5)
 
-    def _message(self, rows: pa.RecordBatch) -> bytes:
-        """The one message of the batch: without the schema before it and the end after it."""
+    def _arrow_body(self, rows: pa.RecordBatch) -> bytes:
+        """The Arrow record batch message, without the schema message and the end marker."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=self._options) as writer:
             writer.write_batch(rows)
         return bytes(sink.getvalue()[rows.schema.serialize().size : -_END_MARK_BYTES])
 
-    def _rows(self, rows: pa.RecordBatch, format_: RowFormat) -> bytes:
-        """Each behind its length and a byte that says that it was appended."""
-        written = encode_rows(format_, self._table.schema.columns, rows)
-        return b"".join((1 + len(row)).to_bytes(_LENGTH_BYTES, "little") + b"\0" + row for row in written)
+    def _row_body(self, rows: pa.RecordBatch, format_: RowFormat) -> bytes:
+        """Each row after its length and its attributes, which are 0 for an append."""
+        encoded = encode_rows(format_, self._table.schema.columns, rows)
+        return b"".join((1 + len(row)).to_bytes(_LENGTH_BYTES, "little") + b"\0" + row for row in encoded)
 
 
-def _none_of(schema: pa.Schema) -> pa.RecordBatch:
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def _check(answer: Fields, key: int) -> None:
-    """Raise what a bucket's part of an answer says; its text follows its number."""
-    if code := number(answer, key):
-        raise failure_of(code, text(answer, key + 1))
+def _check(response: Fields, key: int) -> None:
+    """Raise the error of a bucket's response: code in field `key`, message in the next."""
+    if code := number(response, key):
+        raise failure_of(code, text(response, key + 1))

@@ -1,7 +1,7 @@
-"""Messages of the stream protocol, field by field: a handful of small ones, for which the standard library will do.
+"""Encodes and decodes Fluss protocol messages (Protocol Buffers), without generated code.
 
-A message is the numbers of its fields and their values. Whole numbers and bytes are all that is needed here; a message
-within a message is bytes. What is read is not copied on the way: records are megabytes, three messages deep.
+The client needs only integers and bytes; a nested message is bytes. Decoding does not copy: records are megabytes,
+three messages deep.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TypeAlias
 __all__ = ["Fields", "content", "messages", "number", "read_fields", "text", "write_fields"]
 
 Fields: TypeAlias = Mapping[int, list[int | memoryview]]
-"""Values by number, in the order they came."""
+"""Values by field number, in the order of the message."""
 
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 
 def write_fields(fields: Mapping[int, int | bool | str | bytes | None]) -> bytes:
-    """A message of these fields; those that are None are left out."""
+    """Encode fields; None omits a field."""
     out = bytearray()
     for key, value in fields.items():
         if value is None:
@@ -32,7 +32,7 @@ def write_fields(fields: Mapping[int, int | bool | str | bytes | None]) -> bytes
 
 
 def read_fields(message: bytes | memoryview) -> Fields:
-    """The fields of a message; raises ValueError for what is none."""
+    """Decode a message. Raises ValueError."""
     found: dict[int, list[int | memoryview]] = {}
     for key, value in _walk(memoryview(message)):
         found.setdefault(key, []).append(value)
@@ -40,31 +40,31 @@ def read_fields(message: bytes | memoryview) -> Fields:
 
 
 def number(fields: Fields, key: int, default: int = 0) -> int:
-    """The whole number of a field."""
+    """The integer of a field."""
     value = fields.get(key, [default])[-1]
     if not isinstance(value, int):
-        raise ValueError(f"field is no number. field={key}")
+        raise ValueError(f"field is not an integer. field={key}")
     return value - (1 << 64) if value >> 63 else value
 
 
 def text(fields: Fields, key: int) -> bytes:
-    """The bytes of a field; none if it is not there."""
+    """The bytes of a field, copied; empty if absent."""
     return bytes(content(fields, key))
 
 
 def content(fields: Fields, key: int) -> memoryview:
-    """The same where it is in the message, which is held for as long as this is."""
+    """The bytes of a field, as a view of the message."""
     value = fields.get(key, [memoryview(b"")])[-1]
     if not isinstance(value, memoryview):
-        raise ValueError(f"field is no text. field={key}")
+        raise ValueError(f"field is not bytes. field={key}")
     return value
 
 
 def messages(fields: Fields, key: int) -> Iterator[Fields]:
-    """The messages of a field, one after the other."""
+    """The messages of a repeated field."""
     for each in fields.get(key, []):
         if not isinstance(each, memoryview):
-            raise ValueError(f"field is no message. field={key}")
+            raise ValueError(f"field is not a message. field={key}")
         yield read_fields(each)
 
 
@@ -82,9 +82,9 @@ def _walk(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         elif kind in (_EIGHT, _FOUR):
             size = 8 if kind == _EIGHT else 4
         else:
-            raise ValueError(f"field is of no known kind. kind={kind}")
+            raise ValueError(f"unknown wire type. type={kind}")
         if position + size > len(message):
-            raise ValueError("message is cut off")
+            raise ValueError("truncated message")
         yield tag >> 3, message[position : position + size]
         position += size
 
@@ -102,7 +102,7 @@ def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if position >= len(message) or shift > 63:
-            raise ValueError("number has no end")
+            raise ValueError("truncated integer")
         byte = message[position]
         position += 1
         value |= (byte & 0x7F) << shift

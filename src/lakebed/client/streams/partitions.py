@@ -1,4 +1,4 @@
-"""Partitions of stream tables as writers see them: what the one of a row is called, which id it has, and its making."""
+"""Partitions for writers: names of rows' partitions, lookup by name, and creation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.fluss.rows.encoding import column_values
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
 
-from .kv_scans import ScannedTable, StreamCalls
+from .kv_scans import PhysicalTable, StreamCalls
 from .messages import messages, number, text, write_fields
 
 __all__ = ["check_partition", "create_partition", "find_partition", "partition_values"]
@@ -25,36 +25,36 @@ _MILLIS: Final = 1000
 
 
 def partition_values(schema: Schema, keys: Sequence[str], rows: pa.RecordBatch) -> list[tuple[str, ...]]:
-    """What the partition of each row has for each key, as text: its name is these with `$` between them.
+    """The partition values of each row as text; joined by `$` they are the partition's name.
 
-    Error codes: PARTITION_SPEC_INVALID for null and for types that no partition is named by.
+    Error codes: PARTITION_SPEC_INVALID for null and for types that cannot be partition keys.
     """
     return list(zip(*(_texts(schema, key, rows.column(key)) for key in keys), strict=True))
 
 
-def check_partition(table: ScannedTable, rows: pa.RecordBatch) -> None:
-    """Raises PARTITION_SPEC_INVALID unless all rows are of the partition: the server would have them without a look."""
+def check_partition(table: PhysicalTable, rows: pa.RecordBatch) -> None:
+    """Raises PARTITION_SPEC_INVALID unless all rows belong to the partition; the server does not check this."""
     if not table.partition_keys:
         return
     for values in dict.fromkeys(partition_values(table.schema, table.partition_keys, rows)):
         if "$".join(values) != table.partition:
             raise FlussError(
                 ErrorCode.PARTITION_SPEC_INVALID,
-                f"a row is of another partition. partition={table.partition} of_the_row={'$'.join(values)}",
+                f"row of a different partition. partition={table.partition} row={'$'.join(values)}",
             )
 
 
 def find_partition(calls: StreamCalls, database: str, table: str, name: str) -> int:
     """The id of a partition. Error codes: PARTITION_NOT_EXISTS."""
-    answer = calls.call(GET_METADATA, write_fields({2: write_fields({1: database, 2: table, 3: name})}))
-    for each in messages(answer, 4):
+    response = calls.call(GET_METADATA, write_fields({2: write_fields({1: database, 2: table, 3: name})}))
+    for each in messages(response, 4):
         if text(each, 2).decode() == name:
             return number(each, 3)
     raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"no such partition. table={database}.{table} partition={name}")
 
 
 def create_partition(calls: StreamCalls, database: str, table: str, keys: Sequence[str], values: Sequence[str]) -> None:
-    """Make a partition unless there is one. Error codes: PARTITION_SPEC_INVALID, PARTITION_MAX_NUM, AUTHORIZATION."""
+    """Create a partition unless it exists. Error codes: PARTITION_SPEC_INVALID, PARTITION_MAX_NUM, AUTHORIZATION."""
     spec = b"".join(
         write_fields({1: write_fields({1: key, 2: value})}) for key, value in zip(keys, values, strict=True)
     )
@@ -67,11 +67,10 @@ def _texts(schema: Schema, key: str, array: pa.Array) -> list[str]:
     if column is None:
         raise FlussError(ErrorCode.PARTITION_SPEC_INVALID, f"no such column. column={key}")
     if array.null_count:
-        raise FlussError(ErrorCode.PARTITION_SPEC_INVALID, f"a row has a value for its partition. column={key}")
+        raise FlussError(ErrorCode.PARTITION_SPEC_INVALID, f"null in a partition column. column={key}")
     values = column_values(column.type, array)
-    # There are few of them, however many rows.
-    said = {value: _text(key, column.type, value) for value in set(values)}
-    return [said[value] for value in values]
+    texts = {value: _text(key, column.type, value) for value in set(values)}  # few distinct values, many rows
+    return [texts[value] for value in values]
 
 
 def _text(key: str, type_: DataType, value: Any) -> str:
@@ -92,9 +91,7 @@ def _text(key: str, type_: DataType, value: Any) -> str:
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             seconds, millis = divmod(value[0], _MILLIS)
             moment = f"{_EPOCH + datetime.timedelta(seconds=seconds):%Y-%m-%d-%H-%M-%S}_"
-            # Of parts of a second as pyfluss has them. The Java client leaves zeros at the end away.
+            # Fractions of a second as in pyfluss; the Java client omits trailing zeros.
             return moment + (f"{millis:03}{value[1]:06}" if value[1] else f"{millis:03}" if millis else "")
-    # Of fractions each client has names of its own.
-    raise FlussError(
-        ErrorCode.PARTITION_SPEC_INVALID, f"no partition is named by such a column. column={key} type={type_}"
-    )
+    # Clients disagree about the names of fractional numbers.
+    raise FlussError(ErrorCode.PARTITION_SPEC_INVALID, f"type cannot be a partition key. column={key} type={type_}")

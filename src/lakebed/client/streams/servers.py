@@ -1,4 +1,4 @@
-"""The servers of streams: which one leads, what none can serve, and how a lost one is given up."""
+"""The client of stream server administration: leader, servers, stranded buckets, and forgetting lost servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BASE: Final = "/lakebed/v1/streams"
 
 
 class StreamLeader(msgspec.Struct, frozen=True, rename="kebab"):
-    """The server that serves all buckets."""
+    """The leader of all buckets."""
 
     server: str
     number: int
@@ -26,7 +26,7 @@ class StreamLeader(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class StreamServer(msgspec.Struct, frozen=True, rename="kebab"):
-    """A server that serves streams, as it last reported."""
+    """A tablet server, as it last reported."""
 
     server: str
     number: int
@@ -38,7 +38,7 @@ class StreamServer(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class StrandedBucket(msgspec.Struct, frozen=True, rename="kebab"):
-    """A bucket of which one server's disk alone has acknowledged records."""
+    """A bucket with acknowledged records that exist only on the disk of an absent leader."""
 
     database: str
     table: str
@@ -47,13 +47,13 @@ class StrandedBucket(msgspec.Struct, frozen=True, rename="kebab"):
     reason: str
     partition: str | None = None
     uploaded_end: int | None = None
-    """Records from this offset on are on that disk alone; None if it was not recorded."""
+    """Records from this offset on exist only on that disk; None if not recorded."""
     recorded_end: int | None = None
-    """They reached at least this far."""
+    """The records end at or after this offset."""
 
 
 class StreamStatus(msgspec.Struct, frozen=True, rename="kebab"):
-    """How streams are."""
+    """Leader, servers and stranded buckets."""
 
     servers: Sequence[StreamServer]
     stranded: Sequence[StrandedBucket]
@@ -61,23 +61,23 @@ class StreamStatus(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class ForgottenServer(msgspec.Struct, frozen=True, rename="kebab"):
-    """A server that was given up, and the buckets that continue without its records."""
+    """A forgotten server, and the buckets that continue without its records."""
 
     server: str
     buckets: Sequence[StrandedBucket]
 
 
 class StreamServers:
-    """Servers of streams, over the wire."""
+    """The stream server API."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def status(self) -> StreamStatus:
-        """The leader, all servers, and the buckets that no server can serve."""
+        """The leader, all servers, and the stranded buckets."""
         return self._connection.read(StreamStatus, "GET", f"{_BASE}/status")
 
     def forget(self, server: str) -> ForgottenServer:
-        """Give up the records that only a lost server's disk has. Raises NotFound, CommitConflict while it runs."""
+        """Give up records that exist only on a lost server's disk. Raises NotFound, CommitConflict while it runs."""
         path = f"{_BASE}/servers/{encode_segment(server)}/forget"
         return self._connection.read(ForgottenServer, "POST", path)

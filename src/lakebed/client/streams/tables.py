@@ -1,4 +1,4 @@
-"""What a stream table consists of: columns, partitions and their buckets; and where their logs begin and end."""
+"""Metadata of stream tables: columns, partitions, buckets, and their log offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.schema import Schema
 
-from .kv_scans import ScannedTable, StreamCalls
+from .kv_scans import PhysicalTable, StreamCalls
 from .logs import StreamLog
 from .messages import Fields, messages, number, text, write_fields
 
@@ -25,15 +25,15 @@ LIST_PARTITION_INFOS: Final = 1009
 
 _ARROW: Final = "arrow"
 _CODECS: Final = {"ZSTD": "zstd", "LZ4_FRAME": "lz4", "NONE": None}
-"""Arrow's own names of compressions."""
+"""Arrow's names of compression types."""
 
 Bucket = tuple[int | None, int]
-"""A log of a table: the id of its partition, if the table has some, and the number of the bucket."""
+"""Partition id, None without partitions, and bucket number."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """A partition: its id, its name, and the value of each key as text."""
+    """A partition, with the value of each partition key as text."""
 
     id: int
     name: str
@@ -42,7 +42,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table as it is now."""
+    """The current metadata of a table."""
 
     database: str
     name: str
@@ -57,43 +57,42 @@ class TableInfo:
 
     @property
     def path(self) -> str:
-        """Its name, for people."""
+        """`database.table`, for messages."""
         return f"{self.database}.{self.name}"
 
     @property
     def buckets(self) -> list[Bucket]:
-        """All of them, partition after partition."""
+        """All buckets, partition by partition."""
         ids: Sequence[int | None] = [each.id for each in self.partitions] if self.partition_keys else [None]
         return [(partition, bucket) for partition in ids for bucket in range(self.bucket_count)]
 
     @property
     def arrow(self) -> pa.Schema:
-        """Its columns, as Arrow has them."""
+        """The Arrow schema."""
         return arrow_schema(self.schema)
 
     @property
     def key_arrow(self) -> pa.Schema:
-        """Those of its primary key: what deletes need."""
+        """The Arrow schema of the primary key, for deletes."""
         return pa.schema([self.arrow.field(name) for name in self.schema.primary_key])
 
-    def scanned(self, partition_id: int | None) -> ScannedTable:
-        """As those want it who read or write one partition of it, or all of a table that has none."""
-        said = self.properties
-        log_format = said.get("table.log.format", _ARROW).lower()
-        return ScannedTable(
+    def physical(self, partition_id: int | None) -> PhysicalTable:
+        """One partition, or the whole table without partitions."""
+        log_format = self.properties.get("table.log.format", _ARROW).lower()
+        return PhysicalTable(
             self.database,
             self.name,
             self.id,
             self.schema_id,
             self.schema,
-            RowFormat(said.get("table.kv.format", RowFormat.COMPACTED).lower()),
+            RowFormat(self.properties.get("table.kv.format", RowFormat.COMPACTED).lower()),
             self.bucket_count,
             next((each.name for each in self.partitions if each.id == partition_id), None),
             partition_id,
             self.partition_keys,
             None if log_format == _ARROW else RowFormat(log_format),
-            _CODECS[said.get("table.log.arrow.compression.type", "ZSTD").upper()],
-            int(said.get("table.log.arrow.compression.zstd.level", "3")),
+            _CODECS[self.properties.get("table.log.arrow.compression.type", "ZSTD").upper()],
+            int(self.properties.get("table.log.arrow.compression.zstd.level", "3")),
         )
 
 
@@ -109,13 +108,13 @@ def describe(calls: StreamCalls, database: str, name: str) -> TableInfo:
 
 def read_table(calls: StreamCalls, database: str, name: str) -> TableInfo:
     """A table without its partitions. Error codes: TABLE_NOT_EXIST, AUTHORIZATION."""
-    answer = calls.call(GET_TABLE_INFO, write_fields({1: write_fields({1: database, 2: name})}))
-    document: dict[str, Any] = msgspec.json.decode(text(answer, 3))
+    response = calls.call(GET_TABLE_INFO, write_fields({1: write_fields({1: database, 2: name})}))
+    document: dict[str, Any] = msgspec.json.decode(text(response, 3))
     return TableInfo(
         database,
         name,
-        number(answer, 1),
-        number(answer, 2),
+        number(response, 1),
+        number(response, 2),
         Schema.parse(document["schema"]),
         int(document.get("bucket_count") or 1),
         tuple(document.get("bucket_key") or ()),
@@ -125,12 +124,12 @@ def read_table(calls: StreamCalls, database: str, name: str) -> TableInfo:
 
 
 def list_offsets(calls: StreamCalls, table: TableInfo, which: int) -> dict[Bucket, int]:
-    """Where the logs of all buckets begin (`EARLIEST`), or up to where they can be read (`LATEST`)."""
+    """The start offset (`EARLIEST`) or end offset (`LATEST`) of each bucket's log."""
     ids: Sequence[int | None] = [each.id for each in table.partitions] if table.partition_keys else [None]
     return {
         (partition_id, bucket): offset
         for partition_id in ids
-        for bucket, offset in StreamLog(calls, table.scanned(partition_id)).offsets(which).items()
+        for bucket, offset in StreamLog(calls, table.physical(partition_id)).offsets(which).items()
     }
 
 
@@ -140,7 +139,8 @@ def _partition(fields: Fields, keys: Sequence[str]) -> PartitionInfo:
     }
     if set(pairs) != set(keys):
         raise FlussError(
-            ErrorCode.PARTITION_SPEC_INVALID, f"partition has other keys than its table. found={list(pairs)}"
+            ErrorCode.PARTITION_SPEC_INVALID,
+            f"partition keys differ from the table's. expected={list(keys)} found={list(pairs)}",
         )
     values = tuple(pairs[key] for key in keys)
     return PartitionInfo(number(fields, 1), "$".join(values), values)

@@ -1,4 +1,4 @@
-"""Writes rows to where they belong: into the partition of their own columns, which is made if there is none."""
+"""Writes rows to their partitions and buckets; creates missing partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["StreamWriter"]
 
 
 class StreamWriter:
-    """Writes to a table, whatever kind it is of and however many partitions it has."""
+    """Writes to log and KV tables, with or without partitions."""
 
     def __init__(
         self,
@@ -37,77 +37,75 @@ class StreamWriter:
         dynamic_create_partition: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """With `partition` all rows have to be of it.
+        """With `partition`, all rows must belong to it.
 
-        Error codes: TABLE_NOT_PARTITIONED; INVALID_TABLE where rows are in buckets by rules that are not known here.
+        Error codes: TABLE_NOT_PARTITIONED; INVALID_TABLE for an unsupported lake format.
         """
         if partition is not None and not table.partition_keys:
-            raise FlussError(ErrorCode.TABLE_NOT_PARTITIONED, f"the table has no partitions. table={table.path}")
+            raise FlussError(ErrorCode.TABLE_NOT_PARTITIONED, f"table has no partitions. table={table.path}")
         self._calls = calls
         self._table = table
         self._partition = partition
         self._creates = dynamic_create_partition
         self._now = now
-        is_placed = table.schema.has_primary_key or (bool(table.bucket_key) and table.bucket_count > 1)
-        self._placing = BucketAssigner(table) if is_placed else None
+        is_bucketed = table.schema.has_primary_key or (bool(table.bucket_key) and table.bucket_count > 1)
+        self._assigner = BucketAssigner(table) if is_bucketed else None
         self._strategy = AutoPartitionStrategy.of(table.schema, table.partition_keys, table.properties)
-        self._key_writers: dict[int | None, StreamKvWriter] = {}
+        self._kv_writers: dict[int | None, StreamKvWriter] = {}
         self._log_writers: dict[int | None, StreamLogWriter] = {}
 
     @property
     def schema(self) -> pa.Schema:
-        """What rows have."""
+        """Schema of the rows."""
         return self._table.arrow
 
     @property
     def key_schema(self) -> pa.Schema:
-        """What of it deletes need."""
+        """Schema of the rows for deletes: the primary key."""
         return self._table.key_arrow
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Append rows, or have them take the place of those of their keys; they are on stable storage then.
+        """Append or upsert rows. They are on stable storage on return.
 
-        No row is sent before there is a partition for each. Error codes: PARTITION_SPEC_INVALID; PARTITION_NOT_EXISTS
-        if none is made.
+        All partitions exist before the first row is sent. Error codes: PARTITION_SPEC_INVALID; PARTITION_NOT_EXISTS
+        without `dynamic_create_partition`.
         """
         parts = list(self._parts(rows))
         for values, _ in parts:
-            self._found(values)
+            self._ensure_partition(values)
         for values, part in parts:
             self._retry_if_dropped(values, partial(self._write_part, values, part))
 
     def _write_part(self, values: Sequence[str] | None, part: pa.RecordBatch) -> None:
-        partition_id = self._found(values)
+        partition_id = self._ensure_partition(values)
         if self._table.schema.has_primary_key:
-            self._key_writer(partition_id).upsert(part)
-        elif self._placing is None:
+            self._kv_writer(partition_id).upsert(part)
+        elif self._assigner is None:
             self._log_writer(partition_id).append(part)
         else:
-            for bucket, numbers in self._placing.by_bucket(part).items():
+            for bucket, numbers in self._assigner.by_bucket(part).items():
                 self._log_writer(partition_id).append(part.take(pa.array(numbers)), bucket)
 
     def delete(self, rows: pa.RecordBatch) -> None:
-        """Have no rows of these keys; that is on stable storage then.
+        """Delete the rows of these keys. That is on stable storage on return.
 
         Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_SPEC_INVALID.
         """
         if not self._table.schema.has_primary_key:
-            raise FlussError(
-                ErrorCode.NON_PRIMARY_KEY_TABLE, f"rows of a log table are not deleted. table={self._table.path}"
-            )
+            raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"a log table has no deletes. table={self._table.path}")
         for values, part in list(self._parts(rows)):
             self._retry_if_dropped(values, partial(self._delete_part, values, part))
 
     def _delete_part(self, values: Sequence[str] | None, part: pa.RecordBatch) -> None:
-        partition_id = self._known(values)
-        # In a partition that is not there no row is: none is made for that.
+        partition_id = self._find_partition(values)
+        # A missing partition has no rows to delete.
         if values is None or partition_id is not None:
-            self._key_writer(partition_id).delete(part)
+            self._kv_writer(partition_id).delete(part)
 
     def _retry_if_dropped(self, values: Sequence[str] | None, write: Callable[[], None]) -> None:
         """Write, and once more if the partition was dropped since its id was looked up.
 
-        What was written of the rows before is gone with the dropped partition.
+        Rows written before are lost with the dropped partition.
         """
         try:
             write()
@@ -118,7 +116,7 @@ class StreamWriter:
             write()
 
     def _parts(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...] | None, pa.RecordBatch]]:
-        """The rows of each partition; without a partition, all of a table that has none."""
+        """The rows by partition values; all rows with None for a table without partitions."""
         if not self._table.partition_keys:
             yield None, rows
             return
@@ -129,14 +127,14 @@ class StreamWriter:
             if self._partition is not None and "$".join(values) != self._partition:
                 raise FlussError(
                     ErrorCode.PARTITION_SPEC_INVALID,
-                    f"a row is of another partition. partition={self._partition} of_the_row={'$'.join(values)}",
+                    f"row of a different partition. partition={self._partition} row={'$'.join(values)}",
                 )
-        for values, those in numbers.items():
-            yield values, rows if len(those) == rows.num_rows else rows.take(pa.array(those))
+        for values, selected in numbers.items():
+            yield values, rows if len(selected) == rows.num_rows else rows.take(pa.array(selected))
 
-    def _found(self, values: Sequence[str] | None) -> int | None:
-        """The id of the partition, which is there then."""
-        found = self._known(values)
+    def _ensure_partition(self, values: Sequence[str] | None) -> int | None:
+        """The id of the partition; creates it if missing."""
+        found = self._find_partition(values)
         if values is None or found is not None:
             return found
         table = self._table
@@ -146,10 +144,10 @@ class StreamWriter:
             )
         self._check_time(values)
         create_partition(self._calls, table.database, table.name, table.partition_keys, values)
-        return self._known(values)
+        return self._find_partition(values)
 
-    def _known(self, values: Sequence[str] | None) -> int | None:
-        """The id of the partition, if there is one. Others may have made it since the table was asked for."""
+    def _find_partition(self, values: Sequence[str] | None) -> int | None:
+        """The id of the partition, or None. Looked up again if unknown: other writers create partitions too."""
         if values is None:
             return None
         table, name = self._table, "$".join(values)
@@ -166,34 +164,34 @@ class StreamWriter:
         return found
 
     def _forget(self, name: str) -> None:
-        """Look a partition up again when it is next written to."""
+        """Look up a partition again on the next write."""
         for dropped in [each for each in self._table.partitions if each.name == name]:
-            self._key_writers.pop(dropped.id, None)
+            self._kv_writers.pop(dropped.id, None)
             self._log_writers.pop(dropped.id, None)
-        left = tuple(each for each in self._table.partitions if each.name != name)
-        self._table = replace(self._table, partitions=left)
+        remaining = tuple(each for each in self._table.partitions if each.name != name)
+        self._table = replace(self._table, partitions=remaining)
 
     def _check_time(self, values: Sequence[str]) -> None:
-        """Where partitions come and go by time, one of a time that is over would go at once, with its rows."""
+        """Reject expired partitions of auto-partitioned tables: the server would drop them at once, with their rows."""
         strategy = self._strategy
         if strategy is None:
             return
-        said, now = values[self._table.partition_keys.index(strategy.key)], self._now()
-        shown = strategy.name(datetime.fromtimestamp(now, UTC))
-        if _shape(said) != _shape(shown) or strategy.expired([said], int(now * 1000)):
+        value, now = values[self._table.partition_keys.index(strategy.key)], self._now()
+        current = strategy.name(datetime.fromtimestamp(now, UTC))
+        if _shape(value) != _shape(current) or strategy.expired([value], int(now * 1000)):
             raise FlussError(
                 ErrorCode.PARTITION_SPEC_INVALID,
-                f"no partition is made for a time that is over, or is none. {strategy.key}={said} now={shown}",
+                f"partition is expired or not a time. {strategy.key}={value} now={current}",
             )
 
-    def _key_writer(self, partition_id: int | None) -> StreamKvWriter:
-        if partition_id not in self._key_writers:
-            self._key_writers[partition_id] = StreamKvWriter(self._calls, self._table, partition_id)
-        return self._key_writers[partition_id]
+    def _kv_writer(self, partition_id: int | None) -> StreamKvWriter:
+        if partition_id not in self._kv_writers:
+            self._kv_writers[partition_id] = StreamKvWriter(self._calls, self._table, partition_id)
+        return self._kv_writers[partition_id]
 
     def _log_writer(self, partition_id: int | None) -> StreamLogWriter:
         if partition_id not in self._log_writers:
-            self._log_writers[partition_id] = StreamLogWriter(self._calls, self._table.scanned(partition_id))
+            self._log_writers[partition_id] = StreamLogWriter(self._calls, self._table.physical(partition_id))
         return self._log_writers[partition_id]
 
 

@@ -60,7 +60,7 @@ class RecordReader:
         schema, rows = self.schema, self.rows
         signs = pa.array(CHANGES, pa.string())
         partition_id, bucket = span.bucket
-        log = StreamLog(client, self.table.scanned(partition_id), columns=self.columns, bucket_bytes=RANGE_BYTES)
+        log = StreamLog(client, self.table.physical(partition_id), columns=self.columns, bucket_bytes=RANGE_BYTES)
         for found in read_range(client, log, bucket, span.start, span.end):
             columns = fitted(found.rows, rows)
             if self.has_change:

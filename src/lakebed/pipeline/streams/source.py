@@ -256,7 +256,7 @@ def _snapshot(request: _Request, span: ReadSpan) -> Iterator[pa.RecordBatch]:
     schema = request.records.schema
     with (
         request.access.connect() as client,
-        KvBatchScanner(client, request.table.scanned(partition_id), buckets=[bucket], columns=request.columns) as scan,
+        KvBatchScanner(client, request.table.physical(partition_id), buckets=[bucket], columns=request.columns) as scan,
     ):
         for batch in scan:
             yield pa.RecordBatch.from_arrays(fitted(batch, schema), schema=schema)

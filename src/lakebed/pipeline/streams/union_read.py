@@ -206,12 +206,12 @@ class UnionRead:
 
     def _tail(self, client: StreamClient, span: ReadSpan, columns: Sequence[str]) -> Iterator[LogRecords]:
         partition_id, bucket = span.bucket
-        log = StreamLog(client, self.table.scanned(partition_id), columns=columns, bucket_bytes=RANGE_BYTES)
+        log = StreamLog(client, self.table.physical(partition_id), columns=columns, bucket_bytes=RANGE_BYTES)
         return read_range(client, log, bucket, span.start, span.end)
 
     def _scanned(self, client: StreamClient, which: Bucket) -> Iterator[pa.RecordBatch]:
         partition_id, bucket = which
-        of_table, schema = self.table.scanned(partition_id), self.schema
+        of_table, schema = self.table.physical(partition_id), self.schema
         with KvBatchScanner(client, of_table, buckets=[bucket], columns=self.columns) as scan:
             for batch in scan:
                 yield _batch(fitted(batch, schema), schema)
