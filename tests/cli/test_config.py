@@ -52,7 +52,7 @@ def test_defaults_can_be_printed_whatever_is_wrong(lakebed: Lakebed, monkeypatch
 
 
 def test_settings_can_be_checked_without_printing(lakebed: Lakebed) -> None:
-    assert lakebed("config").out == "the settings are good; --print shows them\n"
+    assert lakebed("config").out == "the settings are valid; --print shows them\n"
 
 
 def test_a_wrong_setting_is_one_line_with_the_way_on(lakebed: Lakebed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_wrong_setting_is_one_line_with_the_way_on(lakebed: Lakebed, monkeypat
     assert outcome.out == ""
     assert outcome.err == (
         "lakebed: server.lisen: no such setting. given_by=LAKEBED_SERVER__LISEN nearest=LAKEBED_SERVER__LISTEN. "
-        "Every setting and its default: lakebed config --defaults\n"
+        "List all settings: lakebed config --defaults\n"
     )
 
 
@@ -70,7 +70,7 @@ def test_a_wrong_setting_is_one_line_with_the_way_on(lakebed: Lakebed, monkeypat
     ("words", "said"),
     [
         (("--config", "absent.toml"), "--config: cannot read the file. path=absent.toml reason=No such file"),
-        (("--config", "latin.toml"), "--config: not a text in UTF-8. path=latin.toml"),
+        (("--config", "latin.toml"), "--config: not UTF-8 text. path=latin.toml"),
         (("--set", "log.level"), "--set: expected PATH=VALUE. found='log.level'"),
         (("--set", "log.levle=debug"), "log.levle: no such setting. given_by=--set log.levle nearest=log.level"),
         (

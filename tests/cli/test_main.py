@@ -87,7 +87,8 @@ def test_an_error_of_ours_is_one_line_with_what_to_do_next(lakebed: Lakebed, fai
     outcome = lakebed("version")
     assert outcome.status == FAILED
     assert outcome.err == (
-        "lakebed: cannot connect. detail=refused. See that it runs and can be reached, then run the command again\n"
+        "lakebed: cannot connect. detail=refused. Check that the server runs and is reachable,"
+        " then run the command again\n"
     )
 
 

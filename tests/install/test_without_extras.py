@@ -114,8 +114,8 @@ def test_serve_names_the_missing_extra_of_a_target(bare: Installation, tmp_path:
 @pytest.mark.parametrize(
     ("source", "extra", "needed_by"),
     [
-        ("ns.table", "select", "a select over a table"),
-        ("stream://fluss.clicks", "select", "a select over a stream table"),
+        ("ns.table", "select", "a query over a table"),
+        ("stream://fluss.clicks", "select", "a query over a stream table"),
     ],
 )
 def test_a_select_names_its_missing_extra(

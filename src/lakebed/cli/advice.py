@@ -1,4 +1,4 @@
-"""What to do next, for errors whose own words do not say it."""
+"""Advice on what to do next, by error class."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from lakebed.core.errors import (
 )
 
 _ADVICE: Final[Mapping[type[LakebedError], str]] = {
-    InvalidSetting: "Every setting and its default: lakebed config --defaults",
-    InvalidInput: "Correct it and run the command again; --help says what is expected",
-    NoSuchPrincipal: "See who exists: lakebed user list",
-    NoSuchAccessKey: "List those that exist: lakebed key list",
-    NoSuchUserPolicy: "See a user's policies: lakebed policy list USER; those to attach: lakebed policy list",
-    NoSuchBucket: "Create it with an S3 client first, or correct its name",
+    InvalidSetting: "List all settings: lakebed config --defaults",
+    InvalidInput: "Correct it and run the command again; see --help",
+    NoSuchPrincipal: "List users: lakebed user list",
+    NoSuchAccessKey: "List keys: lakebed key list",
+    NoSuchUserPolicy: "List a user's policies: lakebed policy list USER; canned policies: lakebed policy list",
+    NoSuchBucket: "Create it with an S3 client, or correct its name",
     NoSuchCatalog: "Create the bucket, then enable it: lakebed table enable-bucket BUCKET",
-    AlreadyExists: "Choose another name, or use what is there",
-    StateConflict: "Change that first, then run the command again",
+    AlreadyExists: "Choose another name, or use the existing one",
+    StateConflict: "Resolve this, then run the command again",
     WriteConflict: "Run the command again",
-    StorageFull: "Make room, then run the command again",
-    Unavailable: "See that it runs and can be reached, then run the command again",
-    StoreMismatch: "See what belongs together: lakebed storage status",
-    PipelineUnavailable: "",  # its message says what to do
+    StorageFull: "Free space, then run the command again",
+    Unavailable: "Check that the server runs and is reachable, then run the command again",
+    StoreMismatch: "Show the store's deployment: lakebed storage status",
+    PipelineUnavailable: "",  # the message contains the advice
     MissingExtra: "",  # likewise
-    Unauthenticated: "Set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY; root's keys: lakebed credentials --show",
-    CredentialsExpired: "Use another key, or have one made: lakebed key create USER",
-    AccessDenied: "Ask whoever has root's credentials",
-    NotSupported: "See what is not supported: lakebed conform --print-unsupported-inventory",
-    Corrupted: "Stop the server and restore from a backup before anything else",
+    Unauthenticated: "Set LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY; root's credentials: lakebed credentials --show",
+    CredentialsExpired: "Use another key, or create one: lakebed key create USER",
+    AccessDenied: "Use credentials with the permission, such as root's",
+    NotSupported: "List unsupported features: lakebed conform --print-unsupported-inventory",
+    Corrupted: "Stop the server and restore from a backup",
 }
 
 
 def advice_for(error: LakebedError) -> str:
-    """The advice of the error's class or its nearest ancestor that has one; else nothing."""
+    """The advice for the error's class or its nearest base class; empty without one."""
     return next((_ADVICE[kind] for kind in type(error).__mro__ if kind in _ADVICE), "")

@@ -86,10 +86,10 @@ async def _check(arguments: argparse.Namespace) -> CheckReport:
 
     with Console(stderr=True).status(f"checking {target.endpoint}") as status:
 
-        def tell(step: StepName) -> None:
+        def show_step(step: StepName) -> None:
             status.update(f"{step} …")
 
-        return await check_store(target, source, host_environment, tell)
+        return await check_store(target, source, host_environment, show_step)
 
 
 async def _chosen(
@@ -166,7 +166,7 @@ def _keys_for_any_store(host_environment: HostEnvironment, region: str) -> Crede
     return CredentialChain([own, default_chain(host_environment, region=region)])
 
 
-# -- what is printed ---------------------------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------------------
 
 
 def _print(report: CheckReport) -> None:

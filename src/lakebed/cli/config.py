@@ -1,4 +1,4 @@
-"""`lakebed config`: the settings that a server started this way would have."""
+"""`lakebed config`: checks and prints the settings of a server with the same flags."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .settings_flags import add_settings_flags, read_settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take the settings of the server."""
+    """Add the flags."""
     add_settings_flags(parser, serving=True)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--print", action="store_true", help="print every setting as TOML, secrets hidden, with where it came from"
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument(
+        "--print", action="store_true", help="print every setting as TOML with its origin; secrets are hidden"
     )
-    what.add_argument("--defaults", action="store_true", help="print every setting with its default instead")
+    output.add_argument("--defaults", action="store_true", help="print every setting with its default")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the settings, and print them if asked."""
+    """Check the settings, and print them with `--print`."""
     loaded = load_settings() if arguments.defaults else read_settings(arguments)
     if arguments.print or arguments.defaults:
         print(describe(loaded), end="")
     else:
-        print("the settings are good; --print shows them")
+        print("the settings are valid; --print shows them")
     return 0

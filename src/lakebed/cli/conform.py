@@ -1,4 +1,4 @@
-"""`lakebed conform`: runs a real client against a server's catalog, or prints what is claimed and by which tests."""
+"""`lakebed conform`: tests a server's catalog with PyIceberg, or prints claims and their evidence."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ from lakebed.core.extras import require_extra
 from .output import console
 
 _DOES_NOT_CONFORM: Final = 1
-"""Exit status of a run that failed, whatever of: scripts ask for 0 or not."""
+"""Exit status of a failed run."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """What to run, or what to print."""
+    """Add the flags."""
     add_options(parser)
     engines = parser.add_argument_group("prints about engines and rehearsals")
     for option in (*VERSIONS, *LOADS):
         engines.add_argument(
             option.flag, metavar="TEXT", default=option.default, help=f"{option.text} (default {option.default or '-'})"
         )
-    prints = parser.add_argument_group("prints", "JSON on stdout; nothing is run.").add_mutually_exclusive_group()
+    prints = parser.add_argument_group(
+        "prints", "Print JSON instead of running the test."
+    ).add_mutually_exclusive_group()
     for name, (text, _) in PRINTS.items():
         prints.add_argument(f"--print-{name}", dest="printed", action="store_const", const=name, help=text)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print, or run the ten steps. Failures are one line on stderr."""
+    """Print, or run the test. A failure is one line on stderr."""
     try:
         values = option_values(arguments, os.environ, int(time.time()))
         if arguments.printed is not None:
@@ -98,7 +100,7 @@ def _conform(arguments: argparse.Namespace, values: dict[str, str]) -> None:
     require_extra("conform", "a run of lakebed conform")
     screen = console()
 
-    def tell(number: int, text: str) -> None:
+    def show_step(number: int, text: str) -> None:
         screen.print(f"[{number}/{STEPS}] {text}", markup=False, highlight=False)
 
     outcome = RunOutcome()
@@ -108,7 +110,7 @@ def _conform(arguments: argparse.Namespace, values: dict[str, str]) -> None:
         cleans_up=arguments.cleanup,
     )
     try:
-        run_sequence(target, course, outcome, tell)
+        run_sequence(target, course, outcome, show_step)
     except NotConforming:
         if values["live_evidence_output"]:
             _write_record(target, values, outcome)
@@ -116,12 +118,12 @@ def _conform(arguments: argparse.Namespace, values: dict[str, str]) -> None:
     if values["live_evidence_output"]:
         problems = _write_record(target, values, outcome)
         if problems:
-            raise StateConflict(f"the run passed, and its record is no evidence: {'; '.join(problems)}")
+            raise StateConflict(f"the run passed, but its record is not valid evidence: {'; '.join(problems)}")
     screen.print("PASS", markup=False)
 
 
 def _write_record(target: ConformTarget, values: dict[str, str], outcome: RunOutcome) -> list[str]:
-    """Write the record of a run; why it is no evidence, if so. Raises InvalidInput."""
+    """Write the record of a run; returns its validation problems. Raises InvalidInput."""
     document = live_evidence.evidence_document(_record(target, values, outcome))
     path = Path(values["live_evidence_output"])
     try:

@@ -1,4 +1,4 @@
-"""`lakebed demo`: starts a server in a new folder, uses it as real clients do, and prints what happened."""
+"""`lakebed demo`: starts a server in a new folder, runs real clients against it, and prints the results."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _FOLDER: Final = ".demo"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Where the demo works."""
-    parser.add_argument("--folder", type=Path, default=Path(_FOLDER), help="where its data goes; made anew each time")
+    """Add the flags."""
+    parser.add_argument("--folder", type=Path, default=Path(_FOLDER), help="data folder, emptied at the start")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the product working end to end."""
+    """Run the demo."""
     require_extra("demo", "the demo")
     walkthrough = Walkthrough(arguments.folder)
-    # SIGTERM ends the demo as an exception, so that the server, which is in a session of its own, is stopped too.
+    # Turn SIGTERM into an exception, so that the server, in another session, is stopped too.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         walkthrough.play(console())

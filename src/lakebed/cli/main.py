@@ -1,7 +1,7 @@
-"""The frame of the command line: which commands there are, and how each ends.
+"""The entry point of the command line: the list of commands, and their exit status.
 
 A command is a module with `configure(parser)` and `run(arguments)`. Only the chosen one is imported, so that
-`lakebed --help` is at once and a command loads what it needs and no more.
+`lakebed --help` and the commands start fast.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from lakebed.core.errors import LakebedError
 
 FAILED: Final = 2
-"""Exit status of a command that was refused or failed."""
+"""Exit status of a failed command."""
 
 INTERRUPTED: Final = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A word after `lakebed`, and the module behind it."""
+    """A subcommand and its module."""
 
     name: str
     module: str
     text: str
     extra: str | None = None
-    """The extra that its module imports from. Commands that need one in some cases only see to that themselves."""
+    """The extra that its module imports. Commands that need an extra only in some cases check it themselves."""
 
 
 COMMANDS: Final = (
     Command("serve", "lakebed.cli.serve", "start the server"),
-    Command("config", "lakebed.cli.config", "show the settings in force, and where each came from"),
+    Command("config", "lakebed.cli.config", "show the settings in effect and their origin"),
     Command("credentials", "lakebed.cli.governance.credentials", "show where root's credentials are"),
     Command("user", "lakebed.cli.governance.user", "create, list, disable and delete users"),
     Command("key", "lakebed.cli.governance.key", "create, list, rotate, disable and delete access keys"),
@@ -51,31 +51,31 @@ COMMANDS: Final = (
         "preview what attaching a policy to tables would change",
     ),
     Command("label", "lakebed.cli.governance.label", "set tags and owners of entities, and find entities by them"),
-    Command("storage", "lakebed.cli.storage", "show and change which deployment the object store is of"),
+    Command("storage", "lakebed.cli.storage", "show or change the deployment of the object store"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
-    Command(
-        "pipeline", "lakebed.cli.pipeline.command", "have Spark look after tables: compact, expire, import, verify"
-    ),
+    Command("pipeline", "lakebed.cli.pipeline.command", "maintain tables with Spark: compact, expire, import, verify"),
     Command(
         "streams",
         "lakebed.cli.streams.command",
-        "make stream tables, write and follow them, see what lags",
+        "create, write and tail stream tables; show tiering lag",
         extra="streams",
     ),
-    Command("select", "lakebed.cli.select.command", "ask objects, tables and streams something in SQL"),
-    Command("spark-config", "lakebed.cli.pipeline.spark_config", "write the configuration for a Spark of your own"),
+    Command("select", "lakebed.cli.select.command", "query objects, tables and streams in SQL"),
+    Command(
+        "spark-config", "lakebed.cli.pipeline.spark_config", "print or write the configuration for an external Spark"
+    ),
     Command("shell", "lakebed.cli.pipeline.shell", "open a PySpark shell on the catalog"),
-    Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),
-    Command("check", "lakebed.cli.check", "try a store step by step, and say what is wrong with it"),
-    Command("events", "lakebed.cli.events", "follow what happens, and say where events are sent"),
+    Command("demo", "lakebed.cli.demo", "run a demo on a temporary server"),
+    Command("check", "lakebed.cli.check", "test an object store step by step"),
+    Command("events", "lakebed.cli.events", "tail the event log, and manage event targets"),
     Command("trace", "lakebed.cli.governance.trace", "trace file accesses to the vended credentials behind them"),
-    Command("conform", "lakebed.cli.conform", "try a catalog with a real client; print what is claimed"),
+    Command("conform", "lakebed.cli.conform", "test a catalog with a real client; print claims"),
     Command("version", "lakebed.cli.version", "print the version"),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status. Errors of ours are one line on stderr, never a traceback."""
+    """Run a command and return the exit status. A LakebedError is one line on stderr, not a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         chosen = next((word for word in words if not word.startswith("-")), None)
@@ -87,12 +87,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = run(arguments)
         sys.stdout.flush()
         return status
-    except SystemExit as finished:  # argparse leaves this way, after --help as after a mistake
+    except SystemExit as finished:  # from argparse, after --help or an error
         return finished.code if isinstance(finished.code, int) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (`| head`) has enough. Python would complain at exit when it flushes: give it nowhere to flush to.
+        # The reader (`| head`) closed the pipe. Redirect stdout, so that the flush at exit does not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
@@ -112,7 +112,7 @@ def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, Callable[[argp
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=chosen is not None)
     run: Callable[[argparse.Namespace], int] | None = None
     for command in COMMANDS:
-        own = commands.add_parser(
+        subparser = commands.add_parser(
             command.name, help=command.text, description=_sentence(command.text), allow_abbrev=False
         )
         if command.name == chosen:
@@ -121,7 +121,7 @@ def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, Callable[[argp
 
                 require_extra(command.extra, f"lakebed {command.name}")
             module = importlib.import_module(command.module)
-            module.configure(own)
+            module.configure(subparser)
             run = module.run
     return parser, run
 
@@ -131,9 +131,9 @@ def _sentence(text: str) -> str:
 
 
 def _one_line(error: LakebedError) -> str:
-    """What happened, then what to do next."""
+    """The error, and advice on what to do next."""
     from .advice import advice_for
 
-    said = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
     advice = advice_for(error)
-    return f"{said.rstrip('.')}. {advice}" if advice else said
+    return f"{text.rstrip('.')}. {advice}" if advice else text

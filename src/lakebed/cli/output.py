@@ -1,4 +1,4 @@
-"""What commands print: a table for people, JSON for programs. Rich draws only on a terminal."""
+"""Output of commands: tables or JSON. Rich is used only on a terminal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def print_json(value: object) -> None:
-    """One JSON document, indented."""
+    """Print a JSON document, indented."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, as_json: bool) -> None:
-    """Rows under column names; as JSON, a list of objects."""
+    """Print rows under column names; as JSON, a list of objects."""
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     elif sys.stdout.isatty():
@@ -29,7 +29,7 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, as_json
 
 
 def print_facts(facts: Mapping[str, str], *, as_json: bool) -> None:
-    """One thing, as `name  value` lines; as JSON, an object."""
+    """Print `name  value` lines; as JSON, an object."""
     if as_json:
         print_json(dict(facts))
         return
@@ -39,7 +39,7 @@ def print_facts(facts: Mapping[str, str], *, as_json: bool) -> None:
 
 
 def console() -> Console:
-    """Where progress is shown: drawn on a terminal, plain lines elsewhere."""
+    """The console for progress: styled on a terminal, plain lines elsewhere."""
     from rich.console import Console
 
     return Console(soft_wrap=True)
@@ -54,5 +54,5 @@ def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # as text: names may hold what Rich takes for markup
+        table.add_row(*(Text(cell) for cell in row))  # as text: names may contain markup of Rich
     Console(file=sys.stdout).print(table)

@@ -1,4 +1,4 @@
-"""`lakebed serve`: the server, in the foreground, until it is told to stop."""
+"""`lakebed serve`: runs the server in the foreground until it is stopped."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .settings_flags import add_settings_flags, read_settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Take the settings of the server."""
+    """Add the flags."""
     add_settings_flags(parser, serving=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve; the exit status when it ended."""
+    """Run the server and return its exit status."""
 
     def read() -> Settings:
         return read_settings(arguments).settings
 
     settings = read()
-    # Only now: a mistake in the settings is told before the server's modules are loaded.
+    # Imported late: invalid settings fail before the server's modules are loaded.
     status: int = importlib.import_module("lakebed.server").run(settings, read) or 0
     return status

@@ -1,4 +1,4 @@
-"""Where the server is and whose keys are used, for commands that speak to it as any client does."""
+"""Endpoint and credentials for commands that send requests to a server."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ WAREHOUSE_VARIABLE: Final = "LAKEBED_TABLE_WAREHOUSE"
 
 
 def add_access_flags(parser: argparse.ArgumentParser, *, warehouse: bool) -> None:
-    """Flags to find the server; with `warehouse`, which table bucket is meant."""
+    """Add flags of the server; with `warehouse`, the flag of the table bucket."""
     group = parser.add_argument_group(
-        "server", "Keys come from LAKEBED_ACCESS_KEY or AWS_ACCESS_KEY_ID and their secrets, else from --data: root's."
+        "server", "Credentials: LAKEBED_ACCESS_KEY or AWS_ACCESS_KEY_ID with their secrets, else root's from --data."
     )
     group.add_argument(
-        "--endpoint", metavar="URL", help=f"where the server is [{ENDPOINT_VARIABLE}]; by default where it listens"
+        "--endpoint", metavar="URL", help=f"endpoint of the server [{ENDPOINT_VARIABLE}] (default: its listener)"
     )
     group.add_argument(
         "--s3-endpoint",
         metavar="URL",
-        help=f"where S3 is, if the server has another listener for it [{S3_ENDPOINT_VARIABLE}]",
+        help=f"endpoint of S3, if the server has a separate listener for it [{S3_ENDPOINT_VARIABLE}]",
     )
-    group.add_argument("--region", metavar="TEXT", help="the region to sign for [LAKEBED_REGION, AWS_REGION]")
+    group.add_argument("--region", metavar="TEXT", help="the region of signatures [LAKEBED_REGION, AWS_REGION]")
     if warehouse:
         group.add_argument("--warehouse", metavar="BUCKET", help=f"the table bucket [{WAREHOUSE_VARIABLE}]")
     add_settings_flags(parser, serving=False)
 
 
 def read_access(arguments: argparse.Namespace, settings: Settings) -> ServerAccess:
-    """How the server is reached. Raises InvalidSetting that says what to set."""
+    """Endpoint and credentials. Raises InvalidSetting that names what to set."""
     endpoint = arguments.endpoint or os.environ.get(ENDPOINT_VARIABLE)
-    # `lakebed check storage` finds the server by its settings alone, and has no such flag.
+    # `lakebed check storage` has no such flag.
     s3_endpoint: str | None = getattr(arguments, "s3_endpoint", None)
     if endpoint is None:
         endpoint = settings.server.local_catalog_url
@@ -50,7 +50,7 @@ def read_access(arguments: argparse.Namespace, settings: Settings) -> ServerAcce
         identity = find_identity(settings)
         if identity is None:
             raise
-        # Whoever can read the data folder's secrets is root anyway.
+        # Access to the secrets in the data folder is equivalent to root's permissions.
         return find_access(
             endpoint,
             access_key_id=identity.root_access_key,
@@ -61,13 +61,15 @@ def read_access(arguments: argparse.Namespace, settings: Settings) -> ServerAcce
 
 
 def find_warehouse(arguments: argparse.Namespace) -> str | None:
-    """The table bucket that is meant, if one is named."""
+    """The table bucket, or None."""
     return arguments.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or None
 
 
 def read_warehouse(arguments: argparse.Namespace) -> str:
-    """The table bucket that is meant. Raises InvalidInput if none is named."""
+    """The table bucket. Raises InvalidInput if not given."""
     named = find_warehouse(arguments)
     if not named:
-        raise InvalidInput(f"which table bucket? give --warehouse, or set {WAREHOUSE_VARIABLE}", argument="--warehouse")
+        raise InvalidInput(
+            f"table bucket missing: give --warehouse, or set {WAREHOUSE_VARIABLE}", argument="--warehouse"
+        )
     return named

@@ -1,4 +1,4 @@
-"""Words of the command line that ask a running server something, as any client does."""
+"""Subcommands that send requests to a running server."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def add_server_command(
     words: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     text: str,
-    question: ServerCommand,
+    command: ServerCommand,
     *,
     warehouse: bool = False,
 ) -> argparse.ArgumentParser:
-    """Add a word; with `warehouse`, it is about one table bucket. It sets `task`, for `run_server_command` to call."""
+    """Add a subcommand; with `warehouse`, one with a table bucket. It sets `task` for `run_server_command`."""
     parser = words.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_access_flags(parser, warehouse=warehouse)
@@ -29,7 +29,7 @@ def add_server_command(
     def task(arguments: argparse.Namespace) -> int:
         access = read_access(arguments, read_settings(arguments).settings)
         with LakebedClient(access=access) as client:
-            question(client, arguments)
+            command(client, arguments)
         return 0
 
     parser.set_defaults(task=task)
@@ -37,6 +37,6 @@ def add_server_command(
 
 
 def run_server_command(arguments: argparse.Namespace) -> int:
-    """Do what the word says; the exit status."""
+    """Run the subcommand and return the exit status."""
     status: int = arguments.task(arguments)
     return status

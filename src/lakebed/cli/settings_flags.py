@@ -1,4 +1,4 @@
-"""Flags that are settings, and the reading of the file they may come from."""
+"""Command-line flags of settings."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ _FLAGS: Final = {
 
 
 def add_settings_flags(parser: argparse.ArgumentParser, *, serving: bool) -> None:
-    """Flags to find the settings; with `serving`, those of the listener too."""
-    group = parser.add_argument_group("settings", "Flags win over LAKEBED_… variables, which win over the file.")
+    """Add flags for settings; with `serving`, flags of the listeners too."""
+    group = parser.add_argument_group("settings", "Flags override LAKEBED_… variables, which override the file.")
     group.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings")
-    group.add_argument("--data", metavar="DIR", help="folder of everything that is kept")
+    group.add_argument("--data", metavar="DIR", help="data folder")
     if serving:
-        group.add_argument("--listen", metavar="HOST:PORT", help="where to serve (default 127.0.0.1:9000)")
+        group.add_argument("--listen", metavar="HOST:PORT", help="address of the server (default 127.0.0.1:9000)")
         group.add_argument(
             "--catalog-listen",
             metavar="HOST:PORT",
-            help="where to serve the catalog, management and health apart from S3 (default: with S3)",
+            help="separate address of catalog, management and health APIs (default: same as S3)",
         )
-        group.add_argument("--streams-listen", metavar="HOST:PORT", help="where to serve streams (default: nowhere)")
-        group.add_argument("--workers", metavar="N", help="processes that serve")
+        group.add_argument("--streams-listen", metavar="HOST:PORT", help="address of the stream server (default: none)")
+        group.add_argument("--workers", metavar="N", help="number of worker processes")
         group.add_argument(
-            "--insecure-http", action="store_const", const="true", help="allow plain HTTP beyond this machine"
+            "--insecure-http",
+            action="store_const",
+            const="true",
+            help="allow plain HTTP on addresses other than loopback",
         )
     group.add_argument(
         "--set", metavar="PATH=VALUE", action="append", default=[], help="any setting, such as log.level=debug"
@@ -43,7 +46,7 @@ def add_settings_flags(parser: argparse.ArgumentParser, *, serving: bool) -> Non
 
 
 def read_settings(arguments: argparse.Namespace) -> LoadedSettings:
-    """The settings of every layer. Raises InvalidSetting."""
+    """Load the settings from flags, environment and file. Raises InvalidSetting."""
     flags: dict[str, tuple[str, str]] = {}
     for word in arguments.set:
         path, separator, text = word.partition("=")
@@ -51,9 +54,9 @@ def read_settings(arguments: argparse.Namespace) -> LoadedSettings:
             raise InvalidSetting(f"--set: expected PATH=VALUE. found={path!r}", argument="--set")
         kind = known_settings().get(path)
         if kind is not None and kind.is_secret:
-            # The arguments of a process are there for everybody on the machine to read.
+            # All users of the machine can read process arguments.
             raise InvalidSetting(
-                f"{path}: a secret does not belong on a command line: use {environment_name(path)} or the file",
+                f"{path}: secrets are not accepted on the command line: use {environment_name(path)} or the file",
                 argument=path,
             )
         flags[path] = (f"--set {path}", text)
@@ -72,4 +75,4 @@ def _read_file(path: Path | None) -> SettingsFile | None:
     except OSError as error:
         raise InvalidSetting(f"--config: cannot read the file. path={path} reason={error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InvalidSetting(f"--config: not a text in UTF-8. path={path}") from error
+        raise InvalidSetting(f"--config: not UTF-8 text. path={path}") from error

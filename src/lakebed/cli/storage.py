@@ -1,6 +1,6 @@
 """`lakebed storage`: shows which deployment the object store belongs to, and attaches a store to this one.
 
-It opens the stores itself: a server that refuses its store does not run.
+It opens the stores directly, because a server does not start on a store of another deployment.
 """
 
 from __future__ import annotations
@@ -27,34 +27,36 @@ REFUSED: Final = 1
 
 _VERDICTS: Final = {
     StoreVerdict.BELONGS: "belongs to this deployment",
-    StoreVerdict.CLAIM: "empty; the server claims it at its first start",
-    StoreVerdict.ADOPT: "written before stores carried ids, and proved to be this deployment's; the server claims it",
+    StoreVerdict.CLAIM: "empty; claimed by the first server that starts",
+    StoreVerdict.ADOPT: "has no deployment id but matches the metadata; claimed by the next server that starts",
     StoreVerdict.FOREIGN: "belongs to another deployment",
-    StoreVerdict.UNKNOWN_OBJECTS: "holds objects that the metadata does not know, and carries no id",
-    StoreVerdict.OBJECTS_MISSING: "empty, but the metadata refers to objects in it",
+    StoreVerdict.UNKNOWN_OBJECTS: "has no deployment id and contains objects unknown to the metadata",
+    StoreVerdict.OBJECTS_MISSING: "empty, but the metadata references objects in it",
 }
 
 _Task = Callable[[StoreAttachment, argparse.Namespace], Awaitable[StoreState]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """`status` and `attach`."""
+    """Add the tasks."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
     _add(tasks, "status", "show which deployment the object store belongs to", _status)
-    attach = _add(tasks, "attach", "make the object store this deployment's", _attach)
+    attach = _add(tasks, "attach", "assign the object store to this deployment", _attach)
     attach.description = (
-        "Makes the object store this deployment's, after a check of both. Objects in it that the metadata does not know"
-        " are never deleted by sweeps. The servers of a deployment that loses the store stop deleting from it at once"
-        " and report that they are not ready."
+        "Assigns the object store to this deployment after a check. Sweeps never delete objects in it that the metadata"
+        " does not reference. Servers of the previous deployment stop deleting at once and report that they are not"
+        " ready."
     )
-    attach.add_argument("--replace", metavar="ID", help="the deployment id that the store carries now")
+    attach.add_argument("--replace", metavar="ID", help="the current deployment id of the store")
     attach.add_argument(
-        "--accept-loss", action="store_true", help="attach a store that lacks objects the metadata refers to"
+        "--accept-loss",
+        action="store_true",
+        help="attach a store although it lacks objects that the metadata references",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Open the stores, do the task, print the state."""
+    """Run the task with open stores and print the state."""
     return asyncio.run(_run(arguments))
 
 

@@ -1,6 +1,6 @@
-"""`lakebed table`: table buckets, what was dropped in them, and what may not be.
+"""`lakebed table`: enables table buckets; restores, purges and protects tables and views.
 
-As the other commands of administration, it goes straight at the stores, past the server, and in root's name.
+Like other administration commands, it accesses the stores directly as root, without the server.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _PAGE = 1000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The things to do with tables."""
+    """Add the tasks."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
     enable = _add(tasks, "enable-bucket", "make a bucket a table bucket", _enable)
-    enable.add_argument("--undrop-window", metavar="DURATION", help="how long drops can be taken back, such as 7d")
-    bucket = _add(tasks, "bucket", "show a table bucket, and change what is set on it", _bucket)
-    bucket.add_argument("--undrop-window", metavar="DURATION", help="how long drops can be taken back; 0s: not at all")
+    enable.add_argument("--undrop-window", metavar="DURATION", help="how long drops can be restored, such as 7d")
+    bucket = _add(tasks, "bucket", "show or change the properties of a table bucket", _bucket)
+    bucket.add_argument("--undrop-window", metavar="DURATION", help="how long drops can be restored; 0s: not at all")
     bucket.add_argument("--property", metavar="NAME=VALUE", action="append", default=[], help="set a property")
     bucket.add_argument("--remove-property", metavar="NAME", action="append", default=[], help="remove a property")
     _add(tasks, "list-dropped", "list dropped tables and views that can be restored", _list_dropped)
-    _add_named(tasks, "restore", "take a drop back", _restore)
-    purge = _add_named(tasks, "purge", "give up what was dropped, before its time is over", _purge)
-    purge.add_argument("--files", action="store_true", help="have the server remove its files too")
+    _add_named(tasks, "restore", "restore a dropped table or view", _restore)
+    purge = _add_named(tasks, "purge", "purge a dropped table or view now", _purge)
+    purge.add_argument("--files", action="store_true", help="delete its files too")
     for name, text, task in (
-        ("protect", "keep a table or view from being dropped", _protect),
-        ("unprotect", "let a table or view be dropped again", _unprotect),
+        ("protect", "protect a table or view from drops", _protect),
+        ("unprotect", "remove the protection from drops", _unprotect),
     ):
         _add_named(tasks, name, text, task).add_argument("--view", action="store_true", help="it is a view")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Open the stores, do the task, close the stores."""
+    """Run the task with open stores."""
     asyncio.run(_run(arguments.task, arguments))
     return 0
 
@@ -58,26 +58,26 @@ async def _run(task: Task, arguments: argparse.Namespace) -> None:
 
 
 async def _enable(tables: TableAdministration, arguments: argparse.Namespace) -> None:
-    warehouse = await tables.catalogs.enable(tables.root, arguments.bucket)
+    catalog = await tables.catalogs.enable(tables.root, arguments.bucket)
     if arguments.undrop_window is not None:
-        warehouse = await _set(tables, arguments.bucket, _window(arguments.undrop_window), [])
-    _print_bucket(warehouse, as_json=arguments.json)
+        catalog = await _set(tables, arguments.bucket, _window(arguments.undrop_window), [])
+    _print_bucket(catalog, as_json=arguments.json)
 
 
 async def _bucket(tables: TableAdministration, arguments: argparse.Namespace) -> None:
     updates: dict[str, str] = {}
-    for word in arguments.property:
-        name, separator, value = word.partition("=")
+    for text in arguments.property:
+        name, separator, value = text.partition("=")
         if not separator:
-            raise InvalidInput(f"--property: expected NAME=VALUE. found={word!r}", argument="--property")
+            raise InvalidInput(f"--property: expected NAME=VALUE. found={text!r}", argument="--property")
         updates[name] = value
     if arguments.undrop_window is not None:
         updates |= _window(arguments.undrop_window)
     if updates or arguments.remove_property:
-        warehouse = await _set(tables, arguments.bucket, updates, arguments.remove_property)
+        catalog = await _set(tables, arguments.bucket, updates, arguments.remove_property)
     else:
-        warehouse = await tables.catalogs.get(tables.root, arguments.bucket)
-    _print_bucket(warehouse, as_json=arguments.json)
+        catalog = await tables.catalogs.get(tables.root, arguments.bucket)
+    _print_bucket(catalog, as_json=arguments.json)
 
 
 async def _list_dropped(tables: TableAdministration, arguments: argparse.Namespace) -> None:
@@ -137,7 +137,7 @@ def _window(text: str) -> dict[str, str]:
 
 
 def _identifier(text: str) -> Identifier:
-    """A table or view as people write it: `namespace.name`, with a namespace of as many levels as it has."""
+    """Parse `namespace.name`; the namespace may have several levels."""
     *levels, name = text.split(".")
     if not levels:
         raise InvalidInput(f"expected NAMESPACE.NAME. found={text!r}", argument="name")
@@ -164,5 +164,5 @@ def _add_named(
     tasks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, task: Task
 ) -> argparse.ArgumentParser:
     parser = _add(tasks, name, text, task)
-    parser.add_argument("name", help="namespace.name; a namespace of several levels has dots between them")
+    parser.add_argument("name", help="NAMESPACE.NAME; dots separate namespace levels")
     return parser

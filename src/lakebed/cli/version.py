@@ -1,4 +1,4 @@
-"""`lakebed version`."""
+"""`lakebed version`: prints the version."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from lakebed import __version__
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing to say."""
+    """No arguments."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print our version and Python's."""
+    """Print the versions of Lakebed and Python."""
     print(f"lakebed {__version__} (Python {platform.python_version()})")
     return 0

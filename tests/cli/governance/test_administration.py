@@ -134,7 +134,7 @@ def test_policies_that_can_be_attached_are_listed(admin: Admin) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("user", "disable", "nobody"), "lakebed: no such user. name=nobody. See who exists: lakebed user list"),
+        (("user", "disable", "nobody"), "lakebed: no such user. name=nobody. List users: lakebed user list"),
         (("key", "create", "nobody"), "lakebed: no such user. name=nobody"),
         (("key", "list", "nobody"), "lakebed: no such user. name=nobody"),
         (("key", "rotate", "LKBDNONE"), "lakebed: no such access key. access_key_id=LKBDNONE"),

@@ -90,7 +90,7 @@ def test_problems_that_were_found_show_in_the_exit_status(lakebed: Lakebed, jobs
         (("compact-table", "--option", "nonsense"), "expected an option as name=value. found='nonsense'"),
         (("compact-table", "--option", "strategy=heap"), "strategy expects one of binpack, sort, zorder. found='heap'"),
         (("compact-table",), "the job needs a table; add --table"),
-        (("compact-table", "--table", "a.t"), "which table bucket? give --warehouse"),
+        (("compact-table", "--table", "a.t"), "table bucket missing: give --warehouse"),
         (("compact-table", "--table", "t", "--warehouse", "wh"), "expected a warehouse and NAMESPACE.TABLE"),
     ],
 )

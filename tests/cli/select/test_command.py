@@ -208,7 +208,7 @@ def test_a_table_is_asked_as_it_was(lake: CatalogLake, say: Lakebed) -> None:
         (("ns.t", "SELECT * FROM S3Object", "--snapshot", "1"), "no such state"),
         (("ns.t", "SELECT * FROM S3Object", "--ref", "none"), "no such state"),
         (("ns.t", "SELECT * FROM S3Object", "--as-of", "2001-01-01"), "no such state"),
-        (("ns.t", "SELECT * FROM S3Object", "--as-of", "yesterday"), "a time is expected"),
+        (("ns.t", "SELECT * FROM S3Object", "--as-of", "yesterday"), "expected a time"),
         (("ns.t", "SELECT s.absent FROM S3Object s"), "no such column"),
         (("t", "SELECT * FROM S3Object"), "NAMESPACE.TABLE"),
         (("ns.t", "SELECT * FROM S3Object", "--range", "0-1"), "means nothing"),

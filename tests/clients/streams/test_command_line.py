@@ -87,7 +87,7 @@ def test_lag_says_whether_the_lake_is_as_fresh_as_it_is_to_be(run: Run, database
     table = f"{database}.orders"
     options = ["--option", "table.datalake.enabled=true", "--option", "table.datalake.freshness=1ms"]
     assert run("create", table, "--column", "id:int", *options).returncode == 0
-    assert b"All is in the lake. Its freshness is 0.001 s." in run("lag", table).stdout
+    assert b"All records are tiered. The freshness is 0.001 s." in run("lag", table).stdout
     run("produce", table, rows='{"id":1}\n')
     assert b" s old: beyond its freshness of 0.001 s." in run("lag", table).stdout
 

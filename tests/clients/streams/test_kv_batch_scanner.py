@@ -26,7 +26,7 @@ def client(streams: StreamServer, secret: str = ROOT_SECRET_KEY) -> StreamClient
     return StreamClient(streams.address, ROOT_ACCESS_KEY, secret)
 
 
-def physical(streams: StreamServer, path: Any, **others: Any) -> list[pa.RecordBatch]:
+def scanned(streams: StreamServer, path: Any, **others: Any) -> list[pa.RecordBatch]:
     with client(streams) as known, known.scan_kv(path.database_name, path.table_name, **others) as scan:
         return list(scan)
 

@@ -1,4 +1,4 @@
-"""How an object is to be read: as flags say, and where they say nothing by its name."""
+"""The input format of an object, from flags or its name."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _COMPRESSIONS: Final = {
 _ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r"}
 
 _CSV_FLAGS: Final = (
-    ("delimiter", "FieldDelimiter", "TEXT", "between fields of CSV (default ,)"),
-    ("record-delimiter", "RecordDelimiter", "TEXT", "between records of CSV (default \\n)"),
-    ("quote", "QuoteCharacter", "CHAR", 'around fields of CSV (default "); empty for none'),
-    ("escape", "QuoteEscapeCharacter", "CHAR", 'before a quote within quotes (default ")'),
-    ("comments", "Comments", "CHAR", "what lines of CSV begin with that are no records (default #)"),
+    ("delimiter", "FieldDelimiter", "TEXT", "field delimiter of CSV (default ,)"),
+    ("record-delimiter", "RecordDelimiter", "TEXT", "record delimiter of CSV (default \\n)"),
+    ("quote", "QuoteCharacter", "CHAR", 'quote character of CSV (default "); empty for none'),
+    ("escape", "QuoteEscapeCharacter", "CHAR", 'escape character before a quote in quotes (default ")'),
+    ("comments", "Comments", "CHAR", "first character of comment lines in CSV (default #)"),
 )
 
 SOURCE_FLAGS: Final = (
@@ -45,24 +45,26 @@ SOURCE_FLAGS: Final = (
     *(flag.replace("-", "_") for flag, *_ in _CSV_FLAGS),
     "quoted_newlines",
 )
-"""As the parser names them."""
+"""Their names in the parsed arguments."""
 
 
 def add_source_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags that say how to read."""
-    group = parser.add_argument_group("reading", "Format and compression are known by the ends of names.")
-    group.add_argument("--format", choices=FORMATS, help="what the object is")
-    group.add_argument("--compression", choices=_COMPRESSIONS, help="how the whole object is compressed")
+    """Add the flags of the input format."""
+    group = parser.add_argument_group("input format", "By default from the suffix of the name.")
+    group.add_argument("--format", choices=FORMATS, help="format of the object")
+    group.add_argument("--compression", choices=_COMPRESSIONS, help="compression of the whole object")
     group.add_argument(
-        "--header", choices=("none", "use", "ignore"), help="what the first record of CSV is: data, names, neither"
+        "--header",
+        choices=("none", "use", "ignore"),
+        help="first record of CSV: none is data, use is column names, ignore skips it",
     )
     for flag, _, kind, text in _CSV_FLAGS:
         group.add_argument(f"--{flag}", metavar=kind, help=text)
-    group.add_argument("--quoted-newlines", action="store_true", help="let fields in quotes go over several lines")
+    group.add_argument("--quoted-newlines", action="store_true", help="allow record delimiters in quoted fields")
 
 
 def source_words(key: str, arguments: argparse.Namespace) -> Words:
-    """How to read the object. Raises InvalidInput where neither its name nor a flag says what it is."""
+    """The InputSerialization of an object. Raises InvalidInput for an unknown format."""
     name, _, ending = key.rpartition("/")[2].lower().rpartition(".")
     compression = arguments.compression
     if ending in _COMPRESSIONS and name:
@@ -71,16 +73,16 @@ def source_words(key: str, arguments: argparse.Namespace) -> Words:
     chosen = arguments.format or _ENDINGS.get(ending, ending)
     if chosen not in FORMATS:
         raise InvalidInput(
-            f"what is it? its name does not say: give --format. key={key!r} known={', '.join(FORMATS)}",
+            f"unknown format: give --format. key={key!r} expected={', '.join(FORMATS)}",
             argument="--format",
         )
     ((element, words),) = FORMATS[chosen].items()
-    said = _csv_words(arguments)
+    csv_words = _csv_words(arguments)
     if chosen == _CSV:
         tabs: Words = {"FieldDelimiter": "\t"} if ending == "tsv" else {}
-        words = {**tabs, **said}
-    elif said:
-        raise InvalidInput(f"{', '.join(said)}: only CSV has these. format={chosen}", argument="--format")
+        words = {**tabs, **csv_words}
+    elif csv_words:
+        raise InvalidInput(f"{', '.join(csv_words)}: only for CSV. format={chosen}", argument="--format")
     found: dict[str, str | bool | Words] = {element: words}
     if compression is not None:
         found["CompressionType"] = _COMPRESSIONS[compression]
@@ -101,7 +103,7 @@ def _csv_words(arguments: argparse.Namespace) -> Words:
 
 
 def _unescaped(text: str) -> str:
-    """Tabs and line ends as people write them; shells make them hard to type."""
-    for written, meant in _ESCAPES.items():
-        text = text.replace(written, meant)
+    """Resolve escapes of tabs and line ends, which are hard to type in shells."""
+    for escape, character in _ESCAPES.items():
+        text = text.replace(escape, character)
     return text

@@ -1,4 +1,4 @@
-"""Records of selects on their way to the terminal: as CSV, as JSON, or as a table for people."""
+"""Prints records of queries as CSV, JSON or tables."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..output import print_rows
 OUTPUTS: Final = ("pretty", "csv", "json")
 
 _PAGE: Final = 1000
-"""Records under one heading: a table is drawn when its widths are known."""
+"""Records per table; column widths are computed for each table."""
 
 
 def target_words(output: str) -> Words:
-    """How the server is to write the records."""
+    """The OutputSerialization for the server."""
     return {"CSV": {}} if output == "csv" else {"JSON": {}}
 
 
 def local_output(output: str) -> CsvOutput | JsonOutput:
-    """How records are to be written that are worked out here."""
+    """The output format of a local query."""
     return CsvOutput() if output == "csv" else JsonOutput()
 
 
 def write_records(pieces: Iterable[bytes], output: str) -> None:
-    """Print records as they come; tables, page by page."""
+    """Print records as they arrive; tables page by page."""
     if output == "pretty":
         _print_tables(pieces)
         return

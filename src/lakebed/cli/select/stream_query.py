@@ -1,4 +1,4 @@
-"""A question about a stream table: what the lake has of it and what came after, answered by the engine of selects."""
+"""Queries over stream tables: a union read, with the SQL run by the engine of S3 Select."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ STREAM_FLAGS: Final = ("streams", "lake_table")
 
 
 def add_stream_flags(parser: argparse.ArgumentParser) -> None:
-    """Where streams are served, and where in the lake they go."""
-    group = parser.add_argument_group("a stream table", "What the --warehouse has of it, and what came after.")
+    """Add the flags of stream tables."""
+    group = parser.add_argument_group("a stream table", "A union read of the Iceberg table in --warehouse and the log.")
     group.add_argument(
-        "--streams", metavar="HOST:PORT", help="where streams are served [LAKEBED_STREAMS]; as the settings have it"
+        "--streams", metavar="HOST:PORT", help="stream server address [LAKEBED_STREAMS] (default: from the settings)"
     )
     group.add_argument(
-        "--lake-table", metavar="NAMESPACE.TABLE", help="what it is tiered into; by default what has its name"
+        "--lake-table", metavar="NAMESPACE.TABLE", help="the Iceberg table it is tiered to (default: the same name)"
     )
 
 
 def read_stream(source: str) -> tuple[str, str]:
-    """The database and the table of `stream://DATABASE.TABLE`. Raises InvalidInput."""
+    """Parse `stream://DATABASE.TABLE`. Raises InvalidInput."""
     database, _, table = source.removeprefix(SCHEME).partition(".")
     if not database or not table:
-        raise InvalidInput(f"a stream table is named as stream://DATABASE.TABLE. found={source!r}", argument="source")
+        raise InvalidInput(f"expected stream://DATABASE.TABLE. found={source!r}", argument="source")
     return database, table
 
 
 def records_of_stream(access: ServerAccess, settings: Settings, arguments: argparse.Namespace) -> Iterator[bytes]:
-    """The records of a statement over a stream table, as bytes. Raises SelectError, FlussError, AccessDenied."""
+    """The records of a query over a stream table, as bytes. Raises SelectError, FlussError, AccessDenied."""
     for extra in ("select", "streams"):
-        require_extra(extra, "a select over a stream table")
+        require_extra(extra, "a query over a stream table")
     from lakebed.client.streams.tables import describe
     from lakebed.pipeline.streams.union_read import UnionRead
     from lakebed.select.dialect.pruning import comparisons
@@ -68,13 +68,13 @@ def records_of_stream(access: ServerAccess, settings: Settings, arguments: argpa
     union = UnionRead(table, streams, access, lake, table.schema.names)
     schema = union.schema
 
-    def kept(there: pa.Schema) -> BooleanExpression:
-        return lake_filter(comparisons(statement), there)
+    def row_filter(lake_schema: pa.Schema) -> BooleanExpression:
+        return lake_filter(comparisons(statement), lake_schema)
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-        # Something has to be read of records that are only counted.
-        asked = replace(union, columns=tuple(columns or schema.names[:1]))
-        yield from asked.read(*asked.plan(kept))
+        # COUNT(*) selects no columns, but a read needs one.
+        projected = replace(union, columns=tuple(columns or schema.names[:1]))
+        yield from projected.read(*projected.plan(row_filter))
 
     with tempfile.TemporaryDirectory(prefix="lakebed-select-") as folder:
         yield from select_batches(statement, schema, read, local_output(arguments.output), spill=Path(folder))

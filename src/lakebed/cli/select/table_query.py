@@ -1,4 +1,4 @@
-"""A question about an Iceberg table, as it is or as it was: PyIceberg reads it, the engine of selects answers."""
+"""Queries over Iceberg tables: PyIceberg reads the snapshot, the engine of S3 Select runs the SQL."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class SnapshotSelector(NamedTuple):
-    """Which state of a table; without any, the current one."""
+    """Selects a snapshot; by default the current one."""
 
     snapshot: int | None = None
     ref: str | None = None
     as_of: str | None = None
-    """ISO 8601, as people write it; UTC unless it says otherwise."""
+    """ISO 8601; UTC without an offset."""
 
 
 def records_of_table(
     access: ServerAccess, table: TableRef, moment: SnapshotSelector, expression: str, output: str
 ) -> Iterator[bytes]:
-    """The records of a statement over a table, as bytes.
+    """The records of a query over a table, as bytes.
 
-    Raises SelectError, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
+    Raises SelectError, NoSuchTable, NotFound for a missing snapshot, AccessDenied.
     """
-    require_extra("select", "a select over a table")
+    require_extra("select", "a query over a table")
     from lakebed.select.dialect.pruning import comparisons
     from lakebed.select.dialect.statement import read_statement
     from lakebed.select.execution.local import select_batches
@@ -51,11 +51,10 @@ def records_of_table(
 
         def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
             with pyiceberg_errors(table):
-                # Something has to be read of records that are only counted.
+                # COUNT(*) selects no columns, but a scan needs one.
                 fields = tuple(columns or schema.names[:1])
-                # What is asked for is planned by the server, which leaves out files that have none of it.
-                kept = lake_filter(comparisons(statement), schema)
-                scan = found.scan(row_filter=kept, snapshot_id=snapshot, selected_fields=fields)
+                row_filter = lake_filter(comparisons(statement), schema)  # the server prunes files by it
+                scan = found.scan(row_filter=row_filter, snapshot_id=snapshot, selected_fields=fields)
                 yield from scan.to_arrow_batch_reader()
 
         with tempfile.TemporaryDirectory(prefix="lakebed-select-") as folder:
@@ -63,7 +62,7 @@ def records_of_table(
 
 
 def _snapshot(table: Table, moment: SnapshotSelector) -> int | None:
-    """The snapshot that is meant; None for a table that has none yet. Raises NotFound, InvalidInput."""
+    """The selected snapshot; None for an empty table. Raises NotFound, InvalidInput."""
     if moment.snapshot is not None:
         found = table.snapshot_by_id(moment.snapshot)
     elif moment.ref is not None:
@@ -75,16 +74,16 @@ def _snapshot(table: Table, moment: SnapshotSelector) -> int | None:
         return None if current is None else current.snapshot_id
     if found is None:
         wanted = next(f"{name}={value}" for name, value in moment._asdict().items() if value is not None)
-        raise NotFound(f"the table has no such state. {wanted}")
+        raise NotFound(f"no such snapshot. {wanted}")
     return found.snapshot_id
 
 
 def lake_filter(comparisons: list[ColumnComparison], schema: pa.Schema) -> BooleanExpression:
-    """What of the condition PyIceberg can say, too: columns compared with constants of their own type."""
+    """The part of the condition that PyIceberg supports: columns compared with constants of the same type."""
     import pyarrow as pa
     from pyiceberg import expressions as iceberg
 
-    made: iceberg.BooleanExpression = iceberg.AlwaysTrue()
+    row_filter: iceberg.BooleanExpression = iceberg.AlwaysTrue()
     operators = {
         "=": iceberg.EqualTo,
         ">": iceberg.GreaterThan,
@@ -99,8 +98,8 @@ def lake_filter(comparisons: list[ColumnComparison], schema: pa.Schema) -> Boole
         is_whole = pa.types.is_int64(found[0].type) and isinstance(constant, int) and abs(constant) < 2**63
         is_text = pa.types.is_large_string(found[0].type) or pa.types.is_string(found[0].type)
         if is_whole or (is_text and isinstance(constant, str)):
-            made = iceberg.And(made, operators[operator](found[0].name, constant))
-    return made
+            row_filter = iceberg.And(row_filter, operators[operator](found[0].name, constant))
+    return row_filter
 
 
 def _milliseconds(text: str) -> int:
@@ -108,6 +107,6 @@ def _milliseconds(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidInput(
-            f"a time is expected, such as 2026-01-02T03:04:05Z. found={text!r}", argument="--as-of"
+            f"expected a time such as 2026-01-02T03:04:05Z. found={text!r}", argument="--as-of"
         ) from error
     return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)

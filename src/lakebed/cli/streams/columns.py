@@ -45,9 +45,9 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 _MAX_DEPTH: Final = 64  # the server's limit
 
 
-def parse_column(said: str, number: int) -> dict[str, Any]:
+def parse_column(text: str, number: int) -> dict[str, Any]:
     """The column's document; the server numbers nested fields. Raises InvalidInput."""
-    name, _, rest = said.partition(":")
+    name, _, rest = text.partition(":")
     try:
         if not name.strip():
             raise ValueError("expected a name")
@@ -57,7 +57,7 @@ def parse_column(said: str, number: int) -> dict[str, Any]:
     except ValueError as error:
         known = " ".join(_ROOTS)
         raise InvalidInput(
-            f"expected NAME:TYPE, of these types: {known}. reason={error} found={said!r}",
+            f"expected NAME:TYPE, of these types: {known}. reason={error} found={text!r}",
             argument="--column",
         ) from None
     return {"name": name.strip(), "data_type": type_, "id": number}
@@ -77,11 +77,11 @@ def spell_type(document: Mapping[str, Any]) -> str:
     return word + (f"({','.join(numbers)})" if numbers else "") + ("" if document.get("nullable", True) else "!")
 
 
-def parse_aggregation(said: str) -> tuple[str, dict[str, Any]]:
+def parse_aggregation(text: str) -> tuple[str, dict[str, Any]]:
     """Parse `total=sum` or `names=listagg(;)`: the column, and its function's document. Raises InvalidInput."""
-    found = re.fullmatch(r"([^=]+)=\s*([A-Za-z_0-9]+)\s*(?:\((.+)\))?\s*", said)
+    found = re.fullmatch(r"([^=]+)=\s*([A-Za-z_0-9]+)\s*(?:\((.+)\))?\s*", text)
     if found is None:
-        raise InvalidInput(f"expected NAME=FUNCTION. found={said!r}", argument="--aggregate")
+        raise InvalidInput(f"expected NAME=FUNCTION. found={text!r}", argument="--aggregate")
     parameters = {} if found[3] is None else {"delimiter": found[3]}
     return found[1].strip(), {"type": found[2].lower(), "parameters": parameters}
 
@@ -95,8 +95,8 @@ def spell_aggregation(document: Mapping[str, Any]) -> str:
 class _Words:
     """The tokens of a type. Raises ValueError for a syntax error."""
 
-    def __init__(self, said: str) -> None:
-        self._words: Sequence[str] = _WORDS.findall(said)
+    def __init__(self, text: str) -> None:
+        self._words: Sequence[str] = _WORDS.findall(text)
         self._at = 0
 
     def next_is(self, mark: str) -> bool:
@@ -161,8 +161,8 @@ def _numbers(words: _Words, word: str) -> Iterator[tuple[str, int]]:
     for at, name in enumerate(_NUMBERS.get(word, ())):
         if at and not words.next_is(","):
             break
-        said = words.name()
-        if not said.isdecimal():
-            raise ValueError(f"expected a number. found={said!r}")
-        yield name, int(said)
+        text = words.name()
+        if not text.isdecimal():
+            raise ValueError(f"expected a number. found={text!r}")
+        yield name, int(text)
     words.expect(")")

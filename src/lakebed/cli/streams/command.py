@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     address = arguments.address or (str(listening) if listening else "")
     if not address:
         raise InvalidSetting(
-            f"no address of a stream server: give --address or set {environment_name('streams.listen')}",
+            f"stream server address missing: give --address or set {environment_name('streams.listen')}",
             argument="--address",
         )
     access = read_access(arguments, settings)
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _add(tasks: Any, name: str, text: str, task: Task, *, partition: str = "") -> argparse.ArgumentParser:
-    # Any: argparse's own type of it is generic in a way that it does not say.
+    # Any: argparse's type is generic, but not public.
     parser: argparse.ArgumentParser = tasks.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
     )
@@ -127,8 +127,8 @@ def _path(arguments: argparse.Namespace) -> tuple[str, str]:
 
 def _create(client: StreamClient, arguments: argparse.Namespace) -> None:
     key, partition_by = _names(arguments.key), _names(arguments.partition_by)
-    columns = [parse_column(said, number) for number, said in enumerate(arguments.column)]
-    options = dict(_option(said) for said in arguments.option)
+    columns = [parse_column(text, number) for number, text in enumerate(arguments.column)]
+    options = dict(map(_option, arguments.option))
     if arguments.aggregate:
         _aggregate(columns, arguments.aggregate)
         options.setdefault("table.merge-engine", "aggregation")
@@ -148,10 +148,10 @@ def _create(client: StreamClient, arguments: argparse.Namespace) -> None:
     _describe(client, arguments)
 
 
-def _aggregate(columns: Iterable[dict[str, Any]], said: Iterable[str]) -> None:
+def _aggregate(columns: Iterable[dict[str, Any]], texts: Iterable[str]) -> None:
     """Add the functions to the documents of their columns."""
     by_name = {column["name"]: column for column in columns}
-    for name, function in map(parse_aggregation, said):
+    for name, function in map(parse_aggregation, texts):
         if name not in by_name:
             raise InvalidInput(f"no such column. column={name}", argument="--aggregate")
         by_name[name]["agg_function"] = function
@@ -179,10 +179,10 @@ def _describe(client: StreamClient, arguments: argparse.Namespace) -> None:
         "buckets": str(document["bucket_count"]),
         "buckets_by": ", ".join(document.get("bucket_key") or ["-"]),
     }
-    if counted := schema.get("auto_increment_column"):
-        facts["auto_increment"] = ", ".join(counted)
+    if generated := schema.get("auto_increment_column"):
+        facts["auto_increment"] = ", ".join(generated)
     functions = {column["name"]: column.get("agg_function") for column in schema["columns"]}
-    if aggregated := [f"{name}={spell_aggregation(said)}" for name, said in functions.items() if said]:
+    if aggregated := [f"{name}={spell_aggregation(function)}" for name, function in functions.items() if function]:
         facts["aggregated"] = ", ".join(aggregated)
     options = (document.get("properties") or {}) | (document.get("custom_properties") or {})
     print_facts(facts | {name: str(value) for name, value in sorted(options.items())}, as_json=False)
@@ -191,11 +191,11 @@ def _describe(client: StreamClient, arguments: argparse.Namespace) -> None:
 
 
 def _tail(client: StreamClient, arguments: argparse.Namespace) -> None:
-    records = _followed(client, arguments)
+    records = _records(client, arguments)
     for bucket, offset, timestamp_ms, change, row in itertools.islice(records, arguments.limit):
         if arguments.json:
-            said = {"bucket": bucket, "offset": offset, "timestamp": timestamp_ms, "change": change, "row": row}
-            line = json.dumps(said, default=str, ensure_ascii=False)
+            record = {"bucket": bucket, "offset": offset, "timestamp": timestamp_ms, "change": change, "row": row}
+            line = json.dumps(record, default=str, ensure_ascii=False)
         else:
             shown = json.dumps(row, default=str, ensure_ascii=False)
             line = f"{bucket}:{offset}  {moment(timestamp_ms)}  {change}  {shown}"
@@ -203,7 +203,7 @@ def _tail(client: StreamClient, arguments: argparse.Namespace) -> None:
         print(line, flush=True)
 
 
-def _followed(
+def _records(
     client: StreamClient, arguments: argparse.Namespace
 ) -> Iterator[tuple[int, int, int, str, Mapping[str, Any]]]:
     log = StreamLog(client, client.table(*_path(arguments), arguments.partition))
@@ -243,9 +243,9 @@ def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:
         for bucket, (start, end) in _offsets(client, part).items():
             tiered = lake.get((part.partition_id, bucket))
             first = start if tiered is None else max(tiered, start)
-            said = {"partition": part.partition or "", "bucket": bucket, "end": end, "lake": tiered}
+            facts = {"partition": part.partition or "", "bucket": bucket, "end": end, "lake": tiered}
             age = _age_seconds(client, part, bucket, first) if end > first else None
-            rows.append(said | {"lag": end - first, "age": age})
+            rows.append(facts | {"lag": end - first, "age": age})
     if arguments.json:
         print_json(rows)
         return
@@ -268,9 +268,9 @@ def _freshness(document: Mapping[str, Any], ages: Iterable[object]) -> str:
     allowed = milliseconds(options.get("table.datalake.freshness", DEFAULT_FRESHNESS)) / 1000
     oldest = max((age for age in ages if isinstance(age, float)), default=None)
     if oldest is None:
-        return f"All is in the lake. Its freshness is {allowed:g} s."
+        return f"All records are tiered. The freshness is {allowed:g} s."
     state = "within" if oldest <= allowed else "beyond"
-    return f"The oldest record that is not in the lake is {oldest:g} s old: {state} its freshness of {allowed:g} s."
+    return f"The oldest untiered record is {oldest:g} s old: {state} the freshness of {allowed:g} s."
 
 
 def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[PhysicalTable]:
@@ -294,12 +294,12 @@ def _words(row: Mapping[str, object]) -> list[str]:
     return ["-" if value in (None, "") else str(value) for value in row.values()]
 
 
-def _names(said: str) -> list[str]:
-    return [name.strip() for name in said.split(",") if name.strip()]
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _option(said: str) -> tuple[str, str]:
-    name, equals, value = said.partition("=")
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
     if not equals:
-        raise InvalidInput(f"expected NAME=VALUE. found={said!r}", argument="--option")
+        raise InvalidInput(f"expected NAME=VALUE. found={text!r}", argument="--option")
     return name, value

@@ -22,7 +22,7 @@ def read_rows(lines: bytes, schema: pa.Schema, *, is_whole: bool) -> Iterator[pa
     try:
         columns: dict[str, Any] = {}
         if nested:
-            lines, columns = _taken_out(lines, nested)
+            lines, columns = _split_nested(lines, nested)
         columns |= _read_plain(lines, plain, is_whole=is_whole)
         found = pa.table([columns[field.name] for field in schema], schema=schema)
         yield from found.combine_chunks().to_batches()
@@ -58,70 +58,70 @@ def _is_text(type_: pa.DataType) -> bool:
 def _typed(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if not pa.types.is_time(type_):
         return column.cast(type_)
-    times = [None if said is None else datetime.time.fromisoformat(said) for said in column.to_pylist()]
+    times = [None if value is None else datetime.time.fromisoformat(value) for value in column.to_pylist()]
     return pa.chunked_array([pa.array(times, type_)])
 
 
-def _taken_out(lines: bytes, nested: list[pa.Field]) -> tuple[bytes, dict[str, pa.Array]]:
+def _split_nested(lines: bytes, nested: list[pa.Field]) -> tuple[bytes, dict[str, pa.Array]]:
     """The lines without nested columns, and these columns: Arrow's reader knows no maps and no nested times."""
     rest: list[bytes] = []
     values: dict[str, list[Any]] = {field.name: [] for field in nested}
     for line in lines.splitlines():
         if not line.strip():
             continue
-        said = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        value = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
         for field in nested:
-            found = json.loads(bytes(said.pop(field.name, msgspec.Raw(b"null"))), parse_float=Decimal)
+            found = json.loads(bytes(value.pop(field.name, msgspec.Raw(b"null"))), parse_float=Decimal)
             values[field.name].append(_within(field, found))
-        rest.append(msgspec.json.encode(said))
+        rest.append(msgspec.json.encode(value))
     return b"\n".join(rest), {field.name: pa.array(values[field.name], field.type) for field in nested}
 
 
-def _within(field: pa.Field, said: Any) -> Any:
-    if said is None and not field.nullable:
+def _within(field: pa.Field, value: Any) -> Any:
+    if value is None and not field.nullable:
         raise ValueError(f"a value is missing. field={field.name}")
-    return None if said is None else _value(field.type, said)
+    return None if value is None else _value(field.type, value)
 
 
-def _value(type_: pa.DataType, said: Any) -> Any:
+def _value(type_: pa.DataType, value: Any) -> Any:
     """Convert a JSON value to what pyarrow takes for a nested value."""
     if pa.types.is_list(type_):
-        return [_within(type_.value_field, each) for each in _of(list, said)]
+        return [_within(type_.value_field, each) for each in _of(list, value)]
     if pa.types.is_map(type_):
-        return [(_key(type_.key_type, key), _within(type_.item_field, each)) for key, each in _of(dict, said).items()]
+        return [(_key(type_.key_type, key), _within(type_.item_field, each)) for key, each in _of(dict, value).items()]
     if pa.types.is_struct(type_):
-        if unknown := sorted(set(_of(dict, said)) - {field.name for field in type_}):
+        if unknown := sorted(set(_of(dict, value)) - {field.name for field in type_}):
             raise ValueError(f"no such fields. fields={unknown}")
-        return {field.name: _within(field, said.get(field.name)) for field in type_}
+        return {field.name: _within(field, value.get(field.name)) for field in type_}
     if pa.types.is_boolean(type_):
-        return _of(bool, said)
+        return _of(bool, value)
     if pa.types.is_integer(type_):
-        return int(_of(int, said))
+        return int(_of(int, value))
     if pa.types.is_floating(type_):
-        return float(_of((int, Decimal), said))
+        return float(_of((int, Decimal), value))
     if pa.types.is_decimal(type_):
-        return Decimal(_of((str, int, Decimal), said))
+        return Decimal(_of((str, int, Decimal), value))
     if pa.types.is_date(type_):
-        return datetime.date.fromisoformat(_of(str, said))
+        return datetime.date.fromisoformat(_of(str, value))
     if pa.types.is_time(type_):
-        return datetime.time.fromisoformat(_of(str, said))
+        return datetime.time.fromisoformat(_of(str, value))
     if pa.types.is_timestamp(type_):
         # As a number: Python's datetime has no nanoseconds.
-        return pa.scalar(_of(str, said)).cast(type_).value
-    return _of(str, said)
+        return pa.scalar(_of(str, value)).cast(type_).value
+    return _of(str, value)
 
 
-def _key(type_: pa.DataType, said: str) -> Any:
+def _key(type_: pa.DataType, value: str) -> Any:
     """Convert a map key, which is text in JSON."""
     if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_floating(type_):
-        return _value(type_, json.loads(said, parse_float=Decimal))
-    return _value(type_, said)
+        return _value(type_, json.loads(value, parse_float=Decimal))
+    return _value(type_, value)
 
 
-def _of(kinds: Any, said: Any) -> Any:  # Any: types, and JSON values
-    if not isinstance(said, kinds) or (isinstance(said, bool) and kinds is not bool):
-        raise ValueError(f"not a value of its type. value={said!r}")
-    return said
+def _of(kinds: Any, value: Any) -> Any:  # Any: types, and JSON values
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise ValueError(f"not a value of its type. value={value!r}")
+    return value
 
 
 def _shown(type_: pa.DataType, value: Any) -> Any:

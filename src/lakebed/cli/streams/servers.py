@@ -25,7 +25,7 @@ def configure_servers(tasks: argparse._SubParsersAction[argparse.ArgumentParser]
     forget = add_server_command(
         tasks,
         "forget-server",
-        "give up a server that is lost for good, with the records that only its disk has",
+        "give up a permanently lost server and the records that exist only on its disk",
         _forget,
     )
     forget.add_argument("server", metavar="SERVER", help="its name or number, from `lakebed streams status`")
@@ -47,9 +47,9 @@ def _status(client: LakebedClient, arguments: argparse.Namespace) -> None:
             print(f"server {each.number}: {each.failure}")
     print()
     if not status.stranded:
-        print("no bucket is stranded")
+        print("no stranded buckets")
         return
-    print(f"{len(status.stranded)} stranded buckets: acknowledged records are on one server's disk alone")
+    print(f"{len(status.stranded)} stranded buckets: acknowledged records exist only on one server's disk")
     _print_buckets(status.stranded)
 
 
@@ -76,7 +76,7 @@ def _print_buckets(buckets: Sequence[StrandedBucket]) -> None:
 
 
 def offsets(bucket: StrandedBucket) -> str:
-    """The range of offsets that only the server's disk has, as far as known."""
+    """The range of offsets that exist only on the server's disk, as far as known."""
     start = "?" if bucket.uploaded_end is None else str(bucket.uploaded_end)
     if bucket.recorded_end is None or bucket.recorded_end <= (bucket.uploaded_end or 0):
         return f"from {start}"
@@ -93,7 +93,7 @@ def _forget(client: LakebedClient, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(msgspec.to_builtins(forgotten))
     else:
-        print(f"forgot server {forgotten.server}: {len(forgotten.buckets)} buckets continue with what is uploaded")
+        print(f"forgot server {forgotten.server}: {len(forgotten.buckets)} buckets continue with the uploaded records")
 
 
 def _name(status: StreamStatus, server: str) -> str:
@@ -106,12 +106,12 @@ def _name(status: StreamStatus, server: str) -> str:
 
 
 def _confirm(name: str, buckets: Sequence[StrandedBucket]) -> None:
-    """Print the possible loss and ask for the server's name. Raises InvalidInput if it does not match."""
+    """Print the possible loss and confirm it by the server's name. Raises InvalidInput if it does not match."""
     if buckets:
-        print(f"Acknowledged records that only server {name} has are lost, unless its disk comes back first:")
+        print(f"Acknowledged records that exist only on server {name} are lost unless its disk returns first:")
         _print_buckets(buckets)
     else:
-        print(f"No bucket has records that only server {name} has: nothing is lost.")
+        print(f"No records exist only on server {name}: nothing is lost.")
     if not sys.stdin.isatty():
         raise InvalidInput("not confirmed: run it on a terminal, or add --yes", argument="--yes")
     print(f"Type the name of the server to forget it ({name}): ", end="", flush=True)
