@@ -82,7 +82,7 @@ async def test_access_covers_the_directories_that_engines_write_to(catalog: Cata
     data = await access_to(catalog)
     assert data.directories == ("far/", "home/t/")
     assert data.bucket == "lake"
-    assert data.home.directory == "home/t/"
+    assert data.location.directory == "home/t/"
 
 
 @pytest.mark.parametrize("key", ["home/t/a", "home/t/a/b", "far/x"])

@@ -322,10 +322,10 @@ async def test_unavailable_external_catalog_is_reported_and_records_nothing(lake
 async def test_undecided_change_is_resolved_by_repeating_its_key(lakes: TwoLakes) -> None:
     await lakes.table()
     key = str(uuid4())
-    lakes.wire.loses_answers = True
+    lakes.wire.loses_responses = True
     lost = await lakes.call("POST", TABLE, SET, idempotency_key=key)
     assert lost.error == (500, "CommitStateUnknownException")
-    lakes.wire.loses_answers = False
+    lakes.wire.loses_responses = False
     # The external catalog stored its response under the forwarded key.
     again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
     assert again.document["metadata"]["properties"]["k"] == "v"
@@ -348,9 +348,9 @@ async def test_undecided_change_stays_undecided_without_remote_keys(lakes: TwoLa
     lakes.wire.instead = forgetful
     lakes.expire_config()
     key = str(uuid4())
-    lakes.wire.loses_answers = True
+    lakes.wire.loses_responses = True
     assert (await lakes.call("POST", TABLE, SET, idempotency_key=key)).status == 500
-    lakes.wire.loses_answers = False
+    lakes.wire.loses_responses = False
     lakes.wire.take()
     # A repetition could conflict with the change itself: the client would delete files in use.
     again = await lakes.call("POST", TABLE, SET, idempotency_key=key)
@@ -434,6 +434,6 @@ async def test_duplicate_field_is_sent_once(lakes: TwoLakes) -> None:
     body = f'{{"name": "first", "schema": {json.dumps(SCHEMA)}, "name": "second"}}'.encode()
     created = await lakes.near.send("POST", f"/iceberg/v1/{CATALOG}/namespaces/ns/tables", body)
     assert created.status == 200
-    sent = lakes.wire.asked[-1].body
+    sent = lakes.wire.requests[-1].body
     assert sent.count(b'"name":"second"') == 1
     assert b"first" not in sent

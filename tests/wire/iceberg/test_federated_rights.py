@@ -272,12 +272,12 @@ async def test_credentials_are_vended_to_writers(lakes: TwoLakes) -> None:
     renewed = await lakes.call("GET", f"{TABLE}/credentials", keys=writer)
     assert renewed.document["storage-credentials"][0]["config"]["client.refresh-credentials-endpoint"] == endpoint
 
-    lakes.wire.asked.clear()
+    lakes.wire.requests.clear()
     loaded = await lakes.call("GET", TABLE, keys=reader, access=VENDED)
     assert loaded.status == 200
     assert "storage-credentials" not in loaded.document
     assert set(loaded.document["config"]) == {"s3.endpoint", "s3.path-style-access", "client.region"}
-    assert all("x-iceberg-access-delegation" not in request.headers for request in lakes.wire.asked)
+    assert all("x-iceberg-access-delegation" not in request.headers for request in lakes.wire.requests)
     assert (await lakes.call("GET", f"{TABLE}/credentials", keys=reader)).status == 403
 
     assert (await lakes.call("GET", TABLE, keys=neither, access=VENDED)).status == 403

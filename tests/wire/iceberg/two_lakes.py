@@ -44,14 +44,14 @@ class Wire:
     """The `Http` of the near server: forwards to the far server, or returns a test's responses."""
 
     far: Lake
-    asked: list[HttpRequest] = field(default_factory=list)
+    requests: list[HttpRequest] = field(default_factory=list)
     instead: Callable[[HttpRequest], HttpResponse | None] | None = None
     """Called instead of the far server, unless it returns None; it may raise."""
-    loses_answers: bool = False
+    loses_responses: bool = False
     """Whether responses to changes are lost."""
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         if self.instead is not None:
             response = self.instead(request)
             if response is not None:
@@ -61,14 +61,14 @@ class Wire:
         answer = await self.far.send(
             request.method, target, request.body, request.headers, keys=None, host=parts.netloc
         )
-        if self.loses_answers and request.method not in ("GET", "HEAD"):
+        if self.loses_responses and request.method not in ("GET", "HEAD"):
             raise Unavailable("no answer", undecided=True)
         return HttpResponse(answer.status, answer.body, answer.headers)
 
     def take(self) -> list[tuple[str, str]]:
         """The requests since the last call, except for the configuration."""
-        seen = [(one.method, urlsplit(one.url).path) for one in self.asked if "/v1/config" not in one.url]
-        self.asked.clear()
+        seen = [(one.method, urlsplit(one.url).path) for one in self.requests if "/v1/config" not in one.url]
+        self.requests.clear()
         return [(method, path.removeprefix("/iceberg/v1")) for method, path in seen]
 
 

@@ -24,8 +24,8 @@ class TableData(NamedTuple):
 
     table: str
     """The table's id."""
-    home: FileAddress
-    """Its location."""
+    location: FileAddress
+    """Its base location."""
     directories: tuple[str, ...]
     """Its directories, as keys that end in a slash; none is inside another, or inside another table's."""
     writes: bool
@@ -34,7 +34,7 @@ class TableData(NamedTuple):
     @property
     def bucket(self) -> str:
         """The bucket of the directories."""
-        return self.home.bucket
+        return self.location.bucket
 
     def contains(self, key: str) -> bool:
         """Whether a key is that of a file of the table."""
@@ -78,8 +78,8 @@ class DataAccess:
     @staticmethod
     def of_copy(copy: Entry) -> TableData:
         """The files of a restricted copy, for its reader: the scan planner has authorized the reader."""
-        home = parse_location(copy.location)
-        return TableData(copy.id, home, (home.directory,), writes=False)
+        location = parse_location(copy.location)
+        return TableData(copy.id, location, (location.directory,), writes=False)
 
     async def of_staged(
         self,
@@ -100,7 +100,7 @@ class DataAccess:
         await self._claims.promise(caller, identifier, locations)
         return _data_at(locations, writes=writes)
 
-    async def of_unrecorded(
+    async def of_unregistered(
         self,
         caller: Caller,
         catalog: Catalog,

@@ -154,7 +154,7 @@ def vend_credentials(
         writes=data.writes,
     )
     expires_ms = key.session.expires_ms
-    prefix = f"s3://{data.bucket}/{data.home.directory}"
+    prefix = f"s3://{data.bucket}/{data.location.directory}"
     description = scope_settings(prefix, vends=True) | {
         "lakebed.credential-mode": "catalog-vended-temporary-credentials",
         "lakebed.credential-expiration-unix-seconds": str(expires_ms // 1000),
@@ -196,7 +196,7 @@ def vend_copy_credentials(
         writes=False,
     )
     return {
-        "prefix": f"s3://{data.bucket}/{data.home.directory}",
+        "prefix": f"s3://{data.bucket}/{data.location.directory}",
         "config": credential_settings(key, services.store, request.http),
     }
 

@@ -4,7 +4,7 @@ The catalog adds it to the URLs of credential refresh and remote signing for two
 its commit, and its vended credentials may expire before that. An engine that purges a table deletes its files after
 dropping the table.
 
-Clients can forge the parameter, so it grants nothing: see `DataAccess.of_unrecorded`.
+Clients can forge the parameter, so it grants nothing: see `DataAccess.of_unregistered`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class GrantDocument(msgspec.Struct, rename="camel"):
         return GrantTarget(self.type, tuple(self.namespace or ()), names.get(self.type) or "")
 
     @property
-    def held(self) -> Privilege:
+    def parsed_privilege(self) -> Privilege:
         """The privilege. Raises InvalidInput."""
         return privilege_named(self.privilege)
 

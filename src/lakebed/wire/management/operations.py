@@ -45,7 +45,7 @@ def _granted(request: JsonRequest, subject: OperationSubject) -> OperationSubjec
     target = grant.target
     facts = {
         **subject.facts,
-        "privilege": grant.held.name,
+        "privilege": grant.parsed_privilege.name,
         "target-type": target.kind.value,
         "target": ".".join((*target.namespace, target.name)).strip("."),
     }

@@ -80,7 +80,7 @@ async def test_quarantine_moves_files_without_copying(job_catalog: JobCatalog) -
 async def test_release_restores_files_with_a_new_safety_window(job_catalog: JobCatalog) -> None:
     table, job, keys = await held_files(job_catalog)
     reviewed = await job_catalog.quarantine(table, job, QuarantineAction.RELEASE, "they were needed")
-    assert reviewed.let_go == (3, 0)
+    assert reviewed.released == (3, 0)
     assert keys <= set(await job_catalog.keys())
     assert await job_catalog.held() == []
     assert [await job_catalog.store.get("lake", key) for key in sorted(keys)] == [BODY] * 3
@@ -101,7 +101,7 @@ async def test_file_whose_key_is_taken_stays_in_quarantine(job_catalog: JobCatal
     taken = min(keys)
     await job_catalog.store.put("lake", taken, b"new")
     reviewed = await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)
-    assert reviewed.let_go == (2, 1)
+    assert reviewed.released == (2, 1)
     assert [one.key for one in reviewed.held] == [taken]
     assert await job_catalog.store.get("lake", taken) == b"new"
     assert reviewed.stored.job.counts.quarantined_objects == 1
@@ -111,7 +111,7 @@ async def test_file_whose_key_is_taken_stays_in_quarantine(job_catalog: JobCatal
 async def test_abandon_deletes_files_permanently(job_catalog: JobCatalog) -> None:
     table, job, keys = await held_files(job_catalog)
     reviewed = await job_catalog.quarantine(table, job, QuarantineAction.ABANDON)
-    assert reviewed.let_go == (3, 0)
+    assert reviewed.released == (3, 0)
     assert await job_catalog.held() == []
     assert not keys & set(await job_catalog.keys())
     assert (reviewed.stored.job.counts.deleted_objects, reviewed.stored.job.counts.quarantined_objects) == (3, 0)
@@ -151,14 +151,14 @@ async def test_files_are_not_released_into_another_tables_directory(job_catalog:
         lambda tx: tx.run("UPDATE entry_locations SET entry = 'another' WHERE entry = ?", entry.id)
     )
     reviewed = await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)
-    assert reviewed.let_go == (0, 3)
+    assert reviewed.released == (0, 3)
     assert not keys & set(await job_catalog.keys())
 
 
 async def test_quarantined_files_are_purged_in_pages(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quarantine, "_A_COMMIT", 2)
     table, job, keys = await held_files(job_catalog, 5)
-    assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (5, 0)
+    assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).released == (5, 0)
     job_catalog.age()
     again = (await job_catalog.run(table, delete=True)).job
     assert again.counts.quarantined_objects == 5
@@ -174,7 +174,7 @@ async def test_quarantined_files_are_purged_in_pages(job_catalog: JobCatalog, mo
 async def test_quarantine_works_in_a_versioned_bucket(job_catalog: JobCatalog) -> None:
     await job_catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
     table, job, keys = await held_files(job_catalog)
-    assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (3, 0)
+    assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).released == (3, 0)
     assert keys <= set(await job_catalog.keys())
     await check_tables(job_catalog.store)
     job_catalog.age()
@@ -191,7 +191,7 @@ async def test_object_lock_postpones_the_purge(light_job_catalog: JobCatalog, mo
     monkeypatch.setattr(quarantine, "is_protected", lambda stored, now_ms: True)
     light_job_catalog.age(RETENTION_SECONDS)
     assert (await light_job_catalog.background.run_due()).purged == 0
-    assert (await light_job_catalog.quarantine(table, job, QuarantineAction.ABANDON)).let_go == (0, 3)
+    assert (await light_job_catalog.quarantine(table, job, QuarantineAction.ABANDON)).released == (0, 3)
     monkeypatch.undo()
     light_job_catalog.age(RETENTION_SECONDS)
     assert (await light_job_catalog.background.run_due()).purged == 3

@@ -45,7 +45,7 @@ class ReviewOutcome(NamedTuple):
     """The job after the decision, and its files in quarantine."""
 
     stored: StoredJob
-    let_go: ReleaseOutcome
+    released: ReleaseOutcome
     held: list[QuarantinedFile]
     """The files that are still in quarantine, as far as listed."""
 

@@ -26,7 +26,7 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
     lookup = await services.entries.look_up(services.meta, request.catalog, identifier)
     catalog, entry, hint = lookup.catalog, lookup.live, hint_of_request(request.http)
     if hint is not None and lookup.entry is None:
-        data = await services.data_access.of_unrecorded(
+        data = await services.data_access.of_unregistered(
             request.caller, catalog, identifier, hint.table, hint.location, hint.properties
         )
         if lookup.namespace is None:
@@ -40,7 +40,7 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
         data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
         hint = None
     if not allowed_delegation(services.access_delegation, catalog).vends:
-        description = scope_settings(f"s3://{data.bucket}/{data.home.directory}", vends=False)
+        description = scope_settings(f"s3://{data.bucket}/{data.location.directory}", vends=False)
         return ok({"config": description, "storage-credentials": []}, _NO_STORE)
     vended = vend_credentials(services, request, catalog, identifier, data, hint)
     return ok({"config": vended.description, "storage-credentials": [vended.storage_credential]}, _NO_STORE)

@@ -161,8 +161,8 @@ async def decide_quarantine(services: IcebergServices, request: JsonRequest) -> 
             "report": report_document(job),
             "scheduler": scheduler_document(job.known, view),
             "quarantined-objects": quarantine_documents(reviewed.held),
-            "done-object-count": reviewed.let_go.done,
-            "kept-object-count": reviewed.let_go.kept,
+            "done-object-count": reviewed.released.done,
+            "kept-object-count": reviewed.released.kept,
         }
     )
 

@@ -81,7 +81,7 @@ async def sign_request(services: IcebergServices, request: JsonRequest) -> Respo
     lookup = await services.entries.look_up(services.meta, request.catalog, identifier)
     catalog, entry, hint = lookup.catalog, lookup.entry, hint_of_request(request.http)
     if hint is not None and entry is None:
-        data = await services.data_access.of_unrecorded(
+        data = await services.data_access.of_unregistered(
             request.caller, catalog, identifier, hint.table, hint.location, hint.properties
         )
         if lookup.namespace is None:

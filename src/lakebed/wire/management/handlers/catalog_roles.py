@@ -92,7 +92,7 @@ async def add_grant(services: ManagementServices, request: JsonRequest) -> Respo
     document = (await request.document(GrantRequest)).grant
     administrator, names = services.administrator(request.caller), request.names
     await services.catalog_grants.add(
-        administrator, names["catalog"], names["catalog-role"], document.target, document.held
+        administrator, names["catalog"], names["catalog-role"], document.target, document.parsed_privilege
     )
     return created()
 
@@ -106,7 +106,7 @@ async def revoke_grant(services: ManagementServices, request: JsonRequest) -> Re
         names["catalog"],
         names["catalog-role"],
         document.target,
-        document.held,
+        document.parsed_privilege,
         cascade=request.flag("cascade"),
     )
     # The specification returns 201, although nothing is created.

@@ -113,7 +113,7 @@ async def _access(services: PolarisServices, request: JsonRequest, table: Generi
         writes=data.writes,
     )
     return {
-        "prefix": f"s3://{data.bucket}/{data.home.directory}",
+        "prefix": f"s3://{data.bucket}/{data.location.directory}",
         "config": {
             **credential_settings(key, services.store, request.http),
             # The region's name in generic tables; Iceberg tables have `client.region`.

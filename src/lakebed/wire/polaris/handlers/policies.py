@@ -101,7 +101,7 @@ async def update_policy(services: PolarisServices, request: JsonRequest) -> Resp
 
 
 async def patch_policy(services: PolarisServices, request: JsonRequest) -> Response:
-    """Change the given ones of description and content."""
+    """Change the given fields of a policy: description, content or both."""
     document = await request.document(PolicyPatch)
     changed = await services.policies.update(
         request.mutation,
