@@ -100,8 +100,8 @@ class TargetContract:
 
     @pytest.fixture(autouse=True)
     def _capable(self, request: pytest.FixtureRequest, service: BrokerService) -> None:
-        wanted: tuple[str, ...] = getattr(request.function, "needs", ())
-        for name in wanted:
+        required: tuple[str, ...] = getattr(request.function, "needs", ())
+        for name in required:
             if not getattr(service.capabilities, name):
                 pytest.skip(f"{service.name}: not {name}")
 
@@ -284,11 +284,11 @@ class TargetContract:
         try:
             async with service.listening(destination):
                 for attempt in (target.send(make_message()), target.check()):
-                    with pytest.raises(Unavailable, match="reason=") as refused:
+                    with pytest.raises(Unavailable, match="reason=") as raised:
                         await attempt
-                    assert WRONG_PASSWORD not in str(refused.value)
-                    assert PASSWORD not in str(refused.value)
-                    assert refused.value.__cause__ is None
+                    assert WRONG_PASSWORD not in str(raised.value)
+                    assert PASSWORD not in str(raised.value)
+                    assert raised.value.__cause__ is None
         finally:
             await target.close()
 

@@ -43,10 +43,10 @@ def test_cursor_accepts_ids_earlier_ids_and_numbers(seq: int) -> None:
 
 
 def test_cursor_of_another_deployment_is_rejected() -> None:
-    with pytest.raises(InvalidInput, match="of another deployment: start again from a number") as refused:
+    with pytest.raises(InvalidInput, match="of another deployment: start again from a number") as raised:
         EventIds(OURS).parse_cursor(EventIds(THEIRS).cursor(7), "Last-Event-ID")
-    assert str(refused.value).endswith(f"expected=evt_{OURS}_NUMBER found=evt_{THEIRS}_7")
-    assert refused.value.argument == "Last-Event-ID"
+    assert str(raised.value).endswith(f"expected=evt_{OURS}_NUMBER found=evt_{THEIRS}_7")
+    assert raised.value.argument == "Last-Event-ID"
 
 
 @pytest.mark.parametrize(

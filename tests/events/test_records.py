@@ -78,8 +78,8 @@ def test_records_of_removals_omit_object_fields(name: EventName) -> None:
     entry = s3_entry(name.kind, version="v", size=3, etag="e", content_type="c", metadata={"a": "b"})
     document = record(entry)["s3"]["object"]  # type: ignore[index]  # a document
     described = {"size", "eTag", "contentType", "userMetadata"}
-    gone = name.value.startswith("s3:ObjectRemoved:")
-    assert described & set(document) == (set() if gone else described)
+    is_removal = name.value.startswith("s3:ObjectRemoved:")
+    assert described & set(document) == (set() if is_removal else described)
     assert document["versionId"] == "v"
 
 

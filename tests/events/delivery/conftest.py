@@ -158,8 +158,8 @@ class DeliveryHarness:
 
 def a_target(name: str = "r", *kinds: str, requests: bool = False) -> TargetRecord:
     """A target from the settings."""
-    wanted = parse_subscription(kinds or ("*",), requests=requests)
-    return TargetRecord(name, NAME, MemorySettings(destination=name), wanted, origin=TargetOrigin.SETTINGS)
+    subscription = parse_subscription(kinds or ("*",), requests=requests)
+    return TargetRecord(name, NAME, MemorySettings(destination=name), subscription, origin=TargetOrigin.SETTINGS)
 
 
 def open_harness(

@@ -50,23 +50,25 @@ class Running:
 async def test_targets_of_settings_and_api_receive_events_since_their_creation(
     harness: DeliveryHarness, fake_targets: FakeTargets
 ) -> None:
-    configured = open_harness(harness.object_context, harness.clock, fake_targets, a_target("stated", "TableCommitted"))
+    configured = open_harness(
+        harness.object_context, harness.clock, fake_targets, a_target("configured", "TableCommitted")
+    )
     async with Running(configured) as observer:
         cursors = harness.object_context.outbox.cursors
         async with asyncio.timeout(30):
             while not await cursors(harness.object_context.meta):
                 await asyncio.sleep(0.005)
         await harness.emit("a")
-        await until(lambda: ("stated", "a") in fake_targets.pairs)
+        await until(lambda: ("configured", "a") in fake_targets.pairs)
         await harness.put("added")
         await harness.emit("b")
-        await until(lambda: {("stated", "b"), ("added", "b")} <= set(fake_targets.pairs))
+        await until(lambda: {("configured", "b"), ("added", "b")} <= set(fake_targets.pairs))
         assert ("added", "a") not in fake_targets.pairs
         await until(lambda: observer.delivered == len(fake_targets.pairs))
         await harness.targets.delete(ROOT, "added", NAME)
         await until(lambda: "added:memory" not in configured.dispatcher._running)
         await harness.emit("c")
-        await until(lambda: ("stated", "c") in fake_targets.pairs)
+        await until(lambda: ("configured", "c") in fake_targets.pairs)
         assert ("added", "c") not in fake_targets.pairs
     # The lease was released.
     assert await harness.dispatcher._held.acquire()
@@ -129,33 +131,35 @@ async def test_attempts_in_flight_at_shutdown_are_recorded_and_not_repeated(
     assert sorted(fake_targets.subjects) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("happen", [DeliveryHarness.emit, DeliveryHarness.record_requests], ids=["events", "requests"])
+@pytest.mark.parametrize(
+    "add_entries", [DeliveryHarness.emit, DeliveryHarness.record_requests], ids=["events", "requests"]
+)
 async def test_no_attempts_start_during_shutdown(
     harness: DeliveryHarness,
     fake_targets: FakeTargets,
-    happen: Callable[..., Awaitable[None]],
+    add_entries: Callable[..., Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     finish, finishing = TargetDelivery.finish, asyncio.Event()
 
-    def noted(delivery: TargetDelivery) -> None:
+    def finish_and_signal(delivery: TargetDelivery) -> None:
         finish(delivery)
         finishing.set()
 
-    monkeypatch.setattr(TargetDelivery, "finish", noted)
+    monkeypatch.setattr(TargetDelivery, "finish", finish_and_signal)
     answered = asyncio.Event()
     fake_targets.inbox().pause = lambda message: answered
     await harness.put(requests=True)
-    await happen(harness, *"abcdef")
+    await add_entries(harness, *"abcdef")
     running = Running(harness)
     observer = await running.__aenter__()
     await until(lambda: len(fake_targets.inbox().in_flight) == 4)
-    begun = sorted(fake_targets.inbox().in_flight)
+    started = sorted(fake_targets.inbox().in_flight)
     ending = asyncio.create_task(running.__aexit__())
     await finishing.wait()
     answered.set()
     await ending
-    assert sorted(fake_targets.subjects) == begun
+    assert sorted(fake_targets.subjects) == started
     assert observer.delivered == 4
     async with Running(open_harness(harness.object_context, harness.clock, fake_targets, holder="two")):
         await until(lambda: len(fake_targets.subjects) >= 6)

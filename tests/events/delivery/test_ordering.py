@@ -32,18 +32,18 @@ def test_every_payload_has_an_ordering_key(payload: bytes) -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.sets(st.sampled_from("abc")))
-def test_every_event_is_grouped_or_deferred_and_groups_are_in_order(subjects: list[str], held_up: set[str]) -> None:
+def test_every_event_is_grouped_or_deferred_and_groups_are_in_order(subjects: list[str], waiting: set[str]) -> None:
     entries = [entry(seq, subject) for seq, subject in enumerate(subjects, 1)]
-    done = group_by_ordering_key([(one, f"rule {one.seq}") for one in entries], held_up)
-    sent = [one for lane in done.groups.values() for one in lane]
-    assert sorted(one.entry.seq for one in [*sent, *done.behind]) == [one.seq for one in entries]
-    assert all(one.rule == f"rule {one.entry.seq}" for one in [*sent, *done.behind])
-    assert not done.groups.keys() & held_up
-    assert {one.ordering_key for one in done.behind} <= held_up
-    for lane, of_lane in done.groups.items():
-        assert [one.entry.event.subject for one in of_lane] == [lane] * len(of_lane)
-        assert [one.entry.seq for one in of_lane] == sorted(one.entry.seq for one in of_lane)
-    firsts = [of_lane[0].entry.seq for of_lane in done.groups.values()]
+    grouped = group_by_ordering_key([(event, f"rule {event.seq}") for event in entries], waiting)
+    sent = [event for group in grouped.groups.values() for event in group]
+    assert sorted(event.entry.seq for event in [*sent, *grouped.behind]) == [event.seq for event in entries]
+    assert all(event.rule == f"rule {event.entry.seq}" for event in [*sent, *grouped.behind])
+    assert not grouped.groups.keys() & waiting
+    assert {event.ordering_key for event in grouped.behind} <= waiting
+    for ordering_key, group in grouped.groups.items():
+        assert [event.entry.event.subject for event in group] == [ordering_key] * len(group)
+        assert [event.entry.seq for event in group] == sorted(event.entry.seq for event in group)
+    firsts = [group[0].entry.seq for group in grouped.groups.values()]
     assert firsts == sorted(firsts)
 
 

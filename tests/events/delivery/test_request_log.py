@@ -200,6 +200,6 @@ async def test_target_of_settings_receives_requests_from_startup(
 async def test_target_type_without_request_support_rejects_subscription(harness: DeliveryHarness) -> None:
     kind = TargetType(NAME, MemorySettings, harness.fake_targets.kind.make, takes_requests=False)
     harness.targets._types = TargetTypes([kind])
-    with pytest.raises(InvalidInput, match="do not accept requests") as refused:
+    with pytest.raises(InvalidInput, match="do not accept requests") as raised:
         await harness.targets.put(ROOT, "r", NAME, TargetSpec({"destination": "r"}, requests=True))
-    assert refused.value.argument == "requests"
+    assert raised.value.argument == "requests"

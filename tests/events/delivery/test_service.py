@@ -81,7 +81,7 @@ async def test_target_events_contain_no_secrets(harness: DeliveryHarness) -> Non
 
 async def test_every_operation_requires_manage_targets(harness: DeliveryHarness) -> None:
     targets = harness.targets
-    for asked in (
+    for operation in (
         targets.list(UNPRIVILEGED),
         targets.arns(UNPRIVILEGED),
         targets.get(UNPRIVILEGED, "r", NAME),
@@ -93,14 +93,14 @@ async def test_every_operation_requires_manage_targets(harness: DeliveryHarness)
         targets.redrive(UNPRIVILEGED, "r", NAME, None),
     ):
         with pytest.raises(AccessDenied, match="lakebed:ManageTargets"):
-            await asked
+            await operation
 
 
 async def test_operations_on_missing_targets_raise_not_found(harness: DeliveryHarness) -> None:
     targets = harness.targets
     await targets.put(ROOT, "r", NAME, TargetSpec())
     for name, type_ in (("x", NAME), ("r", WEBHOOK)):
-        for asked in (
+        for operation in (
             targets.get(ROOT, name, type_),
             targets.delete(ROOT, name, type_),
             targets.pause(ROOT, name, type_, is_paused=True),
@@ -109,7 +109,7 @@ async def test_operations_on_missing_targets_raise_not_found(harness: DeliveryHa
             targets.redrive(ROOT, name, type_, None),
         ):
             with pytest.raises(NotFound, match=f"no such target. target={name}:{type_}"):
-                await asked
+                await operation
 
 
 async def test_targets_of_settings_are_listed_and_read_only(
@@ -121,13 +121,13 @@ async def test_targets_of_settings_are_listed_and_read_only(
     assert (status.record, status.after) == (configured, None)
     assert status.record.origin is TargetOrigin.SETTINGS
     assert await harness.targets.arns(ROOT) == ["arn:lakebed:sqs:us-east-1:stated:memory"]
-    for asked in (
+    for operation in (
         harness.targets.put(ROOT, "stated", NAME, TargetSpec()),
         harness.targets.delete(ROOT, "stated", NAME),
         harness.targets.pause(ROOT, "stated", NAME, is_paused=True),
     ):
         with pytest.raises(StateConflict, match="configured in the settings"):
-            await asked
+            await operation
 
 
 async def test_number_of_targets_is_limited(harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ async def test_invalid_fields_are_rejected_by_name(harness: DeliveryHarness) -> 
     put = harness.targets.put
     with pytest.raises(InvalidName):
         await put(ROOT, "a b", WEBHOOK, a_webhook())
-    for type_, asked, argument in (
+    for type_, spec, argument in (
         ("pigeon", TargetSpec(), "type"),
         (WEBHOOK, a_webhook(secret="short"), "secret"),
         (WEBHOOK, a_webhook(colour="red"), "colour"),
@@ -216,7 +216,7 @@ async def test_invalid_fields_are_rejected_by_name(harness: DeliveryHarness) -> 
         (NAME, TargetSpec(kinds=["*"], subject="x" * 3000), "subject"),
     ):
         with pytest.raises(InvalidInput) as caught:
-            await put(ROOT, "r", type_, asked)
+            await put(ROOT, "r", type_, spec)
         assert caught.value.argument == argument, str(caught.value)
     assert await harness.targets.list(ROOT) == []
 

@@ -234,10 +234,10 @@ class Rules:
 
     def __init__(self, rules: Mapping[str, Mapping[str, str]]) -> None:
         self._rules = rules
-        self.asked = 0
+        self.matched = 0
 
     async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
-        self.asked += len(entries)
+        self.matched += len(entries)
         return [self._rules.get(entry.event.subject, {}) for entry in entries]
 
 
@@ -407,11 +407,11 @@ async def test_events_of_a_table_arrive_completely_and_in_order_despite_failures
         fake_targets = FakeTargets()
         harness = open_harness(store.object_context, store.clock, fake_targets)
         await harness.put()
-        refused: set[str] = set()
+        failed_once: set[str] = set()
 
         def rejects(subject: str) -> bool:
-            if subject.endswith("!") and subject not in refused:
-                refused.add(subject)
+            if subject.endswith("!") and subject not in failed_once:
+                failed_once.add(subject)
                 return True
             return False
 

@@ -126,12 +126,12 @@ async def test_reader_continues_after_failures(
 ) -> None:
     monkeypatch.setattr("lakebed.events.live.feed._RETRY_SECONDS", 0)
     outbox, failures = store.object_context.outbox, [Unavailable("gone"), ValueError("ours")]
-    whole = outbox.read_durable
+    read_all = outbox.read_durable
 
     async def read_durable(seq: int, limit: int) -> list[OutboxEntry]:
         if failures:
             raise failures.pop()
-        return await whole(seq, limit)
+        return await read_all(seq, limit)
 
     monkeypatch.setattr(outbox, "read_durable", read_durable)
     async with feed.subscribe(after=await feed.position()) as subscription:

@@ -10,7 +10,7 @@ CREATED = EventName.OBJECT_CREATED_ALL.mask
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("event_filter", "expected"),
     [
         (S3EventFilter(CREATED), True),
         (S3EventFilter(EventName.OBJECT_REMOVED_ALL.mask), False),
@@ -24,8 +24,8 @@ CREATED = EventName.OBJECT_CREATED_ALL.mask
         (S3EventFilter(CREATED, "sales", "in/*"), False),
     ],
 )
-def test_filter_matches_mask_bucket_prefix_and_suffix(asked: S3EventFilter, expected: bool) -> None:
-    assert asked.matches(s3_entry("ObjectCreated:Put")) is expected
+def test_filter_matches_mask_bucket_prefix_and_suffix(event_filter: S3EventFilter, expected: bool) -> None:
+    assert event_filter.matches(s3_entry("ObjectCreated:Put")) is expected
 
 
 def test_filter_matches_only_s3_events() -> None:

@@ -68,42 +68,42 @@ async def test_listener_applies_at_once_in_its_own_process(store: ObjectStore, b
 
 
 async def test_listener_applies_in_other_processes_after_polling(store: ObjectStore, bucket: Bucket) -> None:
-    here, there = process(store, "here"), process(store, "there")
-    with here.listening("b-1", READS):
-        await here.share()
-        await there.share()
-        assert there.wants(bucket, GET)
-        assert not there.wants(bucket, NO_OP)
-    await here.share()
-    await there.share()
-    assert not there.wants(bucket, GET)
+    one, other = process(store, "one"), process(store, "other")
+    with one.listening("b-1", READS):
+        await one.share()
+        await other.share()
+        assert other.wants(bucket, GET)
+        assert not other.wants(bucket, NO_OP)
+    await one.share()
+    await other.share()
+    assert not other.wants(bucket, GET)
     assert await rows(store) == 0
 
 
 async def test_subscriptions_of_a_dead_process_expire(store: ObjectStore, bucket: Bucket) -> None:
-    here, there = process(store, "here"), process(store, "there")
-    with here.listening("b-1", READS):
-        await here.share()
+    one, other = process(store, "one"), process(store, "other")
+    with one.listening("b-1", READS):
+        await one.share()
         store.clock.advance(EXPIRY_MS / 1000 / 2)
-        await here.share()
+        await one.share()
         store.clock.advance(EXPIRY_MS / 1000 * 0.75)
-        await there.share()
-        assert there.wants(bucket, GET), "the subscription was renewed in time"
+        await other.share()
+        assert other.wants(bucket, GET), "the subscription was renewed in time"
         store.clock.advance(EXPIRY_MS / 1000)
-        await there.share()
-        assert not there.wants(bucket, GET)
+        await other.share()
+        assert not other.wants(bucket, GET)
 
 
 async def test_stopping_process_deletes_its_subscriptions(store: ObjectStore, bucket: Bucket) -> None:
-    here, there = process(store, "here"), process(store, "there")
-    with here.listening("b-1", READS):
-        running = asyncio.create_task(here.run())
+    one, other = process(store, "one"), process(store, "other")
+    with one.listening("b-1", READS):
+        running = asyncio.create_task(one.run())
         while not await rows(store):
             await asyncio.sleep(0)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    await there.share()
-    assert not there.wants(bucket, GET)
+    await other.share()
+    assert not other.wants(bucket, GET)
 
 
 @pytest.mark.parametrize(

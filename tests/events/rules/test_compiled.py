@@ -14,8 +14,8 @@ RULES = NotificationConfiguration(
     (
         NotificationRule("pictures", ONE, (EventName.OBJECT_CREATED_ALL,), "images/", ".jpg"),
         NotificationRule("all", ONE, (EventName.OBJECT_CREATED_PUT, EventName.OBJECT_TAGGING_ALL)),
-        NotificationRule("gone", TWO, (EventName.OBJECT_REMOVED_ALL,), "images/"),
-        NotificationRule("made", TWO, (EventName.OBJECT_CREATED_PUT,), None, ".jpg"),
+        NotificationRule("removed", TWO, (EventName.OBJECT_REMOVED_ALL,), "images/"),
+        NotificationRule("uploaded", TWO, (EventName.OBJECT_CREATED_PUT,), None, ".jpg"),
     )
 )
 PUT = EventName.OBJECT_CREATED_PUT
@@ -23,10 +23,10 @@ PUT = EventName.OBJECT_CREATED_PUT
 
 def test_event_matches_a_target_once_by_its_first_rule() -> None:
     rules = CompiledRules(RULES)
-    assert rules.matches(PUT, "images/a.jpg") == {"1:webhook": "pictures", "2:kafka": "made"}
+    assert rules.matches(PUT, "images/a.jpg") == {"1:webhook": "pictures", "2:kafka": "uploaded"}
     assert rules.matches(PUT, "a.txt") == {"1:webhook": "all"}
     assert rules.matches(EventName.OBJECT_CREATED_COPY, "images/a.jpg") == {"1:webhook": "pictures"}
-    assert rules.matches(EventName.OBJECT_REMOVED_DELETE, "images/a") == {"2:kafka": "gone"}
+    assert rules.matches(EventName.OBJECT_REMOVED_DELETE, "images/a") == {"2:kafka": "removed"}
     assert rules.matches(EventName.OBJECT_REMOVED_DELETE, "other/a") == {}
     assert rules.matches(EventName.OBJECT_ACCESSED_GET, "images/a.jpg") == {}
 

@@ -70,9 +70,9 @@ def test_one_event_can_match_several_targets() -> None:
     ],
 )
 def test_invalid_configurations_are_rejected_as_in_s3_and_minio(rules: list[NotificationRule], argument: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as raised:
         check(*rules)
-    assert refused.value.argument == argument
+    assert raised.value.argument == argument
 
 
 def test_limits_are_in_bytes_and_inclusive() -> None:

@@ -33,10 +33,10 @@ def test_port_has_a_default() -> None:
     ],
 )
 def test_invalid_url_is_rejected_without_its_value(url: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as raised:
         parse_address(url, "url", PORTS, credentials=False)
-    assert refused.value.argument == "url"
-    assert refused.value.value is None
+    assert raised.value.argument == "url"
+    assert raised.value.value is None
 
 
 def test_repr_contains_no_password() -> None:

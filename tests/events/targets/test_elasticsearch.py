@@ -49,10 +49,10 @@ class TestElasticsearch(TargetContract):
 
         with scripted_server(refuse) as server:
             target = ElasticsearchTarget(_settings(server.url, destination))
-            with pytest.raises(Undeliverable, match="reason=document_parsing_exception") as refused:
+            with pytest.raises(Undeliverable, match="reason=document_parsing_exception") as raised:
                 await target.send(make_message())
             await target.close()
-        assert "a secret" not in str(refused.value)
+        assert "a secret" not in str(raised.value)
 
     @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
     async def test_fixable_errors_are_retryable(self, destination: str, status: int) -> None:

@@ -130,6 +130,6 @@ def test_type_is_found_by_name(service: HonkerService) -> None:
     ],
 )
 def test_invalid_settings_are_rejected(service: HonkerService, change: dict[str, object], argument: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as raised:
         msgspec.structs.replace(service.settings("p"), **change).validate()
-    assert refused.value.argument == argument
+    assert raised.value.argument == argument

@@ -53,9 +53,9 @@ class TestMqtt(TargetContract):
         await wrong.close()
 
     def test_other_protocol_versions_are_rejected(self, service: MqttService, destination: str) -> None:
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(InvalidInput) as raised:
             service.create_target(msgspec.structs.replace(service.settings(destination), protocol="3.1"))
-        assert refused.value.argument == "protocol"
+        assert raised.value.argument == "protocol"
 
     async def test_unauthorized_topic_is_unavailable(self, service: MqttService) -> None:
         target = service.target("forbidden/events")

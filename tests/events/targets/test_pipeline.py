@@ -84,6 +84,6 @@ async def test_unavailable_store_is_retryable() -> None:
 )
 def test_invalid_settings_are_rejected_by_name(change: dict[str, str], argument: str) -> None:
     SETTINGS.validate()
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as raised:
         msgspec.structs.replace(SETTINGS, **change).validate()
-    assert refused.value.argument == argument
+    assert raised.value.argument == argument

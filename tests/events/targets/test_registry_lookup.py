@@ -21,9 +21,9 @@ def test_type_has_its_name_and_its_secrets_are_fields(name: str) -> None:
 
 def test_unknown_type_is_rejected() -> None:
     for name in ("seam", "pigeon", "../kafka", ""):
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(InvalidInput) as raised:
             load_target_type(name)
-        assert refused.value.argument == "type"
+        assert raised.value.argument == "type"
 
 
 def test_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

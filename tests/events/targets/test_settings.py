@@ -86,10 +86,10 @@ async def test_make_does_not_connect(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "changes", "argument"), BAD)
 def test_invalid_field_is_named(kind: str, changes: dict[str, Any], argument: str) -> None:
     settings = msgspec.convert(GOOD[kind] | changes, load_target_type(kind).settings)
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as raised:
         settings.validate()
-    assert refused.value.argument == argument
-    assert "pw" not in str(refused.value)
+    assert raised.value.argument == argument
+    assert "pw" not in str(raised.value)
 
 
 @pytest.mark.parametrize("kind", GOOD)

@@ -38,8 +38,8 @@ class FakeHttp:
 
 
 def target(http: FakeHttp, clock: ManualClock | None = None, **settings: str) -> WebhookTarget:
-    stated = WebhookSettings(endpoint=URL, **({"secret": SECRET} | settings))  # type: ignore[arg-type]  # texts all
-    return WebhookTarget(stated, http, clock or ManualClock(), timeout_seconds=3)
+    configured = WebhookSettings(endpoint=URL, **({"secret": SECRET} | settings))  # type: ignore[arg-type]  # texts all
+    return WebhookTarget(configured, http, clock or ManualClock(), timeout_seconds=3)
 
 
 async def test_event_is_posted_with_a_signature() -> None:
@@ -118,8 +118,8 @@ async def test_close_closes_the_connections() -> None:
 
 def test_secret_is_generated_without_secret_or_token() -> None:
     assert WebhookSettings(endpoint=URL).completed().secret.startswith("whsec_")
-    for stated in (WebhookSettings(endpoint=URL, secret=SECRET), WebhookSettings(endpoint=URL, auth_token="t")):
-        assert stated.completed() == stated
+    for configured in (WebhookSettings(endpoint=URL, secret=SECRET), WebhookSettings(endpoint=URL, auth_token="t")):
+        assert configured.completed() == configured
 
 
 @pytest.mark.parametrize(
