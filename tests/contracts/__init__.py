@@ -1,6 +1,6 @@
-"""Contract suites: what every implementation of a seam must do, run over each of them."""
+"""Contract suites that every implementation of an interface must pass."""
 
 import pytest
 
-# Before anybody imports them, so that their assertions tell as much as those of test modules.
+# Before their first import, so that their assertions are rewritten like those of test modules.
 pytest.register_assert_rewrite("tests.contracts.storage", "tests.contracts.meta")

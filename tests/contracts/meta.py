@@ -1,7 +1,7 @@
-"""The contract of the metadata store: every MetaStore passes this suite.
+"""The contract of the metadata store, for every MetaStore.
 
-Subclass `MetaContract` and define an `address` fixture: where an empty store is, as `tests.meta.stores.open_store`
-understands it. Some tests open it a second time, or from other processes.
+Subclass `MetaContract` and define a fixture `address` with an empty store, in the form of
+`tests.meta.stores.open_store`. Some tests open it a second time, or from other processes.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ TEXTS = (
 BODIES = (b"", b"\x00", bytes(range(256)), b"\xff" * 1_000_000, "naïve".encode())
 
 
-class Refused(Exception):
-    """What a work raises of its own."""
+class WorkFailed(Exception):
+    """An error raised by the work of a transaction."""
 
 
 class MetaContract:
-    """What callers of every metadata store rely on."""
+    """Guarantees of every metadata store."""
 
     @pytest.fixture
     def address(self) -> str:
-        """Where an empty store is. Subclasses say."""
+        """The address of an empty store, defined by subclasses."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -76,7 +76,7 @@ class MetaContract:
 
     # Values
 
-    async def test_integers_come_back_as_written(self, store: MetaStore) -> None:
+    async def test_integers_round_trip(self, store: MetaStore) -> None:
         await _insert_all(store, [(number, None, None, value) for number, value in enumerate(INT64)])
         assert [size for (size,) in await store.rows("SELECT size FROM items ORDER BY id")] == list(INT64)
         assert await store.rows("SELECT size FROM items WHERE size > ? ORDER BY size", 2**53) == [
@@ -84,11 +84,11 @@ class MetaContract:
             (2**63 - 1,),
         ]
 
-    async def test_bytes_come_back_as_written(self, store: MetaStore) -> None:
+    async def test_bytes_round_trip(self, store: MetaStore) -> None:
         await _insert_all(store, [(number, None, body, None) for number, body in enumerate(BODIES)])
         assert [body for (body,) in await store.rows("SELECT body FROM items ORDER BY id")] == list(BODIES)
 
-    async def test_text_comes_back_as_written_and_stays_distinct(self, store: MetaStore) -> None:
+    async def test_text_round_trips_and_stays_distinct(self, store: MetaStore) -> None:
         await _insert_all(store, [(number, text, None, None) for number, text in enumerate(TEXTS)])
         assert [name for (name,) in await store.rows("SELECT name FROM items ORDER BY id")] == list(TEXTS)
 
@@ -112,13 +112,13 @@ class MetaContract:
 
     # Statements
 
-    async def test_row_is_the_first_one_or_none(self, store: MetaStore) -> None:
+    async def test_row_returns_the_first_row_or_none(self, store: MetaStore) -> None:
         assert await store.row("SELECT id FROM items") is None
         await _insert_all(store, [(number, None, None, None) for number in range(5)])
         assert await store.row("SELECT id FROM items ORDER BY id DESC") == (4,)
         assert await store.rows("SELECT id FROM items WHERE id > ?", 10) == []
 
-    async def test_run_tells_how_many_rows_it_touched(self, store: MetaStore) -> None:
+    async def test_run_returns_the_number_of_affected_rows(self, store: MetaStore) -> None:
         async def work(tx: Transaction) -> list[int]:
             return [
                 await tx.run("INSERT INTO items (id, size) VALUES (?, ?), (?, ?)", 1, 1, 2, 2),
@@ -131,7 +131,7 @@ class MetaContract:
 
         assert await store.transact(work) == [2, 0, 2, 0, 0, 1]
 
-    async def test_a_change_may_return_rows(self, store: MetaStore) -> None:
+    async def test_change_may_return_rows(self, store: MetaStore) -> None:
         async def work(tx: Transaction) -> list[tuple[int, ...]]:
             first = await tx.row("INSERT INTO items (id, size) VALUES (?, ?), (?, ?) RETURNING id", 1, 10, 2, 20)
             assert first == (1,)
@@ -146,7 +146,7 @@ class MetaContract:
 
     # Transactions
 
-    async def test_a_transaction_sees_its_own_changes_and_returns_what_the_work_returns(self, store: MetaStore) -> None:
+    async def test_transaction_sees_its_changes_and_returns_the_result_of_its_work(self, store: MetaStore) -> None:
         async def work(tx: Transaction) -> str:
             await tx.run("INSERT INTO items (id, name) VALUES (?, ?)", 1, "mine")
             found = await tx.row("SELECT name FROM items WHERE id = ?", 1)
@@ -156,38 +156,40 @@ class MetaContract:
         assert await store.transact(work) == "mine"
         assert await store.row("SELECT name FROM items WHERE id = ?", 1) == ("mine",)
 
-    async def test_what_a_work_raises_comes_through_and_leaves_nothing(self, store: MetaStore) -> None:
+    async def test_error_of_the_work_is_raised_and_rolls_back(self, store: MetaStore) -> None:
         async def work(tx: Transaction) -> None:
             await tx.run("INSERT INTO items (id) VALUES (?)", 1)
-            raise Refused
+            raise WorkFailed
 
-        with pytest.raises(Refused):
+        with pytest.raises(WorkFailed):
             await store.transact(work)
         assert await store.rows("SELECT id FROM items") == []
 
-    async def test_of_works_that_arrive_together_the_failing_ones_fail_alone(self, store: MetaStore) -> None:
+    async def test_failing_transactions_do_not_affect_concurrent_ones(self, store: MetaStore) -> None:
         def insert(number: int) -> asyncio.Task[int]:
             async def work(tx: Transaction) -> int:
                 await tx.run("INSERT INTO items (id, size) VALUES (?, ?)", number, number)
                 if number % 3 == 0:
-                    raise Refused
+                    raise WorkFailed
                 return number
 
             return asyncio.create_task(store.transact(work))
 
         results = await asyncio.gather(*map(insert, range(30)), return_exceptions=True)
         for number, result in enumerate(results):
-            assert isinstance(result, Refused) if number % 3 == 0 else result == number
+            assert isinstance(result, WorkFailed) if number % 3 == 0 else result == number
         survivors = [(number,) for number in range(30) if number % 3]
         assert await store.rows("SELECT id FROM items ORDER BY id") == survivors
 
-    async def test_a_taken_unique_key_is_already_exists(self, store: MetaStore) -> None:
+    async def test_duplicate_unique_key_raises_already_exists(self, store: MetaStore) -> None:
         await _insert_all(store, [(1, "taken", None, None)])
         for id_, name in ((1, "free"), (2, "taken")):
             with pytest.raises(AlreadyExists):
                 await _insert_all(store, [(id_, name, None, None)])
 
-    async def test_a_failed_statement_dooms_its_transaction_even_if_the_work_goes_on(self, store: MetaStore) -> None:
+    async def test_failed_statement_rolls_back_its_transaction_even_if_the_work_continues(
+        self, store: MetaStore
+    ) -> None:
         await _insert_all(store, [(1, "first", None, None)])
 
         async def work(tx: Transaction) -> None:
@@ -197,13 +199,13 @@ class MetaContract:
             with pytest.raises(AlreadyExists):
                 await tx.rows("SELECT id FROM items")
 
-        bystander = asyncio.create_task(_insert_all(store, [(3, "bystander", None, None)]))
+        concurrent = asyncio.create_task(_insert_all(store, [(3, "concurrent", None, None)]))
         with pytest.raises(AlreadyExists):
             await store.transact(work)
-        await bystander
+        await concurrent
         assert await store.rows("SELECT id FROM items ORDER BY id") == [(1,), (3,)]
 
-    async def test_a_transaction_is_refused_after_its_end(self, store: MetaStore) -> None:
+    async def test_transaction_cannot_be_used_after_its_end(self, store: MetaStore) -> None:
         kept: list[Transaction] = []
 
         async def work(tx: Transaction) -> None:
@@ -213,30 +215,30 @@ class MetaContract:
         with pytest.raises(RuntimeError, match="after its end"):
             await kept[0].run("INSERT INTO items (id) VALUES (?)", 1)
 
-    async def test_on_commit_is_told_after_a_commit_and_never_after_a_rollback(self, store: MetaStore) -> None:
-        told: list[str] = []
+    async def test_on_commit_is_called_after_a_commit_and_never_after_a_rollback(self, store: MetaStore) -> None:
+        output: list[str] = []
 
         async def good(tx: Transaction) -> None:
             await tx.run("INSERT INTO items (id) VALUES (?)", 1)
-            tx.on_commit(lambda: told.append("good"))
-            assert not told
+            tx.on_commit(lambda: output.append("good"))
+            assert not output
 
         async def bad(tx: Transaction) -> None:
-            tx.on_commit(lambda: told.append("bad"))
-            raise Refused
+            tx.on_commit(lambda: output.append("bad"))
+            raise WorkFailed
 
         async def doomed(tx: Transaction) -> None:
-            tx.on_commit(lambda: told.append("doomed"))
+            tx.on_commit(lambda: output.append("doomed"))
             await tx.run("INSERT INTO items (id) VALUES (?)", 1)
 
         await store.transact(good)
-        assert told == ["good"]
-        for work, error in ((bad, Refused), (doomed, AlreadyExists)):
+        assert output == ["good"]
+        for work, error in ((bad, WorkFailed), (doomed, AlreadyExists)):
             with pytest.raises(error):
                 await store.transact(work)
-        assert told == ["good"]
+        assert output == ["good"]
 
-    async def test_a_cancelled_caller_leaves_the_store_usable(self, store: MetaStore) -> None:
+    async def test_cancelled_caller_leaves_the_store_usable(self, store: MetaStore) -> None:
         caller = asyncio.create_task(_insert_all(store, [(1, "cancelled", None, None)]))
         await asyncio.sleep(0)
         caller.cancel()
@@ -251,11 +253,11 @@ class MetaContract:
         await asyncio.gather(*(add_one(store, f"task-{number}") for number in range(40)))
         await _assert_total(store, 40)
 
-    async def test_two_works_that_read_each_others_rows_cannot_both_act_on_them(self, store: MetaStore) -> None:
+    async def test_write_skew_is_prevented(self, store: MetaStore) -> None:
         rounds = 15
         await _insert_all(store, [(number, None, None, 1) for number in range(2 * rounds)])
 
-        async def go_off_call(pair: int, number: int) -> None:
+        async def leave_on_call(pair: int, number: int) -> None:
             async def work(tx: Transaction) -> None:
                 on_call = await tx.row("SELECT sum(size) FROM items WHERE id IN (?, ?)", 2 * pair, 2 * pair + 1)
                 if on_call == (2,):
@@ -263,11 +265,11 @@ class MetaContract:
 
             await store.transact(work)
 
-        await asyncio.gather(*(go_off_call(pair, number) for pair in range(rounds) for number in (0, 1)))
-        left = await store.rows("SELECT id / 2, sum(size) FROM items GROUP BY id / 2 ORDER BY id / 2")
-        assert left == [(pair, 1) for pair in range(rounds)]
+        await asyncio.gather(*(leave_on_call(pair, number) for pair in range(rounds) for number in (0, 1)))
+        remaining = await store.rows("SELECT id / 2, sum(size) FROM items GROUP BY id / 2 ORDER BY id / 2")
+        assert remaining == [(pair, 1) for pair in range(rounds)]
 
-    async def test_readers_never_see_half_a_transaction(self, store: MetaStore) -> None:
+    async def test_readers_never_see_a_partial_transaction(self, store: MetaStore) -> None:
         await _insert_all(store, [(1, None, None, 50), (2, None, None, 50)])
 
         async def move(amount: int) -> None:
@@ -284,7 +286,7 @@ class MetaContract:
 
         await asyncio.gather(*(move(amount) for amount in range(20)), look(), look())
 
-    async def test_another_handle_sees_what_was_committed(self, store: MetaStore, address: str) -> None:
+    async def test_second_store_sees_committed_changes(self, store: MetaStore, address: str) -> None:
         other = await open_store(address)
         try:
             await _insert_all(store, [(1, "one", None, None)])
@@ -294,7 +296,7 @@ class MetaContract:
         finally:
             await other.close()
 
-    async def test_increments_through_two_handles_lose_nothing(self, store: MetaStore, address: str) -> None:
+    async def test_increments_through_two_stores_lose_nothing(self, store: MetaStore, address: str) -> None:
         other = await open_store(address)
         try:
             await asyncio.gather(*(add_one((store, other)[number % 2], f"task-{number}") for number in range(30)))
@@ -311,24 +313,24 @@ class MetaContract:
         writers = [await _start_writer(pytestconfig, address, f"w{number}", 4, 10) for number in range(3)]
         await asyncio.gather(*(add_one(store, f"here-{number}") for number in range(10)))
         for writer in writers:
-            told, _ = await writer.communicate()
+            output, _ = await writer.communicate()
             assert writer.returncode == 0
-            assert len(told.splitlines()) == 40
+            assert len(output.splitlines()) == 40
         await _assert_total(store, 130)
 
     @pytest.mark.slow
-    async def test_what_was_acknowledged_survives_the_death_of_its_writer(
+    async def test_acknowledged_changes_survive_the_death_of_the_writer(
         self, store: MetaStore, address: str, pytestconfig: pytest.Config
     ) -> None:
         writer = await _start_writer(pytestconfig, address, "w", 4, 100_000)
         assert writer.stdout is not None
-        told = [await writer.stdout.readline() for _ in range(200)]
+        output = [await writer.stdout.readline() for _ in range(200)]
         writer.kill()
-        told += (await writer.stdout.read()).splitlines(keepends=True)
+        output += (await writer.stdout.read()).splitlines(keepends=True)
         await writer.wait()
-        acknowledged = {line.decode().strip() for line in told if line.endswith(b"\n")}
+        acknowledged = {line.decode().strip() for line in output if line.endswith(b"\n")}
         assert len(acknowledged) >= 200
-        # The writer died in the middle of things, with a lock or a transaction in its hands: go on where it stopped.
+        # The writer died while it held a lock or a transaction; other writers must be able to continue.
         await add_one(store, "after")
         kept = {addition for (addition,) in await store.rows("SELECT id FROM additions")}
         assert acknowledged <= kept
@@ -336,11 +338,11 @@ class MetaContract:
 
     # Life
 
-    async def test_sync_returns_when_nothing_is_under_way_and_when_something_is(self, store: MetaStore) -> None:
+    async def test_sync_returns_with_and_without_running_transactions(self, store: MetaStore) -> None:
         await store.sync()
         await asyncio.gather(_insert_all(store, [(1, None, None, None)]), store.sync(), store.sync())
 
-    async def test_closing_finishes_what_is_under_way_and_refuses_what_follows(
+    async def test_close_finishes_running_transactions_and_rejects_later_ones(
         self, store: MetaStore, address: str
     ) -> None:
         other = await open_store(address)

@@ -1,7 +1,7 @@
-"""The contract of the byte store: every ObjectStorage, real or wrapped, passes this suite.
+"""The contract of the object store, for every ObjectStorage, including wrappers.
 
-Subclass `StorageContract`, define a `storage` fixture, and declare in `capabilities` what the store cannot do: tests of
-undeclared capabilities are skipped. Every test works under a prefix of its own, so one bucket serves all of them.
+Subclass `StorageContract`, define a fixture `storage`, and declare in `capabilities` what the store does not support:
+tests of undeclared capabilities are skipped. Every test uses a unique prefix, so one bucket is enough for all of them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ODD_KEYS = (
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a store can do. The default is everything."""
+    """Capabilities of a store. The default is everything."""
 
     min_part_bytes: int = MIN_PART_BYTES
     odd_keys: tuple[str, ...] = ODD_KEYS
@@ -77,17 +77,17 @@ class Capabilities:
 
 
 def needs(*names: str) -> Callable[[T], T]:
-    """The test runs only where these capabilities are declared."""
+    """Mark a test to run only with these capabilities."""
 
     def mark(test: T) -> T:
-        test.needs = names  # type: ignore[attr-defined]  # read again by the fixture below
+        test.needs = names  # type: ignore[attr-defined]  # read by the fixture below
         return test
 
     return mark
 
 
 async def decided(operation: Callable[[], Awaitable[T]]) -> T:
-    """What a conditional write comes to: those that are undecided are evaluated again."""
+    """The result of a conditional write, repeated while it is undecided."""
     while True:
         try:
             return await operation()
@@ -96,10 +96,10 @@ async def decided(operation: Callable[[], Awaitable[T]]) -> T:
 
 
 async def put_all(storage: ObjectStorage, keys: Iterable[str]) -> None:
-    turns = asyncio.Semaphore(32)
+    limit = asyncio.Semaphore(32)
 
     async def put(key: str) -> None:
-        async with turns:
+        async with limit:
             await storage.put(Key(key), key.encode())
 
     await asyncio.gather(*(put(key) for key in keys))
@@ -126,7 +126,7 @@ def by_bytes(keys: Iterable[str]) -> list[str]:
 
 
 class StorageContract:
-    """The suite."""
+    """The contract suite."""
 
     capabilities: ClassVar[Capabilities] = Capabilities()
 
@@ -161,13 +161,13 @@ class StorageContract:
         assert (await storage.head(key)).etag == second.etag
 
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-    async def test_body_may_be_any_byte_source(
+    async def test_body_may_be_any_byte_source_type(
         self, storage: ObjectStorage, key: Key, kind: Callable[[bytes], bytes | bytearray | memoryview]
     ) -> None:
         await storage.put(key, kind(b"some bytes"))
         assert await storage.get(key) == b"some bytes"
 
-    async def test_head_tells_what_put_returned(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_head_returns_the_etag_of_put(self, storage: ObjectStorage, key: Key) -> None:
         version = await storage.put(key, b"four")
         head = await storage.head(key)
         assert (head.key, head.size, head.etag) == (key, 4, version.etag)
@@ -183,26 +183,26 @@ class StorageContract:
         with pytest.raises(NotFound):
             await streamed(storage, key)
 
-    async def test_deleted_object_is_gone(self, storage: ObjectStorage, key: Key, prefix: str) -> None:
+    async def test_deleted_object_is_not_found(self, storage: ObjectStorage, key: Key, prefix: str) -> None:
         await storage.put(key, b"x")
         await storage.delete(key)
         with pytest.raises(NotFound):
             await storage.get(key)
         assert await keys_of(storage, prefix) == []
 
-    async def test_deleting_what_is_absent_succeeds(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_deleting_absent_object_succeeds(self, storage: ObjectStorage, key: Key) -> None:
         await storage.delete(key)
         await storage.delete_many([key])
         await storage.delete_many([])
         with pytest.raises(NotFound):
             await storage.head(key)
 
-    async def test_delete_many_removes_those_named_only(self, storage: ObjectStorage, prefix: str) -> None:
+    async def test_delete_many_removes_only_the_given_keys(self, storage: ObjectStorage, prefix: str) -> None:
         await put_all(storage, [prefix + name for name in "abcd"])
         await storage.delete_many([Key(prefix + name) for name in ("a", "absent", "c", "a")])
         assert await keys_of(storage, prefix) == [prefix + "b", prefix + "d"]
 
-    async def test_metadata_comes_back(self, storage: ObjectStorage, prefix: str) -> None:
+    async def test_metadata_round_trips(self, storage: ObjectStorage, prefix: str) -> None:
         metadata = {"name": "value", "other1": "with space: and; marks"}
         put, created, swapped = Key(prefix + "p"), Key(prefix + "c"), Key(prefix + "s")
         await storage.put(put, b"", metadata=metadata)
@@ -215,13 +215,13 @@ class StorageContract:
         for key in (put, created, swapped):
             assert (await storage.head(key)).metadata == metadata
 
-    async def test_put_without_metadata_forgets_the_old(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_put_without_metadata_removes_the_old_metadata(self, storage: ObjectStorage, key: Key) -> None:
         await storage.put(key, b"1", metadata={"name": "value"})
         await storage.put(key, b"2")
         assert (await storage.head(key)).metadata == {}
 
     @pytest.mark.parametrize("metadata", [{"Upper": "x"}, {"with-dash": "x"}, {"": "x"}, {"a": "new\nline"}])
-    async def test_metadata_that_a_store_may_alter_is_refused(
+    async def test_metadata_that_a_store_may_alter_is_rejected(
         self, storage: ObjectStorage, key: Key, metadata: dict[str, str]
     ) -> None:
         with pytest.raises(InvalidInput):
@@ -232,7 +232,7 @@ class StorageContract:
     @pytest.mark.parametrize(
         "name", ["", "/", "a//b", "/a", "a/", ".", "..", "a/../b", "a/./b", "nul\0", "k" * 1025, "\ud800"]
     )
-    async def test_broken_keys_are_refused(self, storage: ObjectStorage, name: str) -> None:
+    async def test_invalid_keys_are_rejected(self, storage: ObjectStorage, name: str) -> None:
         with pytest.raises(InvalidName):
             await storage.put(Key(name), b"")
         with pytest.raises(InvalidName):
@@ -240,7 +240,7 @@ class StorageContract:
         with pytest.raises(InvalidName):
             await storage.delete(Key(name))
 
-    async def test_odd_keys_are_kept_apart(self, storage: ObjectStorage, prefix: str) -> None:
+    async def test_unusual_keys_are_distinct(self, storage: ObjectStorage, prefix: str) -> None:
         keys = [prefix + key for key in self.capabilities.odd_keys]
         await put_all(storage, keys)
         for key in keys:
@@ -248,7 +248,7 @@ class StorageContract:
         assert await keys_of(storage, prefix) == by_bytes(keys)
 
     @needs("long_segments")
-    async def test_longest_keys_are_kept(self, storage: ObjectStorage, prefix: str) -> None:
+    async def test_longest_keys_are_supported(self, storage: ObjectStorage, prefix: str) -> None:
         room = 1024 - len(prefix)
         keys = [prefix + "x" * room, prefix + "x" * (room - 1), prefix + "ü" * (room // 2), prefix + "x" * 160]
         await put_all(storage, keys)
@@ -257,7 +257,7 @@ class StorageContract:
         assert await keys_of(storage, prefix) == by_bytes(keys)
 
     @needs("nested_keys")
-    async def test_key_may_be_the_folder_of_another(self, storage: ObjectStorage, prefix: str) -> None:
+    async def test_key_may_be_a_prefix_of_another(self, storage: ObjectStorage, prefix: str) -> None:
         keys = [prefix + key for key in ("a", "a!", "a/b", "a/b/c", "a0", "a/b!")]
         await put_all(storage, keys)
         assert await keys_of(storage, prefix) == by_bytes(keys)
@@ -267,7 +267,7 @@ class StorageContract:
     # --- ranges and streams
 
     @pytest.mark.parametrize(("start", "end"), [(0, 10), (0, 1), (3, 7), (9, 10), (5, 1000), (0, 10**12)])
-    async def test_range_is_half_open_and_cut_at_the_end(
+    async def test_range_is_half_open_and_limited_to_the_end(
         self, storage: ObjectStorage, key: Key, start: int, end: int
     ) -> None:
         await storage.put(key, b"0123456789")
@@ -275,9 +275,7 @@ class StorageContract:
         assert await streamed(storage, key, start, end) == b"0123456789"[start:end]
 
     @pytest.mark.parametrize(("start", "end"), [(10, 11), (11, 20), (-1, 5), (5, 5), (6, 5), (0, 0)])
-    async def test_range_that_holds_nothing_is_refused(
-        self, storage: ObjectStorage, key: Key, start: int, end: int
-    ) -> None:
+    async def test_empty_range_is_rejected(self, storage: ObjectStorage, key: Key, start: int, end: int) -> None:
         await storage.put(key, b"0123456789")
         with pytest.raises(InvalidRange):
             await storage.get_range(key, start, end)
@@ -292,7 +290,7 @@ class StorageContract:
         with pytest.raises(InvalidRange):
             await streamed(storage, key, 1)
 
-    async def test_stream_from_the_middle_goes_to_the_end(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_stream_without_end_reads_to_the_end(self, storage: ObjectStorage, key: Key) -> None:
         body = bytes(range(256)) * 12_000
         await storage.put(key, body)
         assert await streamed(storage, key) == body
@@ -300,7 +298,7 @@ class StorageContract:
         with pytest.raises(InvalidRange):
             await streamed(storage, key, len(body))
 
-    async def test_stream_may_be_left_early(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_stream_may_be_closed_early(self, storage: ObjectStorage, key: Key) -> None:
         await storage.put(key, b"x" * 3_000_000)
         async for piece in storage.stream(key):
             assert piece
@@ -322,7 +320,7 @@ class StorageContract:
         await decided(lambda: storage.put_if_absent(key, b"second"))
         assert await storage.get(key) == b"second"
 
-    async def test_of_many_creators_exactly_one_wins(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_exactly_one_concurrent_create_succeeds(self, storage: ObjectStorage, key: Key) -> None:
         async def create(number: int) -> int | None:
             try:
                 await decided(lambda: storage.put_if_absent(key, f"creator {number}".encode()))
@@ -370,7 +368,7 @@ class StorageContract:
                 head = await storage.head(key)
                 body = await storage.get(key)
                 if token.encode() in body.split():
-                    return  # of a swap that could not be told from a lost one
+                    return  # an earlier undecided swap had succeeded
                 try:
                     await storage.put_if_match(key, body + b" " + token.encode(), head.etag)
                     return
@@ -388,18 +386,18 @@ class StorageContract:
         tokens = (await storage.get(key)).decode().split()
         assert sorted(tokens) == sorted(["start", *(f"{adder}{number}" for adder in "vwxyz" for number in range(4))])
         for adder in "vwxyz":
-            own = [token for token in tokens if token.startswith(adder)]
-            assert own == sorted(own), "an update was seen and then lost"
+            added = [token for token in tokens if token.startswith(adder)]
+            assert added == sorted(added), "an update was seen and then lost"
 
     # --- listing
 
     async def test_listing_is_ordered_by_utf8_bytes(self, storage: ObjectStorage, prefix: str) -> None:
-        # UTF-16 order would put the last one before the one above it, locale order the capital among the others.
+        # UTF-16 order would put the last one before the previous, locale order the capital among the others.
         keys = [prefix + key for key in ("a", "B", "b", "a-b", "a_b", "é", "z", "\ue000", "\U00010000")]
         await put_all(storage, reversed(keys))
         assert await keys_of(storage, prefix) == by_bytes(keys)
 
-    async def test_listing_tells_size_etag_and_time(self, storage: ObjectStorage, key: Key, prefix: str) -> None:
+    async def test_listing_returns_size_etag_and_time(self, storage: ObjectStorage, key: Key, prefix: str) -> None:
         version = await storage.put(key, b"12345")
         (listed,) = await heads(storage, prefix)
         head = await storage.head(key)
@@ -422,7 +420,7 @@ class StorageContract:
         assert await keys_of(storage, prefix + "a/", prefix + "b") == [], "a position behind the prefix"
 
     @pytest.mark.slow
-    async def test_more_than_a_page_is_listed_whole_and_from_anywhere(
+    async def test_listing_of_several_pages_is_complete_from_any_start(
         self, storage: ObjectStorage, prefix: str
     ) -> None:
         keys = [f"{prefix}{number % 7}/{number:05d}" for number in range(1005)]
@@ -444,9 +442,9 @@ class StorageContract:
     )
     @given(data=st.data())
     @pytest.mark.slow
-    async def test_listing_agrees_with_a_sorted_dictionary(self, storage: ObjectStorage, data: st.DataObject) -> None:
+    async def test_listing_equals_a_sorted_dictionary(self, storage: ObjectStorage, data: st.DataObject) -> None:
         prefix = f"model-{uuid.uuid4().hex}/"
-        # Each name has one role, so that stores without nested keys can take part.
+        # Each name has one role, so that stores without nested keys are supported.
         folders = st.lists(st.sampled_from(["d", "d-", "d0", "é"]), max_size=2)
         leaf = st.sampled_from(["a", "a-", "a0", "ä", "b", "bb"])
         names = st.builds(lambda above, last: "/".join([*above, last]), folders, leaf)
@@ -456,9 +454,9 @@ class StorageContract:
         await storage.delete_many([Key(prefix + key) for key in removed])
         under = data.draw(st.one_of(st.just(""), names, st.sampled_from(["d", "d/", "d-/", "x"])))
         after = data.draw(st.one_of(st.just(""), names))
-        left = by_bytes(prefix + key for key in keys - removed)
+        remaining = by_bytes(prefix + key for key in keys - removed)
         position = (prefix + after).encode() if after else b""
-        expected = [key for key in left if key.startswith(prefix + under) and key.encode() > position]
+        expected = [key for key in remaining if key.startswith(prefix + under) and key.encode() > position]
         assert await keys_of(storage, prefix + under, position.decode()) == expected
 
     # --- uploads in parts
@@ -500,7 +498,7 @@ class StorageContract:
         assert await storage.get(key) == b"new"
         assert (await storage.head(key)).metadata == {}
 
-    async def test_part_sent_again_replaces_the_first(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_part_uploaded_again_replaces_the_first(self, storage: ObjectStorage, key: Key) -> None:
         upload = await storage.start_multipart(key)
         replaced = await upload.upload_part(1, b"first try")
         kept = await upload.upload_part(1, b"second try")
@@ -509,14 +507,14 @@ class StorageContract:
         await upload.complete([kept])
         assert await storage.get(key) == b"second try"
 
-    async def test_part_that_is_not_named_is_dropped(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_unlisted_part_is_dropped(self, storage: ObjectStorage, key: Key) -> None:
         upload = await storage.start_multipart(key)
         first = await upload.upload_part(1, b"kept")
         await upload.upload_part(2, b"dropped")
         await upload.complete([first])
         assert await storage.get(key) == b"kept"
 
-    async def test_small_part_is_refused_at_completion_unless_last(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_small_part_is_rejected_on_completion_unless_last(self, storage: ObjectStorage, key: Key) -> None:
         upload = await storage.start_multipart(key)
         small = await upload.upload_part(1, b"small")
         last = await upload.upload_part(2, b"last")
@@ -526,7 +524,7 @@ class StorageContract:
             await storage.head(key)
         await upload.abort()
 
-    async def test_wrong_part_lists_are_refused(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_invalid_part_lists_are_rejected(self, storage: ObjectStorage, key: Key) -> None:
         upload = await storage.start_multipart(key)
         first = await upload.upload_part(1, self.part("a"))
         second = await upload.upload_part(2, b"b")
@@ -543,13 +541,13 @@ class StorageContract:
         assert await storage.get(key) == self.part("a") + b"b"
 
     @pytest.mark.parametrize("number", [0, -1, 10_001])
-    async def test_part_number_out_of_range_is_refused(self, storage: ObjectStorage, key: Key, number: int) -> None:
+    async def test_part_number_out_of_range_is_rejected(self, storage: ObjectStorage, key: Key, number: int) -> None:
         upload = await storage.start_multipart(key)
         with pytest.raises(InvalidInput):
             await upload.upload_part(number, b"x")
         await upload.abort()
 
-    async def test_aborted_upload_takes_no_parts_and_makes_no_object(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_aborted_upload_rejects_parts_and_completion(self, storage: ObjectStorage, key: Key) -> None:
         upload = await storage.start_multipart(key)
         part = await upload.upload_part(1, b"x")
         await upload.abort()
@@ -566,9 +564,9 @@ class StorageContract:
         first = await storage.start_multipart(Key(prefix + "a/1"))
         second = await storage.start_multipart(Key(prefix + "a/2"))
         third = await storage.start_multipart(Key(prefix + "b"))
-        named = [(upload.key, upload.upload_id) for upload in (first, second, third)]
-        assert await open_uploads(storage, prefix) == named
-        assert await open_uploads(storage, prefix + "a/") == named[:2]
+        uploads = [(upload.key, upload.upload_id) for upload in (first, second, third)]
+        assert await open_uploads(storage, prefix) == uploads
+        assert await open_uploads(storage, prefix + "a/") == uploads[:2]
         await first.complete([await first.upload_part(1, b"x")])
         await second.abort()
         await storage.abort_upload(third.key, third.upload_id)
@@ -576,7 +574,7 @@ class StorageContract:
         assert await open_uploads(storage, prefix) == []
 
     @needs("conditional_complete")
-    async def test_conditional_completion_of_an_existing_key_loses(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_conditional_completion_of_an_existing_key_fails(self, storage: ObjectStorage, key: Key) -> None:
         await storage.put(key, b"first")
         upload = await storage.start_multipart(key)
         part = await upload.upload_part(1, b"second")
@@ -586,7 +584,7 @@ class StorageContract:
         await upload.abort()
 
     @needs("conditional_complete")
-    async def test_conditional_completion_of_an_absent_key_wins(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_conditional_completion_of_an_absent_key_succeeds(self, storage: ObjectStorage, key: Key) -> None:
         upload = await storage.start_multipart(key)
         await upload.complete([await upload.upload_part(1, b"made")], IfAbsent())
         assert await storage.get(key) == b"made"
@@ -594,16 +592,18 @@ class StorageContract:
     @needs("conditional_complete", "compare_and_swap")
     async def test_completion_swaps_by_etag(self, storage: ObjectStorage, key: Key) -> None:
         first = await storage.put(key, b"first")
-        winner, loser = await storage.start_multipart(key), await storage.start_multipart(key)
+        winner, rejected = await storage.start_multipart(key), await storage.start_multipart(key)
         second = await winner.complete([await winner.upload_part(1, b"second")], IfMatch(first.etag))
-        part = await loser.upload_part(1, b"third")
+        part = await rejected.upload_part(1, b"third")
         with pytest.raises(PreconditionFailed):
-            await loser.complete([part], IfMatch(first.etag))
+            await rejected.complete([part], IfMatch(first.etag))
         assert (await storage.head(key)).etag == second.etag
-        await loser.abort()
+        await rejected.abort()
 
     @needs("conditional_complete")
-    async def test_of_many_conditional_completions_exactly_one_wins(self, storage: ObjectStorage, key: Key) -> None:
+    async def test_exactly_one_concurrent_conditional_completion_succeeds(
+        self, storage: ObjectStorage, key: Key
+    ) -> None:
         async def make(number: int) -> ObjectVersion:
             upload = await storage.start_multipart(key)
             part = await upload.upload_part(1, f"upload {number}".encode())
@@ -626,7 +626,7 @@ class StorageContract:
     # --- the writer on top
 
     @pytest.mark.parametrize("extra", [-1, 0, 1])
-    async def test_writer_makes_one_object_of_many_writes(
+    async def test_writer_combines_many_writes_into_one_object(
         self, storage: ObjectStorage, key: Key, prefix: str, extra: int
     ) -> None:
         body = bytes(range(251)) * ((8 * 1024 * 1024 + extra) // 251 + 1)

@@ -1,7 +1,7 @@
-"""The contract of a bucket's log: every BucketLog passes this suite.
+"""The contract of a bucket's log, for every BucketLog.
 
-Subclass `LogContract` and define a fixture `open_log`, which opens a new log on a clock that is moved by hand; batches
-of more than `MAX_BATCH_BYTES` are too large for it. `plain_batch` and `arrow_batch` are how tests write.
+Subclass `LogContract` and define a fixture `open_log` that opens a new log on a manual clock and rejects batches of
+more than `MAX_BATCH_BYTES`. `plain_batch` and `arrow_batch` create batches.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MAX_BATCH_BYTES = 64 * 1024
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("score", pa.float64()), ("tags", pa.list_(pa.int32()))])
 
-# One suite for every log: each class that has it runs the same test.
+# Every class that inherits the suite runs the same test.
 _SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
 
 OpenLog = Callable[[ManualClock, ReadFormat], Awaitable[BucketLog]]
 
 
 def arrow_body(table: pa.RecordBatch, compression: str | None = None) -> bytes:
-    """A record batch as one message, without its schema."""
+    """A record batch as an Arrow IPC message, without its schema."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
@@ -67,7 +67,7 @@ def arrow_batch(
 
 
 def plain_batch(count: int = 1, body: bytes = b"body", *, writer_id: int = -1, sequence: int = -1) -> bytes:
-    """A batch that says it has `count` records; what they are is nobody's business."""
+    """A batch that declares `count` records; their content is arbitrary."""
     return write_batch(body, count, schema_id=1, writer_id=writer_id, sequence=sequence)
 
 
@@ -80,29 +80,29 @@ def later_batch(magic: int, count: int, body: bytes, statistics: bytes) -> bytes
 
 
 def offsets(records: LogBuffer) -> list[tuple[int, int]]:
-    """Of each batch its first offset and the one after its last."""
+    """The first offset of each batch, and the one after its last."""
     return [(batch.base_offset, batch.next_offset) for batch in iterate_batches(records)]
 
 
 async def read_all(log: BucketLog, max_bytes: int = 1 << 20) -> bytes:
-    """Everything that can be read."""
+    """All readable records."""
     found = b""
     offset = log.start_offset
     while offset < log.high_watermark:
         fetched = await log.read(offset, max_bytes)
-        assert fetched.records, "a read before the end finds something"
+        assert fetched.records, "a read before the end returned nothing"
         found += fetched.records
         offset = fetched.next_offset
     return found
 
 
 def refused(reason: ErrorCode) -> pytest.RaisesExc[FlussError]:
-    """A call is refused for this reason."""
+    """Expect an error with this code."""
     return pytest.RaisesExc(FlussError, check=lambda error: error.code is reason)
 
 
 class Doubling:
-    """A rendering that shows how often it was asked."""
+    """A rendering that counts its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -116,7 +116,7 @@ class Doubling:
 
 
 class LogContract:
-    """What callers of a log rely on."""
+    """Guarantees of a log."""
 
     @pytest.fixture
     def clock(self) -> ManualClock:
@@ -126,13 +126,13 @@ class LogContract:
     async def log(self, open_log: OpenLog, clock: ManualClock) -> BucketLog:
         return await open_log(clock, AS_STORED)
 
-    async def test_an_empty_log_begins_and_ends_at_zero(self, log: BucketLog) -> None:
+    async def test_empty_log_starts_and_ends_at_zero(self, log: BucketLog) -> None:
         assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 0, 0)
         found = await log.read(0, 1 << 20)
         assert (bytes(found.records), found.next_offset) == (b"", 0)
 
     @pytest.mark.parametrize("acks", list(Acks))
-    async def test_batches_have_offsets_one_after_the_other(self, log: BucketLog, acks: Acks) -> None:
+    async def test_batches_have_consecutive_offsets(self, log: BucketLog, acks: Acks) -> None:
         assert (await log.append(plain_batch(3), acks)).base_offset == 0
         appended = await log.append(plain_batch(2) + plain_batch(4), acks)
         assert (appended.base_offset, appended.end_offset, appended.is_duplicate) == (3, 9, False)
@@ -140,7 +140,7 @@ class LogContract:
         assert log.high_watermark == log.end_offset == 9
         assert offsets(await read_all(log)) == [(0, 3), (3, 5), (5, 9)]
 
-    async def test_what_was_sent_is_what_is_read(self, log: BucketLog, clock: ManualClock) -> None:
+    async def test_read_returns_what_was_appended(self, log: BucketLog, clock: ManualClock) -> None:
         sent = arrow_batch(0, 10)
         await log.append(memoryview(sent), Acks.ALL)
         found = await log.read(0, 1 << 20)
@@ -150,25 +150,25 @@ class LogContract:
         assert bytes(batch.view[21:]) == sent[21:]
         assert pa.ipc.read_record_batch(pa.py_buffer(batch.body), SCHEMA).equals(rows(0, 10))
 
-    async def test_what_is_enqueued_has_its_place_at_once_and_is_stable_when_settled(self, log: BucketLog) -> None:
+    async def test_enqueued_batch_has_its_offset_at_once_and_is_readable_when_durable(self, log: BucketLog) -> None:
         first, second = log.enqueue(plain_batch(2)), log.enqueue(plain_batch(3))
         assert (first.base_offset, second.base_offset, log.end_offset) == (0, 2, 5)
         await log.wait_durable(second.end_offset)
         assert log.high_watermark == 5
         assert offsets(await read_all(log)) == [(0, 2), (2, 5)]
 
-    async def test_a_batch_without_records_takes_one_offset(self, log: BucketLog) -> None:
+    async def test_batch_without_records_takes_one_offset(self, log: BucketLog) -> None:
         appended = await log.append(plain_batch(0, b"", writer_id=5, sequence=0), Acks.ALL)
         assert (appended.base_offset, appended.end_offset) == (0, 1)
 
-    async def test_a_read_begins_with_the_batch_that_has_the_offset(self, log: BucketLog) -> None:
+    async def test_read_starts_with_the_batch_containing_the_offset(self, log: BucketLog) -> None:
         for _ in range(5):
             await log.append(plain_batch(10), Acks.ALL)
         found = await log.read(25, 1 << 20)
         assert offsets(found.records) == [(20, 30), (30, 40), (40, 50)]
         assert found.next_offset == 50
 
-    async def test_a_read_keeps_to_its_bytes_but_gives_one_batch_at_least(self, log: BucketLog) -> None:
+    async def test_read_respects_its_limit_but_returns_at_least_one_batch(self, log: BucketLog) -> None:
         sizes = [100, 3000, 9000, 200, 5000, 40]
         for size in sizes:
             await log.append(plain_batch(1, bytes(size)), Acks.ALL)
@@ -183,12 +183,12 @@ class LogContract:
                 offset = found.next_offset
 
     @pytest.mark.parametrize("offset", [-1, 3, 100])
-    async def test_an_offset_outside_of_the_log_is_refused(self, log: BucketLog, offset: int) -> None:
+    async def test_offset_outside_the_log_is_rejected(self, log: BucketLog, offset: int) -> None:
         await log.append(plain_batch(2), Acks.ALL)
         with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
             await log.read(offset, 100)
 
-    async def test_every_flipped_bit_under_the_checksum_is_refused(self, log: BucketLog) -> None:
+    async def test_every_flipped_bit_under_the_checksum_is_rejected(self, log: BucketLog) -> None:
         sent = plain_batch(3, b"0123456789")
         for position in range(21, len(sent)):
             bad = bytearray(sent)
@@ -197,7 +197,7 @@ class LogContract:
                 await log.append(bytes(bad), Acks.ALL)
         assert log.end_offset == 0
 
-    async def test_batches_that_are_cut_off_are_refused(self, log: BucketLog) -> None:
+    async def test_truncated_batches_are_rejected(self, log: BucketLog) -> None:
         sent = plain_batch(3, b"0123456789")
         for size in range(len(sent)):
             with refused(ErrorCode.CORRUPT_RECORD):
@@ -207,14 +207,14 @@ class LogContract:
                     await log.append(sent + sent[:size], Acks.ALL)
         assert log.end_offset == 0
 
-    async def test_a_batch_with_an_unknown_layout_is_refused(self, log: BucketLog) -> None:
+    async def test_batch_with_an_unknown_magic_is_rejected(self, log: BucketLog) -> None:
         bad = bytearray(plain_batch())
         bad[12] = 9
         with refused(ErrorCode.CORRUPT_RECORD):
             await log.append(bytes(bad), Acks.ALL)
 
     @pytest.mark.parametrize(("count", "delta"), [(3, 3), (0, 4), (5, 0), (-1, 0), (2, -1)])
-    async def test_counts_that_do_not_agree_are_refused(self, log: BucketLog, count: int, delta: int) -> None:
+    async def test_inconsistent_record_counts_are_rejected(self, log: BucketLog, count: int, delta: int) -> None:
         bad = bytearray(plain_batch())
         struct.pack_into("<i", bad, 28, delta)
         struct.pack_into("<i", bad, 44, count)
@@ -222,7 +222,7 @@ class LogContract:
         with refused(ErrorCode.CORRUPT_RECORD):
             await log.append(bytes(bad), Acks.ALL)
 
-    async def test_a_batch_of_a_schema_that_is_not_there_is_refused_with_all_that_came_with_it(
+    async def test_batch_with_an_unknown_schema_rejects_the_whole_append(
         self, open_log: OpenLog, clock: ManualClock
     ) -> None:
         log = await open_log(clock, ReadFormat(has_schema=lambda schema_id: schema_id == 1))
@@ -231,13 +231,13 @@ class LogContract:
         assert log.end_offset == 0
         assert (await log.append(plain_batch(), Acks.ALL)).base_offset == 0
 
-    async def test_a_batch_that_is_too_large_is_refused(self, log: BucketLog) -> None:
+    async def test_batch_that_is_too_large_is_rejected(self, log: BucketLog) -> None:
         with refused(ErrorCode.RECORD_TOO_LARGE):
             await log.append(plain_batch(1, bytes(MAX_BATCH_BYTES)), Acks.ALL)
         assert log.end_offset == 0
 
     @pytest.mark.parametrize("magic", [1, 2])
-    async def test_later_layouts_are_read_in_the_first_one(self, log: BucketLog, magic: int) -> None:
+    async def test_later_magic_versions_are_converted_to_the_first(self, log: BucketLog, magic: int) -> None:
         await log.append(later_batch(magic, 3, b"the body", b"statistics"), Acks.ALL)
         (batch,) = iterate_batches((await log.read(0, 1 << 20)).records)
         assert batch.magic == 0
@@ -245,7 +245,7 @@ class LogContract:
         assert bytes(batch.body) == b"the body"
         assert (batch.schema_id, batch.record_count, batch.next_offset) == (7, 3, 3)
 
-    async def test_a_batch_sent_again_is_answered_with_its_first_place(self, log: BucketLog) -> None:
+    async def test_repeated_batch_returns_its_first_offset(self, log: BucketLog) -> None:
         for sequence in range(5):
             await log.append(plain_batch(2, writer_id=1, sequence=sequence), Acks.ALL)
         for sequence in range(5):
@@ -261,42 +261,42 @@ class LogContract:
             await log.append(plain_batch(writer_id=1, sequence=sequence), Acks.ALL)
         assert log.end_offset == 6
 
-    async def test_a_batch_is_known_by_its_number_alone(self, log: BucketLog) -> None:
-        # Changes of keys that are sent again are compared with newer rows, and may be more or fewer than they were.
+    async def test_repeated_batch_is_identified_by_its_sequence(self, log: BucketLog) -> None:
+        # A repeated KV batch is merged with newer rows, so its number of changes may differ.
         await log.append(plain_batch(2, writer_id=1, sequence=0), Acks.ALL)
         again = await log.append(plain_batch(3, writer_id=1, sequence=0), Acks.ALL)
         assert (again.base_offset, again.end_offset, again.is_duplicate) == (0, 2, True)
 
-    async def test_a_writer_that_is_not_known_begins_at_zero(self, log: BucketLog) -> None:
+    async def test_unknown_writer_must_start_at_sequence_zero(self, log: BucketLog) -> None:
         with refused(ErrorCode.UNKNOWN_WRITER_ID):
             await log.append(plain_batch(writer_id=1, sequence=3), Acks.ALL)
 
-    async def test_writers_are_forgotten_after_a_week(self, log: BucketLog, clock: ManualClock) -> None:
+    async def test_writers_expire_after_a_week(self, log: BucketLog, clock: ManualClock) -> None:
         await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)
         clock.advance(8 * 24 * 3600)
         with refused(ErrorCode.UNKNOWN_WRITER_ID):
             await log.append(plain_batch(writer_id=1, sequence=1), Acks.ALL)
         assert (await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)).base_offset == 1
 
-    async def test_one_that_is_out_of_order_keeps_out_those_sent_with_it(self, log: BucketLog) -> None:
+    async def test_out_of_order_batch_rejects_the_whole_append(self, log: BucketLog) -> None:
         good, bad = plain_batch(writer_id=1, sequence=0), plain_batch(writer_id=1, sequence=2)
         with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE):
             await log.append(good + bad, Acks.ALL)
         assert log.end_offset == 0
         assert (await log.append(good, Acks.ALL)).base_offset == 0
 
-    async def test_of_batches_sent_together_only_new_ones_are_appended(self, log: BucketLog) -> None:
+    async def test_only_new_batches_of_an_append_are_appended(self, log: BucketLog) -> None:
         first, second = plain_batch(writer_id=1, sequence=0), plain_batch(2, writer_id=1, sequence=1)
         await log.append(first, Acks.ALL)
         appended = await log.append(first + second, Acks.ALL)
         assert (appended.base_offset, appended.end_offset, appended.is_duplicate) == (0, 3, False)
         assert log.end_offset == 3
 
-    async def test_appends_at_once_are_all_there_in_some_order(self, log: BucketLog) -> None:
+    async def test_concurrent_appends_are_all_stored(self, log: BucketLog) -> None:
         appended = await asyncio.gather(*(log.append(plain_batch(1 + at % 3), Acks.ALL) for at in range(50)))
         assert sorted((it.base_offset, it.end_offset) for it in appended) == offsets(await read_all(log))
 
-    async def test_who_waits_for_an_offset_is_woken_when_it_can_be_read(self, log: BucketLog) -> None:
+    async def test_wait_for_returns_when_the_offset_is_readable(self, log: BucketLog) -> None:
         waiting = asyncio.create_task(log.wait_for(0))
         later = asyncio.create_task(log.wait_for(5))
         await asyncio.sleep(0)
@@ -309,20 +309,20 @@ class LogContract:
         await later
         await log.wait_for(2)  # at once
 
-    async def test_who_watches_is_told_once(self, log: BucketLog) -> None:
-        told: list[str] = []
-        log.watch(0, lambda: told.append("first"))
-        log.watch(0, lambda: told.append("stopped"))()
-        log.watch(3, lambda: told.append("later"))
-        assert told == []
+    async def test_watch_calls_back_once(self, log: BucketLog) -> None:
+        calls: list[str] = []
+        log.watch(0, lambda: calls.append("first"))
+        log.watch(0, lambda: calls.append("stopped"))()
+        log.watch(3, lambda: calls.append("later"))
+        assert calls == []
         await log.append(plain_batch(3), Acks.ALL)
-        assert told == ["first"]
-        log.watch(2, lambda: told.append("at once"))
-        assert told == ["first", "at once"]
+        assert calls == ["first"]
+        log.watch(2, lambda: calls.append("at once"))
+        assert calls == ["first", "at once"]
         await log.close()
-        assert told == ["first", "at once", "later"]
+        assert calls == ["first", "at once", "later"]
 
-    async def test_who_waits_can_stop(self, log: BucketLog) -> None:
+    async def test_wait_for_can_be_cancelled(self, log: BucketLog) -> None:
         waiting = asyncio.create_task(log.wait_for(0))
         await asyncio.sleep(0)
         waiting.cancel()
@@ -330,7 +330,7 @@ class LogContract:
             await waiting
         await log.append(plain_batch(3), Acks.ALL)
 
-    async def test_closing_lets_go_of_who_waits_and_takes_no_more(self, log: BucketLog) -> None:
+    async def test_close_wakes_waiting_readers_and_rejects_appends(self, log: BucketLog) -> None:
         waiting = asyncio.create_task(log.wait_for(0))
         await asyncio.sleep(0)
         was_closed = log.is_closed
@@ -341,7 +341,9 @@ class LogContract:
         with pytest.raises(FlussError):
             await log.append(plain_batch(), Acks.ALL)
 
-    async def test_a_time_finds_the_first_batch_of_then_or_later(self, log: BucketLog, clock: ManualClock) -> None:
+    async def test_find_time_returns_the_first_batch_at_or_after_the_time(
+        self, log: BucketLog, clock: ManualClock
+    ) -> None:
         start = clock.now_ms()
         for _ in range(3):
             await log.append(plain_batch(10), Acks.ALL)
@@ -351,7 +353,7 @@ class LogContract:
             *(0, 0, 20, 20, 40, 40, 60),
         ]
 
-    async def test_times_of_a_log_do_not_go_back(self, log: BucketLog, clock: ManualClock) -> None:
+    async def test_timestamps_of_a_log_never_decrease(self, log: BucketLog, clock: ManualClock) -> None:
         await log.append(plain_batch(), Acks.ALL)
         clock.advance(-60)
         await log.append(plain_batch(), Acks.ALL)
@@ -360,31 +362,31 @@ class LogContract:
 
     @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
     @pytest.mark.parametrize("columns", [[0], [3], [1, 2], [0, 3], [0, 1, 2, 3]])
-    async def test_chosen_columns_are_those_that_were_written(
+    async def test_projection_returns_the_chosen_columns(
         self, open_log: OpenLog, clock: ManualClock, columns: list[int], compression: str | None
     ) -> None:
         log = await open_log(clock, ReadFormat(_shapes))
         await log.append(arrow_batch(0, 7, compression=compression), Acks.ALL)
         await log.append(arrow_batch(7, 100, compression=compression), Acks.ALL)
         found = await log.read(0, 1 << 20, columns)
-        got = [
+        batches = [
             pa.ipc.read_record_batch(pa.py_buffer(batch.body), pa.schema([SCHEMA.field(at) for at in columns]))
             for batch in iterate_batches(found.records)
         ]
-        assert got == [rows(0, 7).select(columns), rows(7, 100).select(columns)]
-        for batch in got:
+        assert batches == [rows(0, 7).select(columns), rows(7, 100).select(columns)]
+        for batch in batches:
             batch.validate(full=True)
         assert offsets(found.records) == [(0, 7), (7, 107)]
 
     @pytest.mark.parametrize("columns", [[], [-1, 0], [1, 0], [2, 2]])
-    async def test_columns_that_cannot_be_are_refused(
+    async def test_invalid_projections_are_rejected(
         self, open_log: OpenLog, clock: ManualClock, columns: list[int]
     ) -> None:
         log = await open_log(clock, ReadFormat(_shapes))
         with refused(ErrorCode.INVALID_COLUMN_PROJECTION):
             await log.read(0, 1 << 20, columns)
 
-    async def test_batches_are_read_as_they_are_rendered_and_kept_as_they_were(
+    async def test_batches_are_rendered_on_read_and_stored_unchanged(
         self, open_log: OpenLog, clock: ManualClock
     ) -> None:
         rendering = Doubling()
@@ -402,7 +404,7 @@ class LogContract:
 
     @settings(max_examples=20, deadline=None, suppress_health_check=_SHARED)
     @given(sizes=st.lists(st.tuples(st.integers(1, 50), st.integers(0, 6000)), min_size=1, max_size=30), data=st.data())
-    def test_any_read_finds_what_is_there(
+    def test_any_read_returns_the_batches_from_its_offset(
         self, open_log: OpenLog, sizes: Sequence[tuple[int, int]], data: st.DataObject
     ) -> None:
         async def example() -> None:
@@ -414,10 +416,10 @@ class LogContract:
             offset = data.draw(st.integers(0, log.end_offset - 1))
             limit = data.draw(st.integers(0, 20000))
             found = await log.read(offset, limit)
-            got = offsets(found.records)
+            batches = offsets(found.records)
             first = next(at for at, (_, end) in enumerate(bounds) if end > offset)
-            assert got == bounds[first : first + len(got)]
-            assert found.next_offset == got[-1][1]
+            assert batches == bounds[first : first + len(batches)]
+            assert found.next_offset == batches[-1][1]
             await log.close()
 
         asyncio.run(example())

@@ -46,6 +46,10 @@ ALLOWED: Final[tuple[tuple[str, str, str], ...]] = (
     ("thing", "src/lakebed/wire/s3/routes.py", "an error message of S3"),
     ("chore", "src/lakebed/wire/iceberg/handlers/diagnostics.py", "a field of the export"),
     ("nobody", "tests/wire/iceberg/test_federated_rights.py", "a value of the property lakebed.credentials-for"),
+    ("tell", "src/lakebed/select/formats/avro.py", "a method of Python's files"),
+    ("tell", "src/lakebed/select/output/writers.py", "a method of Python's files"),
+    ("tell", "src/lakebed/select/sources/object_file.py", "a method of Python's files"),
+    ("tell", "tests/contracts/stream_log.py", "a method of Arrow's sinks"),
 )
 """Legitimate uses: the words, the file, and the reason, such as a quoted text or a name on the wire."""
 

@@ -1,4 +1,4 @@
-"""Runs selects over bytes, without a store around them."""
+"""Runs selects over bytes, without an object store."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ HEADED = CsvInput(header=HeaderUse.USE)
 LINES = JsonInput(JsonKind.LINES)
 DOCUMENT = JsonInput(JsonKind.DOCUMENT)
 LIMITS = SelectLimits(partitions=2)
-SHELF = PlanCache()
-"""Of all tests: each runs by what others left, as requests of a worker do."""
+PLANS = PlanCache()
+"""Shared by all tests, as by the requests of a worker."""
 
 
 def request(
@@ -46,7 +46,7 @@ def request(
     compression: Compression = Compression.NONE,
     scan: tuple[int | None, int | None] | None = None,
 ) -> SelectRequest:
-    """A request with what most tests do not care about filled in."""
+    """A request with defaults."""
     return SelectRequest(
         expression,
         read if read is not None else CsvInput(),
@@ -57,16 +57,16 @@ def request(
 
 
 async def answer(
-    asked: SelectRequest,
+    select_request: SelectRequest,
     data: bytes | Sequence[OpenSlice | bytes],
     limits: SelectLimits = LIMITS,
     spill: Path | None = None,
 ) -> tuple[bytes, QueryStats]:
-    """The bytes of a result, and what it took."""
+    """The bytes of a result, and its statistics."""
     meter = Meter()
     source = LocalBytes([data] if isinstance(data, bytes) else list(data))
     try:
-        execution = await asyncio.to_thread(plan, source, asked, limits, meter, NOW, spill, SHELF)
+        execution = await asyncio.to_thread(plan, source, select_request, limits, meter, NOW, spill, PLANS)
         try:
             return b"".join([part async for part in _pieces(execution)]), meter.counts
         finally:
@@ -76,7 +76,7 @@ async def answer(
 
 
 async def _pieces(execution: Execution) -> AsyncIterator[bytes]:
-    """All of a result, the way that selects go for it."""
+    """The pieces of a result, read as the service does."""
     if execution.is_small:
         while part := await asyncio.to_thread(execution.gather):
             yield part
@@ -92,10 +92,10 @@ def select(expression: str, data: bytes, read: Input | None = None, write: Outpu
 
 
 def rows(expression: str, data: bytes, read: Input | None = None, **others: Any) -> list[str]:
-    """The lines of a result in CSV."""
+    """The lines of a CSV result."""
     return select(expression, data, read, **others).split("\n")[:-1]
 
 
 def objects(expression: str, data: bytes, read: Input | None = None, **others: Any) -> list[Any]:
-    """The records of a result in JSON."""
+    """The records of a JSON result."""
     return [json.loads(line) for line in select(expression, data, read, JsonOutput(), **others).split("\n")[:-1]]

@@ -1,4 +1,4 @@
-"""Selects from Avro objects, those made to harm a reader among them."""
+"""Selects from Avro objects, including malicious ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def text(value: bytes) -> bytes:
 
 
 def container(schema: Any, *blocks: tuple[int, bytes], codec: bytes = b"null") -> bytes:
-    """A file of these blocks, each with its number of records and its content as it is stored."""
+    """A file with these blocks, each with its number of records and stored content."""
     written = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
     header = b"Obj\x01" + number(2) + text(b"avro.schema") + text(written) + text(b"avro.codec") + text(codec)
     return header + number(0) + SYNC + b"".join(number(count) + text(stored) + SYNC for count, stored in blocks)
@@ -54,14 +54,14 @@ def deflated(content: bytes, times: int = 1) -> bytes:
     return b"".join(packer.compress(content) for _ in range(times)) + packer.flush()
 
 
-def refusal(data: bytes) -> SelectError:
+def error_of(data: bytes) -> SelectError:
     with pytest.raises(SelectError) as raised:
         select("SELECT COUNT(*) FROM S3Object s WHERE s.f0 IS NOT NULL", data, AvroInput())
     return raised.value
 
 
 def doubling(levels: int) -> dict[str, Any]:
-    """A type that is made of itself twice at each level."""
+    """A type that contains itself twice at each level."""
     types: list[Any] = [record("long", name="t0")]
     types += [record(f"t{level - 1}", f"t{level - 1}", name=f"t{level}") for level in range(1, levels)]
     return record(*types)
@@ -106,8 +106,8 @@ HIDDEN_BY_A_NAMESPACE = {
         (container(b" " * (MAX_SCHEMA_BYTES + 1), (1, b"\x00")), "too large"),
     ],
 )
-def test_a_schema_that_no_reader_could_follow_safely_is_refused(data: bytes, reason: str) -> None:
-    found = refusal(data)
+def test_unsafe_schema_is_rejected(data: bytes, reason: str) -> None:
+    found = error_of(data)
     assert found.code == "UnrecognizedFormatException"
     assert reason in str(found)
 
@@ -127,30 +127,30 @@ def test_a_schema_that_no_reader_could_follow_safely_is_refused(data: bytes, rea
         (container(record("bytes"), (1, number(2**31) + b"x")), "cannot be read as Avro"),
     ],
 )
-def test_a_block_that_claims_what_it_has_not_is_refused(data: bytes, reason: str) -> None:
-    found = refusal(data)
+def test_block_with_false_sizes_is_rejected(data: bytes, reason: str) -> None:
+    found = error_of(data)
     assert found.code == "UnrecognizedFormatException"
     assert reason in str(found)
 
 
-def test_a_record_is_no_longer_than_records_of_other_formats() -> None:
+def test_record_size_is_limited_as_in_other_formats() -> None:
     fits, too_long = bytes(MAX_RECORD_BYTES - 4), bytes(MAX_RECORD_BYTES)
     assert rows(COUNT, container(record("bytes"), (2, text(fits) * 2)), AvroInput()) == ["2"]
     for others in (0, 3):
-        found = refusal(container(record("bytes"), (1 + others, text(too_long) + text(b"x" * 900_000) * others)))
+        found = error_of(container(record("bytes"), (1 + others, text(too_long) + text(b"x" * 900_000) * others)))
         assert found.code == "OverMaxRecordSize"
 
 
-def test_items_of_a_record_end_where_a_record_has_to() -> None:
-    """As many items as a block can hold are never made: each takes a hundred times its bytes in memory."""
+def test_items_are_limited_by_the_record_size() -> None:
+    """A block's claimed number of items must not be allocated: each takes a hundred times its bytes in memory."""
     items = number(MAX_BLOCK_BYTES // 2) + b"\x00" * (MAX_BLOCK_BYTES // 2) + b"\x00"
     packed = deflated(items)
-    found = refusal(container(record({"type": "array", "items": "boolean"}), (1, packed), codec=b"deflate"))
+    found = error_of(container(record({"type": "array", "items": "boolean"}), (1, packed), codec=b"deflate"))
     assert found.code == "OverMaxRecordSize"
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
-def test_blocks_larger_than_a_record_are_read_whole(codec: str) -> None:
+def test_blocks_larger_than_a_record_are_read(codec: str) -> None:
     sink = io.BytesIO()
     values = [{"f0": place, "f1": f"{place:0500d}"} for place in range(20_000)]
     fastavro.writer(sink, record("long", ["null", "string"]), values, codec=codec, sync_interval=4 * MAX_RECORD_BYTES)
@@ -158,20 +158,20 @@ def test_blocks_larger_than_a_record_are_read_whole(codec: str) -> None:
     assert rows(query, sink.getvalue(), AvroInput()) == [f"20000,{sum(range(20_000))},{19_999:0500d}"]
 
 
-def test_types_are_told_apart_by_their_full_names() -> None:
+def test_types_are_distinguished_by_full_names() -> None:
     inner = {"type": "record", "name": "x.r", "fields": [{"name": "v", "type": "long"}]}
     schema = {"type": "record", "name": "y.r", "fields": [{"name": "f0", "type": inner}, {"name": "f1", "type": "x.r"}]}
     assert rows("SELECT s.f0.v, s.f1.v FROM S3Object s", container(schema, (1, b"\x02\x04")), AvroInput()) == ["1,2"]
 
 
-def test_a_few_fields_without_bytes_are_read() -> None:
+def test_few_fields_without_bytes_are_read() -> None:
     assert rows("SELECT s.f0, s.f1 FROM S3Object s", container(record("long", "null"), (1, b"\x02")), AvroInput()) == [
         "1,"
     ]
 
 
 @given(st.data())
-def test_noise_is_read_or_refused(data: st.DataObject) -> None:
+def test_any_bytes_are_read_or_rejected(data: st.DataObject) -> None:
     sink = io.BytesIO()
     fastavro.writer(sink, record("long", ["null", "string"]), [{"f0": 1, "f1": "a"}, {"f0": 2, "f1": None}])
     noisy = bytearray(sink.getvalue())

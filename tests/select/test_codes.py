@@ -1,4 +1,4 @@
-"""The table of codes: each is what something ends in."""
+"""Error codes: each has a query that raises it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakebed.select.model import ArrowInput, AvroInput, Compression, CsvInput, I
 from .running import DOCUMENT, HEADED, LINES, select
 
 FOLDER = Path(__file__).parents[2] / "src" / "lakebed" / "select"
-TOLD_BY_THE_EDGE = {
+CODES_OF_THE_WIRE = {
     SelectCode.EMPTY_REQUEST_BODY,
     SelectCode.MISSING_REQUIRED_PARAMETER,
     SelectCode.INVALID_EXPRESSION_TYPE,
@@ -34,16 +34,16 @@ TOLD_BY_THE_EDGE = {
     SelectCode.METHOD_NOT_ALLOWED,
     SelectCode.UNAUTHORIZED_ACCESS,
 }
-"""`tests/wire/s3/select/` has these."""
+"""Covered by `tests/wire/s3/select/`."""
 
 
 class Case(NamedTuple):
-    """What is asked of what."""
+    """A query and its object."""
 
     expression: str
     data: bytes = b"1,x\n"
     read: Input | None = None
-    others: Mapping[str, Any] = MappingProxyType({})
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 def table(**columns: object) -> bytes:
@@ -55,8 +55,8 @@ def table(**columns: object) -> bytes:
 ALL = "SELECT * FROM S3Object"
 
 
-def packed_by_nobody() -> bytes:
-    """Parquet whose footer says of a column that it is packed by LZO, which nobody unpacks any more."""
+def lzo_parquet() -> bytes:
+    """Parquet whose footer declares LZO compression, which is no longer supported."""
     file = BytesIO()
     parquet.write_table(pa.table({"a": [1]}), file, compression="brotli")
     name, brotli, lzo = b"\x19\x18\x01a", b"\x15\x08", b"\x15\x06"
@@ -79,12 +79,12 @@ def of(expression: str) -> Case:
 CASES: dict[SelectCode, Case] = {
     SelectCode.INVALID_REQUEST_PARAMETER: Case(ALL, read=CsvInput(quote='""')),
     SelectCode.EXPRESSION_TOO_LONG: of("SELECT '" + "x" * 262_144 + "' FROM S3Object"),
-    SelectCode.INVALID_COMPRESSION_FORMAT: Case(ALL, others={"compression": Compression.GZIP}),
-    SelectCode.INVALID_SCAN_RANGE: Case(ALL, others={"scan": (100, None)}),
+    SelectCode.INVALID_COMPRESSION_FORMAT: Case(ALL, options={"compression": Compression.GZIP}),
+    SelectCode.INVALID_SCAN_RANGE: Case(ALL, options={"scan": (100, None)}),
     SelectCode.UNSUPPORTED_SCAN_RANGE_INPUT: Case(ALL, b"{}", DOCUMENT, {"scan": (0, 1)}),
     SelectCode.INVALID_TEXT_ENCODING: Case(ALL, b"\xff\n"),
     SelectCode.TRUNCATED_INPUT: Case(
-        ALL, gzip.compress(bytes(range(48, 58)) * 1000)[:-20], others={"compression": Compression.GZIP}
+        ALL, gzip.compress(bytes(range(48, 58)) * 1000)[:-20], options={"compression": Compression.GZIP}
     ),
     SelectCode.UNRECOGNIZED_FORMAT_EXCEPTION: Case(ALL, b"nonsense", AvroInput()),
     SelectCode.OVER_MAX_RECORD_SIZE: Case(ALL, b"x" * (1024 * 1024 + 1)),
@@ -94,7 +94,7 @@ CASES: dict[SelectCode, Case] = {
     SelectCode.CSV_UNESCAPED_QUOTE: Case(ALL, b'"a\n', CsvInput(allow_quoted_record_delimiter=True)),
     SelectCode.JSON_PARSING_ERROR: Case(ALL, b"{\n", LINES),
     SelectCode.PARQUET_PARSING_ERROR: Case(ALL, b"PAR1nonsense", ParquetInput()),
-    SelectCode.PARQUET_UNSUPPORTED_COMPRESSION_CODEC: Case(ALL, packed_by_nobody(), ParquetInput()),
+    SelectCode.PARQUET_UNSUPPORTED_COMPRESSION_CODEC: Case(ALL, lzo_parquet(), ParquetInput()),
     SelectCode.UNSUPPORTED_PARQUET_TYPE: Case(ALL, durations(), ArrowInput()),
     SelectCode.LEXER_INVALID_CHAR: of("SELECT ? FROM S3Object"),
     SelectCode.LEXER_INVALID_LITERAL: of("SELECT 'x FROM S3Object"),
@@ -162,28 +162,28 @@ CASES: dict[SelectCode, Case] = {
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_a_code(code: SelectCode) -> None:
+def test_query_raises_its_code(code: SelectCode) -> None:
     case = CASES[code]
     with pytest.raises(SelectError) as caught:
-        select(case.expression, case.data, case.read, **case.others)
+        select(case.expression, case.data, case.read, **case.options)
     assert caught.value.code == code
 
 
-def test_a_row_group_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_group_has_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_format, "MAX_ROW_GROUP_BYTES", 8)
     with pytest.raises(SelectError) as caught:
         select(ALL, table(a=[1, 2, 3]), ParquetInput())
     assert caught.value.code == SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE
 
 
-def test_there_is_a_case_of_every_code() -> None:
+def test_every_code_has_a_case() -> None:
     raised: set[SelectCode] = set()
     for file in FOLDER.rglob("*.py"):
         raised |= {SelectCode[name] for name in re.findall(r"SelectCode\.([A-Z0-9_]+)", file.read_text())}
-    assert raised - TOLD_BY_THE_EDGE - CASES.keys() == {SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE}
+    assert raised - CODES_OF_THE_WIRE - CASES.keys() == {SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE}
 
 
-def test_text_in_a_column_is_utf8() -> None:
+def test_text_column_must_be_utf8() -> None:
     broken = pa.array([b"\xff"], pa.binary()).view(pa.string())
     with pytest.raises(SelectError) as caught:
         select(ALL, table(a=broken), ParquetInput())

@@ -63,7 +63,7 @@ Dot,,Rio
         ("SELECT 'it''s' FROM S3Object LIMIT 1;", ["it's"]),
     ],
 )
-def test_queries_over_a_header(expression: str, expected: list[str]) -> None:
+def test_queries_with_a_header(expression: str, expected: list[str]) -> None:
     assert rows(expression, PEOPLE, HEADED) == expected
 
 
@@ -117,13 +117,13 @@ def test_timestamps(expression: str, expected: list[str]) -> None:
         ("SELECT name FROM S3Object WHERE name IN 1", "ParseExpectedLeftParenValueConstructor"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
+def test_errors_have_their_s3_code(expression: str, code: str) -> None:
     with pytest.raises(SelectError) as raised:
         select(expression, PEOPLE, HEADED)
     assert raised.value.code == code
 
 
-def test_an_unknown_column_is_told_with_those_that_exist() -> None:
+def test_error_for_unknown_column_lists_existing_ones() -> None:
     with pytest.raises(SelectError) as raised:
         select("SELECT nme FROM S3Object", PEOPLE, HEADED)
     assert str(raised.value).startswith("no such column. name=nme columns=name, age")
@@ -132,14 +132,14 @@ def test_an_unknown_column_is_told_with_those_that_exist() -> None:
     assert str(raised.value) == "no such column. name=nothing columns=_1, _2"
 
 
-def test_of_many_columns_the_first_are_listed() -> None:
+def test_error_for_unknown_column_lists_the_first_of_many() -> None:
     many = ",".join(f"c{number}" for number in range(60)).encode()
     with pytest.raises(SelectError) as raised:
         select("SELECT d FROM S3Object", many + b"\n" + many, HEADED)
     assert str(raised.value).endswith(" c48, c49, … 10 more")
 
 
-def test_names_that_differ_in_case_alone_are_told_apart_by_quotes() -> None:
+def test_quoted_names_distinguish_case() -> None:
     data = b"name,NAME\n1,2\n"
     with pytest.raises(SelectError) as raised:
         select("SELECT name FROM S3Object", data, HEADED)
@@ -147,7 +147,7 @@ def test_names_that_differ_in_case_alone_are_told_apart_by_quotes() -> None:
     assert rows('SELECT "NAME" FROM S3Object', data, HEADED) == ["2"]
 
 
-def test_a_header_is_passed_over_or_is_data() -> None:
+def test_header_may_be_skipped_or_data() -> None:
     assert rows("SELECT _1 FROM S3Object LIMIT 1", PEOPLE, CsvInput(header=HeaderUse.IGNORE)) == ["Ann"]
     assert rows("SELECT _1 FROM S3Object LIMIT 1", PEOPLE) == ["name"]
 
@@ -159,7 +159,7 @@ def test_records_have_names_in_json() -> None:
     assert objects("SELECT * FROM S3Object LIMIT 1", b"a,b\n") == [{"_1": "a", "_2": "b"}]
 
 
-def test_json_escapes_what_it_must() -> None:
+def test_json_output_is_escaped() -> None:
     assert objects("SELECT _1 FROM S3Object", b'"a""\\\tb"\n') == [{"_1": 'a"\\\tb'}]
 
 
@@ -170,12 +170,12 @@ def test_fields_are_quoted_always_or_as_needed() -> None:
     assert select("SELECT *, 'it''s' FROM S3Object".replace("*,", "_1,"), data, None, always) == "'a';'it\\'s'|"
 
 
-def test_a_compressed_object_is_read() -> None:
+def test_compressed_object_is_read() -> None:
     packed = gzip.compress(PEOPLE)
     assert rows("SELECT name FROM S3Object LIMIT 1", packed, HEADED, compression=Compression.GZIP) == ["Ann"]
 
 
-def test_ranges_cover_every_record_once() -> None:
+def test_scan_ranges_cover_every_record_once() -> None:
     data = b"id,text\n" + b"".join(b"%d,%s\n" % (number, b"x" * (number % 7)) for number in range(500))
     everything = rows("SELECT id FROM S3Object", data, HEADED)
     for size in (64, 333, 1000):
@@ -186,21 +186,21 @@ def test_ranges_cover_every_record_once() -> None:
         assert [line for piece in pieces for line in piece] == everything
 
 
-def test_an_object_without_records_gives_none() -> None:
+def test_object_without_records_returns_none() -> None:
     for data in (b"", b"name,age\n"):
         assert rows("SELECT * FROM S3Object", data, HEADED) == []
         assert rows("SELECT COUNT(*) FROM S3Object", data, HEADED) == ["0"]
     assert rows("SELECT SUM(CAST(age AS INT)) FROM S3Object", b"name,age\n", HEADED) == [""]
 
 
-def test_order_is_kept_however_many_readers_there_are() -> None:
+def test_order_is_kept_with_several_readers() -> None:
     data = b"".join(b"%d,%s\n" % (number, b"y" * 40) for number in range(400_000))
     found = rows("SELECT _1 FROM S3Object WHERE CAST(_1 AS INT) % 1000 = 7", data)
     assert found == [str(number) for number in range(7, 400_000, 1000)]
     assert rows("SELECT _1 FROM S3Object LIMIT 3", data) == ["0", "1", "2"]
 
 
-def test_quotes_over_lines_are_read_where_they_are_allowed() -> None:
+def test_quoted_newlines_are_read_if_allowed() -> None:
     data = b'1,"two\nlines"\n' * 3
     allowed = CsvInput(allow_quoted_record_delimiter=True)
     assert select("SELECT _2 FROM S3Object LIMIT 1", data, allowed) == '"two\nlines"\n'
@@ -210,17 +210,17 @@ def test_quotes_over_lines_are_read_where_they_are_allowed() -> None:
     assert raised.value.code == "CSVEscapingRecordDelimiter"
 
 
-def test_null_is_written_as_nothing_and_as_null() -> None:
+def test_null_is_empty_in_csv_and_null_in_json() -> None:
     assert rows("SELECT NULL, _3 FROM S3Object", b"1,2,3\n1,2\n") == [",3", ","]
     assert objects("SELECT _3 FROM S3Object", b"1,2,3\n1,2\n") == [{"_3": "3"}, {"_3": None}]
 
 
-def test_long_chains_of_conditions_are_no_deep_ones() -> None:
+def test_long_chains_of_conditions_are_evaluated() -> None:
     condition = " OR ".join(f"_1 = '{number}'" for number in range(2000))
     assert rows(f"SELECT COUNT(*) FROM S3Object WHERE {condition}", b"1\n5\nx\n") == ["2"]
 
 
-def test_json_output_has_its_own_delimiter() -> None:
+def test_json_output_uses_its_record_delimiter() -> None:
     assert (
         select("SELECT _1 FROM S3Object", b"1\n2\n", None, JsonOutput(record_delimiter=";")) == '{"_1":"1"};{"_1":"2"};'
     )

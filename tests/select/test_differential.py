@@ -1,4 +1,4 @@
-"""Five hundred generated queries, asked of DuckDB and MinIO too: of the same rows as CSV, as JSON and as Parquet."""
+"""Five hundred generated queries, compared with DuckDB and MinIO, over the same rows as CSV, JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def table(chance: random.Random) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Query:
-    """The same question in both dialects."""
+    """A query in both dialects."""
 
     ours: str
     theirs: str
@@ -53,7 +53,7 @@ class Query:
 
 
 class Generator:
-    """Makes expressions of each kind, as text in both dialects at once: fields are written by a function."""
+    """Generates expressions of each kind as text in both dialects; a function renders fields."""
 
     def __init__(self, chance: random.Random, field: Callable[[str], tuple[str, str]]) -> None:
         self._chance = chance
@@ -63,7 +63,7 @@ class Generator:
         chance = self._chance
         where = ("", "")
         if chance.random() < 0.8:
-            condition = self.truth(3)
+            condition = self.boolean(3)
             where = (f" WHERE {condition[0]}", f" WHERE {condition[1]}")
         if chance.random() < 0.35:
             listed = [self.aggregate() for _ in range(chance.randint(1, 3))]
@@ -79,7 +79,7 @@ class Generator:
         )
 
     def anything(self) -> tuple[str, str]:
-        return self._chance.choice([self.number, self.text, self.truth])(2)
+        return self._chance.choice([self.number, self.text, self.boolean])(2)
 
     def aggregate(self) -> tuple[str, str]:
         name = self._chance.choice(["COUNT", "SUM", "MIN", "MAX", "AVG"])
@@ -109,7 +109,7 @@ class Generator:
         if shape == 2:
             inner = self.text(depth - 1)
             return f"CHAR_LENGTH({inner[0]})", f"CAST(length({inner[1]}) AS BIGINT)"
-        condition, yes, no = self.truth(depth - 1), self.number(depth - 1), self.number(depth - 1)
+        condition, yes, no = self.boolean(depth - 1), self.number(depth - 1), self.number(depth - 1)
         return tuple(  # type: ignore[return-value]  # two texts
             f"CASE WHEN {condition[side]} THEN {yes[side]} ELSE {no[side]} END" for side in (0, 1)
         )
@@ -136,7 +136,7 @@ class Generator:
         other = self.text(depth - 1)
         return f"COALESCE(NULLIF({inner[0]}, 'a'), {other[0]})", f"COALESCE(NULLIF({inner[1]}, 'a'), {other[1]})"
 
-    def truth(self, depth: int) -> tuple[str, str]:
+    def boolean(self, depth: int) -> tuple[str, str]:
         chance = self._chance
         shape = chance.randrange(3 if depth == 0 else 8)
         if shape == 0:
@@ -167,15 +167,15 @@ class Generator:
             negated = chance.choice(["", "NOT "])
             return f"({value[0]} IS {negated}NULL)", f"({value[1]} IS {negated}NULL)"
         if shape == 6:
-            inner = self.truth(depth - 1)
+            inner = self.boolean(depth - 1)
             return f"(NOT {inner[0]})", f"(NOT {inner[1]})"
-        left, right = self.truth(depth - 1), self.truth(depth - 1)
+        left, right = self.boolean(depth - 1), self.boolean(depth - 1)
         word = chance.choice(["AND", "OR"])
         return f"({left[0]} {word} {right[0]})", f"({left[1]} {word} {right[1]})"
 
 
 def csv_field(name: str) -> tuple[str, str]:
-    # An empty field of CSV is empty text to us: the column of numbers with nulls is read around it by both.
+    # An empty CSV field is empty text here, so the numeric column with nulls is excluded from both.
     return ("NULLIF(s.m, '')", "NULLIF(s.m, '')") if name == "m" else (f"s.{name}", f"s.{name}")
 
 
@@ -197,7 +197,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 FORMATS: dict[str, tuple[Input, str, Callable[[str], tuple[str, str]]]] = {
     "csv": (
         CsvInput(header=HeaderUse.USE, comments=""),
-        "read_csv('{}', all_varchar=true, header=true, quote='\"', nullstr='no such thing')",
+        "read_csv('{}', all_varchar=true, header=true, quote='\"', nullstr='no such value')",
         csv_field,
     ),
     "json": (JsonInput(JsonKind.LINES), "read_json('{}', format='newline_delimited')", plain_field),
@@ -205,7 +205,7 @@ FORMATS: dict[str, tuple[Input, str, Callable[[str], tuple[str, str]]]] = {
 }
 
 
-def alike(ours: object, theirs: object) -> bool:
+def equal_values(ours: object, theirs: object) -> bool:
     if isinstance(ours, int | float) and isinstance(theirs, int | float) and not isinstance(ours, bool):
         return math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-9)
     return ours == theirs
@@ -213,7 +213,7 @@ def alike(ours: object, theirs: object) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
-def test_queries_are_answered_as_by_duckdb(files: Path, kind: str) -> None:
+def test_results_equal_those_of_duckdb(files: Path, kind: str) -> None:
     given, source, field = FORMATS[kind]
     path = files / f"t.{kind}"
     data = path.read_bytes()
@@ -227,9 +227,9 @@ def test_queries_are_answered_as_by_duckdb(files: Path, kind: str) -> None:
         ours = [list(record.values()) for record in objects(query.ours, data, given)]
         assert len(ours) == len(theirs), query.ours
         for mine, other in zip(ours, theirs, strict=True):
-            assert all(alike(a, b) for a, b in zip(mine, other, strict=True)), (query.ours, mine, other)
+            assert all(equal_values(a, b) for a, b in zip(mine, other, strict=True)), (query.ours, mine, other)
         answered += bool(theirs)
-    # Most questions have an answer: otherwise the comparison would be one of nothing with nothing.
+    # Most queries must succeed, or the comparison would be empty.
     assert answered > QUERIES // len(FORMATS) // 2
     connection.close()
 
@@ -239,13 +239,13 @@ MINIO_INPUTS: dict[str, dict[str, Any]] = {
     "json": {"JSON": {"Type": "LINES"}},
 }
 MINIO_IS_WRONG = re.compile("ESCAPE|NULLIF")
-"""It takes no notice of the first, and COALESCE of the second is what was to be left out: DuckDB answers as we do."""
+"""MinIO ignores the first; COALESCE of the second must be excluded too. DuckDB agrees with Lakebed."""
 
 
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", MINIO_INPUTS)
-def test_queries_are_answered_as_by_minio_where_it_answers(files: Path, minio: MinioServer, kind: str) -> None:
+def test_results_equal_those_of_minio_if_supported(files: Path, minio: MinioServer, kind: str) -> None:
     given, _, field = FORMATS[kind]
     data = (files / f"t.{kind}").read_bytes()
     chance = random.Random(f"{SEED}-{kind}")
@@ -262,15 +262,15 @@ def test_queries_are_answered_as_by_minio_where_it_answers(files: Path, minio: M
             assert len(ours) == len(theirs), query.ours
             for mine, other in zip(ours, theirs, strict=True):
                 for name, value in mine.items():
-                    # A sum of nothing is nothing; to MinIO it is 0.
+                    # A sum of nothing is null; MinIO returns 0.
                     is_sum_of_none = value is None and other.get(name) == 0 and "SUM(" in query.ours
-                    assert alike(value, other.get(name)) or is_sum_of_none, (query.ours, mine, other)
+                    assert equal_values(value, other.get(name)) or is_sum_of_none, (query.ours, mine, other)
             compared += 1
     assert compared > 30
 
 
 def minio_answer(client: Any, bucket: str, key: str, expression: str) -> list[dict[str, Any]] | None:
-    """Any: botocore's clients are untyped. None where it has no answer: it lacks much of the language."""
+    """Any: botocore's clients are untyped. None if MinIO does not support the query."""
     written = b""
     try:
         answer = client.select_object_content(

@@ -1,4 +1,4 @@
-"""What S3's dialect does not have and DataFusion does: records that differ, groups with a condition, windows."""
+"""Extensions of S3's dialect: DISTINCT, HAVING and window functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_it_means_what_it_means_elsewhere(query: str, form: str, tmp_path: Path) -> None:
+def test_results_equal_those_of_duckdb(query: str, form: str, tmp_path: Path) -> None:
     data, read = (CSV, HEADED) if form == "csv" else (JSON, LINES)
     file = tmp_path / f"data.{form}"
     file.write_bytes(data)
@@ -49,23 +49,23 @@ def test_it_means_what_it_means_elsewhere(query: str, form: str, tmp_path: Path)
         oracle.execute("SET default_null_order = 'nulls_first'")
         found = oracle.execute(query.format(source)).fetchall()
     theirs = [["" if value is None else str(value) for value in row] for row in found]
-    # The 1.0 of a record is written as it is.
+    # Records keep the text 1.0.
     ours = [["1" if value == "1.0" else value for value in row] for row in ours]
     if "ORDER BY" not in query.rpartition(")")[2]:
         ours, theirs = sorted(ours), sorted(theirs)
     assert ours == theirs
 
 
-def test_all_columns_of_records_that_differ() -> None:
+def test_distinct_of_all_columns() -> None:
     data = b"a,1\nb,2\na,1\n"
     assert rows("SELECT DISTINCT * FROM S3Object s ORDER BY s._1 DESC", data) == ["b,2", "a,1"]
 
 
-def test_windows_without_an_order_are_over_records_as_they_come() -> None:
+def test_windows_without_order_use_the_input_order() -> None:
     assert rows("SELECT _1, ROW_NUMBER() OVER () FROM S3Object", b"c\na\nb\n") == ["c,1", "a,2", "b,3"]
 
 
-def test_records_that_differ_are_sorted_by_what_is_selected() -> None:
+def test_distinct_can_only_be_sorted_by_selected_columns() -> None:
     with pytest.raises(SelectError) as caught:
         rows("SELECT DISTINCT s._1 FROM S3Object s ORDER BY s._2", b"a,1\n")
     assert caught.value.code == "UnsupportedSqlStructure"

@@ -23,8 +23,8 @@ RECORDS = b"""{"name":"Ann","age":31,"tags":["x","y"],"home":{"city":"Oslo"}}
 
 
 @pytest.fixture(autouse=True, params=["by the library", "value by value"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How lines are read: both ways there are, of which the first takes a C compiler."""
+def line_reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both readers of JSON lines; the first requires a C compiler."""
     if request.param == "value by value":
         monkeypatch.setattr(json_relation, "load_library", lambda: None)
     elif load_library() is None:
@@ -49,17 +49,17 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         ("SELECT MISSING FROM S3Object s LIMIT 1", [{"_1": None}]),
     ],
 )
-def test_queries_over_lines(expression: str, expected: list[object]) -> None:
+def test_queries_on_lines(expression: str, expected: list[object]) -> None:
     assert objects(expression, RECORDS, LINES) == expected
 
 
-def test_a_record_is_written_as_it_was() -> None:
+def test_record_keeps_its_text() -> None:
     lines = [line for line in RECORDS.decode().splitlines() if line]
     assert select("SELECT * FROM S3Object", RECORDS, LINES, JsonOutput()).splitlines() == lines
     assert rows("SELECT * FROM S3Object s WHERE s.name = 'Bob'", RECORDS, LINES) == ["Bob,28.5,"]
 
 
-def test_records_on_one_line_are_written_one_by_one() -> None:
+def test_several_records_on_one_line_are_separated() -> None:
     block = b'{"a":1} {"a": 2}\n{"a":3}\n'
     assert select("SELECT * FROM S3Object", block, LINES, JsonOutput()).splitlines() == [
         '{"a":1}',
@@ -68,7 +68,7 @@ def test_records_on_one_line_are_written_one_by_one() -> None:
     ]
 
 
-def test_names_are_matched_whatever_their_case_unless_that_is_ambiguous() -> None:
+def test_names_are_case_insensitive_unless_ambiguous() -> None:
     with pytest.raises(SelectError) as raised:
         select("SELECT s.AGE FROM S3Object s", RECORDS, LINES)
     assert raised.value.code == "AmbiguousFieldName"
@@ -96,32 +96,32 @@ PLACES = json.dumps(
         ("SELECT * FROM S3Object[*].root.rows[1]", [{"c1": 2, "in": []}]),
     ],
 )
-def test_queries_over_a_document(expression: str, expected: list[object]) -> None:
+def test_queries_on_a_document(expression: str, expected: list[object]) -> None:
     assert objects(expression, PLACES, DOCUMENT) == expected
 
 
-def test_a_root_list_is_one_value() -> None:
+def test_root_list_is_one_value() -> None:
     data = b'[{"a":1},{"a":2}]'
     assert objects("SELECT * FROM S3Object[*][*]", data, DOCUMENT) == [{"a": 1}, {"a": 2}]
     assert objects("SELECT * FROM S3Object", data, DOCUMENT) == [{"_1": [{"a": 1}, {"a": 2}]}]
     assert objects("SELECT * FROM S3Object[*][*] x WHERE x.a = 2", data, LINES) == [{"a": 2}]
 
 
-def test_values_of_several_kinds_are_compared_by_what_they_are_compared_with() -> None:
+def test_values_are_converted_to_the_kind_they_are_compared_with() -> None:
     data = b'{"v":1}\n{"v":"b"}\n{"v":true}\n{"v":"7"}\n'
     assert objects("SELECT s.v FROM S3Object s WHERE s.v > 0", data, LINES) == [{"v": 1}, {"v": "7"}]
     assert objects("SELECT s.v FROM S3Object s WHERE s.v = 'b'", data, LINES) == [{"v": "b"}]
     assert objects("SELECT s.v FROM S3Object s WHERE s.v = true", data, LINES) == [{"v": True}]
 
 
-def test_what_is_no_json_is_told() -> None:
+def test_invalid_json_is_rejected() -> None:
     for data, kind in ((b'{"a":1}\n{"a":\n', LINES), (b'{"a":1} {"a"', DOCUMENT)):
         with pytest.raises(SelectError) as raised:
             select("SELECT * FROM S3Object", data, kind)
         assert raised.value.code == "JSONParsingError"
 
 
-def test_a_whole_number_that_becomes_a_fraction_later_is_told() -> None:
+def test_fraction_after_sampled_integers_is_rejected() -> None:
     data = b'{"v":1}\n' * 20_000 + b'{"v":1.5}\n'
     with pytest.raises(SelectError) as raised:
         select("SELECT SUM(s.v) FROM S3Object s", data, LINES)
@@ -129,7 +129,7 @@ def test_a_whole_number_that_becomes_a_fraction_later_is_told() -> None:
     assert rows("SELECT SUM(CAST(s.v AS FLOAT)) FROM S3Object s WHERE s.v < 1.2", data, LINES) == ["20000"]
 
 
-def test_ranges_of_lines_cover_every_record_once() -> None:
+def test_scan_ranges_cover_every_record_once() -> None:
     data = b"".join(b'{"n":%d}\n' % number for number in range(300))
     found = [
         line
@@ -143,7 +143,7 @@ def test_nested_values_are_json_in_csv() -> None:
     assert select("SELECT s.tags FROM S3Object s LIMIT 1", RECORDS, LINES, CsvOutput()) == '"[""x"",""y""]"\n'
 
 
-def test_avro_is_read_by_what_is_in_it() -> None:
+def test_avro_records_are_read_like_json() -> None:
     sink = io.BytesIO()
     schema = {
         "type": "record",
@@ -172,8 +172,8 @@ def _nested(opening: str, closing: str, depth: int) -> str:
     return opening * depth + "1" + closing * depth
 
 
-def _problem(expression: str, records: bytes, read: JsonInput, write: Output) -> SelectError | None:
-    """Why a select is refused; None if it is answered."""
+def _error(expression: str, records: bytes, read: JsonInput, write: Output) -> SelectError | None:
+    """The error of a select; None if it succeeds."""
     try:
         select(expression, records, read, write)
     except SelectError as refused:
@@ -204,11 +204,11 @@ DEEP = {
         (DOCUMENT, "SELECT * FROM S3Object[*].name s"),
     ],
 )
-def test_deep_nesting_is_read_or_refused_as_json(
+def test_deep_nesting_is_read_or_rejected(
     expression: str, read: JsonInput, write: Output, before: int, nested: str
 ) -> None:
     records = b'{"name":"x","deep":[[1]]}\n' * before + b'{"name":"y","deep":%b}\n' % nested.encode()
-    problem = _problem(expression, records, read, write)
+    problem = _error(expression, records, read, write)
     assert problem is None or (problem.code, "nested too deeply" in str(problem)) == (
         SelectCode.JSON_PARSING_ERROR,
         True,

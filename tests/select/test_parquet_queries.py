@@ -61,7 +61,7 @@ def test_queries(expression: str, expected: list[str]) -> None:
     assert rows(expression, DATA, PARQUET) == expected
 
 
-def test_columns_are_written_by_their_types() -> None:
+def test_values_are_formatted_by_type() -> None:
     assert objects("SELECT * FROM S3Object LIMIT 1", DATA, PARQUET) == [
         {
             "id": 0,
@@ -82,14 +82,14 @@ async def test_row_groups_that_cannot_match_are_not_read() -> None:
     assert of_few.scanned < of_all.scanned
 
 
-async def test_records_that_are_only_counted_are_not_read() -> None:
+async def test_count_reads_no_columns() -> None:
     found, of_count = await answer(request("SELECT COUNT(*) FROM S3Object", PARQUET), DATA)
     _, of_none = await answer(request("SELECT name FROM S3Object LIMIT 0", PARQUET), DATA)
     assert found == b"1000\n"
     assert of_count.scanned == of_none.scanned
 
 
-def test_rows_that_are_only_counted_come_in_batches() -> None:
+def test_counted_rows_are_returned_in_batches() -> None:
     many = stored(pa.table({"a": pa.nulls(300_000, pa.int32())}), row_group_size=300_000)
     assert rows("SELECT COUNT(*) FROM S3Object", many, PARQUET) == ["300000"]
     assert len(rows("SELECT 'x' FROM S3Object", many, PARQUET)) == 300_000
@@ -97,20 +97,20 @@ def test_rows_that_are_only_counted_come_in_batches() -> None:
     assert rows("SELECT COUNT(*) FROM S3Object", stored(TABLE.slice(0, 0)), PARQUET) == ["0"]
 
 
-def test_batches_are_large_where_values_are_certainly_small() -> None:
-    def most(table: pa.Table) -> int:
+def test_batches_are_large_if_values_are_small() -> None:
+    def largest_batch(table: pa.Table) -> int:
         group = parquet.ParquetFile(io.BytesIO(stored(table))).metadata.row_group(0)
         return batch_rows([group.column(number) for number in range(group.num_columns)])
 
     number, text = pa.array([1]), pa.array(["t"])
-    assert most(pa.table({"a": number})) == 128 * 1024
-    assert most(pa.table({"a": number, "b": text})) == 16 * 1024
-    assert most(pa.table({"a": [[1]]})) == 16 * 1024
-    assert most(pa.table({f"c{index}": number for index in range(8)})) == 64 * 1024
-    assert most(pa.table({f"c{index}": number for index in range(200)})) == 16 * 1024
+    assert largest_batch(pa.table({"a": number})) == 128 * 1024
+    assert largest_batch(pa.table({"a": number, "b": text})) == 16 * 1024
+    assert largest_batch(pa.table({"a": [[1]]})) == 16 * 1024
+    assert largest_batch(pa.table({f"c{index}": number for index in range(8)})) == 64 * 1024
+    assert largest_batch(pa.table({f"c{index}": number for index in range(200)})) == 16 * 1024
 
 
-def test_ranges_cover_every_row_group_once() -> None:
+def test_scan_ranges_cover_every_row_group_once() -> None:
     found = [
         line
         for start in range(0, len(DATA), 3000)
@@ -127,7 +127,7 @@ def test_ranges_cover_every_row_group_once() -> None:
         ('SELECT s."in".nope FROM S3Object s', "InvalidKeyPath"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
+def test_errors_have_their_s3_code(expression: str, code: str) -> None:
     with pytest.raises(SelectError) as raised:
         select(expression, DATA, PARQUET)
     assert raised.value.code == code
@@ -136,13 +136,13 @@ def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"PAR1", b"no parquet at all", DATA[:-100], DATA[:2000] + b"x" * 2000 + DATA[4000:]]
 )
-def test_what_is_no_parquet_is_told(data: bytes) -> None:
+def test_invalid_parquet_is_rejected(data: bytes) -> None:
     with pytest.raises(SelectError) as raised:
         select("SELECT * FROM S3Object", data, PARQUET)
     assert raised.value.code in ("ParquetParsingError", "ParquetUnsupportedCompressionCodec")
 
 
-def test_parquet_is_not_compressed_as_a_whole() -> None:
+def test_parquet_must_not_be_compressed_as_a_whole() -> None:
     with pytest.raises(SelectError) as raised:
         select("SELECT * FROM S3Object", DATA, PARQUET, compression=Compression.GZIP)
     assert raised.value.code == "InvalidCompressionFormat"
@@ -154,11 +154,11 @@ def test_columns_may_be_compressed(codec: str) -> None:
     assert rows("SELECT SUM(id) FROM S3Object", data, PARQUET) == ["499500"]
 
 
-async def test_results_can_be_had_in_columns() -> None:
-    asked = "SELECT id, name FROM S3Object WHERE id < 3"
-    found, _ = await answer(request(asked, PARQUET, ParquetOutput()), DATA, LIMITS)
+async def test_results_can_be_columnar() -> None:
+    expression = "SELECT id, name FROM S3Object WHERE id < 3"
+    found, _ = await answer(request(expression, PARQUET, ParquetOutput()), DATA, LIMITS)
     assert parquet.read_table(io.BytesIO(found)).to_pydict() == {"id": [0, 1, 2], "name": ["n0", "n1", "n2"]}
-    found, _ = await answer(request(asked, PARQUET, ArrowOutput()), DATA, LIMITS)
+    found, _ = await answer(request(expression, PARQUET, ArrowOutput()), DATA, LIMITS)
     assert ipc.open_stream(found).read_all().to_pydict() == {"id": [0, 1, 2], "name": ["n0", "n1", "n2"]}
 
 

@@ -10,7 +10,7 @@ from .running import request
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("select_request", "code"),
     [
         (request("", CsvInput(field_delimiter="")), "InvalidRequestParameter"),
         (request("", CsvInput(record_delimiter="")), "InvalidRequestParameter"),
@@ -27,13 +27,13 @@ from .running import request
         (request("", CsvInput(allow_quoted_record_delimiter=True), scan=(0, 1)), "UnsupportedScanRangeInput"),
     ],
 )
-def test_options_that_cannot_be_are_told(asked: SelectRequest, code: str) -> None:
+def test_invalid_options_have_their_s3_code(select_request: SelectRequest, code: str) -> None:
     with pytest.raises(SelectError) as raised:
-        check_request(asked)
+        check_request(select_request)
     assert raised.value.code == code
 
 
-def test_defaults_can_be() -> None:
+def test_defaults_are_valid() -> None:
     check_request(request("SELECT * FROM S3Object"))
     check_request(
         request("", CsvInput(quote="", escape="", comments="", field_delimiter="::", record_delimiter="\r\n"))

@@ -24,7 +24,7 @@ ENDLESS = "SELECT COUNT(*) FROM S3Object WHERE CAST(_1 AS INT) >= 0"
 
 @pytest.fixture(params=["memory", "folder"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStore]:
-    """An object store on a byte store that streams, and on one that opens files."""
+    """An object store that streams objects, and one that opens files."""
     async with opened_store(
         f"sqlite:{tmp_path / 'meta.db'}", request.param, tmp_path / "bytes", ManualClock()
     ) as opened:
@@ -50,7 +50,7 @@ def numbers(count: int) -> bytes:
 
 @pytest.mark.parametrize("encrypt", [False, True])
 @pytest.mark.parametrize("count", [1, 300_000])
-async def test_an_object_is_read_wherever_its_bytes_are(
+async def test_object_is_read_from_every_kind_of_content(
     store: ObjectStore, selects: SelectService, encrypt: bool, count: int
 ) -> None:
     data = numbers(count)
@@ -62,7 +62,7 @@ async def test_an_object_is_read_wherever_its_bytes_are(
     assert selects.running == 0
 
 
-async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, selects: SelectService) -> None:
+async def test_query_on_small_object_is_over_after_one_piece(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", b"1\n2\n")
     for _ in range(3):
         running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
@@ -77,7 +77,7 @@ async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, se
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
-async def test_a_small_object_that_nobody_reads_is_let_go(
+async def test_unread_query_on_small_object_is_closed(
     store: ObjectStore, selects: SelectService, encrypt: bool
 ) -> None:
     await store.put("bucket", "k", numbers(5000), encrypt=encrypt)
@@ -91,20 +91,18 @@ async def test_a_small_object_that_nobody_reads_is_let_go(
     assert not opened_since(before)
 
 
-async def test_a_small_object_with_something_wrong_in_it_leaves_nothing_open(
-    store: ObjectStore, selects: SelectService
-) -> None:
-    asked = request("SELECT CAST(_1 AS INT) FROM S3Object")
+async def test_failed_query_on_small_object_leaves_nothing_open(store: ObjectStore, selects: SelectService) -> None:
+    select_request = request("SELECT CAST(_1 AS INT) FROM S3Object")
     await store.put("bucket", "wrong", b"one\n")
     await store.put("bucket", "right", b"1\n")
     for _ in range(2):
-        assert await read(await selects.open(ROOT, "bucket", "right", asked)) == b"1\n"
+        assert await read(await selects.open(ROOT, "bucket", "right", select_request)) == b"1\n"
         with pytest.raises(SelectError):
-            await selects.open(ROOT, "bucket", "wrong", asked)
+            await selects.open(ROOT, "bucket", "wrong", select_request)
         assert selects.running == 0
 
 
-async def test_memory_goes_back_after_a_large_query_alone(
+async def test_memory_is_returned_only_after_large_queries(
     store: ObjectStore, selects: SelectService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[None] = []
@@ -117,7 +115,7 @@ async def test_memory_goes_back_after_a_large_query_alone(
         assert len(times) == expected
 
 
-async def test_parts_of_an_upload_are_one_object(store: ObjectStore, selects: SelectService) -> None:
+async def test_multipart_object_is_read(store: ObjectStore, selects: SelectService) -> None:
     data = numbers(400_000)
     upload = await store.begin("bucket", "k")
     cuts = [0, 5 * 1024 * 1024 + 3, len(data)]
@@ -130,7 +128,7 @@ async def test_parts_of_an_upload_are_one_object(store: ObjectStore, selects: Se
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
-async def test_parquet_is_read_wherever_its_bytes_are(
+async def test_parquet_is_read_from_every_kind_of_content(
     store: ObjectStore, selects: SelectService, encrypt: bool
 ) -> None:
     sink = pa.BufferOutputStream()
@@ -138,11 +136,11 @@ async def test_parquet_is_read_wherever_its_bytes_are(
 
     parquet.write_table(pa.table({"a": list(range(50_000))}), sink, row_group_size=10_000)
     await store.put("bucket", "k", sink.getvalue().to_pybytes(), encrypt=encrypt)
-    asked = request("SELECT SUM(a) FROM S3Object WHERE a >= 40000", ParquetInput())
-    assert await read(await selects.open(ROOT, "bucket", "k", asked)) == b"449995000\n"
+    select_request = request("SELECT SUM(a) FROM S3Object WHERE a >= 40000", ParquetInput())
+    assert await read(await selects.open(ROOT, "bucket", "k", select_request)) == b"449995000\n"
 
 
-async def test_the_version_that_was_found_is_read_to_its_end(store: ObjectStore, selects: SelectService) -> None:
+async def test_opened_version_is_read_to_its_end(store: ObjectStore, selects: SelectService) -> None:
     data = numbers(300_000)
     await store.put("bucket", "k", data)
     running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
@@ -156,23 +154,23 @@ async def test_the_version_that_was_found_is_read_to_its_end(store: ObjectStore,
     assert found == data
 
 
-async def test_who_may_not_read_may_not_select(store: ObjectStore, selects: SelectService) -> None:
+async def test_select_requires_read_permission(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", b"1\n")
     with pytest.raises(AccessDenied):
-        await selects.open(user("nobody"), "bucket", "k", request("SELECT * FROM S3Object"))
+        await selects.open(user("unprivileged"), "bucket", "k", request("SELECT * FROM S3Object"))
     with pytest.raises(NoSuchKey):
         await selects.open(ROOT, "bucket", "absent", request("SELECT * FROM S3Object"))
     assert selects.running == 0
 
 
-async def test_what_is_wrong_with_a_query_is_told_before_it_runs(store: ObjectStore, selects: SelectService) -> None:
+async def test_invalid_query_fails_before_it_runs(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", b"1\n")
     with pytest.raises(SelectError):
         await selects.open(ROOT, "bucket", "k", request("SELECT nope FROM S3Object"))
     assert selects.running == 0
 
 
-async def test_as_many_run_as_may(store: ObjectStore) -> None:
+async def test_number_of_concurrent_queries_is_limited(store: ObjectStore) -> None:
     selects = SelectService(store.reader, store.lister, store.clock, SelectLimits(concurrent=1, partitions=2))
     await store.put("bucket", "k", numbers(10))
     running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
@@ -184,7 +182,7 @@ async def test_as_many_run_as_may(store: ObjectStore) -> None:
     assert await read(await selects.open(ROOT, "bucket", "k", request(ENDLESS))) == b"10\n"
 
 
-async def test_a_query_has_a_time_to_end_in(store: ObjectStore) -> None:
+async def test_query_has_a_time_limit(store: ObjectStore) -> None:
     selects = SelectService(store.reader, store.lister, store.clock, SelectLimits(seconds=0.0, partitions=2))
     await store.put("bucket", "k", numbers(300_000))
     running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
@@ -193,7 +191,7 @@ async def test_a_query_has_a_time_to_end_in(store: ObjectStore) -> None:
     assert selects.running == 0
 
 
-async def test_a_query_that_is_closed_leaves_nothing(store: ObjectStore, selects: SelectService) -> None:
+async def test_closed_query_leaves_nothing_open(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", numbers(600_000))
     await read(await selects.open(ROOT, "bucket", "k", request("SELECT COUNT(*) FROM S3Object")))
     before = open_descriptors()
@@ -214,34 +212,34 @@ async def test_a_query_that_is_closed_leaves_nothing(store: ObjectStore, selects
     assert not opened_since(before)
 
 
-async def test_a_query_that_needs_too_much_memory_ends(store: ObjectStore) -> None:
+async def test_query_exceeding_its_memory_limit_fails(store: ObjectStore) -> None:
     small = SelectLimits(memory_bytes=1024 * 1024, partitions=2)
     await store.put("bucket", "k", numbers(200_000))
-    asked = request("SELECT _1, COUNT(*) FROM S3Object GROUP BY _1")
+    select_request = request("SELECT _1, COUNT(*) FROM S3Object GROUP BY _1")
     selects = SelectService(store.reader, store.lister, store.clock, small, spill=None)
     with pytest.raises(Unavailable):
-        await read(await selects.open(ROOT, "bucket", "k", asked))
+        await read(await selects.open(ROOT, "bucket", "k", select_request))
 
 
 @pytest.mark.slow
-async def test_what_does_not_fit_into_memory_goes_to_disk(store: ObjectStore, tmp_path: Path) -> None:
+async def test_query_spills_to_disk(store: ObjectStore, tmp_path: Path) -> None:
     small = SelectLimits(memory_bytes=24 * 1024 * 1024, partitions=1)
     count = 400_000
     await store.put("bucket", "k", b"".join(b"%d,%s\n" % (number * 7919 % count, b"q" * 60) for number in range(count)))
-    asked = request("SELECT _1, _2 FROM S3Object ORDER BY CAST(_1 AS INT)")
+    select_request = request("SELECT _1, _2 FROM S3Object ORDER BY CAST(_1 AS INT)")
     selects = SelectService(store.reader, store.lister, store.clock, small, spill=tmp_path)
-    found = await read(await selects.open(ROOT, "bucket", "k", asked))
+    found = await read(await selects.open(ROOT, "bucket", "k", select_request))
     assert [int(line.split(b",")[0]) for line in found.splitlines()] == list(range(count))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("datafusion")) == []
 
 
-def asked_of(expression: str, given: Input) -> SelectRequest:
+def request_for(expression: str, given: Input) -> SelectRequest:
     return request(expression, given)
 
 
-async def test_a_damaged_object_is_told_on_the_way(store: ObjectStore, selects: SelectService) -> None:
+async def test_damaged_object_fails_while_reading(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", numbers(300_000) + b"1,2,3,4,5\n")
-    running = await selects.open(ROOT, "bucket", "k", asked_of("SELECT * FROM S3Object", CsvInput()))
+    running = await selects.open(ROOT, "bucket", "k", request_for("SELECT * FROM S3Object", CsvInput()))
     with pytest.raises(SelectError) as raised:
         await read(running)
     assert raised.value.code == "CSVParsingError"

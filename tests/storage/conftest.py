@@ -1,4 +1,4 @@
-"""Services that the byte stores are tested against."""
+"""Services for tests of object stores."""
 
 from tests.fixtures.minio import minio
 

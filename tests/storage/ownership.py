@@ -1,4 +1,4 @@
-"""Ownership for tests that are about something else: the store gets its id when it is first confirmed."""
+"""Ownership for other tests: the store gets its id at the first confirmation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEPLOYMENT: Final = DeploymentId("a" * 26)
 
 
 class ClaimedAtFirstUse:
-    """The real check, on a store that belongs to the deployment from the start."""
+    """The real check, on a store that is claimed by the deployment."""
 
     def __init__(self, storage: ObjectStorage) -> None:
         self._storage = storage

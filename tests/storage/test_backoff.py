@@ -1,4 +1,4 @@
-"""Retries: which errors, how many, after which pauses."""
+"""Retries: retried errors, number of attempts, pauses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakebed.storage.backoff import Retrier, RetryPolicy
 
 
 class Pauses:
-    """A sleep that moves the clock and notes how long it was."""
+    """A sleep that advances the clock and records its duration."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -33,21 +33,21 @@ class Pauses:
 
 
 class Longest(Random):
-    """Randomness that always takes the upper end."""
+    """A generator that returns the upper bound."""
 
     def uniform(self, a: float, b: float) -> float:
         return b
 
 
 class Operation:
-    """Fails with these errors in turn, then succeeds."""
+    """Fails with these errors in order, then succeeds."""
 
     def __init__(self, *errors: LakebedError) -> None:
         self.errors = list(errors)
-        self.told: list[int] = []
+        self.failures_seen: list[int] = []
 
     async def __call__(self, failures: int) -> str:
-        self.told.append(failures)
+        self.failures_seen.append(failures)
         if self.errors:
             raise self.errors.pop(0)
         return "done"
@@ -59,41 +59,41 @@ def pauses() -> Pauses:
 
 
 @pytest.mark.parametrize("error", [Unavailable(), Throttled(), WriteConflict()])
-async def test_passing_error_is_retried(pauses: Pauses, error: LakebedError) -> None:
+async def test_retryable_error_is_retried(pauses: Pauses, error: LakebedError) -> None:
     operation = Operation(error, error)
     assert await Retrier(clock=pauses.clock, sleep=pauses).run(operation) == "done"
-    assert operation.told == [0, 1, 2]
+    assert operation.failures_seen == [0, 1, 2]
 
 
 @pytest.mark.parametrize("error", [AlreadyExists(), StorageFull()])
-async def test_lasting_error_is_raised_at_once(pauses: Pauses, error: LakebedError) -> None:
+async def test_permanent_error_is_raised_at_once(pauses: Pauses, error: LakebedError) -> None:
     with pytest.raises(type(error)):
         await Retrier(clock=pauses.clock, sleep=pauses).run(Operation(error))
     assert pauses.seconds == []
 
 
-async def test_damaged_bytes_are_sent_once_more_only(pauses: Pauses) -> None:
+async def test_digest_mismatch_is_retried_once(pauses: Pauses) -> None:
     retrier = Retrier(clock=pauses.clock, sleep=pauses)
     assert await retrier.run(Operation(IntegrityMismatch())) == "done"
     with pytest.raises(IntegrityMismatch):
         await retrier.run(Operation(IntegrityMismatch(), IntegrityMismatch()))
 
 
-async def test_last_error_is_raised_when_attempts_are_used_up(pauses: Pauses) -> None:
+async def test_last_error_is_raised_after_the_last_attempt(pauses: Pauses) -> None:
     operation = Operation(Unavailable("1"), Unavailable("2"), Unavailable("3"), Unavailable("4"))
     with pytest.raises(Unavailable, match="3"):
         await Retrier(RetryPolicy(max_attempts=3), pauses.clock, sleep=pauses).run(operation)
     assert len(pauses.seconds) == 2
 
 
-async def test_pause_limit_doubles_up_to_its_end(pauses: Pauses) -> None:
+async def test_pause_limit_doubles_up_to_its_maximum(pauses: Pauses) -> None:
     policy = RetryPolicy(max_attempts=7, base_seconds=1, max_pause_seconds=10)
     retrier = Retrier(policy, pauses.clock, sleep=pauses, random=Longest())
     await retrier.run(Operation(*[Unavailable()] * 6))
     assert pauses.seconds == [1, 2, 4, 8, 10, 10]
 
 
-async def test_throttled_callers_pause_for_longer(pauses: Pauses) -> None:
+async def test_throttling_causes_longer_pauses(pauses: Pauses) -> None:
     policy = RetryPolicy(base_seconds=1, throttled_base_seconds=5, max_pause_seconds=100)
     retrier = Retrier(policy, pauses.clock, sleep=pauses, random=Longest())
     await retrier.run(Operation(Throttled(), Throttled()))
@@ -108,7 +108,7 @@ async def test_pauses_are_spread_over_the_whole_range(pauses: Pauses) -> None:
     assert max(pauses.seconds) > 0.9
 
 
-async def test_no_attempt_is_begun_after_the_timeout(pauses: Pauses) -> None:
+async def test_no_attempt_starts_after_the_timeout(pauses: Pauses) -> None:
     policy = RetryPolicy(max_attempts=100, base_seconds=4, max_pause_seconds=4, timeout_seconds=10)
     retrier = Retrier(policy, pauses.clock, sleep=pauses, random=Longest())
     with pytest.raises(Unavailable):
@@ -116,6 +116,6 @@ async def test_no_attempt_is_begun_after_the_timeout(pauses: Pauses) -> None:
     assert pauses.seconds == [4, 4]
 
 
-def test_policy_without_attempts_is_refused() -> None:
+def test_policy_without_attempts_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match=r"^retry\.max_attempts"):
         RetryPolicy(max_attempts=0)

@@ -1,4 +1,4 @@
-"""A byte budget is never exceeded, is fair, and forgets those who stop waiting."""
+"""A byte budget is never exceeded, is fair, and handles cancelled requests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lakebed.storage.budget import ByteBudget
 
 
 async def settle() -> None:
-    """Let every task run until it waits for something."""
+    """Let every task run until it waits."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-async def test_more_than_the_budget_waits_for_a_release() -> None:
+async def test_request_over_the_free_bytes_waits_for_a_release() -> None:
     budget = ByteBudget(10)
     await budget.acquire(6)
     waiting = asyncio.create_task(budget.acquire(5))
@@ -26,7 +26,7 @@ async def test_more_than_the_budget_waits_for_a_release() -> None:
     assert budget.held_bytes == 5
 
 
-async def test_small_request_does_not_overtake_a_large_one() -> None:
+async def test_requests_are_granted_in_order() -> None:
     budget = ByteBudget(10)
     await budget.acquire(6)
     large = asyncio.create_task(budget.acquire(10))
@@ -52,7 +52,7 @@ async def test_request_over_the_whole_budget_is_granted_alone() -> None:
     assert budget.held_bytes == 100
 
 
-async def test_cancelled_request_lets_the_next_one_pass() -> None:
+async def test_cancelled_request_does_not_block_the_next() -> None:
     budget = ByteBudget(10)
     await budget.acquire(5)
     large = asyncio.create_task(budget.acquire(10))
@@ -63,7 +63,7 @@ async def test_cancelled_request_lets_the_next_one_pass() -> None:
     assert budget.held_bytes == 10
 
 
-async def test_request_granted_while_it_is_cancelled_gives_its_bytes_back() -> None:
+async def test_request_granted_during_its_cancellation_releases_its_bytes() -> None:
     budget = ByteBudget(10)
     await budget.acquire(10)
     waiting = asyncio.create_task(budget.acquire(10))
@@ -75,6 +75,6 @@ async def test_request_granted_while_it_is_cancelled_gives_its_bytes_back() -> N
     assert budget.held_bytes == 0
 
 
-def test_budget_of_nothing_is_refused() -> None:
+def test_empty_budget_is_rejected() -> None:
     with pytest.raises(ValueError, match="positive"):
         ByteBudget(0)

@@ -1,4 +1,4 @@
-"""Keys and metadata that break the rules are refused before a store sees them."""
+"""Invalid keys and metadata are rejected before they reach a store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.storage.keys import MAX_KEY_BYTES, MAX_METADATA_BYTES, check_key, c
 
 
 @given(st.text(alphabet=st.sampled_from("a./\0é"), max_size=6))
-def test_key_is_taken_exactly_when_all_its_segments_are(text: str) -> None:
+def test_key_is_valid_exactly_if_all_segments_are(text: str) -> None:
     allowed = "\0" not in text and all(segment not in ("", ".", "..") for segment in text.split("/"))
     if allowed:
         assert check_key(text) == text.encode()
@@ -26,7 +26,7 @@ def test_length_of_a_key_is_counted_in_bytes() -> None:
         check_key("é" * (MAX_KEY_BYTES // 2 + 1))
 
 
-def test_lone_surrogate_is_no_key() -> None:
+def test_key_with_a_lone_surrogate_is_rejected() -> None:
     with pytest.raises(InvalidName):
         check_key("a\udc80")
 
@@ -40,23 +40,23 @@ def test_checked_metadata_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Upper", "a-b", "a_b", "ä", "a b"])
-def test_metadata_name_is_lower_case_letters_and_digits(name: str) -> None:
+def test_metadata_name_must_be_lower_case_letters_and_digits(name: str) -> None:
     with pytest.raises(InvalidName):
         check_metadata({name: "x"})
 
 
 @pytest.mark.parametrize("value", [" first", "last ", "a\tb", "a\r\nb", "ä", "\x7f"])
-def test_metadata_value_is_what_a_header_hands_on_unchanged(value: str) -> None:
+def test_metadata_value_must_be_safe_in_a_header(value: str) -> None:
     with pytest.raises(InvalidInput):
         check_metadata({"name": value})
 
 
 @pytest.mark.parametrize("value", ["", "x", "a b", "!~", "a  b"])
-def test_plain_metadata_value_is_taken(value: str) -> None:
+def test_plain_metadata_value_is_accepted(value: str) -> None:
     assert check_metadata({"name": value}) == {"name": value}
 
 
-def test_metadata_is_limited_in_all() -> None:
+def test_metadata_has_a_total_limit() -> None:
     value = "x" * (MAX_METADATA_BYTES - 1)
     assert check_metadata({"a": value}) == {"a": value}
     with pytest.raises(TooLarge):

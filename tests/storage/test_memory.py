@@ -1,4 +1,4 @@
-"""The store in memory passes the contract, and its ETags are those of S3."""
+"""The memory store fulfils the contract, and its ETags are those of S3."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_etag_of_a_put_is_the_md5_of_its_bytes(clock: ManualClock) -> None
     assert version.etag == hashlib.md5(b"body").hexdigest()
 
 
-async def test_etag_of_parts_is_the_md5_of_their_md5s_and_their_number(clock: ManualClock) -> None:
+async def test_etag_of_a_multipart_object_is_the_md5_of_md5s_and_the_part_count(clock: ManualClock) -> None:
     storage = MemoryStorage(clock)
     upload = await storage.start_multipart(Key("k"))
     bodies = [b"a" * MIN_PART_BYTES, b"b"]
@@ -37,7 +37,7 @@ async def test_etag_of_parts_is_the_md5_of_their_md5s_and_their_number(clock: Ma
     assert version.etag == hashlib.md5(digests).hexdigest() + "-2"
 
 
-async def test_time_of_change_is_the_clocks(clock: ManualClock) -> None:
+async def test_modification_time_comes_from_the_clock(clock: ManualClock) -> None:
     storage = MemoryStorage(clock)
     await storage.put(Key("k"), b"1")
     first = (await storage.head(Key("k"))).modified_ms
@@ -46,7 +46,7 @@ async def test_time_of_change_is_the_clocks(clock: ManualClock) -> None:
     assert (await storage.head(Key("k"))).modified_ms == first + 2500
 
 
-async def test_stored_bytes_are_not_the_callers_buffer(clock: ManualClock) -> None:
+async def test_stored_bytes_are_a_copy(clock: ManualClock) -> None:
     storage = MemoryStorage(clock)
     body = bytearray(b"before")
     await storage.put(Key("k"), body)

@@ -41,29 +41,29 @@ def ownership(storage: ObjectStorage, own: DeploymentId | None = OURS) -> StoreO
     return StoreOwnership(storage, find_id, "s3://lake/prefix")
 
 
-async def test_a_store_with_the_same_id_is_confirmed(storage: ObjectStorage) -> None:
+async def test_store_with_the_same_id_is_confirmed(storage: ObjectStorage) -> None:
     await claim_marker(storage, DeploymentMarker(OURS))
     assert (await ownership(storage).confirm()).since_ms == 0
 
 
-async def test_a_store_with_another_id_is_refused_with_both_ids(storage: ObjectStorage) -> None:
+async def test_store_with_another_id_is_rejected_with_both_ids(storage: ObjectStorage) -> None:
     await claim_marker(storage, DeploymentMarker(THEIRS))
     with pytest.raises(StoreMismatch, match=f"s3://lake/prefix store_deployment={THEIRS} metadata_deployment={OURS}"):
         await ownership(storage).confirm()
 
 
-async def test_a_store_without_an_id_is_refused(storage: ObjectStorage) -> None:
+async def test_store_without_id_is_rejected(storage: ObjectStorage) -> None:
     with pytest.raises(StoreMismatch, match="not be mounted"):
         await ownership(storage).confirm()
 
 
-async def test_metadata_without_an_id_is_refused(storage: ObjectStorage) -> None:
+async def test_metadata_without_id_is_rejected(storage: ObjectStorage) -> None:
     await claim_marker(storage, DeploymentMarker(OURS))
     with pytest.raises(StoreMismatch):
         await ownership(storage, None).confirm()
 
 
-async def test_the_ids_are_compared_each_time(storage: ObjectStorage) -> None:
+async def test_ids_are_compared_on_every_call(storage: ObjectStorage) -> None:
     await claim_marker(storage, DeploymentMarker(OURS))
     checked = ownership(storage)
     await checked.confirm()
@@ -72,7 +72,7 @@ async def test_the_ids_are_compared_each_time(storage: ObjectStorage) -> None:
         await checked.confirm()
 
 
-async def test_objects_from_before_the_store_was_attached_are_not_deletable(tmp_path: Path) -> None:
+async def test_objects_from_before_the_attachment_are_not_deletable(tmp_path: Path) -> None:
     clock = ManualClock()
     storage = MemoryStorage(clock)
     await storage.put(Key("blobs/old"), b"1")
@@ -85,32 +85,32 @@ async def test_objects_from_before_the_store_was_attached_are_not_deletable(tmp_
     assert [head.key for head in owned.deletable(heads)] == ["blobs/new"]
 
 
-async def test_the_first_of_several_claims_stays(storage: ObjectStorage) -> None:
+async def test_first_claim_wins(storage: ObjectStorage) -> None:
     assert await claim_marker(storage, DeploymentMarker(OURS)) == DeploymentMarker(OURS)
     assert await claim_marker(storage, DeploymentMarker(THEIRS)) == DeploymentMarker(OURS)
     assert await read_marker(storage) == DeploymentMarker(OURS)
 
 
 class WithoutConditions(MemoryStorage):
-    """A store that refuses conditional writes."""
+    """A store without conditional writes."""
 
     async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         raise NotSupported("conditional writes are off")
 
 
-async def test_a_store_without_conditional_writes_can_be_claimed() -> None:
+async def test_store_without_conditional_writes_can_be_claimed() -> None:
     storage = WithoutConditions(ManualClock())
     assert await claim_marker(storage, DeploymentMarker(OURS)) == DeploymentMarker(OURS)
     assert await claim_marker(storage, DeploymentMarker(THEIRS)) == DeploymentMarker(OURS)
 
 
-async def test_a_damaged_marker_is_not_taken_for_a_missing_one(storage: ObjectStorage) -> None:
+async def test_damaged_marker_is_corrupted_not_missing(storage: ObjectStorage) -> None:
     await storage.put(MARKER_KEY, b"{")
     with pytest.raises(Corrupted, match=r"deployment id.*another bucket or prefix.*delete it"):
         await ownership(storage).confirm()
 
 
-async def test_ownership_is_confirmed_before_each_batch_that_is_deleted(caplog: pytest.LogCaptureFixture) -> None:
+async def test_ownership_is_confirmed_before_each_batch_of_deletions(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage(ManualClock())
     await claim_marker(storage, DeploymentMarker(OURS))
     for number in range(BATCH + 1):

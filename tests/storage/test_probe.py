@@ -1,4 +1,4 @@
-"""Finding out whether a store honours conditions."""
+"""The probe for conditional writes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SCRATCH = Key("probe/scratch")
 
 
 class Store(MemoryStorage):
-    """A store in memory, to be spoiled."""
+    """A memory store whose subclasses break conditions."""
 
     def __init__(self) -> None:
         super().__init__(ManualClock())
 
     async def is_empty(self) -> bool:
-        """Whether neither objects nor uploads are left."""
+        """Whether no objects and uploads remain."""
         objects = [head async for head in self.list_prefix()]
         uploads = [upload async for upload in self.list_uploads()]
         return not objects and not uploads
@@ -106,7 +106,7 @@ class _Regardless:
 
 
 class WantsBareETags(Store):
-    """A store that matches an ETag only without quotes, as S3 stores of that kind see it."""
+    """A store that matches ETags only without quotes."""
 
     style = ETagStyle.QUOTED
 
@@ -121,14 +121,14 @@ class WantsBareETags(Store):
         return await super().put_if_match(key, body, sent, metadata=metadata)
 
 
-async def test_honest_store_passes_and_is_left_as_it_was() -> None:
+async def test_correct_store_passes_and_is_left_clean() -> None:
     store = Store()
     assert await probe_conditions(store, SCRATCH) == Capabilities(conditional_put=True, conditional_complete=True)
     assert await store.is_empty()
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "told"),
+    ("store_type", "message"),
     [
         (IgnoresIfNoneMatch, "If-None-Match is ignored"),
         (IgnoresIfMatch, "If-Match is ignored"),
@@ -136,37 +136,37 @@ async def test_honest_store_passes_and_is_left_as_it_was() -> None:
         (OneETagForAll, "does not change"),
     ],
 )
-async def test_store_that_ignores_conditions_is_refused_with_advice_and_left_clean(
-    spoiled: type[Store], told: str
+async def test_store_that_ignores_conditions_is_rejected_with_advice_and_left_clean(
+    store_type: type[Store], message: str
 ) -> None:
-    store = spoiled()
-    with pytest.raises(NotSupported, match=told) as refused:
+    store = store_type()
+    with pytest.raises(NotSupported, match=message) as refused:
         await probe_conditions(store, SCRATCH)
     assert "conditional writes" in str(refused.value)
     assert await store.is_empty()
 
 
-async def test_store_that_ignores_conditions_at_completion_only_is_reported_so() -> None:
+async def test_store_that_ignores_conditions_on_completion_is_reported() -> None:
     store = CompletesRegardless()
     assert await probe_conditions(store, SCRATCH) == Capabilities(conditional_put=True, conditional_complete=False)
     assert await store.is_empty()
 
 
-async def test_style_of_etags_that_works_is_remembered() -> None:
+async def test_working_etag_style_is_adopted() -> None:
     store = WantsBareETags()
     found = await probe_conditions(store, SCRATCH)
     assert found.etag_style is ETagStyle.BARE
     assert store.adopted == found
 
 
-async def test_undecided_writes_are_tried_again_but_not_for_ever() -> None:
+async def test_undecided_writes_are_retried_a_limited_number_of_times() -> None:
     assert (await probe_conditions(UndecidedAtFirst(2), SCRATCH)).conditional_put
     with pytest.raises(WriteConflict):
         await probe_conditions(UndecidedAtFirst(1000), SCRATCH)
 
 
 @pytest.mark.parametrize("error", [AccessDenied("no"), Unavailable("away")])
-async def test_store_that_cannot_be_asked_is_not_taken_for_good(error: Exception) -> None:
+async def test_probe_raises_if_the_store_is_unavailable(error: Exception) -> None:
     class Broken(Store):
         async def put_if_match(
             self, key: Key, body: ByteSource, etag: str, *, metadata: Metadata | None = None
@@ -180,10 +180,10 @@ async def test_store_that_cannot_be_asked_is_not_taken_for_good(error: Exception
 
 
 @pytest.mark.parametrize("error", [AccessDenied("no"), Unavailable("refused to connect")])
-async def test_a_first_write_that_did_not_happen_leaves_nothing_to_remove(
+async def test_scratch_object_is_not_deleted_if_it_was_not_written(
     caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    class Away(Store):
+    class Unreachable(Store):
         async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
             raise error
 
@@ -191,23 +191,23 @@ async def test_a_first_write_that_did_not_happen_leaves_nothing_to_remove(
             raise error
 
     with pytest.raises(type(error)):
-        await probe_conditions(Away(), SCRATCH)
+        await probe_conditions(Unreachable(), SCRATCH)
     assert caplog.text == ""
 
 
-async def test_a_first_write_that_may_have_happened_is_removed() -> None:
-    class AnswerLost(Store):
+async def test_scratch_object_is_deleted_if_it_may_have_been_written() -> None:
+    class ResponseLost(Store):
         async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
             await super().put_if_absent(key, body, metadata=metadata)
             raise Unavailable("answer lost", undecided=True)
 
-    store = AnswerLost()
+    store = ResponseLost()
     with pytest.raises(Unavailable):
         await probe_conditions(store, SCRATCH)
     assert await store.is_empty()
 
 
-async def test_what_was_found_out_holds_even_if_the_scratch_object_cannot_be_removed(
+async def test_result_is_returned_even_if_the_scratch_object_cannot_be_removed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Undeletable(Store):
@@ -219,7 +219,7 @@ async def test_what_was_found_out_holds_even_if_the_scratch_object_cannot_be_rem
 
 
 @pytest.mark.integration
-async def test_minio_honours_every_condition_and_is_left_clean(minio: MinioServer) -> None:
+async def test_minio_supports_every_condition_and_is_left_clean(minio: MinioServer) -> None:
     options = S3Options(
         bucket=minio.make_bucket(),
         endpoint=minio.endpoint,

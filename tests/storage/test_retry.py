@@ -1,4 +1,4 @@
-"""The retrying store passes the contract over a failing one, and never takes its own write for another's."""
+"""The retrying store fulfils the contract over a failing one, and recognizes its own writes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def new_retrier(attempts: int = 8) -> Retrier:
 
 
 class RandomFaults:
-    """Seeded faults, less those that no retry can hide: see the docstring of RetryingStorage."""
+    """Seeded faults, except those that a retry cannot hide: see the docstring of RetryingStorage."""
 
     def __init__(self, seed: int) -> None:
         self._seeded = SeededFaults(Random(seed), 0.4)
@@ -75,31 +75,31 @@ def over(inner: ObjectStorage, script: FaultScript, attempts: int = 8) -> Retryi
 
 
 class TestOwnWrites:
-    async def test_create_whose_answer_was_lost_succeeds(self, inner: MemoryStorage) -> None:
+    async def test_create_with_a_lost_response_succeeds(self, inner: MemoryStorage) -> None:
         storage = over(inner, FaultScript().on("put_if_absent", LOST, LOST))
         version = await storage.put_if_absent(KEY, b"ours", metadata={"name": "value"})
         assert await inner.get(KEY) == b"ours"
         assert version.etag == (await inner.head(KEY)).etag
 
-    async def test_swap_whose_answer_was_lost_succeeds(self, inner: MemoryStorage) -> None:
+    async def test_swap_with_a_lost_response_succeeds(self, inner: MemoryStorage) -> None:
         first = await inner.put(KEY, b"first")
         storage = over(inner, FaultScript().on("put_if_match", LOST))
         version = await storage.put_if_match(KEY, b"ours", first.etag)
         assert await inner.get(KEY) == b"ours"
         assert version.etag == (await inner.head(KEY)).etag
 
-    async def test_completion_whose_answer_was_lost_succeeds(self, inner: MemoryStorage) -> None:
-        # The upload is gone when it is asked for again.
+    async def test_completion_with_a_lost_response_succeeds(self, inner: MemoryStorage) -> None:
+        # The upload no longer exists when it is completed again.
         upload = await over(inner, FaultScript().on("complete", LOST)).start_multipart(KEY)
         version = await upload.complete([await upload.upload_part(1, b"ours")])
         assert version.etag == (await inner.head(KEY)).etag
 
-    async def test_answer_of_the_comparison_may_be_lost_too(self, inner: MemoryStorage) -> None:
+    async def test_comparison_is_retried_too(self, inner: MemoryStorage) -> None:
         storage = over(inner, FaultScript().on("put_if_absent", LOST).on("head", DOWN, DOWN))
         await storage.put_if_absent(KEY, b"ours")
         assert await inner.get(KEY) == b"ours"
 
-    async def test_own_id_is_not_shown(self, inner: MemoryStorage) -> None:
+    async def test_write_id_is_hidden(self, inner: MemoryStorage) -> None:
         storage = over(inner, FaultScript())
         await storage.put_if_absent(KEY, b"x", metadata={"name": "value"})
         assert (await storage.head(KEY)).metadata == {"name": "value"}
@@ -114,25 +114,25 @@ class TestOwnWrites:
 
 
 class TestWritesOfOthers:
-    async def test_create_that_lost_at_once_is_not_compared(self, inner: MemoryStorage) -> None:
+    async def test_create_rejected_at_first_attempt_is_not_compared(self, inner: MemoryStorage) -> None:
         await inner.put(KEY, b"theirs")
         script = FaultScript()
         with pytest.raises(AlreadyExists):
             await over(inner, script).put_if_absent(KEY, b"ours")
         assert script.calls("head") == 0
 
-    async def test_create_that_lost_after_an_outage_still_loses(self, inner: MemoryStorage) -> None:
+    async def test_create_rejected_after_an_outage_fails(self, inner: MemoryStorage) -> None:
         await inner.put(KEY, b"theirs")
         with pytest.raises(AlreadyExists):
             await over(inner, FaultScript().on("put_if_absent", DOWN)).put_if_absent(KEY, b"ours")
         assert await inner.get(KEY) == b"theirs"
 
-    async def test_create_of_another_retrying_writer_is_not_ours(self, inner: MemoryStorage) -> None:
+    async def test_object_of_another_retrying_writer_is_not_recognized(self, inner: MemoryStorage) -> None:
         await over(inner, FaultScript()).put_if_absent(KEY, b"theirs")
         with pytest.raises(AlreadyExists):
             await over(inner, FaultScript().on("put_if_absent", DOWN)).put_if_absent(KEY, b"ours")
 
-    async def test_swap_that_lost_after_an_outage_still_loses(self, inner: MemoryStorage) -> None:
+    async def test_swap_rejected_after_an_outage_fails(self, inner: MemoryStorage) -> None:
         first = await inner.put(KEY, b"first")
         await inner.put(KEY, b"theirs")
         with pytest.raises(PreconditionFailed):
@@ -140,7 +140,7 @@ class TestWritesOfOthers:
         assert await inner.get(KEY) == b"theirs"
 
     async def test_swap_that_may_have_been_replaced_is_undecided(self, inner: MemoryStorage) -> None:
-        # Ours may have been there before theirs: to say that the condition was false would deny it.
+        # It may have been visible before: reporting a false condition would deny that.
         first = await inner.put(KEY, b"first")
         await inner.put(KEY, b"theirs")
         with pytest.raises(Unavailable) as raised:
@@ -148,13 +148,13 @@ class TestWritesOfOthers:
         assert raised.value.undecided
         assert await inner.get(KEY) == b"theirs"
 
-    async def test_swap_that_lost_after_a_conflict_loses(self, inner: MemoryStorage) -> None:
+    async def test_swap_rejected_after_a_conflict_fails(self, inner: MemoryStorage) -> None:
         script = FaultScript().on("put_if_match", FailBefore(WriteConflict()))
         with pytest.raises(PreconditionFailed):
             await over(inner, script).put_if_match(KEY, b"ours", "etag")
         assert script.calls("head") == 0
 
-    async def test_conditional_completion_that_lost_after_an_outage_still_loses(self, inner: MemoryStorage) -> None:
+    async def test_conditional_completion_rejected_after_an_outage_fails(self, inner: MemoryStorage) -> None:
         await inner.put(KEY, b"theirs")
         upload = await over(inner, FaultScript().on("complete", DOWN)).start_multipart(KEY)
         part = await upload.upload_part(1, b"ours")
@@ -162,7 +162,7 @@ class TestWritesOfOthers:
             await upload.complete([part], IfAbsent())
 
     @pytest.mark.parametrize(("fault", "error"), [(DOWN, NotFound), (MAYBE, Unavailable)])
-    async def test_completion_of_an_upload_that_vanished_is_no_success(
+    async def test_completion_of_a_missing_upload_fails(
         self, inner: MemoryStorage, fault: Fault, error: type[Exception]
     ) -> None:
         await inner.put(KEY, b"theirs")
@@ -194,12 +194,12 @@ class TestUndecided:
             await upload.complete([part], IfMatch(first.etag))
         assert script.calls("complete") == 1
 
-    async def test_last_error_comes_through_when_attempts_end(self, inner: MemoryStorage) -> None:
+    async def test_last_error_is_raised_after_the_last_attempt(self, inner: MemoryStorage) -> None:
         script = FaultScript().always("put_if_absent", LOST)
         with pytest.raises(Unavailable):
             await over(inner, script, attempts=1).put_if_absent(KEY, b"ours")
 
-    async def test_full_store_is_not_asked_again(self, inner: MemoryStorage) -> None:
+    async def test_full_store_is_not_retried(self, inner: MemoryStorage) -> None:
         script = FaultScript().always("put", FailBefore(StorageFull()))
         with pytest.raises(StorageFull):
             await over(inner, script).put(KEY, b"x")
@@ -207,7 +207,7 @@ class TestUndecided:
 
 
 class TestReading:
-    async def test_listing_goes_on_behind_the_last_key(self, inner: MemoryStorage) -> None:
+    async def test_listing_resumes_after_the_last_key(self, inner: MemoryStorage) -> None:
         await put_all(inner, "abcde")
         broken: list[Fault] = [FailPartway(Unavailable(), 2), DOWN, FailPartway(Unavailable(), 1)]
         script = FaultScript().on("list_prefix", *broken)
@@ -218,31 +218,31 @@ class TestReading:
         await put_all(inner, "abcdef")
         script = FaultScript().always("list_prefix", FailPartway(Unavailable(), 1))
         seen: list[str] = []
-        # Each attempt gets one key further; the last finds nothing and breaks nothing.
+        # Each attempt returns one more key; the last one fails without consequence.
         async for head in over(inner, script, attempts=2).list_prefix():
             seen.append(head.key)
         assert seen == list("abcdef")
 
-    async def test_stream_is_begun_again(self, inner: MemoryStorage) -> None:
+    async def test_stream_is_retried_before_its_first_piece(self, inner: MemoryStorage) -> None:
         await inner.put(KEY, b"body")
         assert await streamed(over(inner, FaultScript().on("stream", DOWN, DOWN)), KEY) == b"body"
 
-    async def test_broken_stream_is_not_gone_on_with(self, inner: MemoryStorage) -> None:
-        # The rest may be of another object: what was read must not be mixed with it.
+    async def test_broken_stream_is_not_resumed(self, inner: MemoryStorage) -> None:
+        # The rest may belong to another version, which must not be mixed.
         await inner.put(KEY, b"x" * 600_000)
         script = FaultScript().on("stream", FailPartway(Unavailable(), 300_000))
         with pytest.raises(Unavailable):
             await streamed(over(inner, script), KEY)
         assert script.calls("stream") == 1
 
-    async def test_broken_batch_is_repeated_whole(self, inner: MemoryStorage) -> None:
+    async def test_broken_batch_is_repeated_completely(self, inner: MemoryStorage) -> None:
         await put_all(inner, "abc")
         await over(inner, FaultScript().on("delete_many", FailPartway(Unavailable(), 1))).delete_many(
             [Key("a"), Key("b")]
         )
         assert await keys_of(inner) == ["c"]
 
-    async def test_broken_list_of_uploads_tells_each_once(self, inner: MemoryStorage) -> None:
+    async def test_broken_list_of_uploads_returns_each_once(self, inner: MemoryStorage) -> None:
         for name in "abc":
             await inner.start_multipart(Key(name))
         script = FaultScript().on("list_uploads", FailPartway(Unavailable(), 2))

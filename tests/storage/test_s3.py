@@ -1,4 +1,4 @@
-"""The byte store on real S3 servers passes the contract."""
+"""The S3 store on real servers fulfils the contract."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def options(minio: MinioServer) -> S3Options:
-    """A new bucket of the server."""
+    """A new bucket on the server."""
     return S3Options(
         bucket=minio.make_bucket(),
         endpoint=minio.endpoint,
@@ -34,7 +34,7 @@ def options(minio: MinioServer) -> S3Options:
 
 @pytest.fixture
 def prefixed(options: S3Options) -> S3Options:
-    """The same under a prefix that nobody else has."""
+    """The same under a unique prefix."""
     return replace(options, prefix=f"tests/{secrets.token_hex(6)}")
 
 
@@ -46,8 +46,8 @@ async def storage(prefixed: S3Options) -> AsyncIterator[S3Storage]:
 
 
 class TestS3OnMinio(StorageContract):
-    # MinIO keeps an object in a folder of its name, does not list objects below another, and lists open uploads of a
-    # whole key only.
+    # MinIO stores an object in a folder of its name, does not list objects below another, and lists uploads only by
+    # whole keys.
     capabilities = Capabilities(long_segments=False, nested_keys=False, list_uploads=False)
 
     @pytest.fixture
@@ -57,7 +57,7 @@ class TestS3OnMinio(StorageContract):
         await opened.close()
 
 
-async def test_prefix_keeps_stores_in_one_bucket_apart(options: S3Options) -> None:
+async def test_prefixes_separate_stores_in_one_bucket(options: S3Options) -> None:
     root = f"apart-{secrets.token_hex(6)}"
     one, other, both = [
         await connect_s3(replace(options, prefix=prefix), capabilities=CONDITIONS_TRUSTED)
@@ -74,7 +74,7 @@ async def test_prefix_keeps_stores_in_one_bucket_apart(options: S3Options) -> No
         await opened.close()
 
 
-async def test_keys_that_xml_cannot_carry_are_listed_and_deleted(storage: S3Storage) -> None:
+async def test_keys_that_are_not_valid_xml_are_listed_and_deleted(storage: S3Storage) -> None:
     keys = [Key("bell\x07"), Key("line\r\nbreak"), Key("not\ufffe"), Key("plain")]
     for key in keys:
         await storage.put(key, b"x")
@@ -83,7 +83,7 @@ async def test_keys_that_xml_cannot_carry_are_listed_and_deleted(storage: S3Stor
     assert [head async for head in storage.list_prefix()] == []
 
 
-async def test_markers_of_other_tools_are_passed_over_in_listings(
+async def test_folder_markers_of_other_tools_are_not_listed(
     storage: S3Storage, prefixed: S3Options, minio: MinioServer
 ) -> None:
     await storage.put(Key("folder/object"), b"x")
@@ -93,7 +93,7 @@ async def test_markers_of_other_tools_are_passed_over_in_listings(
 
 
 @pytest.mark.parametrize("checksum", get_args(Checksum))
-async def test_checksums_of_every_kind_are_accepted(prefixed: S3Options, checksum: Checksum) -> None:
+async def test_all_checksum_algorithms_are_accepted(prefixed: S3Options, checksum: Checksum) -> None:
     storage = await connect_s3(replace(prefixed, checksum=checksum))
     key = Key("k")
     await storage.put(key, b"whole")
@@ -113,7 +113,7 @@ async def test_body_may_be_left_out_of_the_signature(prefixed: S3Options) -> Non
     await storage.close()
 
 
-async def test_stream_holds_a_piece_at_a_time(storage: S3Storage) -> None:
+async def test_stream_reads_a_piece_at_a_time(storage: S3Storage) -> None:
     body = secrets.token_bytes(3 * 1024 * 1024 + 5)
     await storage.put(Key("k"), body)
     pieces = [piece async for piece in storage.stream(Key("k"))]
@@ -121,7 +121,7 @@ async def test_stream_holds_a_piece_at_a_time(storage: S3Storage) -> None:
     assert max(map(len, pieces)) <= 1024 * 1024
 
 
-async def test_uploads_of_a_key_are_listed_by_their_own_key(storage: S3Storage) -> None:
+async def test_uploads_are_listed_by_key(storage: S3Storage) -> None:
     upload = await storage.start_multipart(Key("some/key +%"))
     (found,) = [upload async for upload in storage.list_uploads("some/key +%")]
     assert (found.key, found.upload_id) == ("some/key +%", upload.upload_id)
@@ -130,7 +130,7 @@ async def test_uploads_of_a_key_are_listed_by_their_own_key(storage: S3Storage) 
     assert [upload async for upload in storage.list_uploads("some/key +%")] == []
 
 
-async def test_conditional_writes_that_are_off_are_refused(prefixed: S3Options) -> None:
+async def test_disabled_conditional_writes_are_rejected(prefixed: S3Options) -> None:
     storage = await connect_s3(replace(prefixed, conditional_writes=False))
     with pytest.raises(NotSupported):
         await storage.put_if_absent(Key("k"), b"")
@@ -138,14 +138,14 @@ async def test_conditional_writes_that_are_off_are_refused(prefixed: S3Options) 
     await storage.close()
 
 
-async def test_wrong_secret_is_told_at_once(prefixed: S3Options) -> None:
+async def test_wrong_secret_is_raised_at_once(prefixed: S3Options) -> None:
     wrong = replace(prefixed, secret_access_key=Secret("not-the-secret"))
     with pytest.raises(Unauthenticated) as refused:
         await connect_s3(wrong)
     assert "not-the-secret" not in str(refused.value)
 
 
-async def test_missing_bucket_is_not_taken_for_a_missing_object(prefixed: S3Options) -> None:
+async def test_missing_bucket_is_not_a_missing_object(prefixed: S3Options) -> None:
     storage = await connect_s3(replace(prefixed, bucket="no-such-bucket"), capabilities=CONDITIONS_TRUSTED)
     with pytest.raises(NoSuchBucket):
         await storage.get(Key("k"))

@@ -1,4 +1,4 @@
-"""The byte store on our own server passes the contract, with nothing left out; and the server can stand on itself."""
+"""The S3 store on a Lakebed server fulfils the whole contract, and a server can use another as its object store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _client(server: RunningServer) -> boto3.client:
 
 @pytest.fixture(scope="module")
 def options(lakebed_server: RunningServer) -> S3Options:
-    """A new bucket of the server."""
+    """A new bucket on the server."""
     bucket = f"bytes-{secrets.token_hex(6)}"
     _client(lakebed_server).create_bucket(Bucket=bucket)
     return S3Options(
@@ -47,7 +47,7 @@ class TestS3OnLakebed(StorageContract):
 
     @pytest.fixture
     async def storage(self, options: S3Options) -> AsyncIterator[S3Storage]:
-        # No capabilities given: the boot-time probe runs, and must find all it looks for.
+        # Without given capabilities, the probe runs and must find all of them.
         opened = await connect_s3(options)
         assert opened.capabilities.conditional_put
         assert opened.capabilities.conditional_complete
@@ -56,7 +56,7 @@ class TestS3OnLakebed(StorageContract):
 
 
 @pytest.mark.slow
-def test_a_server_serves_from_the_bucket_of_another(lakebed_server: RunningServer, tmp_path: Path) -> None:
+def test_server_uses_the_bucket_of_another_server(lakebed_server: RunningServer, tmp_path: Path) -> None:
     inner = _client(lakebed_server)
     bucket = f"under-{secrets.token_hex(6)}"
     inner.create_bucket(Bucket=bucket)

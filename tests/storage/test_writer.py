@@ -1,4 +1,4 @@
-"""The buffered writer: bytes out are bytes in, memory is bounded, and nothing stays behind."""
+"""The buffered writer: objects contain what was written, memory is bounded, and nothing remains."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def no_pause(seconds: float) -> None:
 
 
 async def settle() -> None:
-    """Let every task run until it waits for something."""
+    """Let every task run until it waits."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -91,13 +91,13 @@ def inner() -> MemoryStorage:
     return MemoryStorage(ManualClock(), min_part_bytes=PART)
 
 
-async def nothing_left(inner: MemoryStorage) -> bool:
+async def is_empty(inner: MemoryStorage) -> bool:
     return await open_uploads(inner, "") == [] and await keys_of(inner) == []
 
 
 class TestBytes:
     @pytest.mark.parametrize("size", [0, 1, PART - 1, PART, PART + 1, 3 * PART - 1, 3 * PART, 3 * PART + 1, 12 * PART])
-    async def test_object_holds_what_was_written(self, inner: MemoryStorage, size: int) -> None:
+    async def test_object_contains_what_was_written(self, inner: MemoryStorage, size: int) -> None:
         writer = new_writer(inner)
         await writer.write(body_of(size))
         written = await writer.finish()
@@ -110,7 +110,7 @@ class TestBytes:
 
     @pytest.mark.slow
     @given(st.lists(st.integers(0, 3 * PART + 2), max_size=12), st.integers(1, 4))
-    def test_bytes_out_are_bytes_in_for_any_split(self, sizes: list[int], in_flight: int) -> None:
+    def test_object_contains_what_was_written_for_any_split(self, sizes: list[int], in_flight: int) -> None:
         async def run() -> None:
             inner = MemoryStorage(ManualClock(), min_part_bytes=PART)
             body, taken = body_of(sum(sizes)), 0
@@ -123,7 +123,7 @@ class TestBytes:
 
         asyncio.run(run())
 
-    async def test_callers_buffer_may_be_reused(self, inner: MemoryStorage) -> None:
+    async def test_buffer_of_the_caller_may_be_reused(self, inner: MemoryStorage) -> None:
         writer = new_writer(inner)
         buffer = bytearray(b"aaaaaaa")
         await writer.write(buffer)
@@ -132,7 +132,7 @@ class TestBytes:
         await writer.finish()
         assert await inner.get(KEY) == b"aaaaaaabbbbbbb"
 
-    async def test_small_object_is_one_put(self, inner: MemoryStorage) -> None:
+    async def test_small_object_is_written_by_one_put(self, inner: MemoryStorage) -> None:
         script = FaultScript()
         writer = new_writer(FaultyStorage(inner, script))
         await writer.write(body_of(PART - 1))
@@ -140,7 +140,7 @@ class TestBytes:
         await writer.finish()
         assert (script.calls("put"), script.calls("start_multipart")) == (1, 0)
 
-    async def test_parts_are_equal_but_for_the_last(self, inner: MemoryStorage) -> None:
+    async def test_parts_have_equal_size_except_the_last(self, inner: MemoryStorage) -> None:
         sizes: list[int] = []
         storage = Watching(inner, lambda number, body: sizes.append(len(body)))
         writer = new_writer(storage, in_flight=1)
@@ -149,7 +149,7 @@ class TestBytes:
         await writer.finish()
         assert sizes == [PART, PART, PART, PART, 3]
 
-    async def test_parts_that_arrive_out_of_order_are_put_in_order(self, inner: MemoryStorage) -> None:
+    async def test_parts_finished_out_of_order_are_completed_in_order(self, inner: MemoryStorage) -> None:
         gate = asyncio.Event()
         script = FaultScript().on("upload_part", Delay(gate.wait))
         writer = new_writer(FaultyStorage(inner, script), in_flight=4)
@@ -163,20 +163,20 @@ class TestBytes:
 
 
 class Watching(FaultyStorage):
-    """A store that tells of every part it is sent."""
+    """A store that reports every part it receives."""
 
-    def __init__(self, inner: ObjectStorage, tell: Callable[[int, ByteSource], object]) -> None:
+    def __init__(self, inner: ObjectStorage, on_part: Callable[[int, ByteSource], object]) -> None:
         super().__init__(inner, FaultScript())
-        self._tell = tell
+        self._on_part = on_part
 
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> MultipartUpload:
-        return WatchedUpload(await super().start_multipart(key, metadata=metadata), self._tell)
+        return WatchedUpload(await super().start_multipart(key, metadata=metadata), self._on_part)
 
 
 class WatchedUpload:
-    def __init__(self, inner: MultipartUpload, tell: Callable[[int, ByteSource], object]) -> None:
+    def __init__(self, inner: MultipartUpload, on_part: Callable[[int, ByteSource], object]) -> None:
         self._inner = inner
-        self._tell = tell
+        self._on_part = on_part
         self.complete = inner.complete
         self.abort = inner.abort
 
@@ -189,12 +189,12 @@ class WatchedUpload:
         return self._inner.upload_id
 
     async def upload_part(self, number: int, body: ByteSource) -> PartReceipt:
-        self._tell(number, body)
+        self._on_part(number, body)
         return await self._inner.upload_part(number, body)
 
 
 class TestMemory:
-    async def test_write_waits_while_too_much_is_in_flight(self, inner: MemoryStorage) -> None:
+    async def test_write_waits_while_too_many_bytes_are_in_flight(self, inner: MemoryStorage) -> None:
         gate = asyncio.Event()
         script = FaultScript().always("upload_part", Delay(gate.wait))
         writer = new_writer(FaultyStorage(inner, script), in_flight=2)
@@ -247,7 +247,7 @@ class TestMemory:
         assert budget.held_bytes == 0
 
     @pytest.mark.parametrize("ending", ["abort", "fail", "cancel"])
-    async def test_budget_comes_back_however_the_writer_ends(self, inner: MemoryStorage, ending: str) -> None:
+    async def test_budget_is_released_however_the_writer_ends(self, inner: MemoryStorage, ending: str) -> None:
         budget = ByteBudget(4 * PART)
         gate = asyncio.Event()
         script = FaultScript()
@@ -266,16 +266,16 @@ class TestMemory:
             await writer.abort()
         await settle()
         assert budget.held_bytes == 0
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
 
 class TestGrowth:
-    def test_first_thousand_parts_are_equal_and_then_the_size_doubles(self) -> None:
+    def test_part_size_doubles_every_thousand_parts(self) -> None:
         assert {part_size_at(number, MIN_PART_BYTES) for number in range(1, 1001)} == {MIN_PART_BYTES}
         assert part_size_at(1001, MIN_PART_BYTES) == 2 * MIN_PART_BYTES
         assert part_size_at(2001, MIN_PART_BYTES) == 4 * MIN_PART_BYTES
 
-    def test_ten_thousand_parts_hold_five_terabytes_of_the_default(self) -> None:
+    def test_default_part_size_allows_five_terabytes(self) -> None:
         total = sum(part_size_at(number, WriterSettings().part_size_bytes) for number in range(1, MAX_PARTS + 1))
         assert total >= 5 * 1024**4
 
@@ -283,25 +283,25 @@ class TestGrowth:
     def test_no_part_is_over_five_gibibytes(self, number: int, first: int) -> None:
         assert first <= part_size_at(number, first) <= 5 * 1024**3
 
-    async def test_larger_parts_are_cut_and_fewer_are_in_flight(
+    async def test_with_larger_parts_fewer_are_in_flight(
         self, inner: MemoryStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(writer_module, "_EQUAL_PARTS", 2)
         sizes: list[int] = []
         held: list[int] = []
 
-        def note(number: int, body: ByteSource) -> None:
+        def record(number: int, body: ByteSource) -> None:
             sizes.append(len(body))
             held.append(writer._slots.held_bytes)
 
-        writer = new_writer(Watching(inner, note), in_flight=2)
+        writer = new_writer(Watching(inner, record), in_flight=2)
         await writer.write(body_of(2 * PART + 4 * PART + 8 * PART + 5))
         await writer.finish()
         assert sizes == [PART, PART, 2 * PART, 2 * PART, 4 * PART, 4 * PART, 5]
         assert max(held) == 4 * PART, "one part that is larger than all the room, alone"
         assert await inner.get(KEY) == body_of(14 * PART + 5)
 
-    async def test_object_that_needs_too_many_parts_fails(
+    async def test_object_with_too_many_parts_fails(
         self, inner: MemoryStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(writer_module, "MAX_PARTS", 3)
@@ -310,12 +310,12 @@ class TestGrowth:
         with pytest.raises(TooLarge):
             await writer.write(body_of(PART))
         assert writer.state is WriterState.FAILED
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
 
 class TestRetries:
     @pytest.mark.parametrize("fault", [DOWN, LOST, FailBefore(Throttled())])
-    async def test_failing_part_is_sent_again(self, inner: MemoryStorage, fault: Fault) -> None:
+    async def test_failed_part_is_retried(self, inner: MemoryStorage, fault: Fault) -> None:
         script = FaultScript().on("upload_part", fault, fault, at=2)
         async with new_writer(FaultyStorage(inner, script)) as writer:
             await writer.write(body_of(5 * PART + 1))
@@ -326,53 +326,53 @@ class TestRetries:
     async def test_retries_pause_with_jitter(self, inner: MemoryStorage) -> None:
         pauses: list[float] = []
 
-        async def note(seconds: float) -> None:
+        async def record(seconds: float) -> None:
             pauses.append(seconds)
 
         script = FaultScript().on("upload_part", DOWN, DOWN)
-        async with new_writer(FaultyStorage(inner, script), sleep=note) as writer:
+        async with new_writer(FaultyStorage(inner, script), sleep=record) as writer:
             await writer.write(body_of(PART))
             await writer.finish()
         random = Random(1)
         assert pauses == [random.uniform(0, 0.1), random.uniform(0, 0.2)]
 
     @pytest.mark.parametrize("part", [1, 2, 5, 6])
-    async def test_part_that_fails_for_good_fails_the_object(self, inner: MemoryStorage, part: int) -> None:
+    async def test_permanently_failing_part_fails_the_object(self, inner: MemoryStorage, part: int) -> None:
         script = FaultScript().on("upload_part", FailBefore(TooLarge("no")), at=part)
         writer = new_writer(FaultyStorage(inner, script))
         with pytest.raises(TooLarge):
             await write_and_finish(writer, 5 * PART + 1)
         assert writer.state is WriterState.FAILED
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
         with pytest.raises(StateConflict):
             await writer.write(b"more")
 
-    async def test_attempts_on_a_part_end(self, inner: MemoryStorage) -> None:
+    async def test_attempts_of_a_part_are_limited(self, inner: MemoryStorage) -> None:
         script = FaultScript().always("upload_part", DOWN)
         with pytest.raises(Unavailable):
             await write_and_finish(new_writer(FaultyStorage(inner, script), attempts=3, in_flight=1), 2 * PART)
         assert script.calls("upload_part") == 3
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
-    async def test_surprise_in_a_part_is_not_swallowed(self, inner: MemoryStorage) -> None:
-        def surprise(number: int, body: ByteSource) -> None:
+    async def test_unexpected_error_in_a_part_is_raised(self, inner: MemoryStorage) -> None:
+        def crash(number: int, body: ByteSource) -> None:
             if number == 2:
                 raise ZeroDivisionError
 
-        writer = new_writer(Watching(inner, surprise))
+        writer = new_writer(Watching(inner, crash))
         with pytest.raises(ZeroDivisionError):
             await write_and_finish(writer, 5 * PART)
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
-    async def test_failed_opening_fails_the_object(self, inner: MemoryStorage) -> None:
+    async def test_failed_start_of_the_upload_fails_the_object(self, inner: MemoryStorage) -> None:
         script = FaultScript().always("start_multipart", DOWN)
         writer = new_writer(FaultyStorage(inner, script))
         with pytest.raises(Unavailable):
             await writer.write(body_of(PART))
         assert writer.state is WriterState.FAILED
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
-    async def test_put_of_a_small_object_is_sent_again(self, inner: MemoryStorage) -> None:
+    async def test_put_of_a_small_object_is_retried(self, inner: MemoryStorage) -> None:
         script = FaultScript().on("put_if_absent", DOWN, LOST)
         writer = new_writer(FaultyStorage(inner, script), condition=IfAbsent())
         await writer.write(b"small")
@@ -382,7 +382,7 @@ class TestRetries:
 
 class TestCompletion:
     @pytest.mark.parametrize("condition", [None, IfAbsent()])
-    async def test_completion_whose_answer_was_lost_is_found_to_be_ours(
+    async def test_completion_with_a_lost_response_is_recognized(
         self, inner: MemoryStorage, condition: WriteCondition | None
     ) -> None:
         script = FaultScript().on("complete", LOST)
@@ -392,7 +392,7 @@ class TestCompletion:
         assert script.calls("complete") == 2
         assert writer.state is WriterState.DONE
 
-    async def test_completion_of_an_upload_that_vanished_fails(self, inner: MemoryStorage) -> None:
+    async def test_completion_of_a_missing_upload_fails(self, inner: MemoryStorage) -> None:
         async def vanish() -> None:
             for key, upload_id in await open_uploads(inner, ""):
                 await inner.abort_upload(Key(key), upload_id)
@@ -424,7 +424,7 @@ class TestCompletion:
             await write_and_finish(new_writer(inner, condition=IfMatch(first.etag)), size)
         assert await open_uploads(inner, "") == []
 
-    async def test_undecided_completion_is_run_again_while_bytes_are_held(self, inner: MemoryStorage) -> None:
+    async def test_undecided_completion_is_repeated_while_parts_are_kept(self, inner: MemoryStorage) -> None:
         script = FaultScript().on("complete", CONFLICT, CONFLICT)
         writer = new_writer(FaultyStorage(inner, script), in_flight=4, condition=IfAbsent())
         await write_and_finish(writer, 3 * PART + 2)
@@ -432,11 +432,11 @@ class TestCompletion:
         assert (script.calls("start_multipart"), script.calls("upload_part")) == (3, 12)
         assert await open_uploads(inner, "") == []
 
-    async def test_run_again_may_find_that_somebody_was_first(self, inner: MemoryStorage) -> None:
-        async def somebody() -> None:
+    async def test_repeated_completion_may_lose_to_another_writer(self, inner: MemoryStorage) -> None:
+        async def create_concurrently() -> None:
             await inner.put(KEY, b"theirs")
 
-        script = FaultScript().on("complete", CONFLICT, Delay(somebody))
+        script = FaultScript().on("complete", CONFLICT, Delay(create_concurrently))
         writer = new_writer(FaultyStorage(inner, script), in_flight=4, condition=IfAbsent())
         with pytest.raises(AlreadyExists):
             await write_and_finish(writer, 3 * PART)
@@ -444,7 +444,7 @@ class TestCompletion:
         assert await open_uploads(inner, "") == []
 
     @pytest.mark.parametrize("shares_budget", [False, True])
-    async def test_undecided_completion_fails_once_bytes_are_gone(
+    async def test_undecided_completion_fails_if_parts_are_not_kept(
         self, inner: MemoryStorage, shares_budget: bool
     ) -> None:
         script = FaultScript().on("complete", CONFLICT)
@@ -453,22 +453,22 @@ class TestCompletion:
         with pytest.raises(WriteConflict):
             await write_and_finish(writer, 2 * PART if shares_budget else 3 * PART)
         assert writer.state is WriterState.FAILED
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
     async def test_undecided_put_is_evaluated_again(self, inner: MemoryStorage) -> None:
         script = FaultScript().on("put_if_absent", CONFLICT)
         await write_and_finish(new_writer(FaultyStorage(inner, script), condition=IfAbsent()), 3)
         assert await inner.get(KEY) == body_of(3)
 
-    async def test_completion_that_never_answers_fails_and_frees_the_parts(self, inner: MemoryStorage) -> None:
+    async def test_completion_without_response_fails_and_aborts_the_upload(self, inner: MemoryStorage) -> None:
         script = FaultScript().always("complete", DOWN)
         with pytest.raises(Unavailable):
             await write_and_finish(new_writer(FaultyStorage(inner, script)), 3 * PART)
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
 
 class TestEnd:
-    async def test_abort_while_buffering_asks_nothing(self, inner: MemoryStorage) -> None:
+    async def test_abort_while_buffering_sends_no_request(self, inner: MemoryStorage) -> None:
         script = FaultScript()
         writer = new_writer(FaultyStorage(inner, script))
         await writer.write(b"x")
@@ -487,7 +487,7 @@ class TestEnd:
         gate.set()
         await aborting
         assert script.calls("abort") == 1
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
     async def test_abort_does_not_wait_for_pauses(self, inner: MemoryStorage) -> None:
         async def forever(seconds: float) -> None:
@@ -498,28 +498,28 @@ class TestEnd:
         await writer.write(body_of(PART))
         await settle()
         await writer.abort()
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
-    async def test_abort_is_tried_again(self, inner: MemoryStorage) -> None:
+    async def test_abort_is_retried(self, inner: MemoryStorage) -> None:
         writer = new_writer(FaultyStorage(inner, FaultScript().on("abort", DOWN, DOWN)))
         await writer.write(body_of(PART))
         await writer.abort()
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
-    async def test_abort_that_cannot_reach_the_store_says_so(self, inner: MemoryStorage) -> None:
+    async def test_abort_raises_if_the_store_is_unavailable(self, inner: MemoryStorage) -> None:
         writer = new_writer(FaultyStorage(inner, FaultScript().always("abort", DOWN)))
         await writer.write(body_of(PART))
         with pytest.raises(Unavailable):
             await writer.abort()
         assert writer.state is WriterState.ABORTED
 
-    async def test_first_error_stands_when_the_abort_fails_too(self, inner: MemoryStorage) -> None:
+    async def test_first_error_is_raised_if_the_abort_fails_too(self, inner: MemoryStorage) -> None:
         script = FaultScript().on("upload_part", FailBefore(TooLarge("the reason"))).always("abort", DOWN)
         with pytest.raises(TooLarge, match="the reason") as raised:
             await write_and_finish(new_writer(FaultyStorage(inner, script)), 3 * PART)
         assert "could not be aborted" in raised.value.__notes__[0]
 
-    async def test_ended_writer_takes_nothing_more(self, inner: MemoryStorage) -> None:
+    async def test_ended_writer_rejects_writes(self, inner: MemoryStorage) -> None:
         done, aborted = new_writer(inner), new_writer(inner, key=Key("other"))
         await done.finish()
         await aborted.abort()
@@ -534,13 +534,13 @@ class TestEnd:
     async def test_block_that_raises_aborts(self, inner: MemoryStorage) -> None:
         with pytest.raises(ZeroDivisionError):
             await self.raise_within(new_writer(inner))
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
     async def test_block_that_does_not_finish_aborts(self, inner: MemoryStorage) -> None:
         async with new_writer(inner) as writer:
             await writer.write(body_of(3 * PART))
         assert writer.state is WriterState.ABORTED
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
     @pytest.mark.parametrize(
         ("operation", "at"),
@@ -566,7 +566,7 @@ class TestEnd:
             await writing
         assert writer.state is WriterState.ABORTED
         assert await open_uploads(inner, "") == []
-        # Nobody can take back a completion that has happened.
+        # A completion that has happened cannot be undone.
         assert await keys_of(inner) == ([KEY] if (operation, delay) == ("complete", DelayAnswer) else [])
 
     async def test_cancellation_while_waiting_for_the_budget_leaves_nothing(self, inner: MemoryStorage) -> None:
@@ -580,7 +580,7 @@ class TestEnd:
             await writing
         budget.release(PART)
         assert budget.held_bytes == 0
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
     @pytest.mark.parametrize("operation", ["start_multipart", "upload_part"])
     @pytest.mark.parametrize("delay", [Delay, DelayAnswer])
@@ -599,7 +599,7 @@ class TestEnd:
         with pytest.raises(StateConflict):
             await writing
         assert writer.state is WriterState.ABORTED
-        assert await nothing_left(inner)
+        assert await is_empty(inner)
 
     @staticmethod
     async def raise_within(writer: BufferedMultipartWriter) -> None:
@@ -614,11 +614,11 @@ class TestSettings:
         with pytest.raises(InvalidSetting, match=r"^part_size_bytes"):
             WriterSettings(part_size_bytes=size)
 
-    def test_nothing_in_flight_is_refused(self) -> None:
+    def test_zero_parts_in_flight_is_rejected(self) -> None:
         with pytest.raises(InvalidSetting, match=r"^max_in_flight"):
             WriterSettings(max_in_flight=0)
 
-    def test_key_is_checked_before_anything_is_taken(self, inner: MemoryStorage) -> None:
+    def test_key_is_checked_on_construction(self, inner: MemoryStorage) -> None:
         with pytest.raises(InvalidName):
             BufferedMultipartWriter(inner, Key("a//b"))
 

@@ -21,7 +21,7 @@ from lakebed.storage.credentials.sts import TokenService
 from lakebed.streams.file_access import RoleCredentials, read_policy
 from lakebed.streams.remote_files import RemoteFiles, open_remote_files
 from tests.fixtures.minio import MinioServer
-from tests.storage.credentials.fakes import machine, sts_answer
+from tests.storage.credentials.fakes import machine, sts_response
 
 ROLE = "arn:aws:iam::1:role/streams"
 OWN = S3StorageSettings(
@@ -91,7 +91,7 @@ async def test_keys_are_the_role_s_and_confined() -> None:
 
     async def http(request: HttpRequest) -> HttpResponse:
         asked.append(request)
-        return HttpResponse(200, sts_answer())
+        return HttpResponse(200, sts_response())
 
     service = TokenService(machine(http=http), "eu-west-1", "https://s3.example")
     made = await RoleCredentials(ROLE, service, Own()).make("user-ann", '{"Version":"2012-10-17"}')

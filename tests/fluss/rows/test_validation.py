@@ -18,7 +18,7 @@ from lakebed.fluss.rows.layout import RowLayout
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, RowField, TypeRoot
 from lakebed.streams.seam import Acks, KvPut, MergeMode
-from tests.contracts.bucket_keys import Bucket, BucketKeysContract, key_of
+from tests.contracts.kv_bucket import Bucket, KvBucketContract, key_of
 from tests.fixtures.memory_index import MemoryIndex
 
 from ..strategies import plain_types, rows, schemas
@@ -217,7 +217,7 @@ def test_decimals_of_all_digits_pass() -> None:
 
 async def opened(schema: Schema, **properties: str) -> Bucket:
     named = {name.replace("_", "-"): value for name, value in properties.items()}
-    return await BucketKeysContract().open(MemoryIndex, schema, {f"table.{name}": each for name, each in named.items()})
+    return await KvBucketContract().open(MemoryIndex, schema, {f"table.{name}": each for name, each in named.items()})
 
 
 async def refused(bucket: Bucket, row: bytes, columns: tuple[int, ...] = (), mode: MergeMode = MergeMode.MERGE) -> None:
@@ -274,7 +274,7 @@ async def test_a_number_that_is_counted_need_not_be_sent() -> None:
 
 async def test_a_column_that_came_later_is_null_in_rows_of_before() -> None:
     schema = Schema.of([("k", KEY), ("name", TEXT.of(is_nullable=False))], primary_key=["k"])
-    bucket = await BucketKeysContract().open(MemoryIndex, schema)
+    bucket = await KvBucketContract().open(MemoryIndex, schema)
     bucket.schemas[2] = schema.with_column("added", TEXT)
     bucket.table.add_schema(2, bucket.schemas[2])
     await bucket.put((1, "old writer"))

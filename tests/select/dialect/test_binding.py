@@ -16,14 +16,14 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 @settings(max_examples=50)
 @given(texts)
-def test_text_is_a_literal_whatever_is_in_it(text: str) -> None:
+def test_any_text_is_bound_as_a_literal(text: str) -> None:
     quoted = text.replace("'", "''")
     assert objects(f"SELECT '{quoted}' AS a FROM S3Object", b"1\n") == [{"a": text}]
 
 
 @settings(max_examples=50)
 @given(texts.filter(lambda text: not set(text) & set("\r\n#\ufeff")))
-def test_a_quoted_name_is_a_column_whatever_is_in_it(name: str) -> None:
+def test_any_quoted_name_is_bound_as_a_column(name: str) -> None:
     head = io.StringIO()
     csv.writer(head, lineterminator="\n", quoting=csv.QUOTE_ALL).writerow([name, "other"])
     quoted = name.replace('"', '""')
@@ -60,7 +60,7 @@ def test_a_quoted_name_is_a_column_whatever_is_in_it(name: str) -> None:
         "SELECT CURRENT_USER FROM S3Object",
     ],
 )
-def test_what_is_not_of_the_dialect_is_refused(expression: str) -> None:
+def test_syntax_outside_the_dialect_is_rejected(expression: str) -> None:
     with pytest.raises(SelectError):
         select(expression, b"a,b\n1,2\n")
 
@@ -69,17 +69,17 @@ def test_what_is_not_of_the_dialect_is_refused(expression: str) -> None:
     ("pattern", "escape", "made"),
     [("a%_", "", "a%_"), ("a\\b", "", "a\\\\b"), ("5!%!!", "!", "5\\%\\!"), ("\\%", "\\", "\\%")],
 )
-def test_patterns_are_escaped_as_datafusion_has_it(pattern: str, escape: str, made: str) -> None:
+def test_like_patterns_are_escaped_for_datafusion(pattern: str, escape: str, made: str) -> None:
     assert like_pattern(pattern, escape) == made
 
 
-def test_patterns_match_lines_and_backslashes() -> None:
+def test_like_patterns_match_newlines_and_backslashes() -> None:
     assert rows("SELECT COUNT(*) FROM S3Object WHERE _1 LIKE 'a\\b%'", b"a\\bc\nabc\n") == ["1"]
     assert rows("SELECT COUNT(*) FROM S3Object WHERE _1 LIKE '%!_%' ESCAPE '!'", b"a_c\nabc\n") == ["1"]
 
 
 @pytest.mark.parametrize("depth", [30, 90])
-def test_what_is_nested_is_read_or_refused(depth: int) -> None:
+def test_deep_nesting_is_evaluated_or_rejected(depth: int) -> None:
     expression = "SELECT " + "-(" * depth + "1" + ")" * depth + " FROM S3Object"
     if depth < 60:
         assert rows(expression, b"x\n") == ["1"]
@@ -89,6 +89,6 @@ def test_what_is_nested_is_read_or_refused(depth: int) -> None:
         assert raised.value.code == "MaxOperatorsExceeded"
 
 
-def test_large_whole_numbers_are_compared_exactly() -> None:
+def test_large_integers_are_compared_exactly() -> None:
     data = b"9007199254740993\n9007199254740992\n"
     assert rows("SELECT _1 FROM S3Object WHERE _1 = 9007199254740993", data) == ["9007199254740993"]

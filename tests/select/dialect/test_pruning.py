@@ -1,4 +1,4 @@
-"""What of a condition is said of single columns."""
+"""Comparisons of single columns in a condition."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TABLE = ("lake", "Orders")
         ("s.a <> 1", []),
     ],
 )
-def test_columns_compared_with_constants_are_found(condition: str, expected: list[ColumnComparison]) -> None:
+def test_comparisons_with_constants_are_found(condition: str, expected: list[ColumnComparison]) -> None:
     assert comparisons(read_statement(f"SELECT * FROM S3Object s WHERE {condition}")) == expected
 
 
-def test_no_condition_says_nothing() -> None:
+def test_statement_without_condition_has_no_comparisons() -> None:
     assert comparisons(read_statement("SELECT * FROM S3Object s")) == []
 
 
@@ -47,12 +47,12 @@ def test_no_condition_says_nothing() -> None:
         ("S3Object", None),
     ],
 )
-def test_a_table_is_called_by_its_name(source: str, alias: str | None) -> None:
+def test_table_may_be_named_in_several_ways(source: str, alias: str | None) -> None:
     found = read_statement(f"SELECT * FROM {source} WHERE 1 = 1", TABLE)
     assert (found.alias.text if found.alias else None) == alias
 
 
 @pytest.mark.parametrize("source", ["other", "lake.other", "lake"])
-def test_other_tables_are_not_meant(source: str) -> None:
+def test_other_tables_are_rejected(source: str) -> None:
     with pytest.raises(SelectError):
         read_statement(f"SELECT * FROM {source}", TABLE)

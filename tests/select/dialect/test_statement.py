@@ -47,13 +47,13 @@ from lakebed.select.dialect.statement import read_statement
         ("SELECT '" + "x" * 262144 + "' FROM S3Object", "ExpressionTooLong"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
+def test_errors_have_their_s3_code(expression: str, code: str) -> None:
     with pytest.raises(SelectError) as raised:
         read_statement(expression)
     assert raised.value.code == code
 
 
-def test_a_statement_is_taken_apart() -> None:
+def test_statement_is_parsed() -> None:
     statement = read_statement("SELECT s.a AS x, b y FROM S3Object AS s WHERE a > 1 LIMIT 7;")
     assert [projection.alias for projection in statement.projections] == ["x", "y"]
     assert statement.alias == FieldName("s")
@@ -63,7 +63,7 @@ def test_a_statement_is_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("star", ["*", "s.*"])
-def test_all_columns_are_no_list(star: str) -> None:
+def test_star_has_no_projections(star: str) -> None:
     assert read_statement(f"SELECT {star} FROM s3OBJECT s").projections == ()
 
 
@@ -80,9 +80,9 @@ def test_all_columns_are_no_list(star: str) -> None:
         ("S3Object.path", (FieldName("path"),)),
     ],
 )
-def test_paths_after_from_are_read(source: str, path: tuple[object, ...]) -> None:
+def test_paths_after_from_are_parsed(source: str, path: tuple[object, ...]) -> None:
     assert read_statement(f"SELECT * FROM {source} x").source == path
 
 
-def test_a_call_is_an_aggregate_wherever_it_is() -> None:
+def test_aggregates_are_found_in_nested_expressions() -> None:
     assert read_statement("SELECT 1 + MIN(CAST(_1 AS INT)) FROM S3Object").aggregates

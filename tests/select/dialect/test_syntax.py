@@ -28,30 +28,30 @@ def condition(text: str) -> exp.Expression:
         ("s['x y']", (FieldName("s"), FieldName("x y", quoted=True))),
     ],
 )
-def test_a_path_has_its_steps_in_order(text: str, path: Path) -> None:
+def test_path_has_its_steps_in_order(text: str, path: Path) -> None:
     assert path_of(value(text)) == path
 
 
-def test_what_begins_with_no_name_is_no_path() -> None:
+def test_path_must_begin_with_a_name() -> None:
     with pytest.raises(SelectError):
         path_of(value("1 + 1"))
 
 
-def test_a_chain_has_its_operands_in_order_however_long_it_is() -> None:
+def test_long_chain_has_its_operands_in_order() -> None:
     parts = chain(condition(" AND ".join(f"a = {number}" for number in range(200))))
     assert [part.expression.this for part in parts] == [str(number) for number in range(200)]
 
 
-def test_a_chain_ends_where_the_connector_is_another() -> None:
+def test_chain_ends_at_another_connector() -> None:
     assert len(chain(condition("a = 1 AND (b = 2 OR c = 3) AND d = 4"))) == 3
 
 
-def test_what_is_long_is_not_deep_and_what_is_deep_is_refused() -> None:
+def test_long_chains_are_accepted_and_deep_nesting_is_rejected() -> None:
     check_depth(condition(" OR ".join("a = 1" for _ in range(500))))
     with pytest.raises(SelectError):
         check_depth(value("-(" * 40 + "1" + ")" * 40))
 
 
-def test_missing_is_a_word_unless_it_is_quoted_or_a_field() -> None:
+def test_missing_is_a_keyword_unless_quoted_or_a_field() -> None:
     words = [value(text) for text in ("missing", '"missing"', "s.missing")]
     assert [isinstance(word, exp.Column) and is_missing_word(word) for word in words] == [True, False, False]

@@ -28,11 +28,11 @@ MOMENT = parse_timestamp("1969-07-20T20:18:09.123456789+05:30")
         ("XX XXX XXXX XXXXX", "+0530 +05:30 +0530 +05:30"),
     ],
 )
-def test_symbols_are_written(pattern: str, text: str) -> None:
+def test_symbols_are_formatted(pattern: str, text: str) -> None:
     assert write(MOMENT, pattern) == text
 
 
-def test_utc_is_z_for_capitals_and_an_offset_for_small_letters() -> None:
+def test_utc_is_z_for_upper_case_and_an_offset_for_lower_case() -> None:
     moment = parse_timestamp("2010-01-01T00:00Z")
     assert write(moment, "X XX XXX x xx xxx") == "Z Z Z +00 +0000 +00:00"
 
@@ -46,7 +46,7 @@ def test_utc_is_z_for_capitals_and_an_offset_for_small_letters() -> None:
         ("aa", "EvaluatorInvalidTimestampFormatPatternToken"),
     ],
 )
-def test_what_is_wrong_with_a_pattern_is_told(pattern: str, code: str) -> None:
+def test_invalid_pattern_has_its_s3_code(pattern: str, code: str) -> None:
     with pytest.raises(SelectError) as raised:
         compile_pattern(pattern)
     assert raised.value.code == code
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_a_pattern_is_told(pattern: str, code: str) -> None:
         ("y", "CastFailed"),
     ],
 )
-def test_what_cannot_be_read_by_is_told(pattern: str, code: str) -> None:
+def test_pattern_that_cannot_be_parsed_with_has_its_s3_code(pattern: str, code: str) -> None:
     with pytest.raises(SelectError) as raised:
         read("not this", pattern)
     assert raised.value.code == code
@@ -78,7 +78,7 @@ def test_what_cannot_be_read_by_is_told(pattern: str, code: str) -> None:
         ("2007-02-23T12:14:33.079-08:00", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "2007-02-23T12:14:33.079-08:00"),
     ],
 )
-def test_timestamps_are_read(text: str, pattern: str, found: str) -> None:
+def test_timestamps_are_parsed(text: str, pattern: str, found: str) -> None:
     assert str(read(text, pattern)) == found
 
 
@@ -86,6 +86,6 @@ def test_timestamps_are_read(text: str, pattern: str, found: str) -> None:
     st.datetimes(datetime(1000, 1, 1), datetime(9999, 1, 1)),
     st.sampled_from(["yyyy-MM-dd HH:mm:ss.SSSSSSXXX", "MMMM d y, h:m:s a SSSSSS x", "d.M.y H-m-s n X"]),
 )
-def test_reading_undoes_writing(moment: datetime, pattern: str) -> None:
+def test_timestamps_round_trip(moment: datetime, pattern: str) -> None:
     written = parse_timestamp(moment.isoformat(timespec="microseconds") + "Z")
     assert read(write(written, pattern), pattern).instant == written.instant

@@ -32,11 +32,11 @@ from lakebed.select.dialect.timestamps import (
         "2017-04-30T12:30:59.123456789-08:00",
     ],
 )
-def test_a_timestamp_is_written_as_it_was_read(text: str) -> None:
+def test_timestamps_round_trip_as_text(text: str) -> None:
     assert str(parse_timestamp(text)) == text
 
 
-def test_a_day_may_be_written_without_its_t() -> None:
+def test_date_may_omit_its_t() -> None:
     assert str(parse_timestamp("2017-04-30")) == "2017-04-30T"
 
 
@@ -44,13 +44,13 @@ def test_a_day_may_be_written_without_its_t() -> None:
     "text",
     ["", "2017", "2017-13T", "2017-02-30T", "2017-04-30T12Z", "2017-04-30T12:30", "yesterday", "2017-04-30T25:00Z"],
 )
-def test_what_is_no_timestamp_cannot_be_cast(text: str) -> None:
+def test_invalid_timestamp_cannot_be_cast(text: str) -> None:
     with pytest.raises(SelectError) as raised:
         parse_timestamp(text)
     assert raised.value.code == "CastFailed"
 
 
-def test_an_instant_does_not_depend_on_the_offset() -> None:
+def test_instant_does_not_depend_on_the_offset() -> None:
     assert parse_timestamp("2017-04-30T12:30+02:00").instant == parse_timestamp("2017-04-30T10:30Z").instant
 
 
@@ -68,11 +68,11 @@ def test_an_instant_does_not_depend_on_the_offset() -> None:
         ("month", 1, "2017-01-31T", "2017-02-28T"),
     ],
 )
-def test_adding_widens_the_precision_where_it_must(part: str, count: int, text: str, result: str) -> None:
+def test_adding_increases_the_precision_if_required(part: str, count: int, text: str, result: str) -> None:
     assert str(add(DatePart(part), count, parse_timestamp(text))) == result
 
 
-def test_there_is_nothing_after_the_year_9999() -> None:
+def test_years_after_9999_are_out_of_range() -> None:
     with pytest.raises(SelectError) as raised:
         add(DatePart.YEAR, 8000, parse_timestamp("2017T"))
     assert raised.value.code == "EvaluatorInvalidArguments"
@@ -90,11 +90,11 @@ def test_there_is_nothing_after_the_year_9999() -> None:
         ("second", "2010-01-01T00:00:01Z", "2010-01-01T00:00:00Z", -1),
     ],
 )
-def test_a_difference_counts_whole_units(part: str, first: str, last: str, result: int) -> None:
+def test_difference_counts_whole_units(part: str, first: str, last: str, result: int) -> None:
     assert difference(DatePart(part), parse_timestamp(first), parse_timestamp(last)) == result
 
 
-def test_fields_are_taken_out() -> None:
+def test_fields_are_extracted() -> None:
     moment = parse_timestamp("2010-02-03T04:05:06.789-07:30")
     found = [extract(part, moment) for part in DatePart]
     assert found == [2010, 2, 3, 4, 5, 6, -7, -30]
@@ -119,19 +119,19 @@ timestamps = st.builds(
 
 
 @given(timestamps)
-def test_reading_undoes_writing(moment: Timestamp) -> None:
+def test_timestamps_round_trip(moment: Timestamp) -> None:
     assert parse_timestamp(str(moment)) == moment
 
 
 @given(timestamps)
-def test_an_instant_is_what_the_standard_library_says(moment: Timestamp) -> None:
+def test_instant_equals_that_of_the_standard_library(moment: Timestamp) -> None:
     zone = timezone(timedelta(minutes=moment.offset_minutes))
     there = moment.local.replace(tzinfo=zone)
     assert moment.instant == (there - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 @given(timestamps, st.sampled_from(sorted(COUNTABLE)), st.integers(-500, 500))
-def test_what_was_added_is_the_difference(moment: Timestamp, part: DatePart, count: int) -> None:
+def test_difference_equals_the_added_count(moment: Timestamp, part: DatePart, count: int) -> None:
     later = add(part, count, moment)
     found = difference(part, moment, later)
     # Months differ in length: the last day of one may be before the same day of another.
@@ -139,5 +139,5 @@ def test_what_was_added_is_the_difference(moment: Timestamp, part: DatePart, cou
 
 
 @given(st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)))
-def test_a_moment_of_the_clock_has_milliseconds(moment: datetime) -> None:
+def test_clock_time_has_milliseconds(moment: datetime) -> None:
     assert from_datetime(moment).instant == int(moment.timestamp()) * 1_000_000 + moment.microsecond // 1000 * 1000

@@ -1,4 +1,4 @@
-"""Selects where the caller is: over batches."""
+"""Selects without a server, over batches."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ BATCHES = [
 
 
 class Reader:
-    """Gives the batches, and remembers which columns were asked for."""
+    """A reader that records the requested columns."""
 
     def __init__(self) -> None:
-        self.asked: list[list[str]] = []
+        self.requested: list[list[str]] = []
 
     def __call__(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        self.asked.append(columns)
+        self.requested.append(columns)
         for batch in BATCHES:
             yield batch.select(columns or ["id"])
 
@@ -43,28 +43,28 @@ class Reader:
         ("SELECT s.tags[0] FROM S3Object s LIMIT 1", b"x\n"),
     ],
 )
-def test_batches_are_asked(expression: str, expected: bytes, tmp_path: Path) -> None:
+def test_batches_are_queried(expression: str, expected: bytes, tmp_path: Path) -> None:
     assert (
         b"".join(select_batches(read_statement(expression), SCHEMA, Reader(), CsvOutput(), spill=tmp_path)) == expected
     )
 
 
-def test_no_more_columns_are_read_than_are_asked_for(tmp_path: Path) -> None:
+def test_only_requested_columns_are_read(tmp_path: Path) -> None:
     reader = Reader()
     list(select_batches(read_statement("SELECT s.name FROM S3Object s"), SCHEMA, reader, JsonOutput(), spill=tmp_path))
-    assert reader.asked == [["name"]]
+    assert reader.requested == [["name"]]
 
 
-def test_a_reader_that_fails_tells_why(tmp_path: Path) -> None:
+def test_error_of_the_reader_is_raised(tmp_path: Path) -> None:
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         yield BATCHES[0].select(columns)
-        raise Unavailable("the store is gone")
+        raise Unavailable("the store is down")
 
-    with pytest.raises(Unavailable, match="the store is gone"):
+    with pytest.raises(Unavailable, match="the store is down"):
         list(select_batches(read_statement("SELECT s.id FROM S3Object s"), SCHEMA, read, CsvOutput(), spill=tmp_path))
 
 
-def test_columns_that_are_not_there_and_paths_are_refused(tmp_path: Path) -> None:
+def test_unknown_columns_and_paths_are_rejected(tmp_path: Path) -> None:
     for expression, code in (
         ("SELECT s.absent FROM S3Object s", SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST),
         ("SELECT s.a FROM S3Object[*].rows[*] s", SelectCode.DATA_SOURCE_PATH_UNSUPPORTED),

@@ -31,7 +31,7 @@ from tests.select.running import DOCUMENT, HEADED, request
 
 @pytest.fixture(params=["memory", "folder"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStore]:
-    """An object store on a byte store that streams, and on one that opens files."""
+    """An object store that streams objects, and one that opens files."""
     async with opened_store(
         f"sqlite:{tmp_path / 'meta.db'}", request.param, tmp_path / "bytes", ManualClock()
     ) as opened:
@@ -96,7 +96,7 @@ async def put(store: ObjectStore, *bodies: bytes, encrypt: bool = False) -> None
         ),
     ],
 )
-async def test_objects_are_asked_as_one(
+async def test_objects_are_queried_as_one(
     store: ObjectStore, selects: SelectService, bodies: list[bytes], source: Input, expression: str, expected: bytes
 ) -> None:
     await put(store, *bodies)
@@ -106,18 +106,18 @@ async def test_objects_are_asked_as_one(
     assert selects.running == 0
 
 
-async def test_those_that_are_compressed_say_so_by_their_names(store: ObjectStore, selects: SelectService) -> None:
+async def test_compression_is_taken_from_the_key_suffix(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "p/a.csv", b"1\n")
     await store.put("bucket", "p/b.csv.gz", gzip.compress(b"2\n"))
     assert await read(await selects.open_prefix(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))) == b"1\n2\n"
-    asked = request("SELECT * FROM S3Object", compression=Compression.GZIP)
+    select_request = request("SELECT * FROM S3Object", compression=Compression.GZIP)
     with pytest.raises(SelectError) as caught:
-        await selects.open_prefix(ROOT, "bucket", "p/", asked)
+        await selects.open_prefix(ROOT, "bucket", "p/", select_request)
     assert caught.value.code == "InvalidCompressionFormat"
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
-async def test_many_are_read_in_the_order_of_their_keys_and_counted(
+async def test_many_objects_are_read_in_key_order_and_counted(
     store: ObjectStore, selects: SelectService, encrypt: bool
 ) -> None:
     await put(store, *(b"%d\n" % number for number in range(150)), b"", encrypt=encrypt)
@@ -139,7 +139,7 @@ async def test_many_are_read_in_the_order_of_their_keys_and_counted(
         ([b"{}\n", b"{\n"], JsonInput(), "SELECT * FROM S3Object", "JSONParsingError"),
     ],
 )
-async def test_an_object_that_does_not_fit_ends_the_query(
+async def test_object_with_other_columns_fails_the_query(
     store: ObjectStore, selects: SelectService, bodies: list[bytes], source: Input, expression: str, code: str
 ) -> None:
     await put(store, *bodies)
@@ -151,14 +151,14 @@ async def test_an_object_that_does_not_fit_ends_the_query(
     assert selects.running == 0
 
 
-async def test_a_range_is_of_one_object(store: ObjectStore, selects: SelectService) -> None:
+async def test_scan_range_requires_a_single_object(store: ObjectStore, selects: SelectService) -> None:
     await put(store, b"1\n")
     with pytest.raises(SelectError) as caught:
         await selects.open_prefix(ROOT, "bucket", "p/", request("SELECT * FROM S3Object", scan=(0, 1)))
     assert caught.value.code == "UnsupportedScanRangeInput"
 
 
-async def test_no_objects_are_no_source(store: ObjectStore, selects: SelectService) -> None:
+async def test_prefix_without_objects_raises_no_such_key(store: ObjectStore, selects: SelectService) -> None:
     with pytest.raises(NoSuchKey):
         await selects.open_prefix(ROOT, "bucket", "nothing/", request("SELECT * FROM S3Object"))
     with pytest.raises(NoSuchBucket):
@@ -166,19 +166,22 @@ async def test_no_objects_are_no_source(store: ObjectStore, selects: SelectServi
     assert selects.running == 0
 
 
-async def test_who_may_not_list_or_read_any_of_them_may_not_ask(store: ObjectStore, selects: SelectService) -> None:
+async def test_query_requires_list_and_read_permissions(store: ObjectStore, selects: SelectService) -> None:
     await put(store, b"1\n", b"2\n")
     lists = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}
     gets = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
     gets_one = {**gets, "Resource": "arn:aws:s3:::bucket/p/000"}
-    asked = request("SELECT * FROM S3Object")
+    select_request = request("SELECT * FROM S3Object")
     for allowed in ([lists], [gets], [lists, gets_one]):
         with pytest.raises(AccessDenied):
-            await read(await selects.open_prefix(user("ann", policy(*allowed)), "bucket", "p/", asked))
-    assert await read(await selects.open_prefix(user("ann", policy(lists, gets)), "bucket", "p/", asked)) == b"1\n2\n"
+            await read(await selects.open_prefix(user("ann", policy(*allowed)), "bucket", "p/", select_request))
+    assert (
+        await read(await selects.open_prefix(user("ann", policy(lists, gets)), "bucket", "p/", select_request))
+        == b"1\n2\n"
+    )
 
 
-async def test_a_query_that_is_closed_lets_go_of_all_objects(store: ObjectStore, selects: SelectService) -> None:
+async def test_closed_query_closes_all_objects(store: ObjectStore, selects: SelectService) -> None:
     await put(store, *(b"%d\n" % number * 100_000 for number in range(40)))
     before = open_descriptors()
     running = await selects.open_prefix(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))

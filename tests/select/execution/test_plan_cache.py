@@ -1,4 +1,4 @@
-"""Plans that are kept: that nothing of one query is left for the next, and what is kept at all."""
+"""Cached plans: what is cached, and that queries do not affect each other."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tests.select.running import HEADED, LIMITS, LINES, NOW, request
 from tests.select.test_parquet_queries import stored
 
 
-def started(
+def start(
     plan_cache: PlanCache, expression: str, data: bytes, read: Input | None = None, write: Output | None = None
 ) -> Execution:
     return plan(LocalBytes([data]), request(expression, read, write), LIMITS, Meter(), NOW, None, plan_cache)
 
 
-def ask(
+def run(
     plan_cache: PlanCache, expression: str, data: bytes, read: Input | None = None, write: Output | None = None
 ) -> bytes:
-    execution = started(plan_cache, expression, data, read, write)
+    execution = start(plan_cache, expression, data, read, write)
     try:
         parts = []
         while part := execution.gather():
@@ -44,7 +44,7 @@ OTHERS = b"a,b\n7,x\n8,y\n"
 
 
 @pytest.mark.parametrize(
-    ("expression", "of_numbers", "of_others"),
+    ("expression", "for_numbers", "for_others"),
     [
         ("SELECT s.b FROM S3Object s WHERE CAST(s.a AS INT) > 1", b"y\nz\n", b"x\ny\n"),
         ("SELECT * FROM S3Object LIMIT 1", b"1,x\n", b"7,x\n"),
@@ -53,12 +53,12 @@ OTHERS = b"a,b\n7,x\n8,y\n"
         ("SELECT MAX(b), AVG(CAST(a AS FLOAT)) FROM S3Object WHERE a <> '2'", b"z,2\n", b"y,7.5\n"),
     ],
 )
-def test_a_plan_is_run_by_for_one_object_after_the_other(expression: str, of_numbers: bytes, of_others: bytes) -> None:
+def test_cached_plan_runs_for_several_objects(expression: str, for_numbers: bytes, for_others: bytes) -> None:
     plan_cache = PlanCache()
     for _ in range(3):
-        assert ask(plan_cache, expression, NUMBERS, HEADED) == of_numbers
+        assert run(plan_cache, expression, NUMBERS, HEADED) == for_numbers
         assert len(plan_cache) == 1
-        assert ask(plan_cache, expression, OTHERS, HEADED) == of_others
+        assert run(plan_cache, expression, OTHERS, HEADED) == for_others
         assert len(plan_cache) == 1
 
 
@@ -73,45 +73,45 @@ def test_a_plan_is_run_by_for_one_object_after_the_other(expression: str, of_num
         "SELECT a, ROW_NUMBER() OVER (ORDER BY a) FROM S3Object",
     ],
 )
-def test_what_holds_records_is_planned_anew_each_time(expression: str) -> None:
+def test_plans_that_hold_records_are_not_cached(expression: str) -> None:
     plan_cache = PlanCache()
-    first = ask(plan_cache, expression, NUMBERS, HEADED)
-    assert ask(plan_cache, expression, OTHERS, HEADED) != first
-    assert ask(plan_cache, expression, NUMBERS, HEADED) == first
+    first = run(plan_cache, expression, NUMBERS, HEADED)
+    assert run(plan_cache, expression, OTHERS, HEADED) != first
+    assert run(plan_cache, expression, NUMBERS, HEADED) == first
     assert len(plan_cache) == 0
 
 
-def test_options_that_change_the_meaning_do_not_share_a_plan() -> None:
+def test_different_options_do_not_share_a_plan() -> None:
     plan_cache = PlanCache()
     every = "SELECT * FROM S3Object"
     for _ in range(2):
-        assert ask(plan_cache, every, NUMBERS, HEADED) == b"1,x\n2,y\n3,z\n"
-        assert ask(plan_cache, every, NUMBERS, CsvInput()) == b"a,b\n1,x\n2,y\n3,z\n"
-        assert ask(plan_cache, every, NUMBERS, CsvInput(header=HeaderUse.USE, field_delimiter=";")) == (
+        assert run(plan_cache, every, NUMBERS, HEADED) == b"1,x\n2,y\n3,z\n"
+        assert run(plan_cache, every, NUMBERS, CsvInput()) == b"a,b\n1,x\n2,y\n3,z\n"
+        assert run(plan_cache, every, NUMBERS, CsvInput(header=HeaderUse.USE, field_delimiter=";")) == (
             b'"1,x"\n"2,y"\n"3,z"\n'
         )
-        assert ask(plan_cache, every, NUMBERS, HEADED, CsvOutput(field_delimiter="|")) == b"1|x\n2|y\n3|z\n"
-        assert ask(plan_cache, every, OTHERS, HEADED, JsonOutput()) == b'{"a":"7","b":"x"}\n{"a":"8","b":"y"}\n'
+        assert run(plan_cache, every, NUMBERS, HEADED, CsvOutput(field_delimiter="|")) == b"1|x\n2|y\n3|z\n"
+        assert run(plan_cache, every, OTHERS, HEADED, JsonOutput()) == b'{"a":"7","b":"x"}\n{"a":"8","b":"y"}\n'
 
 
-def test_the_same_words_about_other_columns_are_another_query() -> None:
+def test_equal_expressions_over_other_columns_do_not_share_a_plan() -> None:
     plan_cache = PlanCache()
-    asked = "SELECT s.b FROM S3Object s"
+    query = "SELECT s.b FROM S3Object s"
     for _ in range(2):
-        assert ask(plan_cache, asked, b"a,b\n1,2\n", HEADED) == b"2\n"
-        assert ask(plan_cache, asked, b"b,a\n1,2\n", HEADED) == b"1\n"
-        assert ask(plan_cache, asked, b"a,b,c\n1,2,3\n", HEADED) == b"2\n"
-        assert ask(plan_cache, asked, b'{"b":1}\n', LINES) == b"1\n"
-        assert ask(plan_cache, asked, b'{"b":"t"}\n', LINES) == b"t\n"
+        assert run(plan_cache, query, b"a,b\n1,2\n", HEADED) == b"2\n"
+        assert run(plan_cache, query, b"b,a\n1,2\n", HEADED) == b"1\n"
+        assert run(plan_cache, query, b"a,b,c\n1,2,3\n", HEADED) == b"2\n"
+        assert run(plan_cache, query, b'{"b":1}\n', LINES) == b"1\n"
+        assert run(plan_cache, query, b'{"b":"t"}\n', LINES) == b"t\n"
 
 
-def test_row_groups_are_left_out_by_the_condition_of_a_kept_plan_too() -> None:
+def test_cached_plan_prunes_row_groups() -> None:
     data, plan_cache = stored(), PlanCache()
 
     def scanned(expression: str) -> int:
         meter = Meter()
-        asked = request(expression, ParquetInput())
-        execution = plan(LocalBytes([data]), asked, LIMITS, meter, NOW, None, plan_cache)
+        query = request(expression, ParquetInput())
+        execution = plan(LocalBytes([data]), query, LIMITS, meter, NOW, None, plan_cache)
         while execution.gather():
             pass
         execution.stop()
@@ -122,40 +122,40 @@ def test_row_groups_are_left_out_by_the_condition_of_a_kept_plan_too() -> None:
     assert first == again < scanned("SELECT name FROM S3Object WHERE id + 0 = 5")
 
 
-def test_a_query_that_fails_leaves_nothing_behind() -> None:
+def test_failed_query_does_not_affect_later_ones() -> None:
     plan_cache = PlanCache()
-    asked = "SELECT CAST(a AS INT) FROM S3Object"
-    assert ask(plan_cache, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
+    query = "SELECT CAST(a AS INT) FROM S3Object"
+    assert run(plan_cache, query, NUMBERS, HEADED) == b"1\n2\n3\n"
     with pytest.raises(SelectError) as raised:
-        ask(plan_cache, asked, b"a,b\nno,x\n", HEADED)
+        run(plan_cache, query, b"a,b\nno,x\n", HEADED)
     assert raised.value.code == "CastFailed"
     assert len(plan_cache) == 0
-    assert ask(plan_cache, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
+    assert run(plan_cache, query, NUMBERS, HEADED) == b"1\n2\n3\n"
     with pytest.raises(SelectError) as raised:
-        ask(plan_cache, asked, b"a,b\n1,x,y\n", HEADED)
+        run(plan_cache, query, b"a,b\n1,x,y\n", HEADED)
     assert raised.value.code == "CSVParsingError"
-    assert ask(plan_cache, asked, OTHERS, HEADED) == b"7\n8\n"
+    assert run(plan_cache, query, OTHERS, HEADED) == b"7\n8\n"
 
 
-def test_what_is_wrong_with_a_constant_is_told_in_our_words() -> None:
+def test_invalid_constant_has_its_s3_code() -> None:
     plan_cache = PlanCache()
     for _ in range(2):
         with pytest.raises(SelectError) as raised:
-            ask(plan_cache, "SELECT TO_TIMESTAMP('nonsense') FROM S3Object", b"1\n")
+            run(plan_cache, "SELECT TO_TIMESTAMP('nonsense') FROM S3Object", b"1\n")
         assert raised.value.code not in ("", "InternalError")
     assert len(plan_cache) == 0
 
 
-def test_a_query_that_is_stopped_does_not_give_its_plan_back() -> None:
+def test_plan_of_a_stopped_query_is_not_cached() -> None:
     plan_cache = PlanCache()
-    started(plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED).stop()
+    start(plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED).stop()
     assert len(plan_cache) == 0
 
 
-def test_queries_at_the_same_time_have_a_plan_each() -> None:
+def test_concurrent_queries_use_separate_plans() -> None:
     plan_cache = PlanCache()
-    asked = "SELECT s.a FROM S3Object s"
-    first, second = (started(plan_cache, asked, data, HEADED) for data in (NUMBERS, OTHERS))
+    query = "SELECT s.a FROM S3Object s"
+    first, second = (start(plan_cache, query, data, HEADED) for data in (NUMBERS, OTHERS))
     assert second.gather() == b"7\n8\n"
     assert first.gather() == b"1\n2\n3\n"
     first.stop()
@@ -164,62 +164,62 @@ def test_queries_at_the_same_time_have_a_plan_each() -> None:
 
     objects = [b"a\n" + b"%d\n" % number * 50 for number in range(40)]
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda data: ask(plan_cache, asked, data, HEADED), objects))
+        answers = list(pool.map(lambda data: run(plan_cache, query, data, HEADED), objects))
     assert answers == [data[2:] for data in objects]
 
 
-def test_a_stop_after_the_end_gives_the_plan_back_once() -> None:
+def test_stop_after_the_end_caches_the_plan_once() -> None:
     plan_cache = PlanCache()
-    execution = started(plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED)
+    execution = start(plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED)
     execution.gather()
     execution.stop()
     execution.stop()
     assert len(plan_cache) == 1
 
 
-def test_a_plan_on_the_shelf_holds_no_object() -> None:
+def test_cached_plan_holds_no_object() -> None:
     class Watched(LocalBytes):
-        """One that can be seen to go."""
+        """A source whose deletion can be observed."""
 
     plan_cache = PlanCache()
     source = Watched([NUMBERS])
-    gone = weakref.ref(source)
+    reference = weakref.ref(source)
     execution = plan(source, request("SELECT * FROM S3Object"), LIMITS, Meter(), NOW, None, plan_cache)
     execution.gather()
     execution.stop()
     del execution, source
     gc.collect()
     assert len(plan_cache) == 1
-    assert gone() is None
+    assert reference() is None
 
 
-def test_those_go_first_that_were_not_asked_for_the_longest() -> None:
+def test_least_recently_used_plan_is_evicted() -> None:
     plan_cache = PlanCache(most=2)
-    asked = [f"SELECT {number} FROM S3Object" for number in range(3)]
-    ask(plan_cache, asked[0], b"1\n")
-    ask(plan_cache, asked[1], b"1\n")
-    ask(plan_cache, asked[0], b"1\n")
-    ask(plan_cache, asked[2], b"1\n")
+    query = [f"SELECT {number} FROM S3Object" for number in range(3)]
+    run(plan_cache, query[0], b"1\n")
+    run(plan_cache, query[1], b"1\n")
+    run(plan_cache, query[0], b"1\n")
+    run(plan_cache, query[2], b"1\n")
     assert len(plan_cache) == 2
-    kept = [started(plan_cache, expression, b"1\n") for expression in (asked[0], asked[2])]
+    kept = [start(plan_cache, expression, b"1\n") for expression in (query[0], query[2])]
     assert len(plan_cache) == 0
     for execution in kept:
         execution.stop()
 
 
-def test_a_plan_is_not_run_by_for_ever() -> None:
+def test_plan_has_a_limit_of_runs() -> None:
     plan_cache = PlanCache()
     for _ in range(MAX_RUNS - 1):
-        ask(plan_cache, "SELECT * FROM S3Object", b"1\n")
+        run(plan_cache, "SELECT * FROM S3Object", b"1\n")
         assert len(plan_cache) == 1
-    ask(plan_cache, "SELECT * FROM S3Object", b"1\n")
+    run(plan_cache, "SELECT * FROM S3Object", b"1\n")
     assert len(plan_cache) == 0
 
 
-def test_a_small_object_may_become_a_large_answer() -> None:
+def test_small_object_may_have_a_large_result() -> None:
     data = b"%s\n" % (b"x" * 99) * 2000
     wide = " || ".join(["_1"] * 8)
-    execution = started(PlanCache(), f"SELECT {wide} FROM S3Object", data)
+    execution = start(PlanCache(), f"SELECT {wide} FROM S3Object", data)
     pieces = []
     while piece := execution.gather():
         pieces.append(piece)
@@ -228,25 +228,25 @@ def test_a_small_object_may_become_a_large_answer() -> None:
     assert b"".join(pieces) == b"%s\n" % (b"x" * 99 * 8) * 2000
 
 
-def test_a_statement_is_taken_apart_once() -> None:
-    asked = "SELECT s.a FROM S3Object s ORDER BY s.a"
-    assert read_statement(asked) is read_statement(asked)
-    assert read_statement(asked, ("t",)) is not read_statement(asked)
+def test_statement_is_parsed_once() -> None:
+    query = "SELECT s.a FROM S3Object s ORDER BY s.a"
+    assert read_statement(query) is read_statement(query)
+    assert read_statement(query, ("t",)) is not read_statement(query)
     long = "SELECT s.a FROM S3Object s WHERE " + " OR ".join(["s.a = 1"] * 200)
     assert read_statement(long) is not read_statement(long)
 
 
-def test_binding_does_not_change_a_statement() -> None:
-    asked = "SELECT s.a FROM S3Object s ORDER BY s.a"
-    before = read_statement(asked).order[0].node.parent
-    ask(PlanCache(), asked, NUMBERS, HEADED)
-    assert read_statement(asked).order[0].node.parent is before
+def test_binding_does_not_change_the_statement() -> None:
+    query = "SELECT s.a FROM S3Object s ORDER BY s.a"
+    before = read_statement(query).order[0].node.parent
+    run(PlanCache(), query, NUMBERS, HEADED)
+    assert read_statement(query).order[0].node.parent is before
 
 
-async def test_batches_that_are_awaited_give_the_plan_back_as_well() -> None:
+async def test_plan_is_cached_after_reading_all_batches() -> None:
     plan_cache = PlanCache()
     for _ in range(2):
-        execution = await asyncio.to_thread(started, plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED)
+        execution = await asyncio.to_thread(start, plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED)
         parts = []
         while (batch := await execution.next_batch()) is not None:
             parts.append(execution.writer.write(batch))
@@ -255,12 +255,12 @@ async def test_batches_that_are_awaited_give_the_plan_back_as_well() -> None:
         assert len(plan_cache) == 1
 
 
-def test_a_plan_that_is_thrown_away_is_gone() -> None:
+def test_discarded_plan_is_freed() -> None:
     plan_cache = PlanCache(most=1)
-    ask(plan_cache, "SELECT 1 FROM S3Object", b"1\n")
+    run(plan_cache, "SELECT 1 FROM S3Object", b"1\n")
     [kept] = plan_cache._plans
-    gone = weakref.ref(kept)
+    reference = weakref.ref(kept)
     del kept
-    ask(plan_cache, "SELECT 2 FROM S3Object", b"1\n")
+    run(plan_cache, "SELECT 2 FROM S3Object", b"1\n")
     gc.collect()
-    assert gone() is None
+    assert reference() is None

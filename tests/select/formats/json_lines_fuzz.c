@@ -1,4 +1,4 @@
-/* Gives `json_lines.c` bytes of all kinds, in memory that ends where they end: a sanitizer tells what it does wrong. */
+/* Feeds random bytes to `json_lines.c`, in buffers of exact size, so that a sanitizer detects errors. */
 #include "../../../src/lakebed/select/formats/json_lines.c"
 #include "chance.h"
 

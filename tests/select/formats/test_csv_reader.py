@@ -1,4 +1,4 @@
-"""The fast way to read CSV says what the exact one says: whatever the options, whatever the data, however it is cut."""
+"""The fast CSV reader equals the exact one, for any options, data and chunking."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_possible(chosen: CsvInput) -> bool:
     return True
 
 
-def exactly(data: bytes, chosen: CsvInput) -> list[list[str | None]]:
+def read_exactly(data: bytes, chosen: CsvInput) -> list[list[str | None]]:
     records = list(read_records(data.decode(), chosen))
     if any(len(record) > len(NAMES) for record in records):
         raise failure(SelectCode.CSV_PARSING_ERROR, "too many fields")
@@ -44,14 +44,14 @@ def exactly(data: bytes, chosen: CsvInput) -> list[list[str | None]]:
 
 
 def outcome(read: Callable[[bytes, CsvInput], list[list[str | None]]], data: bytes, chosen: CsvInput) -> object:
-    """What was read, or the code of what is wrong."""
+    """The records, or the error code."""
     try:
         return read(data, chosen)
     except SelectError as refused:
         return refused.code
 
 
-def quickly(data: bytes, chosen: CsvInput) -> list[list[str | None]]:
+def read_fast(data: bytes, chosen: CsvInput) -> list[list[str | None]]:
     batch = CsvReader(chosen, NAMES).read(data, NAMES)
     return [list(row.values()) for row in batch.to_pylist()]
 
@@ -59,7 +59,7 @@ def quickly(data: bytes, chosen: CsvInput) -> list[list[str | None]]:
 @pytest.mark.slow
 @settings(max_examples=400)
 @given(st.data())
-def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None:
+def test_fast_reader_equals_the_exact_one(data: st.DataObject) -> None:
     chosen = data.draw(options.filter(is_possible))
     alphabet = [
         "a",
@@ -79,17 +79,17 @@ def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None
         chosen.record_delimiter,
     ]
     text = "".join(data.draw(st.lists(st.sampled_from(alphabet), max_size=24))).encode()
-    assert outcome(quickly, text, chosen) == outcome(exactly, text, chosen)
+    assert outcome(read_fast, text, chosen) == outcome(read_exactly, text, chosen)
 
 
 @pytest.mark.parametrize("data", [b",a','", b"',a',b\n','", b"a'\n'\n", b"'\na',\n"])
-def test_a_quote_that_is_open_at_the_end_is_found_behind_one_that_is_none(data: bytes) -> None:
+def test_unterminated_quote_is_detected_after_a_literal_quote(data: bytes) -> None:
     chosen = CsvInput(quote="'", escape='"', allow_quoted_record_delimiter=True)
-    assert outcome(quickly, data, chosen) == outcome(exactly, data, chosen)
+    assert outcome(read_fast, data, chosen) == outcome(read_exactly, data, chosen)
 
 
 @given(st.data())
-def test_a_cut_is_between_records(data: st.DataObject) -> None:
+def test_blocks_are_cut_between_records(data: st.DataObject) -> None:
     chosen = data.draw(options.filter(is_possible))
     quote = chosen.quote
     field = st.text("ab " + chosen.record_delimiter if chosen.allow_quoted_record_delimiter else "ab ", max_size=4)
@@ -110,19 +110,19 @@ def test_a_cut_is_between_records(data: st.DataObject) -> None:
     assert [*read_records(first, chosen), *read_records(rest, chosen)] == expected
 
 
-def test_a_record_may_be_short_but_not_long() -> None:
-    assert quickly(b"1,2\n1,2,3\n", CsvInput()) == [["1", "2", None], ["1", "2", "3"]]
+def test_record_may_have_fewer_fields_but_not_more() -> None:
+    assert read_fast(b"1,2\n1,2,3\n", CsvInput()) == [["1", "2", None], ["1", "2", "3"]]
     with pytest.raises(SelectError) as raised:
-        quickly(b"1,2,3,4\n", CsvInput())
+        read_fast(b"1,2,3,4\n", CsvInput())
     assert raised.value.code == "CSVParsingError"
 
 
-def test_what_is_not_text_is_told() -> None:
+def test_invalid_utf8_is_rejected() -> None:
     with pytest.raises(SelectError) as raised:
-        quickly(b"a,b,\xff\n", CsvInput())
+        read_fast(b"a,b,\xff\n", CsvInput())
     assert raised.value.code == "InvalidTextEncoding"
 
 
-def test_records_are_counted_where_no_column_is_asked_for() -> None:
+def test_records_are_counted_without_columns() -> None:
     batch = CsvReader(CsvInput(), NAMES).read(b"1,2,3\n4,5,6\n", [])
     assert (batch.num_rows, batch.num_columns) == (2, 0)

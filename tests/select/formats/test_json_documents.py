@@ -26,7 +26,7 @@ paths = st.lists(
 
 
 class Dribble(io.BytesIO):
-    """Gives all it has, in the steps that are asked for."""
+    """A stream that returns data in small steps."""
 
 
 def found(data: bytes, path: Path) -> list[Any]:
@@ -34,7 +34,7 @@ def found(data: bytes, path: Path) -> list[Any]:
 
 
 @given(st.lists(values, max_size=4), paths, st.sampled_from([None, 1, "\t"]), st.integers(1, 9))
-def test_values_are_found_as_in_decoded_ones(
+def test_values_equal_those_of_decoded_documents(
     documents: list[Any], path: Path, indent: int | str | None, step: int
 ) -> None:
     data = "\n ".join(json.dumps(document, indent=indent, ensure_ascii=False) for document in documents).encode()
@@ -47,19 +47,19 @@ def test_values_are_found_as_in_decoded_ones(
 
 
 @pytest.mark.parametrize("text", ["{", '{"a"', '{"a":1', "[1", '"a', '{"a" 1}', "{1:2}", '{"a":1,}x', "}"])
-def test_what_is_no_json_is_told(text: str) -> None:
+def test_invalid_json_is_rejected(text: str) -> None:
     with pytest.raises(SelectError) as raised:
         found(text.encode(), (FieldName("a"), Wildcard()))
     assert raised.value.code == "JSONParsingError"
 
 
 @pytest.mark.slow
-def test_a_list_of_any_length_is_read_by_elements() -> None:
+def test_long_list_is_read_by_elements() -> None:
     data = b'{"big": "' + b"x" * 900_000 + b'", "list": [' + b",".join([b'{"n": 1}'] * 300_000) + b"]}"
     assert sum(1 for _ in DocumentScanner(io.BytesIO(data), (FieldName("list"), Wildcard())).values()) == 300_000
 
 
-def test_a_value_that_is_kept_has_a_limit() -> None:
+def test_value_has_a_size_limit() -> None:
     with pytest.raises(SelectError) as raised:
         found(b"[" + b"1," * 600_000 + b"1]", ())
     assert raised.value.code == "OverMaxRecordSize"

@@ -1,4 +1,4 @@
-"""Lines of JSON of fields of one kind: the same columns as those made value by value, or none."""
+"""The typed reader of JSON lines returns the same columns as the general one, or none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ usual = st.one_of(
     st.booleans(),
     st.floats(allow_nan=False, allow_infinity=False),
 )
-odd = st.one_of(st.none(), st.integers(2**63, 2**70), st.lists(st.integers(), max_size=2), st.just({"c": 1}))
+unusual = st.one_of(st.none(), st.integers(2**63, 2**70), st.lists(st.integers(), max_size=2), st.just({"c": 1}))
 
 
 def made(sample: list[object], views: list[tuple[str, ReadAs | None]]) -> tuple[ValueColumns, list[str]]:
@@ -48,13 +48,15 @@ def outcome(columns: ValueColumns, block: bytes, wanted: list[str], *, exactly: 
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
-def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None:
+def test_typed_reader_equals_the_general_one(data: st.DataObject) -> None:
     kinds = {name: data.draw(st.sampled_from(usual.original_strategies)) for name in NAMES}  # type: ignore[attr-defined]
     record = st.fixed_dictionaries({}, optional=kinds) | st.fixed_dictionaries(kinds)
     records: list[object] = data.draw(st.lists(st.fixed_dictionaries(kinds) | record, min_size=1, max_size=5))
     views = data.draw(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from([None, *ReadAs])), min_size=1))
     columns, wanted = made(records, views)
-    records += data.draw(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, usual | odd)), max_size=2))
+    records += data.draw(
+        st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, usual | unusual)), max_size=2)
+    )
     ascii_only = data.draw(st.booleans())
     texts = [json.dumps(each, ensure_ascii=ascii_only) for each in records]
     texts += data.draw(
@@ -75,6 +77,6 @@ def test_fields_of_one_kind_are_read_as_columns() -> None:
     assert read.schema.field("n0").type == pa.int64()
 
 
-def test_what_is_not_utf8_is_left_to_who_can_tell() -> None:
+def test_invalid_utf8_is_left_to_the_general_reader() -> None:
     columns, wanted = made([{"a": "x"}], [("a", ReadAs.TEXT)])
     assert outcome(columns, b'{"a":"\xff"}\n', wanted, exactly=False) == "InvalidTextEncoding"

@@ -1,4 +1,4 @@
-"""Lines of JSON by the library: what is read value by value, to the byte; and nothing that is read past an end."""
+"""The C scanner of JSON lines equals the general reader, and never reads beyond a buffer."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> JsonLibrary:
     return JsonLibrary(compiled(JSON_LINES, tmp_path_factory.mktemp("json")))
 
 
-def asked(columns: ValueColumns, found: list[tuple[tuple[Step, ...], ReadAs | None]]) -> list[str]:
+def request_columns(columns: ValueColumns, found: list[tuple[tuple[Step, ...], ReadAs | None]]) -> list[str]:
     fields = [(columns.field(path), view) for path, view in found]
     names = [columns.presence(field) if view is None else columns.column(field, view).name for field, view in fields]
     return list(dict.fromkeys(names))
@@ -155,7 +155,7 @@ def outcome(library: JsonLibrary | None, columns: ValueColumns, block: bytes, wa
     except SelectError as refused:
         return refused.code, str(refused)
     batch.validate(full=True)
-    # As text: there is a zero with a sign, which is equal to the one without.
+    # As text, because negative zero equals zero.
     return batch.schema, len(batch), repr(batch.to_pydict())
 
 
@@ -171,7 +171,7 @@ def outcome(library: JsonLibrary | None, columns: ValueColumns, block: bytes, wa
 @example(
     block=b'{"a":1}\n' * 9 + b'{"\\u0061":2}', sample=[{"a": 1}], found=[((FieldName("a"),), ReadAs.ANY)], whole=False
 )
-def test_library_reads_what_is_read_value_by_value(
+def test_scanner_equals_the_general_reader(
     library: JsonLibrary,
     block: bytes,
     sample: list[object],
@@ -179,7 +179,7 @@ def test_library_reads_what_is_read_value_by_value(
     whole: bool,
 ) -> None:
     columns = ValueColumns(sample)
-    wanted = asked(columns, found) + ([RECORD_COLUMN] if whole else [])
+    wanted = request_columns(columns, found) + ([RECORD_COLUMN] if whole else [])
     ends = [number + 1 for number, byte in enumerate(block) if byte == ord("\n")]
     parts = {block, *(block[:end] for end in ends), *(block[end:] for end in ends)}
     for part in sorted(parts):
@@ -193,17 +193,17 @@ def test_library_reads_what_is_read_value_by_value(
         st.floats(allow_nan=False, allow_infinity=False) | st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=1
     )
 )
-def test_numbers_are_rounded_and_written_as_everywhere(library: JsonLibrary, numbers: list[float]) -> None:
+def test_numbers_are_rounded_and_formatted_as_in_python(library: JsonLibrary, numbers: list[float]) -> None:
     block = b"".join(f'{{"a":{number!r}}}\n'.encode() for number in numbers)
     columns = ValueColumns([{"a": 0.5}])
-    wanted = asked(columns, [((FieldName("a"),), view) for view in ReadAs])
+    wanted = request_columns(columns, [((FieldName("a"),), view) for view in ReadAs])
     assert outcome(library, columns, block, wanted) == outcome(None, columns, block, wanted)
 
 
-def test_usual_records_are_read_by_the_library_alone(library: JsonLibrary) -> None:
+def test_plain_records_need_no_fallback(library: JsonLibrary) -> None:
     columns = ValueColumns([{"a": 1, "b": "x", "c": {"d": 0.5}}])
     paths: list[tuple[Step, ...]] = [(FieldName("a"),), (FieldName("b"),), (FieldName("c"), FieldName("d"))]
-    wanted = asked(columns, [(path, view) for path in paths for view in (None, ReadAs.ANY, ReadAs.TEXT)])
+    wanted = request_columns(columns, [(path, view) for path in paths for view in (None, ReadAs.ANY, ReadAs.TEXT)])
     scanner = line_scanner(library, columns, [*wanted, RECORD_COLUMN])
     assert scanner is not None
     scanned = scanner.read(b'{"a": 1, "b": "x\\"", "c": {"d": 2.25}}\r\n\n{"b":null,"a":true}')
@@ -223,9 +223,9 @@ def test_usual_records_are_read_by_the_library_alone(library: JsonLibrary) -> No
     }
 
 
-def test_odd_records_are_named_and_others_are_not_read_again(library: JsonLibrary) -> None:
+def test_only_unusual_records_need_the_fallback(library: JsonLibrary) -> None:
     columns = ValueColumns([{"a": 1}])
-    wanted = asked(columns, [((FieldName("a"),), ReadAs.TEXT)])
+    wanted = request_columns(columns, [((FieldName("a"),), ReadAs.TEXT)])
     scanner = line_scanner(library, columns, wanted)
     assert scanner is not None
     scanned = scanner.read(b'{"a":1}\n' * 5 + b'  {"a":[1, 2]}\n' + b'{"a":2}\n')
@@ -234,14 +234,14 @@ def test_odd_records_are_named_and_others_are_not_read_again(library: JsonLibrar
 
 
 @pytest.mark.parametrize("line", [b'{"a":01}', b'{"z":"\xff"}', b'{"z":1e400}', b"[1]", b'{"a":1', b'{"z":"\\ud800"}'])
-def test_block_that_may_be_wrong_is_left_whole(library: JsonLibrary, line: bytes) -> None:
+def test_possibly_invalid_block_is_rejected_as_a_whole(library: JsonLibrary, line: bytes) -> None:
     columns = ValueColumns([{"a": 1}])
-    scanner = line_scanner(library, columns, asked(columns, [((FieldName("a"),), ReadAs.TEXT)]))
+    scanner = line_scanner(library, columns, request_columns(columns, [((FieldName("a"),), ReadAs.TEXT)]))
     assert scanner is not None
     assert scanner.read(b'{"a":1}\n' * 20 + line + b"\n") is None
 
 
-def test_without_the_library_all_is_read_value_by_value(tmp_path: Path) -> None:
+def test_without_the_library_the_general_reader_is_used(tmp_path: Path) -> None:
     assert load_library(tmp_path / "missing.so") is None
     another = ctypes.util.find_library("c")
     assert another is not None
@@ -250,6 +250,6 @@ def test_without_the_library_all_is_read_value_by_value(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 20_261_116])
-def test_nothing_is_read_or_written_past_an_end(tmp_path: Path, seed: int) -> None:
-    # Bytes that are read as records are among them, or it shows nothing.
+def test_scanner_stays_within_its_buffers(tmp_path: Path, seed: int) -> None:
+    # The data must include records that are scanned, or the test proves nothing.
     assert fuzzed(FUZZ, tmp_path, rounds=100_000, seed=seed) > 10_000

@@ -45,7 +45,7 @@ def read(stored: bytes, compression: Compression, step: int = 100_000) -> tuple[
 
 
 @pytest.mark.parametrize("compression", PACKED)
-def test_what_was_compressed_is_read(compression: Compression) -> None:
+def test_compressed_object_is_decompressed(compression: Compression) -> None:
     stored = PACKED[compression](DATA)
     data, meter = read(stored, compression)
     assert data == DATA
@@ -53,20 +53,20 @@ def test_what_was_compressed_is_read(compression: Compression) -> None:
 
 
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.BZIP2, Compression.SNAPPY])
-def test_streams_behind_each_other_are_one(compression: Compression) -> None:
+def test_concatenated_streams_are_read(compression: Compression) -> None:
     stored = PACKED[compression](DATA[:1000]) + PACKED[compression](DATA[1000:])
     assert read(stored, compression)[0] == DATA
 
 
 @pytest.mark.parametrize("compression", PACKED)
-def test_what_is_compressed_otherwise_is_told(compression: Compression) -> None:
+def test_other_compression_is_rejected(compression: Compression) -> None:
     with pytest.raises(SelectError) as raised:
         read(b"plain text, not compressed at all", compression)
     assert raised.value.code == "InvalidCompressionFormat"
 
 
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.BZIP2, Compression.SNAPPY])
-def test_a_compressed_object_that_ends_early_is_told(compression: Compression) -> None:
+def test_truncated_compressed_object_is_rejected(compression: Compression) -> None:
     stored = PACKED[compression](DATA)
     with pytest.raises(SelectError) as raised:
         read(stored[: len(stored) // 2], compression)
@@ -74,11 +74,11 @@ def test_a_compressed_object_that_ends_early_is_told(compression: Compression) -
 
 
 @pytest.mark.parametrize("compression", PACKED)
-def test_an_empty_object_is_empty(compression: Compression) -> None:
+def test_empty_object_is_empty(compression: Compression) -> None:
     assert read(b"", compression)[0] == b""
 
 
-def test_bytes_are_read_across_pieces() -> None:
+def test_bytes_are_read_across_extents() -> None:
     source = LocalBytes([b"abc", b"", b"defg", b"h"])
     assert source.size == 8
     assert [source.read_at(start, 3) for start in range(8)] == [

@@ -16,7 +16,7 @@ texts = st.text("ab;\n", max_size=60).map(str.encode)
 
 
 @given(texts, st.sampled_from([b"\n", b";;", b"a;"]), st.lists(st.integers(0, 60), max_size=4))
-def test_ranges_that_touch_have_each_record_once(data: bytes, delimiter: bytes, cuts: list[int]) -> None:
+def test_adjacent_ranges_have_each_record_once(data: bytes, delimiter: bytes, cuts: list[int]) -> None:
     source = LocalBytes([data])
     bounds = [0, *sorted(cut for cut in cuts if cut <= len(data)), len(data)]
     starts = [first_record(source, offset, delimiter) if offset < len(data) else len(data) for offset in bounds]
@@ -28,7 +28,7 @@ def test_ranges_that_touch_have_each_record_once(data: bytes, delimiter: bytes, 
 
 
 @pytest.mark.parametrize(
-    ("asked", "size", "found"),
+    ("scan_range", "size", "found"),
     [
         (ScanRange(0, 9), 100, (0, 10)),
         (ScanRange(5, 5), 100, (5, 6)),
@@ -39,19 +39,21 @@ def test_ranges_that_touch_have_each_record_once(data: bytes, delimiter: bytes, 
         (ScanRange(0), 0, (0, 0)),
     ],
 )
-def test_a_range_is_resolved(asked: ScanRange, size: int, found: tuple[int, int]) -> None:
-    assert resolve_range(asked, size) == found
+def test_range_is_resolved(scan_range: ScanRange, size: int, found: tuple[int, int]) -> None:
+    assert resolve_range(scan_range, size) == found
 
 
-@pytest.mark.parametrize("asked", [ScanRange(), ScanRange(-1, 5), ScanRange(5, 4), ScanRange(100), ScanRange(None, -1)])
-def test_a_range_that_cannot_be_is_told(asked: ScanRange) -> None:
+@pytest.mark.parametrize(
+    "scan_range", [ScanRange(), ScanRange(-1, 5), ScanRange(5, 4), ScanRange(100), ScanRange(None, -1)]
+)
+def test_invalid_range_is_rejected(scan_range: ScanRange) -> None:
     with pytest.raises(SelectError) as raised:
-        resolve_range(asked, 100)
+        resolve_range(scan_range, 100)
     assert raised.value.code == "InvalidScanRange"
 
 
 @given(texts)
-def test_blocks_are_the_stream(data: bytes) -> None:
+def test_blocks_join_to_the_stream(data: bytes) -> None:
     blocks = Blocks(io.BytesIO(data), cut_after(b"\n"))
     blocks.first()
     taken = []
@@ -60,7 +62,7 @@ def test_blocks_are_the_stream(data: bytes) -> None:
     assert b"".join(taken) == data
 
 
-def test_blocks_end_with_records() -> None:
+def test_blocks_end_with_whole_records() -> None:
     line = b"x" * 1000 + b"\n"
     blocks = Blocks(io.BytesIO(line * 12_000), cut_after(b"\n"))
     taken = []
@@ -71,7 +73,7 @@ def test_blocks_end_with_records() -> None:
     assert b"".join(taken) == line * 12_000
 
 
-def test_whoever_asks_after_the_end_is_sent_away() -> None:
+def test_take_after_stop_raises() -> None:
     blocks = Blocks(io.BytesIO(b"a\n" * 5_000_000), cut_after(b"\n"))
     blocks.take()
     blocks.stop()
@@ -79,7 +81,7 @@ def test_whoever_asks_after_the_end_is_sent_away() -> None:
         blocks.take()
 
 
-def test_a_record_without_an_end_is_told() -> None:
+def test_record_without_end_is_rejected() -> None:
     with pytest.raises(SelectError) as raised:
         check_lengths(b"a\n" + b"x" * (1024 * 1024 + 1) + b"\n", b"\n")
     assert raised.value.code == "OverMaxRecordSize"

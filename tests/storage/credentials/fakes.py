@@ -1,4 +1,4 @@
-"""A machine made of values for the credential providers, and the answers of metadata services."""
+"""A fake machine for credential sources, and responses of metadata services."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ HOUR_MS = 3_600_000
 
 
 async def no_network(request: HttpRequest) -> HttpResponse:
-    """A network that answers nothing."""
-    raise Unavailable(f"no answer. url={request.url}")
+    """A network without any reachable host."""
+    raise Unavailable(f"no response. url={request.url}")
 
 
 def network_to(url: str) -> Http:
@@ -30,9 +30,9 @@ def network_to(url: str) -> Http:
     async def redirected(request: HttpRequest) -> HttpResponse:
         parts = urlsplit(request.url)
         server = urlsplit(url)
-        there = parts._replace(scheme=server.scheme, netloc=server.netloc).geturl()
+        target = parts._replace(scheme=server.scheme, netloc=server.netloc).geturl()
         headers = {"host": parts.netloc, **request.headers}
-        return await send(replace(request, url=there, headers=headers))
+        return await send(replace(request, url=target, headers=headers))
 
     return redirected
 
@@ -45,12 +45,12 @@ def machine(
     clock: ManualClock | None = None,
     prints: Mapping[str, bytes] | None = None,
 ) -> HostEnvironment:
-    """Surroundings without a machine. `files` and `prints` are looked at when asked, so tests may change them."""
-    held = {} if files is None else files
+    """A fake machine. `files` and `prints` are read on every call, so tests may change them."""
+    contents = {} if files is None else files
     programs = {} if prints is None else prints
 
     async def read_file(path: str) -> str | None:
-        return held.get(path)
+        return contents.get(path)
 
     async def run_process(command: str) -> bytes:
         return programs[command]
@@ -59,18 +59,18 @@ def machine(
 
 
 def iso(ms: int) -> str:
-    """A time as AWS writes it."""
+    """A time in the form of AWS."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def key_document(key_id: str = "ASIAFRESH", *, expires_ms: int = NOW_MS + HOUR_MS, **more: str) -> bytes:
-    """The JSON that metadata services answer."""
+    """The JSON response of metadata services."""
     document = {"AccessKeyId": key_id, "SecretAccessKey": "hidden-secret", "Token": "hidden-token"}
     return json.dumps({**document, "Expiration": iso(expires_ms), **more}).encode()
 
 
-def sts_answer(key_id: str = "ASIAROLE", *, expires_ms: int = NOW_MS + HOUR_MS, action: str = "AssumeRole") -> bytes:
-    """The XML that a token service answers."""
+def sts_response(key_id: str = "ASIAROLE", *, expires_ms: int = NOW_MS + HOUR_MS, action: str = "AssumeRole") -> bytes:
+    """The XML response of a token service."""
     return f"""<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result>
       <AssumedRoleUser><Arn>arn:aws:sts::1:assumed-role/r/s</Arn><AssumedRoleId>AROA:s</AssumedRoleId></AssumedRoleUser>
       <Credentials><AccessKeyId>{key_id}</AccessKeyId><SecretAccessKey>hidden-secret</SecretAccessKey>
@@ -78,8 +78,8 @@ def sts_answer(key_id: str = "ASIAROLE", *, expires_ms: int = NOW_MS + HOUR_MS, 
       </{action}Result></{action}Response>""".encode()
 
 
-def sts_refusal(code: str, message: str = "no") -> bytes:
-    """The XML with which a token service refuses."""
+def sts_error(code: str, message: str = "no") -> bytes:
+    """The XML error response of a token service."""
     return (
         '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
         f"<Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"

@@ -1,4 +1,4 @@
-"""The order in which credentials are looked for."""
+"""The credential chain."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from lakebed.core.secrets import Secret
 from lakebed.storage.credentials import CredentialChain, Credentials, default_chain
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
-from .fakes import key_document, machine, network_to, sts_answer
+from .fakes import key_document, machine, network_to, sts_response
 
 
 @dataclass
 class Scripted:
-    """A source that answers what it is told to, and counts."""
+    """A source with a scripted outcome that counts its loads."""
 
     name: str
     outcome: Credentials | LakebedError | None = None
     survives_outage: bool = False
-    asked: int = field(default=0)
+    loads: int = field(default=0)
 
     async def load(self) -> Credentials | None:
-        self.asked += 1
+        self.loads += 1
         if isinstance(self.outcome, LakebedError):
             raise self.outcome
         return self.outcome
@@ -34,15 +34,15 @@ def keys(name: str) -> Credentials:
     return Credentials(name, Secret("secret"), source=name)
 
 
-async def test_first_source_that_applies_wins() -> None:
+async def test_first_source_that_applies_is_used() -> None:
     first, second, third = Scripted("first"), Scripted("second", keys("second")), Scripted("third", keys("third"))
     chain = CredentialChain([first, second, third])
     assert (await chain.load()).access_key_id == "second"
     assert chain.name == "second"
-    assert third.asked == 0
+    assert third.loads == 0
 
 
-async def test_winner_alone_is_asked_again_even_when_it_has_nothing_any_more() -> None:
+async def test_selected_source_is_used_permanently() -> None:
     first, second, third = Scripted("first"), Scripted("second", keys("second")), Scripted("third", keys("third"))
     chain = CredentialChain([first, second, third])
     await chain.load()
@@ -51,37 +51,37 @@ async def test_winner_alone_is_asked_again_even_when_it_has_nothing_any_more() -
     second.outcome = None
     with pytest.raises(Unauthenticated, match="sources=second"):
         await chain.load()
-    assert (first.asked, third.asked) == (1, 0)
+    assert (first.loads, third.loads) == (1, 0)
 
 
-async def test_source_that_applies_but_fails_is_an_error_not_a_reason_to_go_on() -> None:
+async def test_failing_source_is_an_error_and_ends_the_chain() -> None:
     last = Scripted("last", keys("last"))
     with pytest.raises(AccessDenied):
         await CredentialChain([Scripted("broken", AccessDenied("no")), last]).load()
-    assert last.asked == 0
+    assert last.loads == 0
 
 
-async def test_outages_are_survived_as_the_winner_does() -> None:
+async def test_chain_survives_outages_as_the_selected_source() -> None:
     chain = CredentialChain([Scripted("imds", keys("k"), survives_outage=True)])
     assert not chain.survives_outage
     await chain.load()
     assert chain.survives_outage
 
 
-async def test_no_source_at_all_is_told_with_their_names() -> None:
+async def test_error_without_credentials_lists_the_sources() -> None:
     with pytest.raises(Unauthenticated, match="sources=a, b"):
         await CredentialChain([Scripted("a"), Scripted("b")]).load()
 
 
-def everything(asked: Asked) -> Answer:
+def all_services(request: Asked) -> Answer:
     """Every network service at once: STS, the container agent, instance metadata."""
-    if asked.method == "POST":
-        return Answer(200, sts_answer("WEB", action="AssumeRoleWithWebIdentity"))
-    if asked.path == "/creds":
+    if request.method == "POST":
+        return Answer(200, sts_response("WEB", action="AssumeRoleWithWebIdentity"))
+    if request.path == "/creds":
         return Answer(200, key_document("CONTAINER"))
-    if asked.method == "PUT":
+    if request.method == "PUT":
         return Answer(200, b"session")
-    return Answer(200, b"role" if asked.path.endswith("/") else key_document("INSTANCE"))
+    return Answer(200, b"role" if request.path.endswith("/") else key_document("INSTANCE"))
 
 
 ENVIRON = {
@@ -101,25 +101,25 @@ FILES = {
 async def test_order_is_settings_environment_profile_web_identity_container_instance() -> None:
     environ, files = dict(ENVIRON), dict(FILES)
     found = []
-    with scripted_server(everything) as server:
-        around = machine(environ, files=files, http=network_to(server.url))
-        found.append(await default_chain(around, access_key_id="INLINE", secret_access_key=Secret("s")).load())
+    with scripted_server(all_services) as server:
+        host = machine(environ, files=files, http=network_to(server.url))
+        found.append(await default_chain(host, access_key_id="INLINE", secret_access_key=Secret("s")).load())
         for step in ("", "AWS_ACCESS_KEY_ID", "profile", "AWS_WEB_IDENTITY_TOKEN_FILE"):
             if step == "profile":
                 del files["/home/me/.aws/credentials"]
             elif step:
                 del environ[step]
-            found.append(await default_chain(around).load())
+            found.append(await default_chain(host).load())
         del environ["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"]
-        found.append(await default_chain(around).load())
+        found.append(await default_chain(host).load())
     assert [one.access_key_id for one in found] == ["INLINE", "ENVIRONMENT", "PROFILE", "WEB", "CONTAINER", "INSTANCE"]
 
 
-async def test_machine_without_any_keys_is_told_so() -> None:
+async def test_machine_without_credentials_raises_unauthenticated() -> None:
     with pytest.raises(Unauthenticated, match="instance metadata"):
         await default_chain(machine({"AWS_EC2_METADATA_DISABLED": "true"})).load()
 
 
-async def test_half_a_pair_in_the_settings_does_not_fall_through_to_the_environment() -> None:
+async def test_incomplete_keys_in_the_settings_do_not_fall_back_to_the_environment() -> None:
     with pytest.raises(InvalidSetting, match="secret_access_key"):
         await default_chain(machine(ENVIRON), access_key_id="id").load()

@@ -1,4 +1,4 @@
-"""Keys from the agent of a container platform."""
+"""Credentials from the agent of a container platform."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKEN = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 TOKEN_FILE = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 
 
-async def test_relative_uri_is_asked_of_the_ecs_agent_and_wins() -> None:
+async def test_relative_uri_is_requested_from_the_ecs_agent_and_takes_precedence() -> None:
     with scripted_server(lambda _: Answer(200, key_document())) as agent:
         environ = {RELATIVE: "/v2/credentials/x?y=1", FULL: "http://127.0.0.1:1/never"}
         loaded = await ContainerSource(machine(environ, http=network_to(agent.url))).load()
@@ -27,12 +27,12 @@ async def test_relative_uri_is_asked_of_the_ecs_agent_and_wins() -> None:
     assert loaded.session_token is not None
     assert loaded.session_token.reveal() == "hidden-token"
     assert loaded.expires_ms == NOW_MS + HOUR_MS
-    (asked,) = agent.asked
-    assert (asked.method, asked.path, asked.headers["host"]) == ("GET", "/v2/credentials/x?y=1", "169.254.170.2")
-    assert "authorization" not in asked.headers
+    (request,) = agent.asked
+    assert (request.method, request.path, request.headers["host"]) == ("GET", "/v2/credentials/x?y=1", "169.254.170.2")
+    assert "authorization" not in request.headers
 
 
-async def test_full_uri_is_asked_with_the_token_that_is_in_the_file_now() -> None:
+async def test_full_uri_is_requested_with_the_current_token_of_the_file() -> None:
     files = {"/token": "first"}
     with scripted_server(lambda _: Answer(200, key_document())) as agent:
         environ = {FULL: f"{agent.url}/creds", TOKEN: "never", TOKEN_FILE: "/token"}
@@ -40,7 +40,7 @@ async def test_full_uri_is_asked_with_the_token_that_is_in_the_file_now() -> Non
         await source.load()
         files["/token"] = "second"
         await source.load()
-    assert [asked.headers["authorization"] for asked in agent.asked] == ["first", "second"]
+    assert [request.headers["authorization"] for request in agent.asked] == ["first", "second"]
 
 
 async def test_token_from_the_environment_is_sent() -> None:
@@ -50,7 +50,7 @@ async def test_token_from_the_environment_is_sent() -> None:
 
 
 @pytest.mark.parametrize("token", ["hidden\r\nX-Evil: 1", "hidden\n", "\rhidden"])
-async def test_token_with_a_line_break_is_never_sent(token: str) -> None:
+async def test_token_with_a_line_break_is_rejected(token: str) -> None:
     environ = {FULL: "http://127.0.0.1:1/", TOKEN: token}
     with pytest.raises(InvalidSetting) as refused:
         await ContainerSource(machine(environ)).load()
@@ -87,7 +87,7 @@ async def test_absent_token_file_is_an_error() -> None:
         ("creds", False),
     ],
 )
-async def test_token_is_shown_only_by_tls_or_on_the_own_link(uri: str, may: bool) -> None:
+async def test_token_is_sent_only_over_tls_or_to_local_addresses(uri: str, may: bool) -> None:
     assert may_receive_token(uri) is may
     if not may:
         with pytest.raises(InvalidSetting):
@@ -99,34 +99,34 @@ async def test_relative_uri_cannot_name_another_host() -> None:
         await ContainerSource(machine({RELATIVE: "@example.org/"})).load()
 
 
-async def test_failing_agent_is_asked_three_times() -> None:
+async def test_failing_agent_is_tried_three_times() -> None:
     with scripted_server(lambda _: Answer(500)) as agent, pytest.raises(Unavailable):
         await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
     assert len(agent.asked) == 3
 
 
-async def test_second_answer_of_a_stumbling_agent_is_taken() -> None:
+async def test_agent_that_fails_once_is_retried() -> None:
     answers = iter([Answer(503), Answer(200, key_document())])
 
-    def stumble(_: Asked) -> Answer:
+    def fail_once(_: Asked) -> Answer:
         return next(answers)
 
-    with scripted_server(stumble) as agent:
+    with scripted_server(fail_once) as agent:
         assert await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load() is not None
 
 
-async def test_refusing_agent_is_asked_once() -> None:
+async def test_rejecting_agent_is_not_retried() -> None:
     with scripted_server(lambda _: Answer(403)) as agent, pytest.raises(Unauthenticated):
         await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
     assert len(agent.asked) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"AccessKeyId": "hidden-id", "SecretAccessKey": 5}', b"\xff"])
-async def test_answer_that_is_no_credentials_is_an_error_without_its_text(body: bytes) -> None:
+async def test_invalid_response_is_an_error_without_its_text(body: bytes) -> None:
     with scripted_server(lambda _: Answer(200, body)) as agent, pytest.raises(Unavailable) as refused:
         await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
     assert "hidden" not in str(refused.value)
 
 
-async def test_nothing_applies_outside_a_container() -> None:
+async def test_source_does_not_apply_outside_a_container() -> None:
     assert await ContainerSource(machine()).load() is None

@@ -1,4 +1,4 @@
-"""Keys of the machine's own role."""
+"""Credentials from instance metadata."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .fakes import key_document, machine, network_to
 ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 
 
-def metadata_service(asked: Asked) -> Answer:
-    """IMDSv2: a session first, then the role's name, then its keys."""
-    if asked.method == "PUT" and asked.path == TOKEN_PATH:
-        return Answer(200, b"session-1") if "x-aws-ec2-metadata-token-ttl-seconds" in asked.headers else Answer(400)
-    if asked.headers.get("x-aws-ec2-metadata-token") != "session-1":
+def metadata_service(request: Asked) -> Answer:
+    """IMDSv2: session token, role name, credentials."""
+    if request.method == "PUT" and request.path == TOKEN_PATH:
+        return Answer(200, b"session-1") if "x-aws-ec2-metadata-token-ttl-seconds" in request.headers else Answer(400)
+    if request.headers.get("x-aws-ec2-metadata-token") != "session-1":
         return Answer(401)
-    if asked.path == ROLES_PATH:
+    if request.path == ROLES_PATH:
         return Answer(200, b"web-role\nother-role\n")
-    if asked.path == ROLES_PATH + "web-role":
+    if request.path == ROLES_PATH + "web-role":
         return Answer(200, key_document(Code="Success"))
     return Answer(404)
 
@@ -33,7 +33,7 @@ async def _load(server: ScriptedServer, *, v1_fallback: bool = False, **environ:
     return await InstanceMetadataSource(around, v1_fallback).load()
 
 
-async def test_keys_are_asked_for_within_a_session() -> None:
+async def test_credentials_are_requested_within_a_session() -> None:
     with scripted_server(metadata_service) as server:
         loaded = await _load(server)
     assert "ASIAFRES" in repr(loaded)
@@ -49,30 +49,30 @@ async def test_address_follows_the_mode(mode: str, host: str) -> None:
     with scripted_server(metadata_service) as server:
         environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE": mode}
         await InstanceMetadataSource(machine(environ, http=network_to(server.url))).load()
-    assert {asked.headers["host"] for asked in server.asked} == {host}
+    assert {request.headers["host"] for request in server.asked} == {host}
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE"])
-async def test_disabled_service_is_not_asked(value: str) -> None:
+async def test_disabled_service_is_not_called(value: str) -> None:
     assert await InstanceMetadataSource(machine({"AWS_EC2_METADATA_DISABLED": value})).load() is None
 
 
-def version_1_only(asked: Asked) -> Answer:
-    """A service that knows no sessions."""
-    if asked.method == "PUT":
+def version_1_only(request: Asked) -> Answer:
+    """A service without sessions."""
+    if request.method == "PUT":
         return Answer(405)
-    return Answer(200, b"web-role" if asked.path == ROLES_PATH else key_document())
+    return Answer(200, b"web-role" if request.path == ROLES_PATH else key_document())
 
 
-async def test_version_1_is_spoken_only_when_asked_for() -> None:
+async def test_version_1_is_used_only_if_enabled() -> None:
     with scripted_server(version_1_only) as server:
         with pytest.raises(Unauthenticated):
             await _load(server)
-        assert [asked.method for asked in server.asked] == ["PUT"]
+        assert [request.method for request in server.asked] == ["PUT"]
         assert await _load(server, v1_fallback=True) is not None
 
 
-async def test_version_1_is_spoken_where_the_session_request_is_lost() -> None:
+async def test_version_1_is_used_if_the_session_request_times_out() -> None:
     with scripted_server(version_1_only) as server:
         send = threaded_http()
 
@@ -87,9 +87,9 @@ async def test_version_1_is_spoken_where_the_session_request_is_lost() -> None:
             await InstanceMetadataSource(around, False).load()
 
 
-def with_answer(path: str, answer: Answer) -> Script:
-    """The service, but for one path."""
-    return lambda asked: answer if asked.path == path else metadata_service(asked)
+def with_response(path: str, answer: Answer) -> Script:
+    """The service, with another response on one path."""
+    return lambda request: answer if request.path == path else metadata_service(request)
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def with_answer(path: str, answer: Answer) -> Script:
     ],
 )
 async def test_failure_at_any_step_is_an_error(path: str, answer: Answer, kind: type[LakebedError]) -> None:
-    with scripted_server(with_answer(path, answer)) as server, pytest.raises(kind):
+    with scripted_server(with_response(path, answer)) as server, pytest.raises(kind):
         await _load(server)
 
 
-async def test_silence_says_what_to_do() -> None:
+async def test_error_without_response_gives_advice() -> None:
     with pytest.raises(Unavailable, match="set keys in the settings"):
         await InstanceMetadataSource(machine()).load()
 
 
-async def test_service_is_tried_as_often_as_told() -> None:
+async def test_number_of_attempts_is_configurable() -> None:
     with scripted_server(lambda _: Answer(500)) as server:
         with pytest.raises(Unavailable):
             await _load(server)
@@ -135,6 +135,6 @@ async def test_service_is_tried_as_often_as_told() -> None:
         (ENDPOINT, "169.254.169.254"),
     ],
 )
-async def test_setting_that_cannot_be_is_refused_by_name(name: str, value: str) -> None:
+async def test_invalid_setting_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(InvalidSetting, match=f"^{name}"):
         await InstanceMetadataSource(machine({name: value})).load()

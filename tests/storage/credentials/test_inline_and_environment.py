@@ -1,4 +1,4 @@
-"""Keys in the settings and in the environment."""
+"""Credentials from the settings and the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.storage.credentials.inline import InlineSource
 from .fakes import NOW_MS, iso, machine
 
 
-async def test_inline_keys_are_used_as_given() -> None:
+async def test_inline_keys_are_used() -> None:
     loaded = await InlineSource("id", Secret("secret"), Secret("token")).load()
     assert loaded is not None
     assert (loaded.access_key_id, loaded.secret_access_key.reveal()) == ("id", "secret")
@@ -27,12 +27,14 @@ async def test_inline_does_not_apply_without_keys() -> None:
 @pytest.mark.parametrize(
     ("key_id", "secret", "missing"), [("id", None, "secret_access_key"), (None, Secret("s"), "access_key_id")]
 )
-async def test_half_a_pair_names_the_missing_half(key_id: str | None, secret: Secret | None, missing: str) -> None:
+async def test_incomplete_key_pair_names_the_missing_key(
+    key_id: str | None, secret: Secret | None, missing: str
+) -> None:
     with pytest.raises(InvalidSetting, match=f"^{missing}:"):
         await InlineSource(key_id, secret).load()
 
 
-async def test_environment_is_read_whole() -> None:
+async def test_all_environment_variables_are_read() -> None:
     environ = {
         "AWS_ACCESS_KEY_ID": "id",
         "AWS_SECRET_ACCESS_KEY": "secret",
@@ -48,7 +50,7 @@ async def test_environment_is_read_whole() -> None:
     assert loaded.expires_ms == NOW_MS
 
 
-async def test_older_name_of_the_token_is_known() -> None:
+async def test_older_variable_for_the_token_is_supported() -> None:
     environ = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SECURITY_TOKEN": "old"}
     loaded = await EnvironmentSource(machine(environ)).load()
     assert loaded is not None
@@ -66,7 +68,7 @@ async def test_key_id_without_its_secret_is_an_error() -> None:
         await EnvironmentSource(machine({"AWS_ACCESS_KEY_ID": "id"})).load()
 
 
-async def test_expiry_that_is_no_time_is_an_error() -> None:
+async def test_invalid_expiry_is_an_error() -> None:
     environ = {"AWS_ACCESS_KEY_ID": "i", "AWS_SECRET_ACCESS_KEY": "s", "AWS_CREDENTIAL_EXPIRATION": "soon"}
     with pytest.raises(Unavailable):
         await EnvironmentSource(machine(environ)).load()

@@ -1,4 +1,4 @@
-"""Reading the shared AWS files."""
+"""Parsing of the shared AWS files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_profiles_of_both_files_are_merged_and_the_credentials_file_wins() -> No
     }
 
 
-def test_comments_nested_settings_and_case_are_as_in_aws_files() -> None:
+def test_comments_nested_settings_and_case_are_supported() -> None:
     config = "# a comment\n[default]\n; another\nRegion=eu\ns3 =\n  addressing_style = path\n  max = 5\noutput = json\n"
     assert merge_profiles("", config)["default"] == {
         "region": "eu",
@@ -34,7 +34,7 @@ def test_comments_nested_settings_and_case_are_as_in_aws_files() -> None:
     }
 
 
-def test_profile_default_wins_over_default_whatever_the_order() -> None:
+def test_profile_default_takes_precedence_over_default_in_any_order() -> None:
     for config in (
         "[default]\nregion=a\n[profile default]\nregion=b\n",
         "[profile default]\nregion=b\n[default]\nregion=a\n",
@@ -45,7 +45,7 @@ def test_profile_default_wins_over_default_whatever_the_order() -> None:
 @pytest.mark.parametrize(
     ("text", "line"), [("aws_secret_access_key = hidden\n", 1), ("[default]\na = 1\n= hidden\n", 3)]
 )
-def test_file_that_cannot_be_parsed_is_told_by_line_without_its_text(text: str, line: int) -> None:
+def test_parse_error_contains_the_line_number_without_its_text(text: str, line: int) -> None:
     with pytest.raises(InvalidSetting, match=f"line={line}") as refused:
         merge_profiles(text, "")
     assert "hidden" not in str(refused.value)
@@ -53,7 +53,7 @@ def test_file_that_cannot_be_parsed_is_told_by_line_without_its_text(text: str, 
 
 
 @given(st.text(), st.text())
-def test_noise_is_read_or_refused(credentials: str, config: str) -> None:
+def test_any_text_is_parsed_or_rejected(credentials: str, config: str) -> None:
     try:
         merge_profiles(credentials, config)
     except InvalidSetting:

@@ -1,4 +1,4 @@
-"""Keeping credentials good."""
+"""Refresh of credentials."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ HOUR = 3600.0
 
 @dataclass
 class Mint:
-    """A source that numbers its generations, and waits at a gate when told to."""
+    """A source with numbered credentials, which waits at a gate if it is closed."""
 
     clock: ManualClock
     lifetime: float | None = HOUR
     survives_outage: bool = False
     failure: LakebedError | None = None
-    gone: bool = False
+    exhausted: bool = False
     same_key: bool = False
     loads: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -40,10 +40,10 @@ class Mint:
         await self.gate.wait()
         if self.failure is not None:
             raise self.failure
-        if self.gone:
+        if self.exhausted:
             return None
-        ends = None if self.lifetime is None else self.clock.now_ms() + round(self.lifetime * 1000)
-        return Credentials(f"KEY{number}", Secret(f"secret{number}"), Secret(f"token{number}"), ends, "mint")
+        expires_ms = None if self.lifetime is None else self.clock.now_ms() + round(self.lifetime * 1000)
+        return Credentials(f"KEY{number}", Secret(f"secret{number}"), Secret(f"token{number}"), expires_ms, "mint")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def provider(mint: Mint, clock: ManualClock) -> RefreshingCredentials:
 
 
 async def settle() -> None:
-    """Let every task that can run do so."""
+    """Let every task run until it waits."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -76,26 +76,24 @@ async def test_good_credentials_are_fetched_once(
     assert mint.loads == 1
 
 
-async def test_credentials_without_an_end_are_kept(
-    provider: RefreshingCredentials, mint: Mint, clock: ManualClock
-) -> None:
+async def test_permanent_credentials_are_kept(provider: RefreshingCredentials, mint: Mint, clock: ManualClock) -> None:
     mint.lifetime = None
     first = await provider.credentials()
     clock.advance(1_000_000)
     assert await provider.credentials() is first
 
 
-async def test_many_who_ask_at_once_share_one_fetch(provider: RefreshingCredentials, mint: Mint) -> None:
+async def test_concurrent_callers_share_one_fetch(provider: RefreshingCredentials, mint: Mint) -> None:
     mint.gate.clear()
     callers = [asyncio.create_task(provider.credentials()) for _ in range(20)]
     await settle()
     mint.gate.set()
-    got = await asyncio.gather(*callers)
+    results = await asyncio.gather(*callers)
     assert mint.loads == 1
-    assert len({id(one) for one in got}) == 1
+    assert len({id(one) for one in results}) == 1
 
 
-async def test_in_the_advisory_window_one_task_refreshes_while_others_go_on(
+async def test_advisory_window_refreshes_in_the_background(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock
 ) -> None:
     first = await provider.credentials()
@@ -115,13 +113,13 @@ async def test_failure_in_the_advisory_window_is_only_logged(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = await provider.credentials()
-    mint.failure = Unavailable("away")
+    mint.failure = Unavailable("down")
     clock.advance(HOUR - ADVISORY_SECONDS + 1)
     assert await provider.credentials() is first
     await settle()
     assert await provider.credentials() is first
     await settle()
-    assert mint.loads == 2, "the pause keeps the second caller from asking at once"
+    assert mint.loads == 2, "the pause prevents an immediate second fetch"
     clock.advance(PAUSE_SECONDS + 1)
     assert await provider.credentials() is first
     await settle()
@@ -129,7 +127,7 @@ async def test_failure_in_the_advisory_window_is_only_logged(
     assert [record.levelno for record in caplog.records].count(logging.WARNING) == 2
 
 
-async def test_in_the_mandatory_window_everybody_waits(
+async def test_mandatory_window_blocks_all_callers(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock
 ) -> None:
     await provider.credentials()
@@ -143,11 +141,11 @@ async def test_in_the_mandatory_window_everybody_waits(
     assert mint.loads == 2
 
 
-async def test_failure_in_the_mandatory_window_is_everybodys(
+async def test_failure_in_the_mandatory_window_is_raised_to_all_callers(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock
 ) -> None:
     await provider.credentials()
-    mint.failure = Unavailable("away")
+    mint.failure = Unavailable("down")
     clock.advance(HOUR - MANDATORY_SECONDS + 1)
     outcomes = await asyncio.gather(*(provider.credentials() for _ in range(3)), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [Unavailable] * 3
@@ -155,19 +153,15 @@ async def test_failure_in_the_mandatory_window_is_everybodys(
     assert (await provider.credentials()).access_key_id == "KEY3"
 
 
-async def test_failure_of_the_first_fetch_is_told_and_not_remembered(
-    provider: RefreshingCredentials, mint: Mint
-) -> None:
-    mint.failure = Unavailable("away")
+async def test_failure_of_the_first_fetch_is_raised_and_retried(provider: RefreshingCredentials, mint: Mint) -> None:
+    mint.failure = Unavailable("down")
     with pytest.raises(Unavailable):
         await provider.credentials()
     mint.failure = None
     assert (await provider.credentials()).access_key_id == "KEY2"
 
 
-async def test_caller_who_leaves_does_not_take_the_keys_from_the_others(
-    provider: RefreshingCredentials, mint: Mint
-) -> None:
+async def test_cancelling_one_caller_does_not_cancel_the_fetch(provider: RefreshingCredentials, mint: Mint) -> None:
     mint.gate.clear()
     leaving, staying = (asyncio.create_task(provider.credentials()) for _ in range(2))
     await settle()
@@ -180,12 +174,12 @@ async def test_caller_who_leaves_does_not_take_the_keys_from_the_others(
 
 async def test_rejected_credentials_are_replaced_by_one_fetch(provider: RefreshingCredentials, mint: Mint) -> None:
     first = await provider.credentials()
-    got = await asyncio.gather(*(provider.credentials(rejected=first) for _ in range(5)))
-    assert {one.access_key_id for one in got} == {"KEY2"}
+    results = await asyncio.gather(*(provider.credentials(rejected=first) for _ in range(5)))
+    assert {one.access_key_id for one in results} == {"KEY2"}
     assert mint.loads == 2
 
 
-async def test_whoever_was_rejected_with_older_keys_gets_the_newer_ones_at_once(
+async def test_rejection_of_older_credentials_returns_the_current_ones(
     provider: RefreshingCredentials, mint: Mint
 ) -> None:
     first = await provider.credentials()
@@ -194,30 +188,30 @@ async def test_whoever_was_rejected_with_older_keys_gets_the_newer_ones_at_once(
     assert mint.loads == 2
 
 
-async def test_source_with_nothing_newer_ends_in_an_error(provider: RefreshingCredentials, mint: Mint) -> None:
+async def test_source_without_newer_credentials_is_an_error(provider: RefreshingCredentials, mint: Mint) -> None:
     mint.same_key, mint.lifetime = True, None
     first = await provider.credentials()
     with pytest.raises(CredentialsExpired):
         await provider.credentials(rejected=first)
 
 
-async def test_fresh_credentials_that_are_expired_are_an_error(provider: RefreshingCredentials, mint: Mint) -> None:
+async def test_new_credentials_that_are_expired_are_an_error(provider: RefreshingCredentials, mint: Mint) -> None:
     mint.lifetime = -1
     with pytest.raises(CredentialsExpired):
         await provider.credentials()
 
 
-async def test_source_that_has_nothing_any_more_is_an_error(
+async def test_source_that_no_longer_has_credentials_is_an_error(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock
 ) -> None:
     await provider.credentials()
-    mint.gone = True
+    mint.exhausted = True
     clock.advance(HOUR)
     with pytest.raises(Unauthenticated):
         await provider.credentials()
 
 
-async def test_keys_shorter_than_the_windows_are_not_fetched_for_every_request(
+async def test_short_lived_credentials_are_not_fetched_for_every_request(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock
 ) -> None:
     mint.lifetime = 60
@@ -229,7 +223,7 @@ async def test_keys_shorter_than_the_windows_are_not_fetched_for_every_request(
     assert mint.loads == 2
 
 
-async def test_instance_metadata_that_hands_out_expired_keys_is_believed_and_asked_later(
+async def test_expired_credentials_of_instance_metadata_are_used_and_refreshed_later(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock
 ) -> None:
     mint.survives_outage, mint.lifetime, mint.same_key = True, -60, True
@@ -244,12 +238,12 @@ async def test_instance_metadata_that_hands_out_expired_keys_is_believed_and_ask
     assert mint.loads == 2
 
 
-async def test_instance_metadata_that_is_away_leaves_its_keys_in_use(
+async def test_credentials_of_unavailable_instance_metadata_stay_in_use(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock
 ) -> None:
     mint.survives_outage = True
     first = await provider.credentials()
-    mint.failure = Unavailable("away")
+    mint.failure = Unavailable("down")
     clock.advance(2 * HOUR)
     assert await provider.credentials() is first
     assert await provider.credentials() is first
@@ -258,7 +252,7 @@ async def test_instance_metadata_that_is_away_leaves_its_keys_in_use(
         await provider.credentials(rejected=first)
 
 
-async def test_secrets_reach_no_log(
+async def test_secrets_are_not_logged(
     provider: RefreshingCredentials, mint: Mint, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -268,7 +262,7 @@ async def test_secrets_reach_no_log(
     assert "token" not in caplog.text
 
 
-async def test_close_ends_a_fetch_under_way(provider: RefreshingCredentials, mint: Mint) -> None:
+async def test_close_cancels_a_running_fetch(provider: RefreshingCredentials, mint: Mint) -> None:
     mint.gate.clear()
     caller = asyncio.create_task(provider.credentials())
     await settle()

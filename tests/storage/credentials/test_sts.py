@@ -1,4 +1,4 @@
-"""Trading an identity for temporary keys."""
+"""Temporary credentials from STS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lakebed.storage.credentials import Credentials
 from lakebed.storage.credentials.sts import FORM_TYPE, AssumedRole, TokenService, parse_credentials, parse_error
 from tests.fixtures.scripted_http import Answer, scripted_server
 
-from .fakes import HOUR_MS, NOW_MS, machine, network_to, sts_answer, sts_refusal
+from .fakes import HOUR_MS, NOW_MS, machine, network_to, sts_error, sts_response
 
 ROLE = AssumedRole("arn:aws:iam::1:role/r", "session")
 BASE = Credentials("AKIABASE", Secret("base-secret"), Secret("base-token"))
@@ -41,7 +41,7 @@ BASE = Credentials("AKIABASE", Secret("base-secret"), Secret("base-token"))
     token=st.none() | st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40),
     now_ms=st.integers(1_000_000_000_000, 2_000_000_000_000),
 )
-def test_signature_is_the_one_that_botocore_makes(
+def test_signature_equals_that_of_botocore(
     form: bytes, region: str, secret: str, token: str | None, now_ms: int
 ) -> None:
     credentials = Credentials("AKIAID", Secret(secret), Secret(token) if token else None)
@@ -66,17 +66,17 @@ def test_signature_is_the_one_that_botocore_makes(
 
 
 async def test_role_is_assumed_with_a_signed_request() -> None:
-    with scripted_server(lambda _: Answer(200, sts_answer())) as server:
+    with scripted_server(lambda _: Answer(200, sts_response())) as server:
         service = TokenService(machine(http=network_to(server.url)), "eu-west-1")
         role = AssumedRole(ROLE.arn, ROLE.session_name, 900, "external")
         loaded = await service.assume_role(BASE, role, "profile")
     assert loaded.access_key_id == "ASIAROLE"
     assert loaded.expires_ms == NOW_MS + HOUR_MS
-    (asked,) = server.asked
-    assert asked.headers["host"] == "sts.eu-west-1.amazonaws.com"
-    assert "Credential=AKIABASE/20231114/eu-west-1/sts/aws4_request" in asked.headers["authorization"]
-    assert asked.headers["x-amz-security-token"] == "base-token"
-    assert parse_qs(asked.body.decode()) == {
+    (request,) = server.asked
+    assert request.headers["host"] == "sts.eu-west-1.amazonaws.com"
+    assert "Credential=AKIABASE/20231114/eu-west-1/sts/aws4_request" in request.headers["authorization"]
+    assert request.headers["x-amz-security-token"] == "base-token"
+    assert parse_qs(request.body.decode()) == {
         "Action": ["AssumeRole"],
         "Version": ["2011-06-15"],
         "RoleArn": [ROLE.arn],
@@ -96,11 +96,11 @@ async def test_role_is_assumed_with_a_signed_request() -> None:
         ({"AWS_ENDPOINT_URL_STS": "http://127.0.0.1:9000"}, "eu-west-1", "http://127.0.0.1:9000"),
     ],
 )
-def test_endpoint_follows_the_region_unless_told(environ: dict[str, str], region: str | None, endpoint: str) -> None:
+def test_endpoint_depends_on_region_and_environment(environ: dict[str, str], region: str | None, endpoint: str) -> None:
     assert TokenService(machine(environ), region).endpoint == endpoint
 
 
-def test_endpoint_that_is_given_is_the_one() -> None:
+def test_given_endpoint_is_used() -> None:
     around = machine({"AWS_ENDPOINT_URL_STS": "https://sts.example.org"})
     assert TokenService(around, "eu-west-1", "http://store.example:9000/").endpoint == "http://store.example:9000"
 
@@ -109,16 +109,16 @@ def test_endpoint_that_is_given_is_the_one() -> None:
     ("environ", "region"),
     [({"AWS_ENDPOINT_URL_STS": "http://sts.example.org"}, "eu-west-1"), ({}, "evil.example.org/"), ({}, "")],
 )
-def test_token_is_never_sent_where_others_can_read_it(environ: dict[str, str], region: str) -> None:
+def test_endpoint_without_tls_is_rejected(environ: dict[str, str], region: str) -> None:
     with pytest.raises(InvalidSetting):
         _ = TokenService(machine(environ), region).endpoint
 
 
-async def test_failing_service_is_asked_three_times_and_a_refusing_one_once() -> None:
+async def test_failures_are_retried_and_rejections_are_not() -> None:
     with scripted_server(lambda _: Answer(500)) as failing, pytest.raises(Unavailable):
         await TokenService(machine(http=network_to(failing.url)), "eu-west-1").assume_role(BASE, ROLE, "p")
     assert len(failing.asked) == 3
-    refused = Answer(403, sts_refusal("AccessDenied"))
+    refused = Answer(403, sts_error("AccessDenied"))
     with scripted_server(lambda _: refused) as refusing, pytest.raises(AccessDenied):
         await TokenService(machine(http=network_to(refusing.url)), "eu-west-1").assume_role(BASE, ROLE, "p")
     assert len(refusing.asked) == 1
@@ -137,27 +137,27 @@ async def test_failing_service_is_asked_three_times_and_a_refusing_one_once() ->
         (400, "", Unauthenticated),
     ],
 )
-def test_refusal_means(status: int, code: str, kind: type[LakebedError]) -> None:
-    assert type(parse_error(status, sts_refusal(code), "test")) is kind
+def test_error_response_is_mapped(status: int, code: str, kind: type[LakebedError]) -> None:
+    assert type(parse_error(status, sts_error(code), "test")) is kind
 
 
-def test_refusal_repeats_nothing_that_could_be_the_token() -> None:
-    error = parse_error(400, sts_refusal("hidden token", "hidden token"), "test")
+def test_error_does_not_contain_the_response_message() -> None:
+    error = parse_error(400, sts_error("hidden token", "hidden token"), "test")
     assert "hidden" not in str(error)
 
 
 @given(st.binary())
-def test_noise_is_no_answer(body: bytes) -> None:
+def test_invalid_response_is_unavailable(body: bytes) -> None:
     with pytest.raises(Unavailable):
         parse_credentials(body, "test")
 
 
-def test_document_with_entities_is_not_read() -> None:
-    bomb = b'<!DOCTYPE a [<!ENTITY x "ASIA">]>' + sts_answer("&x;")
+def test_document_with_entities_is_rejected() -> None:
+    bomb = b'<!DOCTYPE a [<!ENTITY x "ASIA">]>' + sts_response("&x;")
     with pytest.raises(Unavailable):
         parse_credentials(bomb, "test")
 
 
-def test_request_with_a_token_does_not_show_it() -> None:
+def test_repr_of_request_does_not_contain_the_token() -> None:
     request = HttpRequest("POST", "https://sts/", {"authorization": "hidden"}, b"hidden")
     assert "hidden" not in repr(request)

@@ -1,4 +1,4 @@
-"""Keys for a pod with a service account token."""
+"""Credentials for a Kubernetes service account token."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.web_identity import WebIdentitySource
 from tests.fixtures.scripted_http import Answer, scripted_server
 
-from .fakes import NOW_MS, machine, network_to, sts_answer, sts_refusal
+from .fakes import NOW_MS, machine, network_to, sts_error, sts_response
 
 ENVIRON = {"AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/r"}
-ANSWER = Answer(200, sts_answer(action="AssumeRoleWithWebIdentity"))
+ANSWER = Answer(200, sts_response(action="AssumeRoleWithWebIdentity"))
 
 
-async def test_token_is_traded_without_a_signature() -> None:
+async def test_token_is_exchanged_in_an_unsigned_request() -> None:
     with scripted_server(lambda _: ANSWER) as server:
         around = machine(
             {**ENVIRON, "AWS_ROLE_SESSION_NAME": "me"}, files={"/token": "jwt\n"}, http=network_to(server.url)
@@ -25,10 +25,10 @@ async def test_token_is_traded_without_a_signature() -> None:
         loaded = await WebIdentitySource(around, "eu-west-1").load()
     assert loaded is not None
     assert loaded.access_key_id == "ASIAROLE"
-    (asked,) = server.asked
-    assert asked.headers["host"] == "sts.eu-west-1.amazonaws.com"
-    assert "authorization" not in asked.headers
-    assert parse_qs(asked.body.decode()) == {
+    (request,) = server.asked
+    assert request.headers["host"] == "sts.eu-west-1.amazonaws.com"
+    assert "authorization" not in request.headers
+    assert parse_qs(request.body.decode()) == {
         "Action": ["AssumeRoleWithWebIdentity"],
         "Version": ["2011-06-15"],
         "RoleArn": ["arn:aws:iam::1:role/r"],
@@ -46,7 +46,7 @@ async def test_token_file_is_read_again_at_every_refresh() -> None:
         await source.load()
         files["/token"] = "second"
         await source.load()
-    sent = [parse_qs(asked.body.decode()) for asked in server.asked]
+    sent = [parse_qs(request.body.decode()) for request in server.asked]
     assert [form["WebIdentityToken"] for form in sent] == [["first"], ["second"]]
     assert sent[0]["RoleSessionName"] == [f"lakebed-{NOW_MS}"]
 
@@ -58,7 +58,7 @@ async def test_region_of_the_environment_is_used() -> None:
     assert server.asked[0].headers["host"] == "sts.us-west-2.amazonaws.com"
 
 
-async def test_nothing_applies_without_a_token_file() -> None:
+async def test_source_does_not_apply_without_a_token_file() -> None:
     assert await WebIdentitySource(machine({"AWS_ROLE_ARN": "r"})).load() is None
 
 
@@ -73,8 +73,8 @@ async def test_absent_or_empty_token_is_an_error(files: dict[str, str]) -> None:
         await WebIdentitySource(machine(ENVIRON, files=files)).load()
 
 
-async def test_token_reaches_no_error() -> None:
-    with scripted_server(lambda _: Answer(400, sts_refusal("InvalidIdentityToken", "bad token hidden-jwt"))) as server:
+async def test_errors_do_not_contain_the_token() -> None:
+    with scripted_server(lambda _: Answer(400, sts_error("InvalidIdentityToken", "bad token hidden-jwt"))) as server:
         around = machine(
             {**ENVIRON, "AWS_ENDPOINT_URL_STS": server.url}, files={"/token": "hidden-jwt"}, http=threaded_http()
         )

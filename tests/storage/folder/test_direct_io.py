@@ -1,4 +1,4 @@
-"""Written around the cache or through it, in whatever pieces: the file is the same."""
+"""Direct I/O writes the same file as the page cache, for any chunking."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.fixture
-def takes_direct_writes(descriptor: int) -> None:
+def supports_direct_writes(descriptor: int) -> None:
     DirectWriting(descriptor)
     if not is_direct(descriptor):
         pytest.skip("the file system has no direct writes")
 
 
 def content(descriptor: int) -> bytes:
-    # By another descriptor: a direct one does not read by the byte either.
+    # Another descriptor, because a direct one requires aligned reads too.
     return Path(f"/proc/self/fd/{descriptor}").read_bytes()
 
 
@@ -68,10 +68,10 @@ PIECES = st.lists(st.tuples(SIZES, st.integers(0, len(SHAPES) - 1)), max_size=12
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES, seed=st.integers(0, 1000), refuse_after=st.integers(0, 5))
 @pytest.mark.parametrize("refuses", [False, True])
-def test_file_is_what_was_written(
+def test_file_contains_what_was_written(
     tmp_path: Path, pieces: list[tuple[int, int]], seed: int, refuses: bool, refuse_after: int
 ) -> None:
-    """`refuses`: a disk of other blocks than we think, from some write on."""
+    """`refuses`: the disk rejects direct writes from this write on."""
     random = Random(seed)
     written = [random.randbytes(size) for size, _ in pieces]
     descriptor = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -95,8 +95,8 @@ def test_file_is_what_was_written(
     os.close(descriptor)
 
 
-@pytest.mark.usefixtures("takes_direct_writes")
-def test_aligned_pieces_are_written_at_once_and_the_end_is_kept_back(descriptor: int) -> None:
+@pytest.mark.usefixtures("supports_direct_writes")
+def test_aligned_pieces_are_written_directly_and_the_rest_is_buffered(descriptor: int) -> None:
     writing = DirectWriting(descriptor)
     writing.write(aligned(b"a" * ALIGNMENT + b"tail"))
     assert is_direct(descriptor)
@@ -105,9 +105,7 @@ def test_aligned_pieces_are_written_at_once_and_the_end_is_kept_back(descriptor:
     assert content(descriptor) == b"a" * ALIGNMENT + b"tail"
 
 
-def test_file_system_without_direct_writes_is_written_as_usual(
-    descriptor: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_system_without_direct_io_uses_the_page_cache(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(target: int, command: int, argument: int = 0) -> int:
         if command == fcntl.F_SETFL and argument & os.O_DIRECT:
             raise OSError(errno.EINVAL, "no direct writes here")
@@ -121,8 +119,8 @@ def test_file_system_without_direct_writes_is_written_as_usual(
     writing.finish()
 
 
-@pytest.mark.usefixtures("takes_direct_writes")
-def test_full_disk_is_told(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("supports_direct_writes")
+def test_full_disk_raises(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(target: int, data: memoryview) -> int:
         raise OSError(errno.ENOSPC, "full")
 
@@ -132,7 +130,7 @@ def test_full_disk_is_told(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> 
         writing.write(aligned(bytes(ALIGNMENT)))
 
 
-def test_stamp_is_set_behind_the_last_byte(tmp_path: Path) -> None:
+def test_modification_time_is_set_after_the_last_byte(tmp_path: Path) -> None:
     file = NewFile(str(tmp_path / "new"), direct=True)
     file.write(b"x" * (ALIGNMENT + 1))
     file.stamp(1_000_000_000)
@@ -145,7 +143,7 @@ def test_stamp_is_set_behind_the_last_byte(tmp_path: Path) -> None:
 
 class TestFolder:
     @pytest.mark.parametrize("size", [DIRECT_BYTES, DIRECT_BYTES + 1, DIRECT_BYTES + ALIGNMENT, DIRECT_BYTES - 1])
-    async def test_large_file_is_what_was_written(self, tmp_path: Path, size: int) -> None:
+    async def test_large_file_contains_what_was_written(self, tmp_path: Path, size: int) -> None:
         storage = FolderStorage(tmp_path, SystemClock())
         body = Random(size).randbytes(size)
         writer = storage.create_file(Key("blob"), size)
@@ -155,7 +153,7 @@ class TestFolder:
         assert await storage.get(Key("blob")) == body
         await storage.close()
 
-    async def test_disk_that_fills_up_at_the_end_leaves_nothing(
+    async def test_disk_that_is_full_at_the_end_leaves_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         storage = FolderStorage(tmp_path, SystemClock())

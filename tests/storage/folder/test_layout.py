@@ -1,4 +1,4 @@
-"""Names on disk: any key fits, keys come back, and folders are contiguous runs of the listing."""
+"""Names on disk: any key has a valid name, keys can be restored, and folders are contiguous in a listing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ keys = st.lists(segments, min_size=1, max_size=4).map("/".join).filter(is_key)
 @example("z" * 160 + "/..")
 @example("z" * 160 + "..")
 @example("z" * 160 + "../a")
-def test_every_name_fits_a_file_system(key: str) -> None:
+def test_every_name_is_valid_on_file_systems(key: str) -> None:
     for name in object_path(key.encode()).split("/"):
         assert name not in ("", ".", "..")
         assert len(name) <= 200
@@ -62,7 +62,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example(found={"z" * 160 + "!", "z" * 160 + "/a", "z" * 160 + "0", "z" * 160, "z"}, prefix="", after="")
 @example(found={"z" * 160 + "!", "z" * 160 + "/a", "z" * 160 + "0"}, prefix="z" * 160 + "/", after="")
 @example(found={"z" * 160 + "..", "z" * 160 + "../b", "z" * 160}, prefix="z" * 160 + "../", after="")
-def test_walk_agrees_with_sorting_the_keys(scratch: Path, found: set[str], prefix: str, after: str) -> None:
+def test_walk_equals_the_sorted_keys(scratch: Path, found: set[str], prefix: str, after: str) -> None:
     root = scratch / os.urandom(8).hex()
     root.mkdir()
     for key in found:
@@ -80,7 +80,7 @@ def test_prefix_of_no_valid_key_has_no_folder(prefix: bytes) -> None:
     assert folder_path(prefix) is None
 
 
-def test_walk_reads_only_folders_that_can_hold_wanted_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walk_reads_only_folders_with_possible_matches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("a/1", "b/1", "b/2", "c/1"):
         path = tmp_path / object_path(key.encode())
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,11 +88,11 @@ def test_walk_reads_only_folders_that_can_hold_wanted_keys(tmp_path: Path, monke
     read: list[str] = []
     listdir = os.listdir
 
-    def noting(path: str) -> list[str]:
+    def recording(path: str) -> list[str]:
         read.append(os.path.basename(path))
         return listdir(path)
 
-    monkeypatch.setattr(os, "listdir", noting)
+    monkeypatch.setattr(os, "listdir", recording)
     assert [key for key, _ in walk_objects(str(tmp_path), b"", b"b/1")] == [b"b/2", b"c/1"]
     assert read == [tmp_path.name, "b", "c"]
     read.clear()

@@ -1,4 +1,4 @@
-"""The folder store passes the contract, survives crashes and is shared by processes."""
+"""The folder store fulfils the contract, survives crashes and is shared by processes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TestOpenedAgain:
         await again.put_if_match(KEY, b"next", before.etag)
         await again.close()
 
-    async def test_uploads_go_on(self, folder: FolderStorage, tmp_path: Path) -> None:
+    async def test_uploads_continue(self, folder: FolderStorage, tmp_path: Path) -> None:
         upload = await folder.start_multipart(KEY, metadata={"name": "value"})
         first = await upload.upload_part(1, b"a" * 5 * 1024 * 1024)
         again = FolderStorage(tmp_path / "store", SystemClock())
@@ -73,16 +73,16 @@ class TestOpenedAgain:
         assert (await again.head(KEY)).metadata == {"name": "value"}
         await again.close()
 
-    async def test_folder_of_another_version_is_refused(self, folder: FolderStorage, tmp_path: Path) -> None:
+    async def test_folder_of_another_version_is_rejected(self, folder: FolderStorage, tmp_path: Path) -> None:
         (tmp_path / "store" / "format").write_bytes(b"lakebed folder 99\n")
         with pytest.raises(InvalidSetting, match=r"^storage\.root"):
             FolderStorage(tmp_path / "store", SystemClock())
 
-    def test_folder_with_too_long_a_path_is_refused(self, tmp_path: Path) -> None:
+    def test_folder_with_too_long_path_is_rejected(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidSetting, match=r"^storage\.root"):
             FolderStorage(tmp_path / ("x" * 200) / ("x" * 250) / ("x" * 250) / ("x" * 250), SystemClock())
 
-    def test_file_system_that_rounds_times_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_file_system_that_rounds_times_is_rejected(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         utime = os.utime
 
         def rounding(path: int, ns: tuple[int, int]) -> None:
@@ -93,26 +93,26 @@ class TestOpenedAgain:
             FolderStorage(tmp_path / "store", SystemClock())
 
 
-class Unlucky(Random):
-    """Randomness that gives every stamp the same fraction."""
+class ConstantRandom(Random):
+    """A generator that gives every modification time the same fraction."""
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         return 5
 
 
 class TestEtags:
-    async def test_every_write_has_its_own_though_the_clock_stands(self, tmp_path: Path) -> None:
-        storage = FolderStorage(tmp_path, ManualClock(), random=Unlucky())
+    async def test_every_write_has_a_unique_etag_even_if_the_clock_stands(self, tmp_path: Path) -> None:
+        storage = FolderStorage(tmp_path, ManualClock(), random=ConstantRandom())
         etags = {(await storage.put(KEY, b"same")).etag for _ in range(20)}
         assert len(etags) == 20
         await storage.close()
 
-    async def test_clock_that_goes_back_makes_no_etag_again(self, tmp_path: Path) -> None:
-        first = FolderStorage(tmp_path, ManualClock(2_000), random=Unlucky())
+    async def test_clock_going_back_does_not_repeat_an_etag(self, tmp_path: Path) -> None:
+        first = FolderStorage(tmp_path, ManualClock(2_000), random=ConstantRandom())
         old = await first.put(KEY, b"one!")
         newer = await first.put(KEY, b"two!")
         await first.close()
-        second = FolderStorage(tmp_path, ManualClock(1_000), random=Unlucky())
+        second = FolderStorage(tmp_path, ManualClock(1_000), random=ConstantRandom())
         newest = await second.put(KEY, b"six!")
         assert len({old.etag, newer.etag, newest.etag}) == 3
         assert (await second.head(KEY)).etag == newest.etag
@@ -120,7 +120,7 @@ class TestEtags:
             await second.put_if_match(KEY, b"three", newer.etag)
         await second.close()
 
-    async def test_time_of_change_is_the_clocks(self, tmp_path: Path) -> None:
+    async def test_modification_time_comes_from_the_clock(self, tmp_path: Path) -> None:
         clock = ManualClock(1_700_000_000_123)
         storage = FolderStorage(tmp_path, clock)
         await storage.put(KEY, b"x")
@@ -129,10 +129,10 @@ class TestEtags:
 
 
 class TestFiles:
-    def test_folder_hands_out_files(self, folder: FolderStorage) -> None:
+    def test_folder_store_is_file_backed(self, folder: FolderStorage) -> None:
         assert isinstance(folder, FileBacked)
 
-    async def test_nothing_shows_an_uncommitted_file(self, folder: FolderStorage) -> None:
+    async def test_uncommitted_file_is_not_visible(self, folder: FolderStorage) -> None:
         writer = folder.create_file(KEY)
         writer.write(b"hidden")
         with pytest.raises(NotFound):
@@ -147,8 +147,8 @@ class TestFiles:
         assert await keys_of(folder) == [KEY]
 
     @pytest.mark.parametrize("pieces", [0, 1, 9])
-    async def test_committed_file_holds_what_was_written(self, folder: FolderStorage, pieces: int) -> None:
-        # Nine pieces pass the size from which on the kernel is asked to write out.
+    async def test_committed_file_contains_what_was_written(self, folder: FolderStorage, pieces: int) -> None:
+        # Nine pieces exceed the size at which writeback starts.
         body = [bytes([number]) * (1024 * 1024 + number) for number in range(pieces)]
         writer = folder.create_file(KEY, sum(map(len, body)))
         for piece in body:
@@ -177,7 +177,7 @@ class TestFiles:
         writer.discard()
         assert await folder.get(KEY) == b"x"
 
-    async def test_object_put_whole_can_be_opened_as_a_file(self, folder: FolderStorage) -> None:
+    async def test_put_object_can_be_opened_as_a_file(self, folder: FolderStorage) -> None:
         await folder.put(KEY, b"put whole", metadata={"name": "value"})
         descriptor = folder.open_file(KEY)
         await folder.put(KEY, b"replaced")
@@ -186,7 +186,7 @@ class TestFiles:
         finally:
             os.close(descriptor)
 
-    def test_announced_size_that_cannot_fit_is_refused_at_once(self, folder: FolderStorage, tmp_path: Path) -> None:
+    def test_size_hint_over_the_capacity_is_rejected_at_once(self, folder: FolderStorage, tmp_path: Path) -> None:
         with pytest.raises(StorageFull):
             folder.create_file(KEY, 2**60)
         assert files_below(tmp_path / "store") == ["format"]
@@ -216,7 +216,7 @@ class TestFullDisk:
         return fill
 
     @pytest.mark.parametrize("function", ["write", "fsync", "rename"])
-    async def test_failed_put_leaves_the_old_object_and_no_file(
+    async def test_failed_put_keeps_the_old_object_and_leaves_no_file(
         self, folder: FolderStorage, tmp_path: Path, fill: Callable[[str], None], function: str
     ) -> None:
         await folder.put(KEY, b"old")
@@ -238,7 +238,7 @@ class TestFullDisk:
         writer.discard()
         assert files_below(tmp_path / "store") == ["format"]
 
-    async def test_failed_part_leaves_the_upload_as_it_was(
+    async def test_failed_part_keeps_the_upload_unchanged(
         self, folder: FolderStorage, monkeypatch: pytest.MonkeyPatch, fill: Callable[[str], None]
     ) -> None:
         upload = await folder.start_multipart(KEY)
@@ -317,7 +317,7 @@ asyncio.run(main())
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_real_file_system_that_is_full_keeps_the_old_object(tmp_path: Path) -> None:
+def test_full_file_system_keeps_the_old_object(tmp_path: Path) -> None:
     alone = ["unshare", "--user", "--map-root-user", "--mount"]
     mount = 'mount -t tmpfs -o size=3m none "$1"'
     try:
@@ -325,7 +325,7 @@ def test_real_file_system_that_is_full_keeps_the_old_object(tmp_path: Path) -> N
     except FileNotFoundError:
         allowed = False
     if not allowed:
-        pytest.skip("this machine lets nobody mount a small file system of their own")
+        pytest.skip("this machine cannot mount a small file system")
     done = subprocess.run(
         [*alone, "sh", "-c", f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, FILLER],
         capture_output=True,
@@ -335,7 +335,7 @@ def test_real_file_system_that_is_full_keeps_the_old_object(tmp_path: Path) -> N
 
 
 class TestOtherFailures:
-    async def test_other_errors_of_the_disk_are_unavailable(
+    async def test_other_disk_errors_are_unavailable(
         self, folder: FolderStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(descriptor: int) -> None:
@@ -348,7 +348,7 @@ class TestOtherFailures:
         with pytest.raises(NotFound):
             await folder.get(KEY)
 
-    async def test_write_whose_name_may_not_last_is_undecided(
+    async def test_write_whose_name_may_not_be_durable_is_undecided(
         self, folder: FolderStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         fsync = os.fsync
@@ -364,7 +364,7 @@ class TestOtherFailures:
             await folder.put(KEY, b"new")
         assert raised.value.undecided
 
-    async def test_folder_that_may_not_be_written_is_denied(
+    async def test_read_only_folder_is_access_denied(
         self, folder: FolderStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def deny(source: str, target: str) -> None:
@@ -394,11 +394,11 @@ class TestOtherFailures:
 
 
 class TestDurability:
-    """No test can pull the plug; these look at the order of what was asked of the kernel."""
+    """Checks the order of system calls, because tests cannot cut the power."""
 
     @pytest.fixture
-    def asked(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-        asked: list[str] = []
+    def calls(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+        calls: list[str] = []
         root = f"{tmp_path}/store/"
 
         def name(path: str) -> str:
@@ -410,7 +410,7 @@ class TestDurability:
             original = getattr(os, function)
 
             def watched(target: int | str, *rest: str, **options: object) -> object:
-                asked.append(" ".join([function, name(path_of(target)), *map(name, rest)]))
+                calls.append(" ".join([function, name(path_of(target)), *map(name, rest)]))
                 return original(target, *rest, **options)
 
             monkeypatch.setattr(os, function, watched)
@@ -419,72 +419,72 @@ class TestDurability:
             watch(function, lambda descriptor: os.readlink(f"/proc/self/fd/{descriptor}"))
         for function in ("rename", "unlink"):
             watch(function, str)
-        return asked
+        return calls
 
-    async def test_bytes_are_synced_before_they_are_named_and_the_name_before_put_returns(
-        self, folder: FolderStorage, asked: list[str]
+    async def test_put_syncs_bytes_before_the_rename_and_the_name_before_returning(
+        self, folder: FolderStorage, calls: list[str]
     ) -> None:
         await folder.put(Key("key"), b"x")
-        assert asked == ["fsync tmp/NEW", "rename tmp/NEW objects/key@", "fsync objects"]
+        assert calls == ["fsync tmp/NEW", "rename tmp/NEW objects/key@", "fsync objects"]
 
-    async def test_file_is_synced_before_it_is_named_and_the_name_before_commit_returns(
-        self, folder: FolderStorage, asked: list[str]
+    async def test_commit_syncs_bytes_before_the_rename_and_the_name_before_returning(
+        self, folder: FolderStorage, calls: list[str]
     ) -> None:
         writer = folder.create_file(Key("key"))
         writer.write(b"x")
         writer.commit()
-        assert asked == ["fdatasync tmp/NEW", "rename tmp/NEW objects/key@", "fsync objects"]
+        assert calls == ["fdatasync tmp/NEW", "rename tmp/NEW objects/key@", "fsync objects"]
 
-    async def test_new_folders_are_synced_in_the_ones_above(self, folder: FolderStorage, asked: list[str]) -> None:
+    async def test_new_folders_are_synced_in_their_parents(self, folder: FolderStorage, calls: list[str]) -> None:
         await folder.put(Key("a/b/key"), b"x")
         rename = "rename tmp/NEW objects/a/b/key@"
         folders = ["fsync objects", "fsync objects/a"]
-        assert asked == ["fsync tmp/NEW", rename, *folders, rename, "fsync objects/a/b"]
+        assert calls == ["fsync tmp/NEW", rename, *folders, rename, "fsync objects/a/b"]
 
-    async def test_metadata_is_durable_before_the_object_is_there(
-        self, folder: FolderStorage, asked: list[str]
+    async def test_metadata_is_durable_before_the_object_is_visible(
+        self, folder: FolderStorage, calls: list[str]
     ) -> None:
         await folder.put(Key("key"), b"x", metadata={"name": "value"})
-        published = asked.index("rename tmp/NEW objects/key@")
-        assert asked[1] == "fsync tmp/NEW"
-        assert any(step.startswith("fsync metadata/") for step in asked[:published])
+        published = calls.index("rename tmp/NEW objects/key@")
+        assert calls[1] == "fsync tmp/NEW"
+        assert any(step.startswith("fsync metadata/") for step in calls[:published])
 
-    async def test_removal_is_durable_when_delete_returns(self, folder: FolderStorage, asked: list[str]) -> None:
+    async def test_deletion_is_durable_when_delete_returns(self, folder: FolderStorage, calls: list[str]) -> None:
         await put_all(folder, ["a/1", "a/2"])
-        asked.clear()
+        calls.clear()
         await folder.delete_many([Key("a/1")])
-        assert [step for step in asked if "metadata" not in step] == ["unlink objects/a/1@", "fsync objects/a"]
-        asked.clear()
+        assert [step for step in calls if "metadata" not in step] == ["unlink objects/a/1@", "fsync objects/a"]
+        calls.clear()
         await folder.delete_many([Key("a/2")])
-        assert asked[-1] == "fsync objects", "the folder itself is gone"
+        assert calls[-1] == "fsync objects", "the folder itself was removed"
 
-    async def test_part_is_durable_when_it_is_acknowledged(self, folder: FolderStorage, asked: list[str]) -> None:
+    async def test_part_is_durable_when_it_is_acknowledged(self, folder: FolderStorage, calls: list[str]) -> None:
         upload = await folder.start_multipart(KEY)
-        assert asked[-2:] == ["rename tmp/NEW uploads/ID", "fsync uploads"]
-        asked.clear()
+        assert calls[-2:] == ["rename tmp/NEW uploads/ID", "fsync uploads"]
+        calls.clear()
         await upload.upload_part(1, b"x")
-        assert asked == ["fsync tmp/NEW", "rename tmp/NEW uploads/ID/00001", "fsync uploads/ID"]
+        assert calls == ["fsync tmp/NEW", "rename tmp/NEW uploads/ID/00001", "fsync uploads/ID"]
 
 
 class TestSweep:
-    async def test_what_a_crash_left_goes_once_it_is_old(self, folder: FolderStorage, tmp_path: Path) -> None:
+    async def test_old_leftovers_of_a_crash_are_removed(self, folder: FolderStorage, tmp_path: Path) -> None:
         store = tmp_path / "store"
         await folder.put(KEY, b"kept", metadata={"name": "kept"})
         kept = files_below(store)
-        left, young = store / "tmp" / "left", store / "tmp" / "young"
-        left.write_bytes(b"torn")
+        old, young = store / "tmp" / "old", store / "tmp" / "young"
+        old.write_bytes(b"torn")
         young.write_bytes(b"being written")
         upload = store / "tmp" / "upload"
         upload.mkdir()
         (upload / "00001").write_bytes(b"part")
-        for path in (left, upload):
+        for path in (old, upload):
             os.utime(path, (1_000_000_000, 1_000_000_000))
         assert len(await folder.sweep_temporary(3_600_000)) == 2
         assert files_below(store) == sorted([*kept, "tmp/young"])
         assert len(await folder.sweep_temporary(0)) == 1
         assert files_below(store) == kept
 
-    async def test_metadata_of_no_object_goes(self, folder: FolderStorage, tmp_path: Path) -> None:
+    async def test_metadata_without_object_is_removed(self, folder: FolderStorage, tmp_path: Path) -> None:
         await folder.put(KEY, b"body", metadata={"name": "value"})
         (notes,) = (tmp_path / "store" / "metadata").rglob("*@*")
         orphan = notes.with_name(notes.name.split("@")[0] + "@123-4")
@@ -501,7 +501,7 @@ class TestSweep:
         await folder.delete(KEY)
         assert list((tmp_path / "store" / "metadata").rglob("*@*")) == []
 
-    async def test_emptied_folders_go(self, folder: FolderStorage, tmp_path: Path) -> None:
+    async def test_empty_folders_are_removed(self, folder: FolderStorage, tmp_path: Path) -> None:
         await put_all(folder, ["a/b/c/1", "a/b/c/2", "a/x"])
         await folder.delete_many([Key("a/b/c/1"), Key("a/b/c/2")])
         assert os.listdir(tmp_path / "store" / "objects" / "a") == ["x@"]
@@ -511,18 +511,18 @@ class TestSweep:
 
 class TestTogether:
     @pytest.mark.slow
-    async def test_puts_survive_the_removal_of_emptied_folders(self, folder: FolderStorage) -> None:
-        async def come_and_go(name: str) -> None:
+    async def test_puts_survive_concurrent_removal_of_empty_folders(self, folder: FolderStorage) -> None:
+        async def put_and_delete(name: str) -> None:
             key = Key(f"deep/er/{name}")
             for _ in range(25):
                 await folder.put(key, name.encode())
                 assert await folder.get(key) == name.encode()
                 await folder.delete(key)
 
-        await asyncio.gather(*(come_and_go(name) for name in "abcdef"))
+        await asyncio.gather(*(put_and_delete(name) for name in "abcdef"))
         assert await keys_of(folder) == []
 
-    async def test_stream_reads_one_object_though_it_is_replaced(self, folder: FolderStorage) -> None:
+    async def test_stream_reads_one_version_during_a_replacement(self, folder: FolderStorage) -> None:
         await folder.put(KEY, b"old" * 1_000_000)
         pieces = folder.stream(KEY)
         read = [await anext(pieces)]
@@ -531,7 +531,7 @@ class TestTogether:
         assert b"".join(read) == b"old" * 1_000_000
         assert await streamed(folder, KEY) == b"new" * 1_000_000
 
-    async def test_head_never_mixes_two_objects(
+    async def test_head_never_mixes_two_versions(
         self, folder: FolderStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await folder.put(KEY, b"old", metadata={"name": "old"})
@@ -564,7 +564,7 @@ class TestTogether:
         await storage.close()
         assert not opened_since(before)
 
-    async def test_stream_may_outlive_its_store(self, tmp_path: Path) -> None:
+    async def test_stream_may_be_closed_after_its_store(self, tmp_path: Path) -> None:
         storage = FolderStorage(tmp_path / "other", SystemClock())
         await storage.put(KEY, b"x" * 3_000_000)
         before = open_descriptors()
@@ -574,7 +574,7 @@ class TestTogether:
         await pieces.aclose()  # type: ignore[attr-defined]  # the folder's streams are generators
         assert not opened_since(before)
 
-    async def test_of_two_completions_of_one_upload_one_finds_it_gone(self, folder: FolderStorage) -> None:
+    async def test_one_of_two_concurrent_completions_raises_no_such_upload(self, folder: FolderStorage) -> None:
         upload = await folder.start_multipart(KEY)
         part = await upload.upload_part(1, b"x")
         outcomes = await asyncio.gather(upload.complete([part]), upload.complete([part]), return_exceptions=True)
@@ -675,7 +675,9 @@ def release(processes: list[subprocess.Popen[str]]) -> None:
 
 @pytest.mark.slow
 class TestProcesses:
-    async def test_swaps_of_several_processes_lose_no_update(self, folder: FolderStorage, tmp_path: Path) -> None:
+    async def test_compare_and_swap_across_processes_loses_no_update(
+        self, folder: FolderStorage, tmp_path: Path
+    ) -> None:
         await folder.put(Key("counter"), b"0")
         processes = [start(COUNTER, str(tmp_path / "store"), "40") for _ in range(3)]
         release(processes)
@@ -684,7 +686,7 @@ class TestProcesses:
             assert process.returncode == 0
         assert await folder.get(Key("counter")) == b"120"
 
-    async def test_each_key_is_created_by_exactly_one_process(self, folder: FolderStorage, tmp_path: Path) -> None:
+    async def test_exactly_one_process_creates_each_key(self, folder: FolderStorage, tmp_path: Path) -> None:
         processes = [start(CREATOR, str(tmp_path / "store"), "30", str(number)) for number in range(3)]
         release(processes)
         winners: dict[int, list[int]] = {}
@@ -716,7 +718,7 @@ class TestProcesses:
         await self.check_whole(folder, -1)
 
     async def check_whole(self, folder: FolderStorage, finished: int) -> None:
-        """Whatever is visible is whole, and what was acknowledged is visible."""
+        """Every visible object is complete, and acknowledged ones are visible."""
         listed = [head async for head in folder.list_prefix()]
         for head in listed:
             body = await folder.get(head.key)
@@ -732,9 +734,7 @@ class TestProcesses:
             assert finished < 0
 
 
-async def test_losing_creator_does_not_wait_for_its_bytes_to_be_written(
-    folder: FolderStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_losing_create_does_not_write_its_bytes(folder: FolderStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     await folder.put(KEY, b"first")
 
     def fail(descriptor: int, body: bytes) -> int:

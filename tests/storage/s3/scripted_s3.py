@@ -1,4 +1,4 @@
-"""An S3 store on a scripted server, for answers that a real one gives only on a bad day."""
+"""An S3 store on a scripted server, for rare responses."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ OLD_KEYS = Credentials("OLDKEYID", Secret(SECRET), Secret(TOKEN), source="test")
 NEW_KEYS = Credentials("NEWKEYID", Secret(SECRET), Secret(TOKEN), source="test")
 
 
-def refusal(status: int, code: str, message: str = "no") -> Answer:
-    """An S3 error document."""
+def error(status: int, code: str, message: str = "no") -> Answer:
+    """An S3 error response."""
     body = f"<Error><Code>{code}</Code><Message>{message}</Message><RequestId>R1</RequestId></Error>"
     return Answer(status, body.encode(), {"Content-Type": "application/xml"})
 
 
 def written(etag: str = "tag") -> Answer:
-    """What a successful PUT answers."""
+    """The response of a successful PUT."""
     return Answer(200, headers={"ETag": f'"{etag}"'})
 
 
 @dataclass
 class Keyring:
-    """Hands out the old keys until they are rejected, then the new ones."""
+    """Returns the old keys until they are rejected, then the new ones."""
 
     rejections: int = 0
 
@@ -41,14 +41,14 @@ class Keyring:
         return NEW_KEYS if self.rejections else OLD_KEYS
 
     async def close(self) -> None:
-        """Nothing is running."""
+        """Do nothing."""
 
 
 @asynccontextmanager
 async def scripted_s3(
     script: Script, credentials: CredentialProvider | None = None
 ) -> AsyncIterator[tuple[S3Storage, ScriptedServer]]:
-    """A store whose every answer is the script's."""
+    """A store whose responses come from a script."""
     with scripted_server(script) as server:
         storage = await connect_s3(
             S3Options("bucket", "pre", "us-east-1", server.url, allow_http=True, max_concurrency=4),

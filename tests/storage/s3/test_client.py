@@ -1,4 +1,4 @@
-"""What goes over the wire, and what comes of strange answers."""
+"""Requests of the S3 client, and its handling of unusual responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lakebed.storage.s3 import S3Options, S3Storage, connect_s3
 from lakebed.storage.seam import IfAbsent, Key, PartReceipt
 from tests.fixtures.scripted_http import Answer, Asked, Script
 
-from .scripted_s3 import SECRET, TOKEN, Keyring, refusal, scripted_s3, written
+from .scripted_s3 import SECRET, TOKEN, Keyring, error, scripted_s3, written
 
 KEY = Key("k")
 CREATED = Answer(200, b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>")
@@ -39,10 +39,10 @@ async def _complete(storage: S3Storage, condition: IfAbsent | None = None) -> ob
 
 
 def _script_completion(answer: Answer) -> Callable[[Asked], Answer]:
-    return lambda asked: CREATED if asked.path.endswith("?uploads") else answer
+    return lambda request: CREATED if request.path.endswith("?uploads") else answer
 
 
-async def test_conditions_travel_as_headers() -> None:
+async def test_conditions_are_sent_as_headers() -> None:
     async with scripted_s3(lambda _: written()) as (storage, server):
         await storage.put(KEY, b"1")
         await storage.put_if_absent(KEY, b"2")
@@ -53,10 +53,10 @@ async def test_conditions_travel_as_headers() -> None:
     assert "if-match" not in plain.headers
     assert create.headers["if-none-match"] == "*"
     assert swap.headers["if-match"] == '"tag"'
-    assert [asked.body for asked in server.asked] == [b"1", b"2", b"3"]
+    assert [request.body for request in server.asked] == [b"1", b"2", b"3"]
 
 
-async def test_condition_travels_with_the_completion() -> None:
+async def test_condition_of_a_completion_is_sent() -> None:
     done = Answer(200, b"<CompleteMultipartUploadResult><ETag>&quot;e-1&quot;</ETag></CompleteMultipartUploadResult>")
     async with scripted_s3(_script_completion(done)) as (storage, server):
         await _complete(storage, IfAbsent())
@@ -67,30 +67,30 @@ async def test_condition_travels_with_the_completion() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (refusal(412, "PreconditionFailed"), AlreadyExists),
-        (refusal(409, "ConditionalRequestConflict"), WriteConflict),
-        (refusal(503, "SlowDown"), Throttled),
-        (refusal(500, "InternalError"), Unavailable),
+        (error(412, "PreconditionFailed"), AlreadyExists),
+        (error(409, "ConditionalRequestConflict"), WriteConflict),
+        (error(503, "SlowDown"), Throttled),
+        (error(500, "InternalError"), Unavailable),
         (Answer(502, b"<html>bad gateway</html>"), Unavailable),
         (Answer(200), Unavailable),
     ],
 )
-async def test_answer_to_a_create_is_asked_for_once_and_told(answer: Answer, kind: type[LakebedError]) -> None:
+async def test_failed_create_is_mapped_without_retries(answer: Answer, kind: type[LakebedError]) -> None:
     async with scripted_s3(lambda _: answer) as (storage, server):
-        with pytest.raises(kind) as told:
+        with pytest.raises(kind) as raised:
             await storage.put_if_absent(KEY, b"body")
-        assert type(told.value) is kind
+        assert type(raised.value) is kind
     assert len(server.asked) == 1
 
 
-async def test_replacing_what_is_absent_is_a_failed_precondition() -> None:
-    async with scripted_s3(lambda _: refusal(404, "NoSuchKey")) as (storage, _):
+async def test_replacing_absent_object_is_a_failed_precondition() -> None:
+    async with scripted_s3(lambda _: error(404, "NoSuchKey")) as (storage, _):
         with pytest.raises(PreconditionFailed):
             await storage.put_if_match(KEY, b"body", "tag")
 
 
-async def test_store_that_is_elsewhere_is_a_wrong_setting() -> None:
-    async with scripted_s3(lambda _: refusal(301, "PermanentRedirect")) as (storage, server):
+async def test_redirect_is_an_invalid_setting() -> None:
+    async with scripted_s3(lambda _: error(301, "PermanentRedirect")) as (storage, server):
         with pytest.raises(InvalidSetting, match="region, endpoint, bucket"):
             await storage.get(KEY)
     assert len(server.asked) == 1
@@ -107,14 +107,14 @@ async def test_store_that_is_elsewhere_is_a_wrong_setting() -> None:
         (b"<CompleteMultipartUploadResult/>", Unavailable),
     ],
 )
-async def test_completion_of_200_is_believed_only_with_a_result_in_it(body: bytes, kind: type[LakebedError]) -> None:
+async def test_completion_with_status_200_requires_a_result(body: bytes, kind: type[LakebedError]) -> None:
     async with scripted_s3(_script_completion(Answer(200, body))) as (storage, _):
         with pytest.raises(kind):
             await _complete(storage, IfAbsent())
 
 
-async def test_completing_an_upload_that_is_gone_is_told() -> None:
-    async with scripted_s3(_script_completion(refusal(404, "NoSuchUpload"))) as (storage, _):
+async def test_completing_absent_upload_raises_no_such_upload() -> None:
+    async with scripted_s3(_script_completion(error(404, "NoSuchUpload"))) as (storage, _):
         with pytest.raises(NoSuchUpload):
             await _complete(storage, IfAbsent())
 
@@ -134,7 +134,7 @@ async def test_short_range_is_unavailable() -> None:
             await storage.get_range(KEY, 0, 4)
 
 
-async def test_store_that_ignores_ranges_is_not_believed() -> None:
+async def test_store_that_ignores_ranges_is_rejected() -> None:
     async with scripted_s3(lambda _: Answer(200, b"everything")) as (storage, _):
         with pytest.raises(NotSupported):
             await storage.get_range(KEY, 2, 4)
@@ -142,7 +142,7 @@ async def test_store_that_ignores_ranges_is_not_believed() -> None:
             _ = [piece async for piece in storage.stream(KEY, 2)]
 
 
-async def test_damaged_body_is_told_by_its_checksum() -> None:
+async def test_damaged_body_is_detected_by_its_checksum() -> None:
     damaged = Answer(200, b"damaged", {"x-amz-checksum-crc32": "AAAAAA=="})
     async with scripted_s3(lambda _: damaged) as (_, server):
         storage = await connect_s3(
@@ -155,7 +155,7 @@ async def test_damaged_body_is_told_by_its_checksum() -> None:
         await storage.close()
 
 
-async def test_nobody_at_the_endpoint_is_unavailable() -> None:
+async def test_refused_connection_is_unavailable() -> None:
     with socket.socket() as taken:  # bound and not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -164,9 +164,9 @@ async def test_nobody_at_the_endpoint_is_unavailable() -> None:
             credentials=Keyring(),
             capabilities=CONDITIONS_TRUSTED,
         )
-        with pytest.raises(Unavailable) as told:
+        with pytest.raises(Unavailable) as raised:
             await storage.put(KEY, b"body")
-        assert not told.value.undecided
+        assert not raised.value.undecided
         await storage.close()
 
 
@@ -176,21 +176,21 @@ def hang_up(_: Asked) -> Answer:
 
 
 @pytest.mark.parametrize("script", [hang_up, lambda _: Answer(200, b"", claimed_length=8)])
-async def test_answer_to_a_write_that_is_lost_leaves_open_whether_it_happened(script: Script) -> None:
+async def test_lost_response_to_a_write_is_undecided(script: Script) -> None:
     async with scripted_s3(script) as (storage, server):
-        with pytest.raises(Unavailable) as told:
+        with pytest.raises(Unavailable) as raised:
             await storage.put(KEY, b"body")
-        assert told.value.undecided
-        with pytest.raises(Unavailable) as told:
+        assert raised.value.undecided
+        with pytest.raises(Unavailable) as raised:
             await storage.get(KEY)
-        assert not told.value.undecided
+        assert not raised.value.undecided
     assert len(server.asked) == 2
 
 
-async def test_expired_keys_are_replaced_once_and_the_request_sent_again() -> None:
-    def script(asked: Asked) -> Answer:
-        expired = "OLDKEYID" in asked.headers["authorization"]
-        return refusal(400, "ExpiredToken") if expired else written()
+async def test_request_with_expired_credentials_is_retried_once_with_new_ones() -> None:
+    def script(request: Asked) -> Answer:
+        expired = "OLDKEYID" in request.headers["authorization"]
+        return error(400, "ExpiredToken") if expired else written()
 
     keyring = Keyring()
     async with scripted_s3(script, keyring) as (storage, server):
@@ -199,21 +199,21 @@ async def test_expired_keys_are_replaced_once_and_the_request_sent_again() -> No
     assert len(server.asked) == 2
 
 
-async def test_keys_that_stay_expired_are_tried_twice_and_no_more() -> None:
-    async with scripted_s3(lambda _: refusal(403, "ExpiredToken")) as (storage, server):
+async def test_request_with_expired_credentials_is_tried_twice_at_most() -> None:
+    async with scripted_s3(lambda _: error(403, "ExpiredToken")) as (storage, server):
         with pytest.raises(CredentialsExpired):
             await storage.get(KEY)
     assert len(server.asked) == 2
 
 
-async def test_secrets_that_a_store_echoes_reach_neither_errors_nor_logs(caplog: pytest.LogCaptureFixture) -> None:
+async def test_echoed_secrets_are_removed_from_errors_and_logs(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    echo = refusal(403, "SignatureDoesNotMatch", f"you sent {TOKEN} and your secret is {SECRET}")
+    echo = error(403, "SignatureDoesNotMatch", f"you sent {TOKEN} and your secret is {SECRET}")
     async with scripted_s3(lambda _: echo) as (storage, server):
-        with pytest.raises(LakebedError) as told:
+        with pytest.raises(LakebedError) as raised:
             await storage.put(KEY, b"body")
     assert server.asked[0].headers["x-amz-security-token"] == TOKEN
-    shown = "".join(traceback.format_exception(told.value)) + caplog.text
+    shown = "".join(traceback.format_exception(raised.value)) + caplog.text
     assert "you sent *** and your secret is ***" in shown
     assert TOKEN not in shown
     assert SECRET not in shown
@@ -230,30 +230,30 @@ async def test_ambient_configuration_of_aws_tools_does_not_change_requests(monke
         "AWS_SECRET_ACCESS_KEY": "ambient",
     }.items():
         monkeypatch.setenv(name, value)
-    async with scripted_s3(lambda _: refusal(500, "InternalError")) as (storage, server):
+    async with scripted_s3(lambda _: error(500, "InternalError")) as (storage, server):
         with pytest.raises(Unavailable):
             await storage.put(KEY, b"body")
-    (asked,) = server.asked
-    assert "OLDKEYID" in asked.headers["authorization"]
-    assert not [name for name in asked.headers if name.startswith("x-amz-checksum")]
+    (request,) = server.asked
+    assert "OLDKEYID" in request.headers["authorization"]
+    assert not [name for name in request.headers if name.startswith("x-amz-checksum")]
 
 
-async def test_store_without_bulk_delete_is_asked_one_by_one_from_then_on() -> None:
-    def script(asked: Asked) -> Answer:
-        return refusal(501, "NotImplemented") if asked.method == "POST" else Answer(204)
+async def test_store_without_bulk_delete_gets_single_deletes_from_then_on() -> None:
+    def script(request: Asked) -> Answer:
+        return error(501, "NotImplemented") if request.method == "POST" else Answer(204)
 
     async with scripted_s3(script) as (storage, server):
         await storage.delete_many([Key("a"), Key("b")])
         await storage.delete_many([Key("c")])
-    assert [asked.method for asked in server.asked].count("POST") == 1
-    assert {asked.path for asked in server.asked if asked.method == "DELETE"} == {
+    assert [request.method for request in server.asked].count("POST") == 1
+    assert {request.path for request in server.asked if request.method == "DELETE"} == {
         "/bucket/pre/a",
         "/bucket/pre/b",
         "/bucket/pre/c",
     }
 
 
-async def test_bulk_delete_reports_the_key_that_was_refused() -> None:
+async def test_bulk_delete_reports_the_failed_key() -> None:
     answer = b"""<DeleteResult><Error><Key>pre/a</Key><Code>NoSuchKey</Code></Error>
         <Error><Key>pre/b</Key><Code>SlowDown</Code></Error></DeleteResult>"""
     async with scripted_s3(lambda _: Answer(200, answer)) as (storage, _):
@@ -261,7 +261,7 @@ async def test_bulk_delete_reports_the_key_that_was_refused() -> None:
             await storage.delete_many([Key("a"), Key("b")])
 
 
-async def test_deleting_what_is_absent_is_success_where_the_store_says_404() -> None:
-    async with scripted_s3(lambda _: refusal(404, "NoSuchKey")) as (storage, server):
+async def test_delete_with_response_404_succeeds() -> None:
+    async with scripted_s3(lambda _: error(404, "NoSuchKey")) as (storage, server):
         await storage.delete(KEY)
     assert len(server.asked) == 1

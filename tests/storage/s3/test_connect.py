@@ -1,4 +1,4 @@
-"""From options to a store that is ready."""
+"""Opening an S3 store from its options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakebed.storage.seam import Key
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from ..credentials.fakes import machine
-from .scripted_s3 import refusal, written
+from .scripted_s3 import error, written
 
 ENVIRON = {"AWS_ACCESS_KEY_ID": "FROMENV", "AWS_SECRET_ACCESS_KEY": "s"}
 
@@ -34,7 +34,7 @@ def options(url: str, *, region: str | None = None, path_style: bool | None = No
         (None, {}, "us-east-1"),
     ],
 )
-async def test_region_is_the_options_or_the_environments_or_the_one_that_all_take(
+async def test_region_comes_from_options_environment_or_default(
     region: str | None, environ: dict[str, str], used: str
 ) -> None:
     around = machine({**ENVIRON, **environ})
@@ -46,12 +46,12 @@ async def test_region_is_the_options_or_the_environments_or_the_one_that_all_tak
     assert "Credential=FROMENV/" in server.asked[0].headers["authorization"]
 
 
-async def test_aws_without_a_region_is_refused() -> None:
+async def test_aws_without_a_region_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match=r"^region: missing"):
         await connect_s3(S3Options("bucket"), machine())
 
 
-async def test_keys_of_the_options_go_before_the_environment() -> None:
+async def test_keys_of_the_options_take_precedence_over_the_environment() -> None:
     with scripted_server(lambda _: written()) as server:
         inline = S3Options(
             "bucket", endpoint=server.url, allow_http=True, access_key_id="INLINE", secret_access_key=Secret("s")
@@ -66,11 +66,11 @@ async def test_keys_of_the_options_go_before_the_environment() -> None:
     ("path_style", "address"),
     [(None, "http://s3.invalid/bucket/k"), (False, "http://bucket.s3.invalid/k"), (True, "http://s3.invalid/bucket/k")],
 )
-async def test_bucket_is_in_the_path_unless_told_otherwise(
+async def test_bucket_is_in_the_path_or_the_host_by_option(
     monkeypatch: pytest.MonkeyPatch, path_style: bool | None, address: str
 ) -> None:
     with scripted_server(lambda _: written()) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url)  # a proxy is asked for whole addresses, which can be looked at
+        monkeypatch.setenv("http_proxy", proxy.url)  # a proxy is request for whole addresses, which can be looked at
         chosen = options("http://s3.invalid", path_style=path_style)
         storage = await connect_s3(chosen, machine(ENVIRON), capabilities=CONDITIONS_TRUSTED)
         await storage.put(Key("k"), b"")
@@ -78,50 +78,54 @@ async def test_bucket_is_in_the_path_unless_told_otherwise(
     assert proxy.asked[0].path == address
 
 
-def ignores_conditions(asked: Asked) -> Answer:
-    """A store that answers success to everything."""
-    return Answer(204) if asked.method == "DELETE" else written()
+def ignores_conditions(request: Asked) -> Answer:
+    """A store that reports success for everything."""
+    return Answer(204) if request.method == "DELETE" else written()
 
 
-async def test_store_that_ignores_conditions_is_refused_and_nothing_is_left_running() -> None:
+async def test_store_that_ignores_conditions_is_rejected_and_closed() -> None:
     with scripted_server(ignores_conditions) as server:
         with pytest.raises(NotSupported, match="If-None-Match is ignored"):
             await connect_s3(options(server.url), machine(ENVIRON))
-        assert [asked.method for asked in server.asked] == ["PUT", "PUT", "DELETE"]
+        assert [request.method for request in server.asked] == ["PUT", "PUT", "DELETE"]
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("s3")] == []
 
 
 def bare_etags_only(state: dict[str, str]) -> Callable[[Asked], Answer]:
-    """A store of one object that matches ETags only without quotes."""
+    """A store of one object that matches only ETags without quotes."""
 
-    def script(asked: Asked) -> Answer:
-        if asked.path.endswith("?uploads"):
+    def script(request: Asked) -> Answer:
+        if request.path.endswith("?uploads"):
             return Answer(200, b"<R><UploadId>U</UploadId></R>")
-        if asked.method == "DELETE":
+        if request.method == "DELETE":
             return Answer(204)
-        if asked.headers.get("if-none-match") == "*" and "etag" in state:
-            return refusal(412, "PreconditionFailed")
-        if "if-match" in asked.headers and asked.headers["if-match"] != state.get("etag"):
-            return refusal(412, "PreconditionFailed")
-        if "partNumber" in asked.path:
+        if request.headers.get("if-none-match") == "*" and "etag" in state:
+            return error(412, "PreconditionFailed")
+        if "if-match" in request.headers and request.headers["if-match"] != state.get("etag"):
+            return error(412, "PreconditionFailed")
+        if "partNumber" in request.path:
             return written("part")
         state["etag"] = f"e{int(state.get('etag', 'e0')[1:]) + 1}"
-        if asked.method == "POST":
+        if request.method == "POST":
             return Answer(200, f"<R><ETag>{state['etag']}</ETag></R>".encode())
         return written(state["etag"])
 
     return script
 
 
-async def test_store_that_takes_bare_etags_only_is_spoken_to_so() -> None:
+async def test_store_with_bare_etags_gets_bare_etags() -> None:
     with scripted_server(bare_etags_only({})) as server:
         storage = await connect_s3(options(server.url), machine(ENVIRON))
         assert storage.capabilities == Capabilities(True, True, ETagStyle.BARE)
         await storage.close()
-    assert {asked.headers["if-match"] for asked in server.asked if "if-match" in asked.headers} == {'"e1"', "e1", "e2"}
+    assert {request.headers["if-match"] for request in server.asked if "if-match" in request.headers} == {
+        '"e1"',
+        "e1",
+        "e2",
+    }
 
 
-async def test_missing_library_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_for_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore", None)
     with pytest.raises(MissingExtra, match=r"lakebed\[s3\]"):
         await connect_s3(S3Options("bucket", region="us-east-1"), machine())

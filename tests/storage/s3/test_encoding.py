@@ -1,4 +1,4 @@
-"""How keys and conditions are written."""
+"""Encoding of keys and conditions."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def test_own_key_is_the_inverse_of_full_key() -> None:
     assert wire.own_key("a/b/c/d") == "c/d"
 
 
-@pytest.mark.parametrize("foreign", ["other/key", "a/b/", "a/b/folder/", "a/b/x//y", "a/b"])
-def test_names_that_no_key_can_have_are_not_ours(foreign: str) -> None:
-    assert S3Encoding("a/b/").own_key(foreign) is None
+@pytest.mark.parametrize("invalid", ["other/key", "a/b/", "a/b/folder/", "a/b/x//y", "a/b"])
+def test_invalid_keys_in_the_bucket_are_ignored(invalid: str) -> None:
+    assert S3Encoding("a/b/").own_key(invalid) is None
 
 
-def test_limit_of_a_key_counts_the_prefix() -> None:
+def test_key_limit_includes_the_prefix() -> None:
     wire = S3Encoding("ü/")
     assert len(wire.full_key(Key("k" * 1021)).encode()) == 1024
     with pytest.raises(InvalidName):
         wire.full_key(Key("k" * 1022))
 
 
-def test_key_that_breaks_the_rules_is_refused() -> None:
+def test_invalid_key_is_rejected() -> None:
     with pytest.raises(InvalidName):
         S3Encoding().full_key(Key("a/../b"))
 
 
-def test_conditions_are_written_in_the_style_that_the_store_takes() -> None:
+def test_conditions_use_the_etag_style_of_the_store() -> None:
     assert S3Encoding().put_arguments(IfAbsent()) == {"IfNoneMatch": "*"}
     assert S3Encoding().put_arguments(IfMatch("tag")) == {"IfMatch": '"tag"'}
     assert S3Encoding().complete_arguments(IfMatch("tag")) == {"IfMatch": '"tag"'}
@@ -47,7 +47,7 @@ def test_conditions_are_written_in_the_style_that_the_store_takes() -> None:
     assert S3Encoding().put_arguments(None) == {}
 
 
-def test_conditions_that_the_store_ignores_are_refused() -> None:
+def test_unsupported_conditions_are_rejected() -> None:
     with pytest.raises(NotSupported):
         S3Encoding(capabilities=NO_CONDITIONS).put_arguments(IfAbsent())
     with pytest.raises(NotSupported):
@@ -56,7 +56,7 @@ def test_conditions_that_the_store_ignores_are_refused() -> None:
     assert S3Encoding(capabilities=NO_CONDITIONS).complete_arguments(None) == {}
 
 
-def test_checksum_is_asked_for_by_name() -> None:
+def test_checksum_is_requested_by_name() -> None:
     wire = S3Encoding(checksum="crc64nvme")
     assert wire.put_arguments(None) == {"ChecksumAlgorithm": "CRC64NVME"}
     assert wire.checksum_field == "ChecksumCRC64NVME"
@@ -69,12 +69,12 @@ def test_unquoting_undoes_quoting(etag: str) -> None:
 
 
 @pytest.mark.parametrize("etag", ["", '"', "bare", 'W/"weak"'])
-def test_etag_without_quotes_around_it_is_kept(etag: str) -> None:
+def test_bare_etag_is_unchanged(etag: str) -> None:
     assert unquote_etag(etag) == etag
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_text_that_xml_can_carry_comes_back_unchanged(text: str) -> None:
+def test_xml_text_round_trips(text: str) -> None:
     if is_xml_text(text):
         document = f"<a>{escape(text)}</a>".encode()
         assert (ElementTree.fromstring(document).text or "") == text

@@ -1,4 +1,4 @@
-"""What S3 refusals mean."""
+"""Mapping of S3 error responses."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ TABLE: list[tuple[int, str, StoreOperation, WriteCondition | None, type[LakebedE
 
 
 @pytest.mark.parametrize(("status", "code", "operation", "condition", "kind"), TABLE)
-def test_answer_means(
+def test_response_is_mapped(
     status: int, code: str, operation: StoreOperation, condition: WriteCondition | None, kind: type[LakebedError]
 ) -> None:
     assert failure_kind(status, code, operation, condition) is kind
@@ -96,7 +96,7 @@ def test_answer_means(
     operation=st.sampled_from(StoreOperation),
     condition=st.sampled_from([None, ABSENT, MATCH]),
 )
-def test_undecided_answers_are_never_taken_for_decided_ones(
+def test_undecided_responses_are_never_mapped_to_decided_errors(
     status: int, code: str, operation: StoreOperation, condition: WriteCondition | None
 ) -> None:
     kind = failure_kind(status, code, operation, condition)
@@ -104,16 +104,16 @@ def test_undecided_answers_are_never_taken_for_decided_ones(
         assert status in (304, 404, 412) or code == "PreconditionFailed"
 
 
-def test_refusal_is_told_with_its_values_last() -> None:
-    refusal = ErrorResponse(503, "SlowDown", "Please slow down", "REQ1")
-    told = str(failure(refusal, StoreOperation.PUT, "a/b"))
-    assert told == (
+def test_error_message_ends_with_its_values() -> None:
+    response = ErrorResponse(503, "SlowDown", "Please slow down", "REQ1")
+    text = str(failure(response, StoreOperation.PUT, "a/b"))
+    assert text == (
         "store request failed. operation=PutObject status=503 code=SlowDown key='a/b' request=REQ1 "
         "detail='Please slow down'"
     )
 
 
-def test_range_error_carries_the_size_if_the_store_told_it() -> None:
+def test_range_error_contains_the_size_if_the_store_returned_it() -> None:
     error = failure(ErrorResponse(416, "InvalidRange", object_size=7), StoreOperation.GET, "k")
     assert isinstance(error, e.InvalidRange)
     assert error.size == 7
@@ -131,7 +131,7 @@ def test_range_error_carries_the_size_if_the_store_told_it() -> None:
         (507, "XMinioStorageFull", PUT, False),
     ],
 )
-def test_failure_in_the_middle_of_a_change_leaves_open_whether_it_happened(
+def test_internal_error_of_a_change_is_undecided(
     status: int, code: str, operation: StoreOperation, undecided: bool
 ) -> None:
     error = failure(ErrorResponse(status, code), operation, "k")

@@ -29,7 +29,7 @@ class SlowBody:
 
 
 class GatedClient:
-    """A client whose answers wait until they are let go."""
+    """A client whose responses wait for a gate."""
 
     def __init__(self) -> None:
         self.entered = Event()
@@ -48,7 +48,7 @@ class GatedClient:
         self.closed = True
 
 
-async def test_body_that_arrives_after_its_caller_left_is_closed() -> None:
+async def test_body_for_a_cancelled_caller_is_closed() -> None:
     client = GatedClient()
     calls = S3Executor(client, Keyring(), 1)
     caller = asyncio.create_task(calls.call(REQUEST))
@@ -75,7 +75,7 @@ async def test_requests_beyond_the_limit_wait_for_a_thread() -> None:
     await calls.close()
 
 
-async def test_close_waits_for_requests_under_way_and_can_be_repeated() -> None:
+async def test_close_waits_for_running_requests_and_is_idempotent() -> None:
     client = GatedClient()
     calls = S3Executor(client, Keyring(), 1)
     caller = asyncio.create_task(calls.call(REQUEST))
@@ -88,7 +88,7 @@ async def test_close_waits_for_requests_under_way_and_can_be_repeated() -> None:
     await calls.close()
 
 
-async def test_body_is_closed_even_after_the_threads_are_gone() -> None:
+async def test_body_is_closed_even_after_the_threads_have_stopped() -> None:
     client = GatedClient()
     calls = S3Executor(client, Keyring(), 1)
     await calls.close()

@@ -18,7 +18,7 @@ def test_prefix_is_joined_with_one_slash(prefix: str, joined: str) -> None:
     assert S3Options("bucket", prefix=prefix).key_prefix == joined
 
 
-def test_endpoint_means_path_style_unless_told_otherwise() -> None:
+def test_endpoint_implies_path_style_by_default() -> None:
     assert not S3Options("bucket").uses_path_style
     assert S3Options("bucket", endpoint="https://s3.example.org").uses_path_style
     assert not S3Options("bucket", endpoint="https://s3.example.org", path_style=False).uses_path_style
@@ -49,7 +49,7 @@ def test_endpoint_means_path_style_unless_told_otherwise() -> None:
         ({"read_timeout_seconds": float("nan")}, "read_timeout_seconds"),
     ],
 )
-def test_wrong_option_is_refused_by_its_name(wrong: dict[str, Any], field: str) -> None:  # Any: wrong on purpose
+def test_invalid_option_is_rejected_by_name(wrong: dict[str, Any], field: str) -> None:  # Any: wrong on purpose
     with pytest.raises(InvalidSetting) as refused:
         S3Options(**{"bucket": "bucket", **wrong})
     assert str(refused.value).startswith(f"{field}: ")
@@ -58,10 +58,10 @@ def test_wrong_option_is_refused_by_its_name(wrong: dict[str, Any], field: str) 
     assert "password" not in str(refused.value)
 
 
-def test_plain_http_is_allowed_when_asked_for() -> None:
+def test_plain_http_requires_allow_http() -> None:
     assert S3Options("bucket", endpoint="http://127.0.0.1:9000", allow_http=True).endpoint
 
 
-def test_secrets_are_not_shown() -> None:
+def test_repr_contains_no_secrets() -> None:
     options = S3Options("bucket", access_key_id="id", secret_access_key=Secret("hidden"))
     assert "hidden" not in repr(options)

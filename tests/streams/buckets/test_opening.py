@@ -13,7 +13,7 @@ from lakebed.streams.buckets.opening import BucketOpener
 from lakebed.streams.kv.bucket import open_kv_bucket
 from lakebed.streams.kv.table import KvSettings, KvTable
 from lakebed.streams.seam import Acks, KvPut
-from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.kv_bucket import PLAIN, key_of
 from tests.contracts.stream_log import refused
 from tests.fixtures.memory_index import MemoryIndex
 from tests.streams.log.conftest import world

@@ -23,7 +23,7 @@ from lakebed.streams.kv.table import KvSettings, KvTable
 from lakebed.streams.log.local.folder_log import FolderLog
 from lakebed.streams.log.reading.read_format import ReadFormat
 from lakebed.streams.seam import Acks, KvPut, TableBucket
-from tests.contracts.bucket_keys import key_of
+from tests.contracts.kv_bucket import key_of
 
 SCHEMA = Schema.of(
     [("k", DataType(TypeRoot.INT)), ("writer", DataType(TypeRoot.INT)), ("sequence", DataType(TypeRoot.INT))],

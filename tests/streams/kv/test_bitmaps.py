@@ -23,7 +23,7 @@ from lakebed.streams.kv.roaring64 import (
     write_long_bitmap,
 )
 from lakebed.streams.seam import MergeMode
-from tests.contracts.bucket_keys import Bucket, BucketKeysContract
+from tests.contracts.kv_bucket import Bucket, KvBucketContract
 from tests.fixtures.memory_index import MemoryIndex
 
 MINUS_ONE, MINUS_FIVE = 2**64 - 1, 2**64 - 5
@@ -210,7 +210,7 @@ KINDS = [
 
 async def opened(function: str, format_: str = "COMPACTED") -> Bucket:
     properties = {"table.merge-engine": "aggregation", "table.kv.format": format_}
-    return await BucketKeysContract().open(MemoryIndex, schema_of(function), properties)
+    return await KvBucketContract().open(MemoryIndex, schema_of(function), properties)
 
 
 @pytest.mark.parametrize("format_", ["COMPACTED", "INDEXED"])

@@ -9,11 +9,11 @@ import pytest
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
 from lakebed.streams.kv.index.write_buffer import WriteBufferMemory
-from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex, key_of
+from tests.contracts.kv_bucket import KvBucketContract, OpenIndex, key_of
 from tests.fixtures.memory_index import MemoryIndex
 
 
-class TestKeysInMemory(BucketKeysContract):
+class TestKeysInMemory(KvBucketContract):
     @pytest.fixture
     def open_index(self) -> OpenIndex:
         """A new one each time: all is replayed."""
@@ -26,7 +26,7 @@ class _Unreadable(MemoryIndex):
 
 
 async def test_an_index_that_cannot_be_read_is_told_of_as_such() -> None:
-    bucket = await BucketKeysContract().open(_Unreadable)
+    bucket = await KvBucketContract().open(_Unreadable)
     for call in (bucket.put((1, "a", 1)), bucket.keys.lookup([key_of(1)])):
         with pytest.raises(FlussError) as failed:
             await call
@@ -41,26 +41,26 @@ class _Unwritable(MemoryIndex):
 
 
 async def test_a_put_that_the_index_does_not_take_is_not_acknowledged_and_ends_the_bucket() -> None:
-    bucket = await BucketKeysContract().open(_Unwritable)
+    bucket = await KvBucketContract().open(_Unwritable)
     for _ in range(2):
         with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1))
         assert failed.value.code is ErrorCode.KV_STORAGE
     assert bucket.log.end_offset == 1
     await bucket.keys.close()
-    again = await BucketKeysContract().open(MemoryIndex, log=bucket.log)
+    again = await KvBucketContract().open(MemoryIndex, log=bucket.log)
     assert await again.row(1) == (1, "a", 1)  # the log has it: whoever sends it again is told that it is there
     await again.keys.close()
 
 
-class TestKeysInRocksDb(BucketKeysContract):
+class TestKeysInRocksDb(KvBucketContract):
     @pytest.fixture
     def open_index(self, tmp_path: Path) -> OpenIndex:
         memory = RocksMemory(8 << 20, 8 << 20)
         return lambda: RocksIndex(tmp_path / "index", memory)
 
 
-class TestKeysInRocksDbWithoutRoom(BucketKeysContract):
+class TestKeysInRocksDbWithoutRoom(KvBucketContract):
     @pytest.fixture
     def open_index(self, tmp_path: Path) -> OpenIndex:
         """One that brings to disk what it is given at once, and remembers nothing of it."""
@@ -80,7 +80,7 @@ class _Refusing(MemoryIndex):
 
 
 async def test_an_index_whose_disk_refuses_ends_the_bucket_though_the_log_has_the_put() -> None:
-    bucket = await BucketKeysContract().open(_Refusing)
+    bucket = await KvBucketContract().open(_Refusing)
     assert await bucket.put((1, "a", 1)) == 1
     while bucket.keys.failure is None:
         await asyncio.sleep(0)

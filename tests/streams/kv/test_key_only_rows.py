@@ -14,7 +14,7 @@ from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.kv.key_only_rows import KeyOnlyRows
 from lakebed.streams.kv.table import KvSettings, KvTable
-from tests.contracts.bucket_keys import BucketKeysContract
+from tests.contracts.kv_bucket import KvBucketContract
 from tests.fixtures.memory_index import MemoryIndex
 
 INT = DataType(TypeRoot.INT, is_nullable=False)
@@ -220,7 +220,7 @@ def test_what_a_partition_is_by_is_not_in_the_key() -> None:
 async def test_a_key_that_is_not_there_is_put_by_looking_for_it_in_tables_of_every_lake(lake: str, key: str) -> None:
     schema = Schema.of([("k", INT), ("id", LONG)], primary_key=["k"], auto_increment="id")
     properties = {"table.kv.format-version": "2"} | ({"table.datalake.format": lake} if lake else {})
-    bucket = await BucketKeysContract().open(MemoryIndex, schema, properties)
+    bucket = await KvBucketContract().open(MemoryIndex, schema, properties)
     (found,) = await bucket.keys.lookup_or_insert([bytes.fromhex(key)])
     assert bucket.decoded(found or b"") == (7, 1)
     assert await bucket.keys.lookup([bytes.fromhex(key)]) == [found]

@@ -16,7 +16,7 @@ import pytest
 
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.log_batches import iterate_batches
-from tests.contracts.bucket_keys import key_of
+from tests.contracts.kv_bucket import key_of
 
 from .putter import KEYS, SCHEMA, opened, table
 

@@ -11,7 +11,7 @@ from lakebed.streams.kv.merge_engines import row_merger
 from lakebed.streams.kv.put_decision import decide, keys_to_read
 from lakebed.streams.kv.table import KvSettings, KvTable
 from lakebed.streams.seam import MergeMode
-from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.kv_bucket import PLAIN, key_of
 
 SCHEMA_ID = b"\1\0"
 

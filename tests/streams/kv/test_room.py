@@ -9,7 +9,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.streams.kv import bucket as bucket_module
 from lakebed.streams.seam import Acks, KvPut
-from tests.contracts.bucket_keys import BucketKeysContract
+from tests.contracts.kv_bucket import KvBucketContract
 from tests.fixtures.memory_index import MemoryIndex
 from tests.fixtures.memory_log import MemoryLog
 
@@ -29,7 +29,7 @@ async def test_puts_wait_for_room_before_they_have_a_place_and_who_gives_up_hold
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = _Unsettled()
-    bucket = await BucketKeysContract().open(MemoryIndex, log=log)
+    bucket = await KvBucketContract().open(MemoryIndex, log=log)
     monkeypatch.setattr(bucket_module, "MAX_PENDING_BYTES", 10)
     await bucket.put((1, "a", 1), acks=Acks.NONE)
     with pytest.raises(TimeoutError):
@@ -45,7 +45,7 @@ async def test_puts_wait_for_room_before_they_have_a_place_and_who_gives_up_hold
 
 async def test_who_waited_for_a_put_and_gave_up_takes_it_from_nobody() -> None:
     log = _Unsettled()
-    bucket = await BucketKeysContract().open(MemoryIndex, log=log)
+    bucket = await KvBucketContract().open(MemoryIndex, log=log)
     batch = KvPut(bucket.batch((1, "a", 1), writer_id=7, sequence=0))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(bucket.keys.put(batch, Acks.ALL), 0.05)

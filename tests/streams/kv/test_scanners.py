@@ -10,7 +10,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.kv.index.seam import KvIndexSnapshot
 from lakebed.streams.kv.scanners import KvScanLimits, KvScanners, KvScanPage, KvScanRequest
 from lakebed.streams.seam import BucketKv, TableBucket
-from tests.contracts.bucket_keys import Bucket, BucketKeysContract
+from tests.contracts.kv_bucket import Bucket, KvBucketContract
 from tests.fixtures.memory_index import MemoryIndex
 
 HERE = TableBucket(1, None, 0)
@@ -46,7 +46,7 @@ class Scans:
 
 
 async def made(limits: KvScanLimits = KvScanLimits()) -> Scans:  # noqa: B008 - frozen
-    bucket = await BucketKeysContract().open(MemoryIndex)
+    bucket = await KvBucketContract().open(MemoryIndex)
     await bucket.put(*((number, "row", number) for number in range(10)))
     return Scans(bucket, limits)
 
@@ -89,7 +89,7 @@ async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -
 
 
 async def test_an_empty_bucket_has_no_session() -> None:
-    scans = Scans(await BucketKeysContract().open(MemoryIndex), KvScanLimits())
+    scans = Scans(await KvBucketContract().open(MemoryIndex), KvScanLimits())
     assert await scans.open() == KvScanPage(None, False, None, 0)
     await scans.bucket.keys.close()
 
@@ -207,7 +207,7 @@ class _WatchedView:
 
 async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
     index = _WatchedIndex()
-    bucket = await BucketKeysContract().open(lambda: index)
+    bucket = await KvBucketContract().open(lambda: index)
     await bucket.put(*((number, "row", number) for number in range(10)))
     scans = Scans(bucket, KvScanLimits(max_per_bucket=3))
     for _ in range(3):
@@ -236,7 +236,7 @@ async def test_a_bucket_that_is_let_go_of_takes_its_scans_along(scans: Scans) ->
     scans.scanners.close_bucket(HERE)
     assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
     page = await scans.open()
-    again = await BucketKeysContract().open(MemoryIndex, log=scans.bucket.log)
+    again = await KvBucketContract().open(MemoryIndex, log=scans.bucket.log)
     scans.keys = again.keys
     assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
     await again.keys.close()

@@ -18,7 +18,7 @@ from lakebed.streams.kv.snapshot_files import KvSnapshotter
 from lakebed.streams.kv.snapshots import KvSnapshots
 from lakebed.streams.kv.table import KvSettings, KvTable
 from lakebed.streams.seam import Acks, KvPut, TableBucket
-from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.kv_bucket import PLAIN, key_of
 from tests.fixtures.memory_log import MemoryLog
 from tests.meta.stores import open_migrated_file
 from tests.storage.ownership import ClaimedAtFirstUse

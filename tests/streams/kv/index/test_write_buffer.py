@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
 from lakebed.streams.kv.index.write_buffer import UNKNOWN, BufferedWrites, WriteBuffer, WriteBufferMemory
-from tests.contracts.bucket_keys import key_of
+from tests.contracts.kv_bucket import key_of
 
 ROW_BYTES = 140 + 8  # of a key and a value of four bytes each
 

@@ -56,7 +56,7 @@ class TestTieredLog(LogContract):
         return open_one
 
     # Its examples each have a loop of their own, which a store that is shared cannot have.
-    test_any_read_finds_what_is_there = None  # type: ignore[assignment]
+    test_any_read_returns_the_batches_from_its_offset = None  # type: ignore[assignment]
 
 
 async def test_sealed_segments_are_copied_and_read_from_there(world: World) -> None:

@@ -25,7 +25,7 @@ from lakebed.wire.fluss.calls import Backpressure
 from lakebed.wire.fluss.handlers.kv import KvCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.transport.deadlines import CallTimeout
-from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.kv_bucket import PLAIN, key_of
 from tests.contracts.stream_log import offsets, plain_batch, read_all
 from tests.fixtures.memory_index import MemoryIndex
 from tests.wire.fluss.test_order import CALLER, allow_all

@@ -1,7 +1,7 @@
-"""The contract of a bucket's keys: whatever index they stand on, they pass this suite.
+"""The contract of a KV bucket, for every KV index.
 
-Subclass `BucketKeysContract` and define a fixture `open_index` that opens the index of one bucket: what was applied
-before it was closed is there when it is opened again.
+Subclass `KvBucketContract` and define a fixture `open_index` that opens the index of one bucket. Changes applied before
+a close must be present when it is opened again.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ SIGNS = {0: "+A", 1: "+I", 2: "-U", 3: "+U", 4: "-D"}
 
 
 def key_of(number: int) -> bytes:
-    """Bytes that have the order of their numbers; what a key is made of is the writer's affair."""
+    """A key; keys are ordered like their numbers. The encoding of keys is up to the writer."""
     return struct.pack(">I", number)
 
 
 @dataclass
 class Bucket:
-    """A bucket under test: its keys, its log, and rows in words of Python."""
+    """A KV bucket under test with its log, and helpers to write and decode rows."""
 
     keys: KvBucket
     log: MemoryLog
@@ -84,7 +84,7 @@ class Bucket:
         return self.table.layout(schema_id).decode(value[2:])
 
     def rows_of(self, pieces: Sequence[bytes]) -> list[tuple[Any, ...]]:
-        """The rows of a batch of values."""
+        """The rows in a value batch."""
         batch = b"".join(pieces)
         length, magic, count = struct.unpack_from("<ibi", batch)
         assert (length, magic) == (len(batch) - 4, 0)
@@ -97,7 +97,7 @@ class Bucket:
         return rows
 
     async def changelog(self, offset: int = 0) -> list[tuple[Any, ...]]:
-        """What a reader of the log sees: the sign of the change, then the row."""
+        """The changelog: the sign of each change, then its row."""
         found = await self.log.read(offset, 1 << 30)
         changes: list[tuple[Any, ...]] = []
         for batch in iterate_batches(found.records):
@@ -114,7 +114,7 @@ class Bucket:
         return changes
 
 
-class BucketKeysContract:
+class KvBucketContract:
     @pytest.fixture
     def open_index(self) -> OpenIndex:
         raise NotImplementedError
@@ -149,7 +149,7 @@ class BucketKeysContract:
         keys = await open_kv_bucket(table, log, open_index(), find_schema, counter)
         return Bucket(keys, log, table, known)
 
-    async def test_the_latest_row_of_a_key_is_what_is_found(self, open_index: OpenIndex) -> None:
+    async def test_lookup_returns_the_latest_row(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         assert await bucket.put((1, "a", 10), (2, "b", None)) == 2
         assert await bucket.put((1, "c", 11)) == 4
@@ -159,7 +159,7 @@ class BucketKeysContract:
         assert bucket.keys.row_count == 2
         await bucket.keys.close()
 
-    async def test_every_change_is_in_the_log(self, open_index: OpenIndex) -> None:
+    async def test_every_change_is_in_the_changelog(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", 1), (2, "b", 2))
         await bucket.put((1, "a", 1), 2, 3)
@@ -173,7 +173,7 @@ class BucketKeysContract:
         assert bucket.keys.row_count == 1
         await bucket.keys.close()
 
-    async def test_a_key_written_twice_in_a_batch_is_changed_twice(self, open_index: OpenIndex) -> None:
+    async def test_key_written_twice_in_a_batch_is_changed_twice(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", 1), (1, "b", 2), 1, (1, "c", 3))
         assert await bucket.changelog() == [
@@ -187,14 +187,14 @@ class BucketKeysContract:
         assert bucket.keys.row_count == 1
         await bucket.keys.close()
 
-    async def test_a_put_that_changes_nothing_still_takes_an_offset(self, open_index: OpenIndex) -> None:
+    async def test_put_without_changes_takes_an_offset(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         assert await bucket.put(7) == 1
         assert await bucket.put((1, "a", 1)) == 2
         assert await bucket.changelog() == [("+I", 1, "a", 1)]
         await bucket.keys.close()
 
-    async def test_puts_on_their_way_see_each_other(self, open_index: OpenIndex) -> None:
+    async def test_concurrent_puts_see_each_others_rows(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await asyncio.gather(*(bucket.put((1, "a", number)) for number in range(20)))
         changes = await bucket.changelog()
@@ -203,7 +203,7 @@ class BucketKeysContract:
         assert await bucket.row(1) == (1, "a", 19)
         await bucket.keys.close()
 
-    async def test_a_repeated_batch_changes_nothing(self, open_index: OpenIndex) -> None:
+    async def test_repeated_batch_changes_nothing(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         first = bucket.batch((1, "a", 1), writer_id=5, sequence=0)
         assert await bucket.keys.put(KvPut(first), Acks.ALL) == 1
@@ -218,14 +218,14 @@ class BucketKeysContract:
         await bucket.keys.close()
 
     @pytest.mark.parametrize("acks", [Acks.NONE, Acks.LEADER])
-    async def test_a_put_that_nobody_waits_for_is_shown_in_time(self, open_index: OpenIndex, acks: Acks) -> None:
+    async def test_put_without_full_acks_becomes_visible(self, open_index: OpenIndex, acks: Acks) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", 1), acks=acks)
         await bucket.put((2, "b", 1))
         assert await bucket.row(1) == (1, "a", 1)
         await bucket.keys.close()
 
-    async def test_a_batch_that_is_none_is_refused_and_nothing_is_changed(self, open_index: OpenIndex) -> None:
+    async def test_corrupt_batch_is_rejected_and_changes_nothing(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         whole = bucket.batch((1, "abc", 1))
         broken_row = write_kv_batch([(key_of(1), b"\0\x01\x7fab")], 1)
@@ -239,7 +239,7 @@ class BucketKeysContract:
         assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST
         await bucket.keys.close()
 
-    async def test_all_keys_with_a_prefix_are_found_in_order(self, open_index: OpenIndex) -> None:
+    async def test_prefix_lookup_returns_rows_in_key_order(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put(*((number, "x", number) for number in (0x1FF, 0x100, 0x200, 0x180, 0xFF)))
         prefixes = [b"\0\0\1", b"\0\0\3", b"\xff"]
@@ -252,7 +252,7 @@ class BucketKeysContract:
         assert failed.value.code is ErrorCode.RECORD_TOO_LARGE
         await bucket.keys.close()
 
-    async def test_a_scan_shows_one_moment_in_the_order_of_keys(self, open_index: OpenIndex) -> None:
+    async def test_scan_reads_a_snapshot_in_key_order(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put(*((number, "row", number) for number in range(100, 0, -1)))
         scan = bucket.keys.scan()
@@ -267,7 +267,7 @@ class BucketKeysContract:
         assert rows == [(number, "row", number) for number in range(1, 101)]
         await bucket.keys.close()
 
-    async def test_a_scan_gives_at_least_one_row_and_no_more_than_its_limit(self, open_index: OpenIndex) -> None:
+    async def test_scan_returns_at_least_one_row_and_at_most_its_limit(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put(*((number, "row", number) for number in range(10)))
         scan = bucket.keys.scan(limit=3)
@@ -279,13 +279,13 @@ class BucketKeysContract:
         scan.close()
         scan.close()
         assert sizes == [1, 1, 1]
-        everything = bucket.keys.scan(limit=100)
-        batch, has_more = everything.next(1 << 20)
+        full_scan = bucket.keys.scan(limit=100)
+        batch, has_more = full_scan.next(1 << 20)
         assert (len(bucket.rows_of(batch)), has_more) == (10, False)
-        everything.close()
+        full_scan.close()
         await bucket.keys.close()
 
-    async def test_an_empty_bucket_has_nothing_to_scan(self, open_index: OpenIndex) -> None:
+    async def test_scan_of_empty_bucket_returns_no_rows(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         scan = bucket.keys.scan()
         batch, has_more = scan.next(1024)
@@ -293,7 +293,7 @@ class BucketKeysContract:
         scan.close()
         await bucket.keys.close()
 
-    async def test_what_the_index_lacks_is_replayed_from_the_log(self, open_index: OpenIndex) -> None:
+    async def test_changes_missing_from_the_index_are_replayed_from_the_log(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", 1), (2, "b", 2))
         await bucket.put((1, "c", 3), 2, (3, "d", 4))
@@ -304,7 +304,7 @@ class BucketKeysContract:
         assert again.keys.scan().log_offset == bucket.log.end_offset
         await again.keys.close()
 
-    async def test_a_log_that_no_longer_has_what_the_index_lacks_is_told(self) -> None:
+    async def test_opening_fails_if_the_log_lacks_changes_missing_from_the_index(self) -> None:
         bucket = await self.open(MemoryIndex)
         await bucket.put((1, "a", 1))
         await bucket.put((2, "b", 1))
@@ -314,7 +314,7 @@ class BucketKeysContract:
         assert failed.value.code is ErrorCode.KV_STORAGE
         await bucket.keys.close()
 
-    async def test_parts_of_rows_are_written(self, open_index: OpenIndex) -> None:
+    async def test_partial_updates_change_only_their_columns(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", None), columns=[0, 1])
         await bucket.put((1, None, 7), columns=[0, 2])
@@ -328,14 +328,14 @@ class BucketKeysContract:
         await bucket.keys.close()
 
     @pytest.mark.parametrize("columns", [[1], [0, 5], [-1, 0]])
-    async def test_a_part_that_cannot_be_written_is_refused(self, open_index: OpenIndex, columns: list[int]) -> None:
+    async def test_invalid_target_columns_are_rejected(self, open_index: OpenIndex, columns: list[int]) -> None:
         bucket = await self.open(open_index)
         with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1), columns=columns)
         assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
         await bucket.keys.close()
 
-    async def test_the_first_row_stays(self, open_index: OpenIndex) -> None:
+    async def test_first_row_merge_engine_keeps_the_first_row(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.merge-engine": "first_row"})
         await bucket.put((1, "a", 1), (1, "b", 2))
         await bucket.put((1, "c", 3), 1)
@@ -345,7 +345,7 @@ class BucketKeysContract:
         assert await bucket.row(1) == (1, "undone", 0)
         await bucket.keys.close()
 
-    async def test_the_newest_version_stays(self, open_index: OpenIndex) -> None:
+    async def test_versioned_merge_engine_keeps_the_newest_version(self, open_index: OpenIndex) -> None:
         properties = {"table.merge-engine": "VERSIONED", "table.merge-engine.versioned.ver-column": "n"}
         bucket = await self.open(open_index, properties=properties)
         await bucket.put((1, "no version", None), (1, "five", 5), (1, "four", 4), (1, "none", None), (1, "also", 5))
@@ -362,7 +362,7 @@ class BucketKeysContract:
         assert await bucket.row(1) == (1, "a", 1)
         await bucket.keys.close()
 
-    async def test_columns_are_aggregated(self, open_index: OpenIndex) -> None:
+    async def test_aggregation_merge_engine_aggregates_columns(self, open_index: OpenIndex) -> None:
         def column(name: str, root: str, function: str | None = None, **parameters: str) -> dict[str, Any]:
             document: dict[str, Any] = {"name": name, "data_type": {"type": root}}
             if function is not None:
@@ -394,7 +394,7 @@ class BucketKeysContract:
         assert await bucket.row(1) is not None
         await bucket.keys.close()
 
-    async def test_the_short_image_has_the_row_after_alone(self, open_index: OpenIndex) -> None:
+    async def test_wal_changelog_image_has_only_the_new_row(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.changelog.image": "WAL"})
         await bucket.put((1, "a", 1), (2, "b", 2), (1, "c", 3))
         await bucket.put((2, "d", 4), 1, (1, "e", 5), 9)
@@ -413,7 +413,7 @@ class BucketKeysContract:
         assert (await replayed.row(1), replayed.keys.row_count) == ((1, "e", 5), None)
         await replayed.keys.close()
 
-    async def test_numbers_are_counted_for_new_keys(self, open_index: OpenIndex) -> None:
+    async def test_auto_increment_numbers_new_keys(self, open_index: OpenIndex) -> None:
         schema = Schema.of([("k", KEY), ("id", LONG), ("name", TEXT)], primary_key=["k"], auto_increment="id")
         bucket = await self.open(open_index, schema, {"table.auto-increment.cache-size": "3"})
         await bucket.put((10, None, "a"), (11, None, "b"), (10, None, "c"), columns=[0, 2])
@@ -427,9 +427,7 @@ class BucketKeysContract:
         await bucket.keys.close()
 
     @pytest.mark.parametrize("format_", ["COMPACTED", "INDEXED"])
-    async def test_a_key_that_is_not_there_can_be_put_by_looking_for_it(
-        self, open_index: OpenIndex, format_: str
-    ) -> None:
+    async def test_lookup_or_insert_creates_absent_keys(self, open_index: OpenIndex, format_: str) -> None:
         schema = Schema.of([("k", KEY), ("id", LONG), ("t", TEXT)], primary_key=["t", "k"], auto_increment="id")
         bucket = await self.open(open_index, schema, {"table.kv.format": format_})
         key, other = b"\x02ab\x07", b"\x00\xff\xff\xff\xff\x0f"
@@ -443,7 +441,7 @@ class BucketKeysContract:
             assert failed.value.code is ErrorCode.CORRUPT_RECORD
         await bucket.keys.close()
 
-    async def test_rows_of_an_older_schema_live_on_in_a_later_one(self, open_index: OpenIndex) -> None:
+    async def test_rows_of_an_older_schema_are_read_with_the_newer_one(self, open_index: OpenIndex) -> None:
         schemas = {1: PLAIN}
         bucket = await self.open(open_index, schemas=schemas)
         await bucket.put((1, "a", 1), (2, "b", 2))
@@ -462,7 +460,7 @@ class BucketKeysContract:
         ]
         await bucket.keys.close()
 
-    async def test_a_schema_that_came_meanwhile_is_learned(self, open_index: OpenIndex) -> None:
+    async def test_unknown_schema_is_loaded_on_put(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         bucket.schemas[2] = PLAIN.with_column("added", TEXT)
         later = KvTable(bucket.table.settings, bucket.schemas)
@@ -473,7 +471,7 @@ class BucketKeysContract:
         assert await bucket.row(1) == (1, "a", 1, "b")
         await bucket.keys.close()
 
-    async def test_indexed_rows_are_kept_too(self, open_index: OpenIndex) -> None:
+    async def test_indexed_row_format_is_supported(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.kv.format": "INDEXED"})
         await bucket.put((1, "a", 10), (2, None, 20))
         await bucket.put((1, None, 11), columns=[0, 2])
@@ -486,7 +484,7 @@ class BucketKeysContract:
         ]
         await bucket.keys.close()
 
-    async def test_a_closed_bucket_says_so(self, open_index: OpenIndex) -> None:
+    async def test_closed_bucket_is_not_leader(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         await bucket.put((1, "a", 1))
         await bucket.keys.close()
