@@ -94,7 +94,7 @@ def documents(*, with_principal: bool) -> st.SearchStrategy[bytes]:
 
 
 @given(
-    st.sampled_from(["anonymous", "root", "bob", "stranger"]),
+    st.sampled_from(["anonymous", "root", "bob", "foreign"]),
     st.lists(documents(with_principal=False), max_size=2),
     st.none() | documents(with_principal=True),
     st.none() | documents(with_principal=False),
@@ -116,7 +116,7 @@ def test_every_allowed_request_could_be_allowed(
         "anonymous": ANONYMOUS,
         "root": Principal("root", OWNER, f"arn:aws:iam::{OWNER}:root", is_root=True, session=within),
         "bob": user("bob", OWNER, *identity, session=within),
-        "stranger": user("eve", OTHER, *identity, session=within),
+        "foreign": user("eve", OTHER, *identity, session=within),
     }
     rules = ResourceRules(OWNER, bucket_policy)
     try:

@@ -103,16 +103,16 @@ async def test_session_token_contains_the_delegation(bob: Principal, sessions: S
 
 
 async def test_derived_sessions_keep_the_id_of_the_vended_key(bob: Principal, sessions: Sessions) -> None:
-    """Sessions made from vended credentials keep their delegation; other sessions have none."""
+    """Sessions derived from vended credentials keep their delegation; other sessions have none."""
     vended = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=3600)
     assert vended.session.delegation == vended.access_key_id
-    made = sessions.issue(vended.principal, duration_seconds=900)
-    again = sessions.issue(made.principal, duration_seconds=900)
-    for key in (vended, made, again):
+    derived = sessions.issue(vended.principal, duration_seconds=900)
+    again = sessions.issue(derived.principal, duration_seconds=900)
+    for key in (vended, derived, again):
         caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
         assert caller.session is not None
         assert caller.session.delegation == vended.access_key_id
-    assert made.access_key_id != vended.access_key_id
+    assert derived.access_key_id != vended.access_key_id
     assert sessions.issue(bob).session.delegation == ""
 
 
@@ -135,10 +135,10 @@ async def test_delegation_of_a_session_keeps_its_expiry_name_tags_and_denies(
     )
     clock.advance(600)
     key = sessions.delegate(outer.principal, table="t1", policy=IN_T, duration_seconds=3600)
-    made = key.session
-    assert made.expires_ms == outer.session.expires_ms
-    assert (made.arn, made.tags) == (outer.session.arn, outer.session.tags)
-    assert (made.policies, made.outer_policies) == ((IN_T,), (CATALOG_ONLY,))
+    derived = key.session
+    assert derived.expires_ms == outer.session.expires_ms
+    assert (derived.arn, derived.tags) == (outer.session.arn, outer.session.tags)
+    assert (derived.policies, derived.outer_policies) == ((IN_T,), (CATALOG_ONLY,))
     named = policy(
         {"Effect": "Deny", "Principal": {"AWS": ROLE}, "Action": "s3:*", "Resource": "arn:aws:s3:::bucket/*"}
     )
@@ -153,8 +153,8 @@ async def test_vended_credentials_keep_the_activated_roles(
     roles = ActivatedRoles(frozenset({"a", "b"}), by_provider)
     key = sessions.delegate(replace(bob, activated=roles), table="t1", policy=IN_T, duration_seconds=60)
     inner = sessions.issue(key.principal)
-    for made in (key, inner):
-        found = await sessions.credential(made.session_token.reveal(), made.access_key_id)
+    for issued in (key, inner):
+        found = await sessions.credential(issued.session_token.reveal(), issued.access_key_id)
         assert found.principal.calling_roles == roles
     plain = sessions.delegate(bob, table="t1", policy=IN_T, duration_seconds=60)
     assert (

@@ -30,7 +30,8 @@ from lakebed.governance.refusal_records import (
     shortened,
 )
 from lakebed.meta.outbox import Outbox, OutboxEntry
-from lakebed.meta.seam import MetaStore, T, Work
+from lakebed.meta.seam import MetaStore
+from tests.governance.failing_store import FailingStore
 from tests.meta.stores import open_migrated_file
 
 
@@ -164,22 +165,9 @@ async def test_throttled_request_is_recorded_as_rate_limited(recorder: RefusalRe
     assert (entry.event.kind, payload(entry).operation) == ("AttemptLimited", "LIMIT_REQUEST_RATE")
 
 
-class Failing:
-    """A store that fails while `is_down`."""
-
-    def __init__(self, store: MetaStore) -> None:
-        self._store = store
-        self.is_down = True
-
-    async def transact(self, work: Work[T]) -> T:
-        if self.is_down:
-            raise Unavailable("down")
-        return await self._store.transact(work)
-
-
 async def test_records_are_kept_while_the_store_fails(meta: MetaStore, clock: ManualClock) -> None:
-    failing = Failing(meta)
-    recorder = RefusalRecorder(failing, Outbox(meta), clock)  # type: ignore[arg-type]  # only transact is called
+    failing = FailingStore(meta)
+    recorder = RefusalRecorder(failing, Outbox(meta), clock)
     recorder.record(AN_ATTEMPT)
     recorder.record(AN_ATTEMPT)
     with pytest.raises(Unavailable):

@@ -130,11 +130,11 @@ async def test_rotated_key_has_a_new_secret_and_the_old_id(
 
 async def test_deleted_key_is_unknown(principals: Principals, access_keys: AccessKeys) -> None:
     await principals.create_user("bob")
-    kept, deleted = (await access_keys.create("bob")).key, (await access_keys.create("bob")).key
+    other, deleted = (await access_keys.create("bob")).key, (await access_keys.create("bob")).key
     await access_keys.delete(deleted.id)
     with pytest.raises(Unauthenticated):
         await access_keys.lookup(deleted.id)
-    assert await access_keys.of_user("bob") == [kept]
+    assert await access_keys.of_user("bob") == [other]
 
 
 async def test_key_ids_are_unique(principals: Principals, access_keys: AccessKeys) -> None:

@@ -134,9 +134,9 @@ def test_batch_has_all_targets_in_order() -> None:
 
 def test_documents_contain_the_realm() -> None:
     """A decision point of several installations must be able to distinguish equal catalog names."""
-    elsewhere = ResourceRules("222222222222")
-    for rules, realm in ((RULES, DEFAULT_ACCOUNT), (elsewhere, "222222222222")):
+    other_rules = ResourceRules("222222222222")
+    for rules, realm in ((RULES, DEFAULT_ACCOUNT), (other_rules, "222222222222")):
         query = DecisionQuery.of(access_request(), rules)
         for body in (decision_document(query, "R"), batch_document(query, [TABLE], "R")):
             assert json.loads(body)["input"]["context"]["realm"] == realm
-    assert DecisionQuery.of(access_request(), RULES) != DecisionQuery.of(access_request(), elsewhere)
+    assert DecisionQuery.of(access_request(), RULES) != DecisionQuery.of(access_request(), other_rules)

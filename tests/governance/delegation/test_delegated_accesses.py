@@ -24,7 +24,7 @@ from lakebed.governance.delegation.delegated_accesses import (
 )
 from lakebed.governance.delegation.delegations import DelegationLog
 from lakebed.meta.seam import MetaStore
-from tests.governance.failing import Failing
+from tests.governance.failing_store import FailingStore
 from tests.meta.conftest import address
 from tests.meta.stores import open_migrated
 
@@ -107,7 +107,7 @@ async def _everything(store: MetaStore) -> list[DelegatedAccess]:
 
 
 async def test_counts_are_kept_while_the_store_fails(store: MetaStore) -> None:
-    failing = Failing(store)
+    failing = FailingStore(store)
     counter = AccessCounter(failing, ManualClock())
     count_request(counter, request_id="R1")
     with pytest.raises(Unavailable):
@@ -121,7 +121,7 @@ async def test_counts_are_kept_while_the_store_fails(store: MetaStore) -> None:
 
 
 async def test_buffer_is_limited(store: MetaStore) -> None:
-    failing = Failing(store)
+    failing = FailingStore(store)
     counter = AccessCounter(failing, ManualClock(), max_rows=2)
     for key in ("a", "b", "c"):
         count_request(counter, GROUP._replace(key=key))
@@ -180,7 +180,7 @@ async def test_writer_retries_until_the_store_recovers(
     store: MetaStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(delegated_accesses, "FLUSH_SECONDS", 0.0)
-    failing = Failing(store)
+    failing = FailingStore(store)
     delegations, accesses = DelegationLog(failing), AccessCounter(failing, ManualClock())
     running = asyncio.create_task(DelegationTraceWriter(delegations, accesses).run())
     delegations.enqueue(VENDED)

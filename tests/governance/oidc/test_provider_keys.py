@@ -10,7 +10,7 @@ from lakebed.core.errors import Unavailable
 from lakebed.governance.oidc import ProviderKeys
 from lakebed.net.http import HttpRequest, HttpResponse
 
-from .publishing import ISSUER, FakeProvider, public_jwk
+from .fake_provider import ISSUER, FakeProvider, public_jwk
 
 HOUR = 3600.0
 

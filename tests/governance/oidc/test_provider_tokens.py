@@ -26,7 +26,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from tests.governance.tokens.forging import hs256, parts, with_signature
 
-from .publishing import AUDIENCE, ISSUER, FakeProvider
+from .fake_provider import AUDIENCE, ISSUER, FakeProvider
 
 LIST_CATALOGS = 27
 
@@ -180,11 +180,11 @@ async def test_only_signatures_by_the_providers_keys_are_accepted(
     known, good = tokens(), provider.token()
     await known.principal(good)
     header, claims = parts(good)
-    stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    foreign = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     public = provider.private["one"].public_key()
-    await refused(known, provider.token(key=stranger))
-    await refused(known, provider.token(key=stranger, kid="another"))
-    await refused(known, provider.token(algorithm="PS384", key=stranger))
+    await refused(known, provider.token(key=foreign))
+    await refused(known, provider.token(key=foreign, kid="another"))
+    await refused(known, provider.token(algorithm="PS384", key=foreign))
     for algorithm in ("none", "None", ""):
         await refused(known, with_signature({**header, "alg": algorithm}, claims, b"x"))
     for spelled in (

@@ -17,9 +17,9 @@ EU = {"type": "eq", "term": "region", "value": "EU"}
 
 
 def a_policy(
-    number: int, kind: str = ROW_FILTER, *, version: int = 0, content: str | None = None, **says: Any
+    number: int, kind: str = ROW_FILTER, *, version: int = 0, content: str | None = None, **body: Any
 ) -> Policy:
-    document = {"enable": True, "restricts": {"principals": ["ann"]}, **says}
+    document = {"enable": True, "restricts": {"principals": ["ann"]}, **body}
     return Policy(
         id=number,
         namespace=("home",),

@@ -33,7 +33,7 @@ INNER = GrantTarget(GrantKind.NAMESPACE, ("a", "b"))
 TABLE = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
 VIEW = GrantTarget(GrantKind.VIEW, ("a", "b"), "v")
 POLICY = GrantTarget(GrantKind.POLICY, ("a",), "p")
-ELSEWHERE = GrantTarget(GrantKind.TABLE, ("c",), "t")
+OUTSIDE = GrantTarget(GrantKind.TABLE, ("c",), "t")
 
 
 @pytest.fixture
@@ -154,11 +154,15 @@ async def test_revoking_a_missing_grant_is_refused(role_world: World) -> None:
 
 
 async def test_cascade_revokes_inside_the_target(role_world: World) -> None:
-    for target in (CATALOG, OUTER, INNER, TABLE, ELSEWHERE):
+    for target in (CATALOG, OUTER, INNER, TABLE, OUTSIDE):
         await add(role_world, target, P.TABLE_LIST)
     await add(role_world, TABLE, P.TABLE_READ_DATA)
     await revoke(role_world, OUTER, P.TABLE_LIST, cascade=True)
-    assert await granted(role_world) == {(CATALOG, P.TABLE_LIST), (ELSEWHERE, P.TABLE_LIST), (TABLE, P.TABLE_READ_DATA)}
+    assert await granted(role_world) == {
+        (CATALOG, P.TABLE_LIST),
+        (OUTSIDE, P.TABLE_LIST),
+        (TABLE, P.TABLE_READ_DATA),
+    }
     assert len(await role_world.events("GrantRevoked")) == 3
     await revoke(role_world, CATALOG, P.TABLE_LIST, cascade=True)
     assert await granted(role_world) == {(TABLE, P.TABLE_READ_DATA)}

@@ -106,10 +106,16 @@ def test_target_contains_itself_and_its_contents() -> None:
     catalog = GrantTarget(GrantKind.CATALOG)
     outer = GrantTarget(GrantKind.NAMESPACE, ("a",))
     inner = GrantTarget(GrantKind.NAMESPACE, ("a", "b"))
-    beside = GrantTarget(GrantKind.NAMESPACE, ("ab",))
+    peer = GrantTarget(GrantKind.NAMESPACE, ("ab",))
     table = GrantTarget(GrantKind.TABLE, ("a", "b"), "t")
-    assert all(catalog.contains(each) for each in (catalog, outer, inner, beside, table))
-    assert [outer.contains(each) for each in (catalog, outer, inner, beside, table)] == [False, True, True, False, True]
+    assert all(catalog.contains(each) for each in (catalog, outer, inner, peer, table))
+    assert [outer.contains(each) for each in (catalog, outer, inner, peer, table)] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
     assert [table.contains(each) for each in (outer, inner, table)] == [False, False, True]
     assert not table.contains(GrantTarget(GrantKind.VIEW, ("a", "b"), "t"))
 

@@ -83,9 +83,9 @@ async def test_expired_token_can_be_exchanged_only_with_the_secret(
         await issuer.exchange(token, None)
     client = await clients.authenticate(credentials.client_id, credentials.secret, ADDRESS)
     assert (await issuer.exchange(token, None, client)).scope == "PRINCIPAL_ROLE:a"
-    stranger = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
+    foreign = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
     with pytest.raises(Unauthenticated):
-        await issuer.exchange(token, None, stranger)
+        await issuer.exchange(token, None, foreign)
 
 
 async def test_revoked_token_cannot_be_exchanged(

@@ -315,8 +315,8 @@ async def test_tokens_signed_by_foreign_keys_are_refused(
     clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     header, claims = parts(await root_token(clients, issuer, root))
-    stranger = ec.generate_private_key(ec.SECP256R1())
-    numbers = stranger.public_key().public_numbers()
+    foreign = ec.generate_private_key(ec.SECP256R1())
+    numbers = foreign.public_key().public_numbers()
     own_key = {"kty": "EC", "crv": "P-256", "x": str(numbers.x), "y": str(numbers.y)}
     for forged in (
         header,
@@ -330,7 +330,7 @@ async def test_tokens_signed_by_foreign_keys_are_refused(
         {**header, "x5u": "http://127.0.0.1:1/keys"},
         {name: value for name, value in header.items() if name != "kid"},
     ):
-        await refused(verifier, es256(forged, claims, stranger))
+        await refused(verifier, es256(forged, claims, foreign))
 
 
 async def test_changed_claims_are_refused(

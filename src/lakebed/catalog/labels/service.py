@@ -27,6 +27,7 @@ from lakebed.governance.rbac import (
     namespace_securable,
     policy_securable,
 )
+from lakebed.governance.rbac.model import ROOT
 from lakebed.governance.rbac.principal_roles import find_principal_role
 from lakebed.meta.seam import Reader, Transaction, Value
 from lakebed.objects.context import ObjectContext
@@ -192,7 +193,7 @@ def _statement(query: LabelQuery) -> tuple[str, tuple[Value, ...]]:
     if exact is not None:
         return rows.WITH_TAG, (exact.key, exact.value)
     if query.owner is not None:
-        if query.owner == LabelOwner(OwnerKind.PRINCIPAL, rows.ROOT):
+        if query.owner == LabelOwner(OwnerKind.PRINCIPAL, ROOT):
             return rows.OWNED_BY_ROOT, ()
         is_user = query.owner.kind is OwnerKind.PRINCIPAL
         return rows.OWNED_BY_PRINCIPAL if is_user else rows.OWNED_BY_ROLE, (query.owner.name,)
@@ -227,6 +228,6 @@ async def _owner_columns(reader: Reader, owner: LabelOwner | None) -> tuple[Valu
         return None, None, 0
     if owner.kind is OwnerKind.PRINCIPAL_ROLE:
         return None, (await find_principal_role(reader, owner.name)).id, 0
-    if owner.name == rows.ROOT:
+    if owner.name == ROOT:
         return None, None, 1
     return (await find_user(reader, owner.name)).user_id, None, 0

@@ -11,10 +11,8 @@ from typing import Final, NamedTuple
 
 from lakebed.meta.seam import Row, Value
 
+from ..rbac.model import LEVEL_SEPARATOR, ROOT
 from .model import LabelKind, LabelOwner, Labels, LabelSubject, OwnerKind
-
-LEVEL_SEPARATOR: Final = "\x1f"
-"""Between the levels of a namespace in its row."""
 
 COLUMNS: Final = ("catalog", "namespace", "entry", "policy", "catalog_role", "principal", "principal_role")
 
@@ -29,9 +27,6 @@ _COLUMN_OF: Final = {
     LabelKind.PRINCIPAL: "principal",
     LabelKind.PRINCIPAL_ROLE: "principal_role",
 }
-
-ROOT: Final = "root"
-"""Root is configured in the settings and has no row."""
 
 TAGS_BATCH: Final = 100
 """Number of subjects whose tags one statement reads; batches are padded with empty keys."""

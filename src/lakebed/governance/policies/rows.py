@@ -13,11 +13,9 @@ import msgspec
 
 from lakebed.meta.seam import Row
 
+from ..rbac.model import LEVEL_SEPARATOR
 from .model import AttachedPolicy, AttachmentTarget, Path, Policy, PolicyTargetKind, PolicyVersion
 from .policy_types import PolicyType
-
-LEVEL_SEPARATOR: Final = "\x1f"
-"""Separates the levels of a namespace in its row."""
 
 TARGETS_BATCH: Final = 16
 """Number of targets per statement; batches are padded with empty keys."""

@@ -10,7 +10,7 @@ from lakebed.meta.seam import MetaStore, Row, Value, Work
 T = TypeVar("T")
 
 
-class Failing:
+class FailingStore:
     """Fails writes while `is_down`."""
 
     def __init__(self, inner: MetaStore) -> None:
