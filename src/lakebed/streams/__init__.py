@@ -12,6 +12,6 @@ leader's lease and applies the retention. `lake` queues tiering tasks by the fre
 A failover: the leader does not renew its lease, and another server takes it with a greater epoch (`servers.leader`).
 Followers redirect clients to the advertised address (ADR 46). With `ack_after_upload`, the default on PostgreSQL, the
 object store has every acknowledged record. Without it, the log row names the server whose disk has the rest, and that
-server uploads it when it returns (`servers.tail_return`). `admin.failover` reports stranded buckets and gives up lost
+server uploads it when it returns (`servers.tail_upload`). `admin.failover` reports stranded buckets and gives up lost
 servers (ADR 45).
 """

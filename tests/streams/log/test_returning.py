@@ -44,8 +44,8 @@ async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(wor
     with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     returned = world.follower("one")
-    assert await returned.return_tail()
-    assert not await returned.return_tail(), "there is nothing left"
+    assert await returned.upload_local_tail()
+    assert not await returned.upload_local_tail(), "there is nothing left"
     log = await second.open()
     assert await read_all(log) == was
     assert (await log.append(plain_batch(2, writer_id=7, sequence=34), Acks.ALL)).is_duplicate
@@ -53,7 +53,7 @@ async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(wor
     # And back: what the first has on its disk is not the log any more.
     was = await dead(second, log)
     world.follower("two")
-    assert await world.servers[-1].return_tail()
+    assert await world.servers[-1].upload_local_tail()
     await returned.begin()
     log = await returned.open()
     assert await read_all(log) == was
@@ -67,7 +67,7 @@ async def test_changes_of_keys_are_uploaded_as_they_were_appended_too(world: Wor
     stored = (await log.read_stored(0, 1 << 20)).records
     await dead(first, log)
     second = await world.server("two")
-    assert await world.follower("one").return_tail(ReadFormat(rendering=Doubling()))
+    assert await world.follower("one").upload_local_tail(ReadFormat(rendering=Doubling()))
     log = await second.open(ReadFormat(rendering=Doubling()))
     found, offset = b"", 0
     while offset < log.high_watermark:
@@ -105,12 +105,12 @@ async def test_a_server_that_dies_while_it_uploads_goes_on_when_it_returns(
         DiesAt(world, patched, at)
         returned = world.follower("one")
         with refused(ErrorCode.STORAGE):
-            await returned.return_tail()
+            await returned.upload_local_tail()
         returned.stop()
     world.storage.is_away = False
     with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
-    assert await world.follower("one").return_tail()
+    assert await world.follower("one").upload_local_tail()
     assert await read_all(await second.open()) == was
 
 
@@ -142,7 +142,7 @@ async def test_the_leader_that_changes_during_the_upload_changes_nothing(world: 
         return await put(key, body, metadata=metadata)
 
     world.storage.put = meanwhile  # type: ignore[method-assign]
-    assert await returned.return_tail()
+    assert await returned.upload_local_tail()
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await second.open()
     assert await read_all(await third[0].open()) == was
@@ -173,7 +173,7 @@ async def test_a_server_that_was_given_up_during_its_upload_is_no_part_of_the_lo
 
     world.storage.put = meanwhile  # type: ignore[method-assign]
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        await returned.return_tail()
+        await returned.upload_local_tail()
     (log,) = continued
     was = await read_all(log)
     assert offsets(was) == [(0, 2), (2, 4)]
@@ -206,7 +206,7 @@ async def test_a_disk_that_lost_acknowledged_records_is_not_gone_on_from(world: 
             await again.open()
     else:
         with refused(ErrorCode.LOG_STORAGE):
-            await world.follower("one").return_tail()
+            await world.follower("one").upload_local_tail()
     await forget(world, "one")
     assert (await (await world.server("two")).open()).end_offset == 0
 
@@ -309,7 +309,7 @@ class Story:
             case "append":
                 await self.append()
             case "return" | "return and die":
-                await self.return_tail(name, dies=action == "return and die")
+                await self.upload_local_tail(name, dies=action == "return and die")
 
     async def kill(self, name: str) -> None:
         server = self.running.pop(name, None)
@@ -354,16 +354,16 @@ class Story:
             self.acknowledged[appended.base_offset] = self.sent
             self.sent += 1
 
-    async def return_tail(self, name: str, *, dies: bool) -> None:
+    async def upload_local_tail(self, name: str, *, dies: bool) -> None:
         if name == self.leader:
             return
         server = self.run(name)
         row = await server.remotes().rows.find(PLACE.bucket)
         if not dies:
-            assert await server.return_tail() == (row.tail_server == name)
+            assert await server.upload_local_tail() == (row.tail_server == name)
             return
         self.world.storage.is_away = True
-        (outcome,) = await asyncio.gather(server.return_tail(), return_exceptions=True)
+        (outcome,) = await asyncio.gather(server.upload_local_tail(), return_exceptions=True)
         if not isinstance(outcome, bool):  # there was something to upload
             assert isinstance(outcome, FlussError)
             assert outcome.code is ErrorCode.STORAGE
@@ -395,7 +395,7 @@ def test_servers_that_are_killed_and_return_in_any_order_lose_nothing(actions: l
             # At last one of them leads, and the others return.
             await story.lead("b")
             for name in "ac":
-                await story.return_tail(name, dies=False)
+                await story.upload_local_tail(name, dies=False)
             await story.open(ack_after_upload=True)
             assert story.log is not None
         finally:

@@ -20,7 +20,7 @@ from lakebed.streams.log.local.logs import Logs
 from lakebed.streams.log.reading.read_format import AS_STORED, ReadFormat
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.log.remote.manifest import LogLocation
-from lakebed.streams.log.remote.opening import open_remote_backed_log, return_tail
+from lakebed.streams.log.remote.opening import open_remote_backed_log, upload_local_tail
 from lakebed.streams.log.remote.remote_backed_log import RemoteBackedLog
 from lakebed.streams.log.remote.remote_log import RemoteLogs, RemoteSettings
 from lakebed.streams.log.retention import RetentionPolicy
@@ -128,9 +128,9 @@ class Server:
             Retrier(RetryPolicy(max_attempts=1)),
         )
 
-    async def return_tail(self, read_format: ReadFormat = AS_STORED, *, place: LogLocation = PLACE) -> bool:
+    async def upload_local_tail(self, read_format: ReadFormat = AS_STORED, *, place: LogLocation = PLACE) -> bool:
         """Upload what only this disk has, as a server does that does not lead."""
-        return await return_tail(
+        return await upload_local_tail(
             self.logs, self.remotes(), place, read_format, server=self.name, clock=self._world.clock
         )
 

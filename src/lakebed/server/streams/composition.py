@@ -63,7 +63,7 @@ from lakebed.streams.servers.registry import (
     establish_server_number,
     join_servers,
 )
-from lakebed.streams.servers.tail_return import TailReturn
+from lakebed.streams.servers.tail_upload import TailUpload
 from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
@@ -257,8 +257,8 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
             meta, queue, CatalogTasks(meta, outbox, clock, queue), warehouse, settings.streams.advertise
         )
     log_maintenance = LogMaintenance(buckets, tables, remotes.rows, clock, is_leader, server=foundation.server)
-    tails = TailReturn(
-        buckets, remotes.rows, store.return_tail, lambda: leadership.holds_lease, server=foundation.server
+    tails = TailUpload(
+        buckets, remotes.rows, store.upload_local_tail, lambda: leadership.holds_lease, server=foundation.server
     )
     check = ClusterHealthCheck(
         tables,

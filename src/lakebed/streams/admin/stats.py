@@ -90,7 +90,7 @@ class ClusterHealthCheck:
         total = sum(counts.values())
         if not self._is_leader():
             return ClusterHealth(total, 0, 0)
-        elsewhere = await self._rows.elsewhere(self._server)
+        elsewhere = await self._rows.with_tail_elsewhere(self._server)
         offline = {each for each in (*elsewhere, *self._buckets.broken()) if _is_among(counts, each)}
         not_uploaded = {each for each in self._not_uploaded() if _is_among(counts, each)}
         return ClusterHealth(total, total - len(offline), total - len(offline | not_uploaded))

@@ -20,7 +20,7 @@ from ..log.local.logs import Logs
 from ..log.reading.projection import ColumnShape, shape_of
 from ..log.reading.read_format import ReadFormat
 from ..log.remote.manifest import LogLocation
-from ..log.remote.opening import open_remote_backed_log, return_tail
+from ..log.remote.opening import open_remote_backed_log, upload_local_tail
 from ..log.remote.remote_log import RemoteLogs
 from ..partitions import StreamPartition
 from ..seam import TableBucket
@@ -96,11 +96,13 @@ class BucketOpener:
         log.keep_from = lambda: self._kv_store.required_offset(bucket)
         return OpenBucket(bucket, log, kv)
 
-    async def return_tail(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> bool:
+    async def upload_local_tail(
+        self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket
+    ) -> bool:
         """Upload the records of a closed bucket that only this disk has; False if there are none."""
         formats = await self._ensure_schema(table)
         location, read_format = _location(table, partition, bucket), formats.read_format()
-        return await return_tail(
+        return await upload_local_tail(
             self._logs, self._remotes, location, read_format, server=self._server, clock=self._clock
         )
 

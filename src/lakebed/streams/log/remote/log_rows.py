@@ -46,9 +46,9 @@ _MANIFESTS = """
 SELECT bucket, manifest FROM stream_logs WHERE table_id = ? AND partition_id = ? AND manifest <> '' ORDER BY bucket
 """
 _ALL = "SELECT table_id, partition_id, bucket, tail_server FROM stream_logs ORDER BY table_id, partition_id, bucket"
-_ELSEWHERE = "SELECT table_id, partition_id, bucket FROM stream_logs WHERE tail_server <> '' AND tail_server <> ?"
+_TAILS_ELSEWHERE = "SELECT table_id, partition_id, bucket FROM stream_logs WHERE tail_server <> '' AND tail_server <> ?"
 _SAMPLE_MANIFESTS = "SELECT manifest FROM stream_logs WHERE manifest <> '' ORDER BY table_id DESC LIMIT ?"
-_HELD = """
+_TAILS_ON = """
 SELECT table_id, partition_id, bucket FROM stream_logs WHERE tail_server = ? AND tail_server <> ''
 ORDER BY table_id, partition_id, bucket
 """
@@ -183,17 +183,18 @@ class LogRows:
             for table, part, bucket, tail in await self._store.rows(_ALL)
         ]
 
-    async def elsewhere(self, server: str) -> list[TableBucket]:
+    async def with_tail_elsewhere(self, server: str) -> list[TableBucket]:
         """Buckets whose newest records are on another server's disk only: they cannot be opened here."""
         return [
             TableBucket(table, part or None, bucket)
-            for table, part, bucket in await self._store.rows(_ELSEWHERE, server)
+            for table, part, bucket in await self._store.rows(_TAILS_ELSEWHERE, server)
         ]
 
-    async def held(self, server: str) -> list[TableBucket]:
+    async def with_tail_on(self, server: str) -> list[TableBucket]:
         """Buckets whose newest records are on this server's disk only."""
         return [
-            TableBucket(table, part or None, bucket) for table, part, bucket in await self._store.rows(_HELD, server)
+            TableBucket(table, part or None, bucket)
+            for table, part, bucket in await self._store.rows(_TAILS_ON, server)
         ]
 
     async def folders(self, table_id: int, partition_id: int | None) -> list[str]:

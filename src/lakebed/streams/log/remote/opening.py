@@ -32,7 +32,7 @@ from .remote_backed_log import RemoteBackedLog
 from .remote_log import RemoteLogs, storage_failures
 from .tails import Tail
 
-__all__ = ["LocalCopy", "LocalFiles", "classify_local_copy", "open_remote_backed_log", "return_tail"]
+__all__ = ["LocalCopy", "LocalFiles", "classify_local_copy", "open_remote_backed_log", "upload_local_tail"]
 
 _EPOCH_FILE: Final = "epoch"
 _INCARNATION_FILE: Final = "life"
@@ -120,7 +120,7 @@ async def open_remote_backed_log(
     return log
 
 
-async def return_tail(
+async def upload_local_tail(
     logs: Logs, remotes: RemoteLogs, location: LogLocation, read_format: ReadFormat, *, server: str, clock: Clock
 ) -> bool:
     """Upload the records of a closed log that only this disk has, so that the leader can continue it.

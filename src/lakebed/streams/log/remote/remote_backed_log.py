@@ -2,7 +2,7 @@
 
 Readers see one log. With `ack_after_upload`, records are acknowledged and readable only once they are uploaded, and any
 server can continue the log. Without it, the newest records are on this server's disk only: the log row names this
-server, and no other opens the log before `return_tail` has uploaded them.
+server, and no other opens the log before `upload_local_tail` has uploaded them.
 """
 
 from __future__ import annotations

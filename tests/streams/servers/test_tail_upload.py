@@ -14,10 +14,10 @@ from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.log.reading.read_format import AS_STORED
 from lakebed.streams.log.remote.manifest import LogLocation
-from lakebed.streams.log.remote.opening import return_tail
+from lakebed.streams.log.remote.opening import upload_local_tail
 from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import TableBucket
-from lakebed.streams.servers.tail_return import TailReturn
+from lakebed.streams.servers.tail_upload import TailUpload
 from lakebed.streams.table import StreamTable
 from tests.streams.buckets.test_log_maintenance import SERVER, LogShelf, written
 from tests.streams.world import StreamWorld
@@ -41,12 +41,12 @@ class Returned:
         self.leads = False
         self._shelf = shelf
         self.buckets = OpenBuckets(shelf, world.tables, world.partitions)
-        self.tails = TailReturn(self.buckets, shelf.rows, self._return_tail, lambda: self.leads, server=SERVER)
+        self.tails = TailUpload(self.buckets, shelf.rows, self._return_tail, lambda: self.leads, server=SERVER)
 
     async def _return_tail(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> bool:
         place = LogLocation(bucket, table.path.database, table.path.name)
         logs, remotes, clock = self._shelf.logs, self._shelf.remotes, self._shelf.clock
-        return await return_tail(logs, remotes, place, AS_STORED, server=SERVER, clock=clock)
+        return await upload_local_tail(logs, remotes, place, AS_STORED, server=SERVER, clock=clock)
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ async def test_all_that_only_its_disk_has_is_uploaded(light_world: StreamWorld, 
     for table in tables:
         await written(light_world, shelf, table)
     server = Returned(light_world, shelf)
-    assert len(await shelf.rows.held(SERVER)) == 2
+    assert len(await shelf.rows.with_tail_on(SERVER)) == 2
     assert await server.tails.upload() == 2
-    assert await shelf.rows.held(SERVER) == []
+    assert await shelf.rows.with_tail_on(SERVER) == []
     assert await server.tails.upload() == 0
     assert server.tails.failure == ""
 

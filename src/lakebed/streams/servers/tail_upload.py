@@ -21,11 +21,11 @@ from ..partitions import StreamPartition
 from ..seam import TableBucket
 from ..table import StreamTable
 
-__all__ = ["ReturnTail", "TailReturn"]
+__all__ = ["TailUpload", "UploadLocalTail"]
 
 log = logging.getLogger("lakebed.streams")
 
-ReturnTail = Callable[[StreamTable, StreamPartition | None, TableBucket], Awaitable[bool]]
+UploadLocalTail = Callable[[StreamTable, StreamPartition | None, TableBucket], Awaitable[bool]]
 """Uploads the records of a closed bucket that only this disk has; False if there are none."""
 
 _PAUSE_SECONDS: Final = 2.0
@@ -41,22 +41,22 @@ _NOT_FAILURES: Final = frozenset(
 """The bucket was dropped, or its records were given up, while it was uploaded."""
 
 
-class TailReturn:
+class TailUpload:
     """The background task. A failure of one bucket does not affect the others."""
 
     def __init__(
         self,
         buckets: OpenBuckets,
         rows: LogRows,
-        return_tail: ReturnTail,
-        is_leader: Callable[[], bool],
+        upload_local_tail: UploadLocalTail,
+        holds_lease: Callable[[], bool],
         *,
         server: str,
     ) -> None:
         self._buckets = buckets
         self._rows = rows
-        self._return_tail = return_tail
-        self._is_leader = is_leader
+        self._upload_local_tail = upload_local_tail
+        self._holds_lease = holds_lease
         self._server = server
         self.failure = ""
         """Why uploads failed in the last round; empty if none failed."""
@@ -65,7 +65,7 @@ class TailReturn:
         """Upload at intervals, until cancelled."""
         while True:
             try:
-                if not self._is_leader():
+                if not self._holds_lease():
                     await self.upload()
             except LakebedError as error:
                 log.warning("tail upload failed, retrying", exc_info=error)
@@ -79,11 +79,11 @@ class TailReturn:
 
         If this server becomes the leader meanwhile, it stops: it opens the remaining buckets from its disk.
         """
-        held = await self._rows.held(self._server)
+        buckets = await self._rows.with_tail_on(self._server)
         failures: list[str] = []
         returned = 0
-        for bucket in held:
-            if self._is_leader():
+        for bucket in buckets:
+            if self._holds_lease():
                 break
             try:
                 returned += await self._buckets.while_closed(bucket, partial(self._upload_one, bucket))
@@ -99,4 +99,4 @@ class TailReturn:
         return returned
 
     async def _upload_one(self, bucket: TableBucket, table: StreamTable, partition: StreamPartition | None) -> None:
-        await self._return_tail(table, partition, bucket)
+        await self._upload_local_tail(table, partition, bucket)
