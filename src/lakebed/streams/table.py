@@ -55,7 +55,7 @@ class TableDefinition:
         """Parse a table's JSON and fill in defaults. Raises INVALID_TABLE and other codes."""
         fields = read_json(document, ErrorCode.INVALID_TABLE, "table document")
         if not isinstance(fields, dict):
-            raise _invalid("a table document is a JSON object")
+            raise _invalid("table document is not a JSON object")
         return cls.of(Schema.parse(fields.get("schema")), fields, default_buckets=default_buckets)
 
     @classmethod
@@ -109,7 +109,7 @@ class TableDefinition:
         for name in self.partition_keys:
             column = self.schema.column(name)
             if column is None:
-                raise _invalid(f"partition key is no column. column={name}")
+                raise _invalid(f"partition key is not a column. column={name}")
             if column.type.root in _NO_PARTITION_KEYS:
                 raise _invalid(f"column type cannot be a partition key. column={name} type={column.type}")
             if self.schema.has_primary_key and name not in self.schema.primary_key:
@@ -125,7 +125,7 @@ class TableDefinition:
         for name in self.bucket_keys:
             column = self.schema.column(name)
             if column is None:
-                raise _invalid(f"bucket key is no column. column={name}")
+                raise _invalid(f"bucket key is not a column. column={name}")
             if column.type.is_nested:
                 raise _invalid(f"column type cannot be a bucket key. column={name} type={column.type}")
             if name in self.partition_keys:
