@@ -136,7 +136,7 @@ class BucketLog(Protocol):
         ...
 
     async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> FetchResult:
-        """Read batches from the one that contains `offset`, at least one; with `columns` (ascending) only those.
+        """Read batches from the one that contains `offset`, at least one if it exists; only `columns` (ascending).
 
         Error codes: LOG_OFFSET_OUT_OF_RANGE, INVALID_COLUMN_PROJECTION, LOG_STORAGE.
         """

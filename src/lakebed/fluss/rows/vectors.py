@@ -225,7 +225,7 @@ def row_reader(format_: RowFormat, types: Sequence[DataType], rows: RowBuffer) -
 
 
 def numbers_of(reader: RowReader, type_: DataType, field: FieldVector) -> Vector:
-    """The numbers of a numeric column; 0 or meaningless for null."""
+    """The numbers of a numeric column; 0 for null."""
     if field.integers is not None:
         return field.integers
     found = reader.words(field.starts, DTYPES[type_.root])

@@ -55,7 +55,8 @@ class FolderOwnership:
     async def _confirm_unmarked(self, own: DeploymentId) -> None:
         """Accept a folder from before deployment ids if the metadata store has its server or all of its tables.
 
-        Not all tables are required: one may have been dropped while another server led. Empty folders are accepted.
+        The server suffices: tables that were dropped while another server led are still in the folder. An empty folder
+        is accepted.
         """
         present = await asyncio.to_thread(self._table_ids)
         known = {int(row[0]) for row in await self._meta.rows(_KNOWN_TABLES)} if present else set()

@@ -236,7 +236,7 @@ class LakeTiering:
         failed: Iterable[TieringReport] = (),
         incomplete: Iterable[int] = (),
     ) -> tuple[Sequence[ReportResult], Sequence[ReportResult], Sequence[ReportResult]]:
-        """Record the reports of a job. Returns the result of each; `incomplete` has table ids of finished rounds."""
+        """Record the reports of a job. Returns their results. `incomplete` has tables whose round was cut short."""
         await self.authorize(caller)
         return await self.record(in_progress, finished, failed, incomplete)
 

@@ -26,10 +26,10 @@ class RetentionPolicy:
     """Maximum size of the log, including the active segment. None: unlimited."""
 
     local_ttl_ms: int | None = None
-    """How long uploaded segments are also kept locally. None: as long as the log keeps them."""
+    """Maximum age of uploaded segments that are also kept locally. None: any age."""
 
     local_segments: int = 2
-    """The number of uploaded segments that are kept locally regardless of age."""
+    """Maximum number of uploaded segments that are also kept locally."""
 
 
 def retention_of(options: Mapping[str, str]) -> RetentionPolicy:
