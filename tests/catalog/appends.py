@@ -1,4 +1,4 @@
-"""Commits of data: real manifest lists, manifests and data files, written as an engine writes them."""
+"""Commits of data: real manifest lists, manifests and data files, in the format of engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _numbers = count(1)
 
 
 async def appended(catalog: CatalogHarness, identifier: Identifier, *, deletes: bool = False) -> list[dict[str, Any]]:
-    """The updates that append one data file, or one of deletes, to the main branch; its files are stored."""
+    """Store the files of a commit that appends one data file, or one delete file; returns its updates."""
     metadata = await catalog.metadata(identifier)
     parent = metadata.current_snapshot
     snapshot_id, sequence = next(_numbers), metadata.last_sequence_number + 1

@@ -1,4 +1,4 @@
-"""Catalogs on every pair of a metadata store and a byte store."""
+"""Catalogs on every pair of a metadata store and an object store."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["clock", "light_store", "objects_dsn", "open_object_store"]
 
 @pytest.fixture
 async def catalog(open_object_store: OpenObjectStore, clock: ManualClock) -> AsyncIterator[CatalogHarness]:
-    """A catalog with a table bucket `lake` and a namespace `ns`, on each pair of stores in turn."""
+    """A catalog with a table bucket `lake` and a namespace `ns`, on each pair of stores."""
     async with open_object_store(clock) as store:
         yield await open_catalog(store)
 
 
 @pytest.fixture
 async def light_catalog(light_store: ObjectStore) -> CatalogHarness:
-    """The same on SQLite and memory, for rules that the stores have no part in."""
+    """The same on SQLite and memory, for rules that do not depend on the stores."""
     return await open_catalog(light_store)

@@ -1,4 +1,4 @@
-"""What table buckets add to a catalog, on the catalogs of these tests."""
+"""The extensions of table buckets, on the catalogs of these tests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MASTER = MasterKeys({"first": b"1" * 32}, active="first")
 
 
 async def no_network(request: HttpRequest) -> HttpResponse:
-    """Fails a test that was not meant to speak to anybody."""
+    """Fails a test that sends a request unexpectedly."""
     raise AssertionError(f"a request went out: {request.url}")
 
 
 def extended(catalog: CatalogHarness, http: Http = no_network, *, hosts: Sequence[str] = ("*",)) -> Extensions:
-    """The extensions, as the server wires them; `http` sends requests to external catalogs on `hosts`."""
+    """The extensions, wired like in the server; `http` sends requests to external catalogs on `hosts`."""
     return wire_extensions(
         catalog.store.object_context,
         catalog.authorizer,

@@ -1,4 +1,4 @@
-"""A catalog without its wires: the services on an object store whose clock stands still."""
+"""The catalog's services on an object store with a fixed clock."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ VIEW_VERSION: dict[str, Any] = {
 }
 
 NOBODY = user("nobody")
-"""A user without any right."""
+"""A user without permissions."""
 
 _KEPT = {
     "warehouses": "id",
@@ -97,15 +97,15 @@ _KEPT = {
     "garbage": "id",
     "outbox": "seq",
 }
-"""Every table that the catalog writes to, and the order to read it in."""
+"""The tables that the catalog writes, with the order to read them in."""
 
 _NOT_OF_A_BUCKET = ("entry_locations", "idempotency_keys", "tasks")
-"""Tables whose rows do not go with their bucket."""
+"""Tables whose rows are not deleted with their bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogHarness:
-    """The use cases, what they stand on, and short ways to call them as root."""
+    """The use cases, their dependencies, and helpers that call them as root."""
 
     store: ObjectStore
     catalogs: CatalogService
@@ -128,18 +128,18 @@ class CatalogHarness:
     claims: LocationClaims
 
     async def warehouse(self, name: str = "lake") -> None:
-        """Make a table bucket."""
+        """Create a table bucket."""
         await self.store.bucket(name)
         await self.catalogs.enable(ROOT, name)
 
     @property
     def management(self) -> CatalogManagement:
-        """Catalogs made by name."""
+        """Catalogs of the management API."""
         return CatalogManagement(self.store.object_context, self.authorizer, self.copies.discard_orphans)
 
     @property
     def copies(self) -> Copies:
-        """Filtered, masked copies, as `server.catalog` wires them."""
+        """Restricted copies, wired like `server.catalog`."""
         return Copies(
             self.store.object_context,
             self.namespaces,
@@ -153,7 +153,7 @@ class CatalogHarness:
         )
 
     def administrator(self, caller: Caller = ROOT) -> Administrator:
-        """Who manages catalogs."""
+        """The administrator of catalogs."""
         rules = ResourceRules(owner=ROOT.principal.account)
 
         async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
@@ -172,7 +172,7 @@ class CatalogHarness:
         caller: Caller = ROOT,
         **properties: str,
     ) -> Catalog:
-        """Make a catalog; its bucket comes into being with the first."""
+        """Create a catalog; creates its bucket if necessary."""
         bucket = base.removeprefix("s3://").partition("/")[0]
         if await self.store.meta.row(BUCKET_BY_NAME, bucket) is None:
             await self.store.bucket(bucket)
@@ -183,7 +183,7 @@ class CatalogHarness:
         return await self.catalogs.find(self.store.meta, name)
 
     async def become_external(self, name: str = "lake") -> None:
-        """Have another catalog move the pointers of a catalog's tables from now on, behind the services' backs."""
+        """Turn a catalog into an external one, directly in the store."""
 
         async def work(tx: Transaction) -> None:
             await tx.run("UPDATE warehouses SET kind = 'EXTERNAL' WHERE name = ?", name)
@@ -191,7 +191,7 @@ class CatalogHarness:
         await self.store.meta.transact(work)
 
     async def namespace(self, *levels: str, caller: Caller = ROOT) -> Namespace:
-        """Make a namespace of `lake`."""
+        """Create a namespace of `lake`."""
         return await self.namespaces.create(Mutation(caller), "lake", levels, {})
 
     async def create(
@@ -203,13 +203,13 @@ class CatalogHarness:
         key: RequestKey | None = None,
         **request: Any,
     ) -> CreatedTable:
-        """Make a table of two columns in `lake`."""
+        """Create a table of two columns in `lake`."""
         return await self.creation.create(Mutation(caller, key), "lake", (namespace,), a_table(name, **request))
 
     async def create_view(
         self, name: str = "v", *, namespace: str = "ns", caller: Caller = ROOT, **request: Any
     ) -> Committed:
-        """Make a view in `lake`."""
+        """Create a view in `lake`."""
         document = {"name": name, "schema": SCHEMA, "view-version": VIEW_VERSION}
         asked = parse_create_view(_document(document, request))
         return await self.views.create(Mutation(caller), "lake", (namespace,), asked)
@@ -228,7 +228,7 @@ class CatalogHarness:
         return await self.commits.commit(Mutation(caller, key), "lake", change, options)
 
     async def commit_all(self, *changes: TableChange, caller: Caller = ROOT, key: RequestKey | None = None) -> None:
-        """Commit changes of tables of `lake` together."""
+        """Commit changes of tables of `lake` in one transaction."""
         await self.commits.commit_all(Mutation(caller, key), "lake", changes)
 
     async def drop(
@@ -248,13 +248,13 @@ class CatalogHarness:
         await self.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: str(seconds)}, removals=[])
 
     async def entry(self, identifier: Identifier) -> Entry:
-        """The live table or view of that name."""
+        """The live table or view with a name."""
         found = (await self.entries.find(self.store.meta, "lake", identifier)).live
         assert found is not None
         return found
 
     async def metadata(self, identifier: Identifier) -> TableMetadata:
-        """What a table's current metadata file says, as it is stored."""
+        """The stored document of a table's current metadata file."""
         return parse_table(await self.files.read((await self.entry(identifier)).metadata_at))
 
     async def keys_in(self, bucket: str = "lake") -> list[str]:
@@ -283,7 +283,7 @@ class CatalogHarness:
         return await self.store.object_context.outbox.last_seq(self.store.meta)
 
     async def everything(self) -> dict[str, object]:
-        """All rows that the catalog writes, and the blobs that there are."""
+        """All rows that the catalog writes, and all blobs."""
         kept: dict[str, object] = {
             table: await self.store.meta.rows(f"SELECT * FROM {table} ORDER BY {order}")
             for table, order in _KEPT.items()
@@ -292,26 +292,26 @@ class CatalogHarness:
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
-        """Assert that what happens inside leaves no trace: no row, no object, no blob, no event."""
+        """Assert that the block leaves no row, object, blob or event."""
         before = await self.everything()
         yield
         assert await self.everything() == before
 
 
 def a_table(name: str = "t", **request: Any) -> CreateTable:
-    """A request for a table of two columns."""
+    """A request to create a table of two columns."""
     return parse_create_table(_document({"name": name, "schema": SCHEMA}, request))
 
 
 def a_change(
     identifier: Identifier, *updates: dict[str, Any], requirements: Sequence[dict[str, Any]] = ()
 ) -> TableChange:
-    """What a commit asks of a table, as clients write it."""
+    """The body of a commit to a table."""
     return read_change(identifier, msgspec.json.encode(list(requirements)), msgspec.json.encode(list(updates)))
 
 
 def set_properties(**properties: str) -> dict[str, Any]:
-    """An update that sets properties; `_` in their names stands for `.`."""
+    """An update that sets properties; `_` in their names becomes `.`."""
     return {"action": "set-properties", "updates": {key.replace("_", "."): one for key, one in properties.items()}}
 
 
@@ -321,7 +321,7 @@ def set_property(key: str, value: str) -> dict[str, Any]:
 
 
 def staged(document: bytes) -> list[dict[str, Any]]:
-    """The updates that make a staged table, as clients send them with `assert-create`."""
+    """The updates of a staged create, as clients send them with `assert-create`."""
     metadata = msgspec.json.decode(document)
     return [
         {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
@@ -341,12 +341,12 @@ ASSERT_CREATE: dict[str, Any] = {"type": "assert-create"}
 
 
 def name(table: str = "t", *levels: str) -> Identifier:
-    """A table by name, in `ns` unless told otherwise."""
+    """A table name, in `ns` by default."""
     return check_identifier(levels or ("ns",), table)
 
 
 def may(*actions: str, resource: object = "*", condition: object = None, who: str = "alice") -> Caller:
-    """A user with exactly these rights."""
+    """A user with exactly these permissions."""
     return user(who, policy(statement(action=list(actions), resource=resource, condition=condition)))
 
 
@@ -355,16 +355,16 @@ def _document(document: dict[str, Any], request: dict[str, Any]) -> bytes:
 
 
 class Eventful:
-    """A metadata store whose next transaction comes too late, or goes wrong."""
+    """A metadata store whose next transaction can be preceded, lost or failed."""
 
     def __init__(self, inner: MetaStore) -> None:
         self._inner = inner
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
-        """What happens just before the next `transact` begins."""
+        """Runs just before the next `transact` begins."""
         self.lost: BaseException | None = None
-        """What the next `transact` raises although it commits."""
+        """The error of the next `transact`, although it commits."""
         self.refused: BaseException | None = None
-        """What the next `transact` raises instead of committing."""
+        """The error of the next `transact`, which does not commit."""
 
     @property
     def dialect(self) -> str:
@@ -401,7 +401,7 @@ class Eventful:
 
 
 def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> CatalogHarness:
-    """The services on an object store, as `server.catalog` wires them; on `meta` in place of the store's own."""
+    """The services on an object store, wired like `server.catalog`; `meta` replaces the metadata store."""
     f = store.object_context if meta is None else replace(store.object_context, meta=meta)
     writer = store.writer if meta is None else ObjectWriter(f)
     deleter = store.deleter if meta is None else ObjectDeleter(f)
@@ -439,7 +439,7 @@ def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> CatalogHa
 
 
 async def open_catalog(store: ObjectStore) -> CatalogHarness:
-    """A catalog with a table bucket `lake` and a namespace `ns`, on an object store that was emptied."""
+    """A catalog with a table bucket `lake` and a namespace `ns`, on an emptied object store."""
 
     async def empty(tx: Transaction) -> None:
         for table in _NOT_OF_A_BUCKET:

@@ -1,7 +1,7 @@
-"""Random work on a catalog, compared with a model after every step.
+"""Random operations on a catalog, compared with a model after every step.
 
-The invariants: what is listed is what was made and not dropped, every pointer names a file that says what was
-committed, of all directories none lies inside another's, and each change was told of once.
+Invariants: listings contain what was created and not dropped, every pointer names a file with the committed state,
+directories never overlap, and each change has one event.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AS_ROOT = Mutation(ROOT)
 TABLE = EntryKind.TABLE
 WINDOW = 60
 
-# Few of each, so that they meet.
+# Few of each, so that operations collide.
 tables = st.sampled_from((name("a"), name("b"), name("a", "other"), name("b", "other")))
 places = st.sampled_from((None, "x", "x/y", "x/y/z", "x0", "w"))
 values = st.integers(0, 3)
@@ -47,7 +47,7 @@ values = st.integers(0, 3)
 
 @dataclass
 class ModelTable:
-    """A table as it must be."""
+    """The expected state of a table."""
 
     id: str
     directories: set[str]
@@ -64,7 +64,7 @@ class ModelTable:
 
 
 class CatalogMachine(RuleBasedStateMachine):
-    """A catalog beside its model."""
+    """A catalog and its model."""
 
     def __init__(self, open_object_store: OpenObjectStore) -> None:
         super().__init__()
@@ -76,11 +76,11 @@ class CatalogMachine(RuleBasedStateMachine):
         self.run(self.catalog.namespace("other"))
         self.tables: dict[Identifier, ModelTable] = {}
         self.purging: list[set[str]] = []
-        """The directories of tables whose purge is to come."""
+        """The directories of tables with pending purges."""
         self.changes = len(self.run(self.catalog.told()))
         self.window = 0
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is the loop's business
+    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: coroutines yield values of the event loop
         return self.runner.run(work)
 
     def teardown(self) -> None:
@@ -88,7 +88,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.runner.close()
 
     def attempt(self, work: Coroutine[Any, Any, T], failure: type[LakebedError] | None) -> T | None:
-        """Do it if it must succeed, and count it as a change; see it fail as it must otherwise."""
+        """Run a change that must succeed, and count it; or expect its error."""
         if failure is None:
             self.changes += 1
             return self.run(work)

@@ -1,4 +1,4 @@
-"""Random work on a catalog, compared with a model after every step: `machine` says what holds."""
+"""Random operations on a catalog, compared with a model after every step: `machine` has the invariants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .machine import CatalogMachine
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No waiting for disks, which has tests of its own."""
+    """Without fsync, which has separate tests."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
 

@@ -1,4 +1,4 @@
-"""Callers who hold grants and no policies: what the gate lets them do, and what it takes."""
+"""Callers with grants and without policies: the privileges that each operation requires."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CATALOGS = (3, 30)
 
 
 class Place(NamedTuple):
-    """Something in a catalog, by the way to it."""
+    """A securable of a catalog, by its path."""
 
     catalog: int
     namespace: Levels = ()
@@ -64,7 +64,7 @@ class Place(NamedTuple):
         return namespace_key(self.catalog, self.namespace) if self.namespace else catalog_key(self.catalog)
 
     def holds(self, other: Place) -> bool:
-        """Whether `other` is this, or inside of it."""
+        """Whether `other` is this securable or inside it."""
         if self.entry:
             return self == other
         return self.catalog == other.catalog and other.namespace[: len(self.namespace)] == self.namespace
@@ -72,7 +72,7 @@ class Place(NamedTuple):
 
 catalogs = st.sampled_from(CATALOGS)
 places = st.one_of(
-    # All fields are told: Hypothesis makes up those that are not, and two tables of one id.
+    # All fields are given: Hypothesis would generate the others, and two tables with one id.
     st.builds(Place, catalogs, st.just(()), st.just("")),
     st.builds(Place, catalogs, st.sampled_from(NAMESPACES), st.just("")),
     st.builds(lambda catalog, entry: Place(catalog, *entry), catalogs, st.sampled_from(ENTRIES)),
@@ -81,7 +81,7 @@ grants = st.lists(st.tuples(places, st.sampled_from(list(Privilege))), max_size=
 
 
 class Asking:
-    """As much of the object store's facilities as the gate uses."""
+    """The part of the object context that the authorizer uses."""
 
     needs_full_context = False
 
@@ -102,7 +102,7 @@ def entry_of(place: Place, kind: EntryKind) -> Entry:
 
 
 def is_held(held: list[tuple[Place, Privilege]], asked: Place, needed: tuple[Privilege, ...]) -> bool:
-    """For every privilege, some grant on the place or around it is of it, or of one that brings it along."""
+    """For every privilege, whether a grant on the securable or an ancestor has it or implies it."""
     return bool(needed) and all(
         any(place.holds(asked) and privilege in INCLUDES[granted] for place, granted in held) for privilege in needed
     )
@@ -112,7 +112,7 @@ def is_held(held: list[tuple[Place, Privilege]], asked: Place, needed: tuple[Pri
 async def test_authorizer_agrees_with_a_naive_search(
     held: list[tuple[Place, Privilege]], target: Place, action: Action, kind: EntryKind
 ) -> None:
-    authorizer = CatalogAuthorizer(Asking())  # type: ignore[arg-type]  # what the gate asks of it is there
+    authorizer = CatalogAuthorizer(Asking())  # the authorizer uses only this
     caller = holding(*((place.key, privilege) for place, privilege in held))
     entry = entry_of(target, kind) if target.entry else None
     asked, of_kind = target, GrantKind.CATALOG
@@ -136,7 +136,7 @@ async def test_authorizer_agrees_with_a_naive_search(
 async def test_staged_table_is_authorized_on_its_namespace_regardless_of_its_id(
     held: list[tuple[Place, Privilege]], target: Place, action: Action
 ) -> None:
-    authorizer = CatalogAuthorizer(Asking())  # type: ignore[arg-type]  # as above
+    authorizer = CatalogAuthorizer(Asking())  # as above
     caller = holding(*((place.key, privilege) for place, privilege in held))
     told = f"{target.catalog}{target.entry}" if target.entry else "id"
     try:
@@ -241,7 +241,7 @@ async def test_operation_requires_exactly_its_privileges(light_catalog: CatalogH
     await light_catalog.create_view("v")
     key = await key_of(light_catalog, "ns")
     for missing in needed:
-        # All that does not bring it along.
+        # All privileges that do not imply it.
         others = [(key, each) for each in Privilege if missing not in INCLUDES[each]]
         with pytest.raises(AccessDenied):
             await run(light_catalog, holding(*others))
@@ -256,7 +256,7 @@ async def test_write_credentials_require_the_write_privilege(light_catalog: Cata
     key = await key_of(light_catalog, "ns")
     for privilege, writes in ((P.TABLE_READ_DATA, False), (P.TABLE_WRITE_DATA, True)):
         data = await vend(light_catalog, holding((key, privilege)))
-        assert data.writes is writes  # type: ignore[attr-defined]  # what it is given
+        assert data.writes is writes  # set by the test
 
 
 async def test_staged_commit_requires_the_create_privilege(light_catalog: CatalogHarness) -> None:
@@ -265,7 +265,7 @@ async def test_staged_commit_requires_the_create_privilege(light_catalog: Catalo
     with pytest.raises(AccessDenied):
         await light_catalog.commit(name("new"), requirements=[ASSERT_CREATE], caller=holding(*everything_else))
     await light_catalog.create("t")
-    # To own a table is not to make another of its name.
+    # Ownership of a table does not include creating another with its name.
     owner = holding((entry_key((await light_catalog.entry(name("t"))).id), P.TABLE_FULL_METADATA))
     for identifier in (name("t"), name("new")):
         with pytest.raises(AccessDenied):
@@ -413,7 +413,7 @@ async def test_listing_contains_granted_entries_without_the_namespace_privilege(
     assert await listed(catalog, caller, after="t3", limit=2) == (["t4"], False)
     assert await listed(catalog, caller, after="t4") == ([], False)
     assert await listed(catalog, caller, VIEW) == (["v"], False)
-    # Who holds the namespace sees all of it.
+    # The privilege on the namespace shows all of it.
     both = holding(*held, (await key_of(catalog, "ns"), P.TABLE_LIST))
     assert (await listed(catalog, both))[0] == ["t1", "t2", "t3", "t4"]
     for other in (holding(), holding((entry_key(far.id), P.TABLE_LIST)), holding((entry_key("x"), P.TABLE_LIST))):

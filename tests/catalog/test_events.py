@@ -89,7 +89,7 @@ CHANGES: dict[str, Callable[[CatalogHarness], Awaitable[object]]] = {
 
 
 async def _furnished(catalog: CatalogHarness) -> None:
-    """Something to change, of everything."""
+    """One entry of each kind to change."""
     await catalog.keep_dropped(60)
     await catalog.namespace("empty")
     for table in ("t", "dropped"):

@@ -1,4 +1,4 @@
-"""The catalog where somebody else has a say: what is asked, and what lists show."""
+"""The catalog with an external authorizer: the requested decisions, and filtered listings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANN = ANN._replace(principal=replace(ANN.principal, key=LongLivedKey("KEY", 1)),
 
 
 def asking(catalog: CatalogHarness, fake: FakeDecisionPoint, *, batch: bool = True) -> CatalogHarness:
-    """The same catalog, by a server that asks."""
+    """The same catalog on a server with an external authorizer."""
     store = catalog.store
     point = DecisionPoint(fake.post, store.clock, cache_seconds=0, post_batch=fake.post if batch else None)
     authorizer = ExternalAuthorizer(PolicyAuthorizer(store.clock), point, DecisionMode.AND)
@@ -33,7 +33,7 @@ def asking(catalog: CatalogHarness, fake: FakeDecisionPoint, *, batch: bool = Tr
 
 
 def showing(shows: Callable[[str], bool]) -> Callable[[Any], object]:
-    """Allows everything, and shows of lists what it is told to."""
+    """Allows everything, and filters listings as configured."""
 
     def script(asked: Any) -> object:
         targets = asked["resource"]["targets"]
@@ -131,7 +131,7 @@ async def test_missing_decision_denies_reads_and_changes(light_catalog: CatalogH
 async def test_no_decision_is_requested_inside_a_transaction(
     light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever answers may take as long as the settings let it, and all writers would wait."""
+    """A decision may take as long as the settings allow, and all writers would wait."""
     await light_catalog.create("t")
     store = light_catalog.store
     open_transactions = 0

@@ -1,4 +1,4 @@
-"""What was granted on something goes with it: what has its name next holds nothing, not even for a warm cache."""
+"""Grants are deleted with their securable: a later one of the same name has none, even with a warm cache."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ VIEW = GrantTarget(GrantKind.VIEW, ("ns",), "v")
 
 
 async def allow(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
-    """The question that comes before, answered."""
+    """Whether the authorizer allows the action."""
 
 
 class Roles:
-    """Root, seen as a user with a role of `lake`: who is in no table needs no keys."""
+    """Root, as a user with a role of `lake`: a principal without a row needs no access key."""
 
     def __init__(self, catalog: CatalogHarness) -> None:
         f = catalog.store.object_context
@@ -57,7 +57,7 @@ class Roles:
         return int(row[0])
 
     async def caller(self) -> Caller:
-        """Who calls now, as keys and tokens find it: the number, and what was compiled for it."""
+        """The caller as authentication resolves it: the grant generation and the compiled grants."""
         held = await self.grants.of("root", await self.number())
         return Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
 
@@ -142,7 +142,7 @@ async def test_catalog_admin_role_is_created_and_deleted_with_its_catalog(
     holders = await roles.catalog_roles.assignees(roles.by, "pond", CATALOG_ADMIN)
     assert [one.name for one in holders] == ["service_admin"]
     before = await roles.number()
-    # Once is enough.
+    # One change is enough.
     await catalog.catalogs.enable(ROOT, "pond")
     assert await roles.number() == before
     caller = await roles.caller()
@@ -162,7 +162,7 @@ async def test_any_catalog_role_can_load_the_configuration(catalog: CatalogHarne
     await roles.catalog_roles.assign(roles.by, guest_role, "lake", "role")
     held = await roles.grants.of("root", await roles.number(), frozenset({guest_role}))
     assert held is not None
-    # Root has not this role.
+    # Root does not have this role.
     stranger = Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
     with pytest.raises(AccessDenied):
         await catalog.catalogs.enter(stranger, "lake")

@@ -129,7 +129,7 @@ async def _rename(catalog: CatalogHarness, mutation: Mutation) -> None:
 
 
 async def _commit(catalog: CatalogHarness, mutation: Mutation) -> None:
-    # It is not repeatable: a second one finds another schema.
+    # Not repeatable: a second attempt finds another schema.
     schema = {
         "type": "struct",
         "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}],

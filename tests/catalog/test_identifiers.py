@@ -27,7 +27,7 @@ LONGEST = "x" * MAX_NAME_BYTES
 names = st.text("abA.0_- é\ud7ff\ue000\uffff\U00010000\U0010ffff'\"%", min_size=1, max_size=6).filter(
     lambda text: text == text.strip() and text not in (".", "..")
 )
-"""What is accepted, with characters that are hard on orders, URLs and quoting."""
+"""Valid names with characters that are difficult in ordering, URLs and quoting."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The statements: that rows become values again, and what they cost."""
+"""The SQL statements: conversion of rows, and query plans."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_hot_statements_are_checked() -> None:
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """How SQLite would go about each statement."""
+    """SQLite's query plan of each statement."""
 
     async def explain() -> dict[str, list[str]]:
         store = await SqliteStore.open(tmp_path_factory.mktemp("rows") / "meta.db")
@@ -65,9 +65,9 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def test_statement_searches_an_index_and_sorts_nothing(statement: str, plans: dict[str, list[str]]) -> None:
     steps = plans[statement]
     assert any(step.startswith("SEARCH ") for step in steps)
-    # What `SCAN l` walks is the one row of the subquery.
+    # `SCAN l` scans the single row of the subquery.
     assert not [step for step in steps if step.startswith("SCAN ") and step != "SCAN l"]
-    # The directories of one entry are a handful.
+    # An entry has only a few directories.
     assert statement == "LOCATIONS_OF" or not [step for step in steps if "TEMP B-TREE" in step]
 
 

@@ -1,4 +1,4 @@
-"""Tables that lose their name and are shown for the last time."""
+"""Tables are unregistered, with their last state in the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables, views and commits to test with, in few words."""
+"""Tables, views and commits for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakebed.iceberg.commits import (
 )
 from lakebed.iceberg.metadata import TableMetadata, ViewMetadata, serialize_table, serialize_view
 
-Json = dict[str, Any]  # Any: what JSON holds
+Json = dict[str, Any]  # Any: JSON
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 OTHER_UUID = "0d1e2f30-4152-4637-8899-aabbccddeeff"
@@ -116,7 +116,7 @@ def snapshot(
     return {**written, **{name.replace("_", "-"): value for name, value in more.items()}}
 
 
-def add_snapshot(*arguments: Any, **more: Any) -> Json:  # Any: handed on as they are
+def add_snapshot(*arguments: Any, **more: Any) -> Json:  # Any: passed on unchanged
     return {"action": "add-snapshot", "snapshot": snapshot(*arguments, **more)}
 
 

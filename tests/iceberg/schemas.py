@@ -1,4 +1,4 @@
-"""Schemas, specs and orders to draw from."""
+"""Hypothesis strategies for schemas, specs and orders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRANSFORMS = {
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Json:
-    """A schema with nested types, its ids in no particular order."""
+    """A schema with nested types and unordered ids."""
     numbers = draw(st.permutations(range(200)))
     fresh = count()
 
@@ -49,13 +49,13 @@ def schemas(draw: st.DrawFn) -> Json:
 
 
 def sources(document: Json) -> dict[int, str]:
-    """Columns of the table itself that something can be partitioned or sorted by."""
+    """Top-level columns that support partitioning or sorting."""
     return {field["id"]: field["type"] for field in document["fields"] if str(field["type"]) in TRANSFORMS}
 
 
 @st.composite
 def partition_fields(draw: st.DrawFn, document: Json, first_id: int | None = None) -> list[Json]:
-    """Fields of a spec for a schema; numbered if told from where on."""
+    """Fields of a spec for a schema; numbered from an id, if given."""
     usable = sources(document)
     if not usable:
         return []

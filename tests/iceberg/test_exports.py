@@ -1,4 +1,4 @@
-"""What the packages show is what they have."""
+"""Packages export exactly what their modules define."""
 
 from __future__ import annotations
 

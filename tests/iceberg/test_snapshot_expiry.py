@@ -19,7 +19,7 @@ NOW = 1_000_000
 
 
 def line(count: int, step: int = 100) -> list[ExpirySnapshot]:
-    """So many snapshots, each made from the one before; the last is just made."""
+    """A line of snapshots; the last one was just created."""
     return [
         ExpirySnapshot(one, one - 1 if one > 1 else None, NOW - (count - one) * step) for one in range(1, count + 1)
     ]

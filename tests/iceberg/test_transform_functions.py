@@ -1,4 +1,4 @@
-"""Transforms by the vectors of the specification, and beside PyIceberg's."""
+"""Transforms by the test vectors of the specification, and compared with PyIceberg's."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from tests.objects.stores import ROOT, user
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 AWAY = name("t", "none")
-"""A table in a namespace that is not there."""
+"""A table in a missing namespace."""
 STRANGER = Caller(principal("carol", "999999999999", policy(statement(action="s3tables:*", resource="*"))))
-"""Somebody of another account, who may do there what they like."""
+"""A user of another account with all permissions there."""
 
 
 async def the_warehouse(catalog: CatalogHarness) -> Catalog:
@@ -128,7 +128,7 @@ async def test_conditions_match_namespace_and_table_name(
 
 def test_policies_can_name_every_authorized_resource() -> None:
     asked = {action.value for action in Action if action.value.startswith("s3tables:")}
-    # The one that is asked of an account, and so not of a bucket's policy.
+    # Authorized on the account, so not by a bucket policy.
     assert asked - {Action.LIST_TABLE_BUCKETS} == TABLE_ACTIONS | TABLE_BUCKET_ACTIONS
 
 
@@ -347,7 +347,7 @@ NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
     "remove a bridge": (lambda c, who: extended(c).tables.bridges.remove(who, "lake", AWAY), NoSuchNamespace),
     "follow a bridge": (lambda c, who: extended(c).tables.bridges.authorize_sync(who, "lake", AWAY), NoSuchNamespace),
 }
-"""What is asked for in a namespace that is not there, and what is said to who may ask."""
+"""The actions on a missing namespace, and the error that authorized callers get."""
 
 
 @pytest.mark.parametrize("what", NOWHERE)

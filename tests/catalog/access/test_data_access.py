@@ -1,4 +1,4 @@
-"""What of a table's files is handed out, to whom; and what published vulnerabilities of other catalogs handed out."""
+"""Access to the files of tables, including published vulnerabilities of other catalogs."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_credentials_follow_a_path_property(catalog: CatalogHarness) -> No
 
 
 async def test_directories_are_checked_again_when_credentials_are_vended(catalog: CatalogHarness) -> None:
-    """What a rule forbids by now is not handed out because it was allowed when the table was made."""
+    """Credentials cover only directories that are allowed now, not those allowed when the table was created."""
     made = await catalog.create("t")
 
     async def work(tx: Transaction) -> None:

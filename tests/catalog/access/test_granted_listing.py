@@ -1,4 +1,4 @@
-"""Lists of what is held, beside a naive one: whichever way it is found, and however it is paged."""
+"""Listings of granted entries agree with a naive listing, for all strategies and page sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES: Final = [f"t{number:02}" for number in range(30)]
 
 
 async def ids_of(catalog: CatalogHarness) -> dict[str, str]:
-    """Tables of `ns`, by name, and a view beside them."""
+    """Tables of `ns`, by name, and a view."""
     await catalog.create_view("view")
     return {name: (await catalog.create(name)).entry.id for name in NAMES}
 
@@ -41,7 +41,7 @@ async def test_pages_equal_a_naive_listing(
     ids = await ids_of(light_catalog)
     monkeypatch.setattr(rows, "ID_BATCH", batch)
     monkeypatch.setattr(granted_listing, "SCANNED_FOR_EACH", scanned)
-    # The statement for few has as many marks as before: what is sought fits into the one for many.
+    # The statement for few ids has a fixed number of parameters; all ids fit into the statement for many.
     monkeypatch.setattr(rows, "ENTRIES_AMONG", rows.ENTRIES_AMONG_MANY if batch < 64 else rows.ENTRIES_AMONG)
     wanted = NAMES[::step][-9:]
     caller = holding(
@@ -84,5 +84,5 @@ async def test_many_granted_ids_cost_one_scan_of_the_namespace(
     monkeypatch.setattr(reader, "rows", counted)
     page = await light_catalog.entries.list(caller, "lake", ["ns"], TABLE, after="", limit=100)
     assert page.names == NAMES[::2]
-    # Once to see that there is something, once for all.
+    # once to count the ids, once for all of them
     assert statements == [rows.ENTRIES_AFTER, rows.ENTRIES_AFTER]

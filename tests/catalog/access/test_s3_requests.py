@@ -1,4 +1,4 @@
-"""What S3 clients may do in a table bucket: brought about with the services that they reach."""
+"""S3 requests to table buckets, through the services that handle them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRITER = user("writer", allow("s3:*", "s3tables:PutTableData", "s3tables:GetTabl
 
 
 def delegated(table: str, policy: bytes | None = None) -> Caller:
-    """Somebody without rights, with keys to a table's files."""
+    """A user without permissions, with vended credentials for a table."""
     vended = Session(None, 0, 2**62, (policy or allow("s3:*"),), delegated_for=table)
     return Caller(Principal("engine", DEFAULT_ACCOUNT, "arn:aws:iam::0:user/engine", session=vended))
 
@@ -59,7 +59,7 @@ async def read_tags(catalog: CatalogHarness, caller: Caller, key: str) -> object
 
 
 def another(caller: Caller, key: str) -> str:
-    """The other side of a copy: credentials for a table are good for its files alone."""
+    """The other side of a copy: vended credentials are valid for the files of their table only."""
     return "elsewhere" if caller.principal.session is None else f"{key}.copy"
 
 
@@ -191,7 +191,7 @@ async def test_policies_can_name_namespace_and_table(catalog: CatalogHarness, fi
 async def test_vended_credentials_do_not_open_a_later_table_at_the_same_location(
     catalog: CatalogHarness, file: str
 ) -> None:
-    """Keys live for up to an hour; a table may be gone by then, and its directory another's."""
+    """Vended credentials outlive the table, and its directory may belong to another table by then."""
     first = await entry_id(catalog)
     location = f"s3://lake/{file.partition('/data/')[0]}"
     await catalog.dropping.drop(Mutation(ROOT), "lake", name("t"), EntryKind.TABLE)
@@ -285,7 +285,7 @@ async def test_denied_write_leaves_nothing_behind(catalog: CatalogHarness) -> No
 
 
 async def test_old_metadata_can_be_deleted(catalog: CatalogHarness) -> None:
-    """Engines that remove what nobody refers to find it, and so does who cleans up after failed commits."""
+    """Engines delete unreferenced metadata files, for example after failed commits."""
     made = await catalog.create("t")
     await catalog.commit(name("t"), {"action": "set-properties", "updates": {"a": "1"}})
     await delete(catalog, WRITER, parse_location(made.entry.metadata_at).key)

@@ -126,7 +126,7 @@ async def test_directories_of_catalogs_never_overlap(
     ids = await meta.transact(make)
     held: dict[int, list[str]] = {}
     for number, (base, allowed) in enumerate(wanted):
-        # The fifth and sixth are the first two again, which move.
+        # the fifth and sixth move the first two
         one, places = ids[number % 4], CatalogLocations(bucket.name, base, tuple(allowed))
 
         async def work(tx: Transaction, one: int = one, places: CatalogLocations = places) -> None:

@@ -35,7 +35,7 @@ from tests.objects.stores import ROOT
 
 
 async def table_of(catalog: CatalogHarness, warehouse: str, table: str = "t", **request: str) -> str:
-    """A table in a namespace `ns` of a catalog; its location."""
+    """Create a table in the namespace `ns` of a catalog; returns its location."""
     with suppress(AlreadyExists):
         await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
     made = await catalog.creation.create(Mutation(ROOT), warehouse, ("ns",), a_table(table, **request))
@@ -247,10 +247,10 @@ async def test_removed_allowed_locations_are_available_to_other_catalogs(catalog
             await management.update(by, ROOT, "two", version=1, allowed=["s3://sea/more/in"])
     await management.update(by, ROOT, "one", version=1, allowed=[])
     await management.update(by, ROOT, "two", version=1, allowed=["s3://sea/more"])
-    # What is not allowed any more is not written to, though the table is there.
+    # The location is not allowed any more, so it cannot be written, although the table exists.
     with pytest.raises(InvalidInput, match="allowed locations"):
         await catalog.commits.commit(Mutation(ROOT), "one", a_change(name("t"), set_properties(a="b")))
-    # And it is nobody else's while the table is there.
+    # Other catalogs cannot take it while the table exists.
     with pytest.raises(LocationConflict):
         await table_of(catalog, "two", location="s3://sea/more/t/in")
 
@@ -277,7 +277,7 @@ async def test_deleting_an_empty_catalog_keeps_its_bucket(catalog: CatalogHarnes
             await refused
     bucket = await catalog.store.object_context.bucket(catalog.store.meta, "sea")
     assert bucket.holds_tables
-    # The name and the place are free again, and hold nothing of what was.
+    # The name and the location are free again.
     again = await catalog.make("one", "s3://sea/one")
     assert again.id != one.id
     for gone in ("one", "two"):

@@ -12,7 +12,7 @@ FOR_EVER = 3600.0
 
 
 async def settled(tasks: list[asyncio.Task[None]]) -> list[bool]:
-    """Who was told, once all that can happen has happened."""
+    """The responses sent, once the event loop is idle."""
     for _ in range(5):
         await asyncio.sleep(0)
     return [task.done() for task in tasks]

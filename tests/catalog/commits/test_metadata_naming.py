@@ -1,4 +1,4 @@
-"""Versions of metadata files: the first is 00000, and the next file of any table has the next version."""
+"""Versions of metadata files: the first is 00000, and each next file has the next version."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ async def test_created_table_starts_at_version_zero(catalog: CatalogHarness) -> 
 
 
 async def test_staged_table_starts_at_version_zero(catalog: CatalogHarness) -> None:
-    """As `CREATE TABLE AS SELECT` makes one: its first file has a snapshot already."""
+    """As by `CREATE TABLE AS SELECT`: the first file has a snapshot already."""
     promised = await catalog.creation.stage(Mutation(ROOT), "lake", ("ns",), a_table())
     made = await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
     assert version_of(made.entry.metadata_at) == "00000"
 
 
 async def test_table_with_first_version_one_continues_its_numbers(catalog: CatalogHarness) -> None:
-    """Tables of earlier versions of the server began at 00001."""
+    """Tables of earlier server versions began at 00001."""
     made = await catalog.create("old", location="s3://lake/old")
     where = f"s3://lake/old/metadata/00001-{uuid4()}.metadata.json"
     await catalog.store.put("lake", where.removeprefix("s3://lake/"), await catalog.files.read(made.entry.metadata_at))

@@ -79,7 +79,7 @@ async def test_repeated_commit_id_moves_the_pointer_once(light_catalog: CatalogH
     first = await move(light_catalog, where, token, commit_id="c1")
     await light_catalog.commit(name(), set_properties(a="1"))
     again = await move(light_catalog, where, token, commit_id="c1")
-    assert again.entry.generation == first.entry.generation + 1  # as the table is now
+    assert again.entry.generation == first.entry.generation + 1  # the current state of the table
     for other_where, other_token in ((made.entry.metadata_at, token), (where, "other")):
         with pytest.raises(CommitConflict, match="used for a different commit"):
             await move(light_catalog, other_where, other_token, commit_id="c1")

@@ -1,4 +1,4 @@
-"""The transaction itself; what is published through it is tested with each use case."""
+"""The publishing transaction itself; each use case has its own tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANSWER = StoredResponse(200)
 async def pointer(
     catalog: CatalogHarness, table: str = "t", location: str = "", body: bytes = b"m" * 100
 ) -> PointerUpdate:
-    """A pointer from where the table is now, with a file."""
+    """A pointer move from the current state, with a file."""
     found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
     entry_id = uuid4().hex if found.live is None else found.live.id
     location = location or (f"s3://lake/x/{entry_id}" if found.live is None else found.live.location)
@@ -194,7 +194,7 @@ async def test_undecided_publication_keeps_its_files(catalog: CatalogHarness) ->
 
 
 async def test_cancelled_publication_keeps_its_files(catalog: CatalogHarness) -> None:
-    """Whether it was committed is not known."""
+    """The outcome of the transaction is unknown."""
     eventful = Eventful(catalog.store.meta)
     cancelled = wire_catalog(catalog.store, eventful)
     prepared = await pointer(cancelled)

@@ -32,7 +32,7 @@ async def set_ref(
     ref: str,
     expected: Expected = msgspec.UNSET,
     options: CommitOptions = NO_OPTIONS,
-    **reference: Any,  # Any: as JSON has it
+    **reference: Any,  # Any: JSON
 ) -> Committed:
     spelled = {key.replace("_", "-"): value for key, value in reference.items()}
     refs = extended(catalog).tables.refs
@@ -134,7 +134,7 @@ async def test_repeated_commit_id_changes_a_reference_once(light_catalog: Catalo
 
 
 async def test_retention_set_concurrently_requires_force(light_catalog: CatalogHarness) -> None:
-    """Whether a word more is needed is decided in the state that the deletion is committed to."""
+    """Whether `force` is required is decided in the state that the deletion commits to."""
     snapshot = await with_snapshot(light_catalog)
     await set_ref(light_catalog, "v1", snapshot_id=snapshot, type="tag")
     eventful = Eventful(light_catalog.store.meta)

@@ -38,7 +38,7 @@ async def roll_back(catalog: CatalogHarness, target: str, token: str | None = No
 
 
 async def grow(catalog: CatalogHarness) -> str:
-    """Append to the table; the metadata file after it."""
+    """Append to the table; returns its metadata file."""
     return (await catalog.commit(name(), *await appended(catalog, name()))).entry.metadata_at
 
 
@@ -65,7 +65,7 @@ async def test_rollback_past_snapshots_keeps_sequence_numbers(catalog: CatalogHa
     assert now.last_sequence_number == grown.last_sequence_number
     assert set(now.snapshots) == set(grown.snapshots)
     assert now.metadata_log[-1].metadata_file != first_at
-    # And on from there: the next snapshot gets a number that nobody had.
+    # The next snapshot gets a sequence number that was never used.
     await grow(catalog)
     assert (await catalog.metadata(name())).last_sequence_number == grown.last_sequence_number + 1
 
@@ -112,7 +112,7 @@ async def test_rollback_to_an_expired_snapshot_is_rejected(light_catalog: Catalo
 
 
 async def test_rollback_does_not_narrow_a_widened_column(light_catalog: CatalogHarness) -> None:
-    """Data was written with the wider type since: the narrow one could not read it."""
+    """Data was written with the wider type: the narrow one cannot read it."""
     catalog = light_catalog
     fields = [{"id": 1, "name": "id", "required": True, "type": "int"}]
     await catalog.create(schema={"type": "struct", "schema-id": 0, "fields": fields})

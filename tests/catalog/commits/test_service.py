@@ -358,7 +358,7 @@ async def test_commit_is_validated_again_if_a_validated_file_was_overwritten(cat
     late = wire_catalog(catalog.store, eventful)
     updates = await appended(catalog, name())
     (key,) = [key for key in await catalog.keys_in() if "/data/" in key]
-    # Good as well: it is found so, and committed.
+    # A valid commit too: it is published.
     eventful.meanwhile = lambda: catalog.store.put("lake", key, b"RAP1" * 8)
     assert (await late.commit(name(), *updates)).entry.generation == 2
     updates = await appended(catalog, name())
@@ -411,7 +411,7 @@ async def test_conflict_response_is_paced_by_the_next_commit(
         with pytest.raises(CommitConflict, match="Requirement failed"):
             await catalog.commit(name(), set_properties(a="1"), requirements=stale)
 
-    await lose()  # the first is told at once
+    await lose()  # the first conflict returns at once
     second = asyncio.create_task(lose())
     async with asyncio.timeout(60):
         while not (backoff._waiting or second.done()):
@@ -662,7 +662,7 @@ async def test_commit_succeeds_when_an_old_file_cannot_be_deleted(
 
 
 async def test_old_files_in_other_stores_are_kept(catalog: CatalogHarness) -> None:
-    """A table that was registered may remember files that were written elsewhere."""
+    """A registered table may have metadata files in another store."""
     made = await catalog.create(
         properties={
             "write.metadata.previous-versions-max": "1",
@@ -744,7 +744,7 @@ async def test_table_uuids_are_unique(catalog: CatalogHarness) -> None:
 
 
 async def test_uuid_of_a_table_being_purged_is_not_reused(catalog: CatalogHarness) -> None:
-    """The purge ends what the identity holds: it would be the new table's."""
+    """The purge ends the permissions of the uuid, which would be the new table's."""
     old = await catalog.create("other")
     await catalog.drop("other", purge=True)
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())

@@ -1,4 +1,4 @@
-"""Metadata files that borrow their history from one that was written whole."""
+"""Metadata files that share the history of a base file."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def _append(catalog: CatalogHarness, times: int = 1) -> Committed:
 
 
 async def _borrowing(catalog: CatalogHarness, server: CatalogHarness | None = None) -> _File:
-    """A table of a history so long that the current file borrows, and those of the next commits will."""
+    """A table with a history so long that the current file and the next ones share it."""
     server = server or catalog
     await catalog.create()
     for _ in range(3):
@@ -131,7 +131,7 @@ async def _borrowing(catalog: CatalogHarness, server: CatalogHarness | None = No
 
 
 async def _lose_metadata(catalog: CatalogHarness) -> None:
-    """Metadata files go, the current one too. No client can bring that about: it stands for what nobody thought of."""
+    """Delete all metadata files, the current one too. Clients cannot do that; it simulates unforeseen loss."""
     store = catalog.store
     displaced = NewGarbage(store.clock.now_ms())
 
@@ -147,7 +147,7 @@ async def _lose_metadata(catalog: CatalogHarness) -> None:
 
 
 async def _lender_of(catalog: CatalogHarness, file: _File) -> str:
-    """The key of the file that lends to this one."""
+    """The key of the base file of this one."""
     row = await catalog.store.meta.row("SELECT key FROM objects WHERE content = ?", file.lender)
     assert row is not None
     return str(row[0])
@@ -199,7 +199,7 @@ async def test_base_file_can_be_deleted_while_its_history_is_shared(catalog: Cat
 async def test_file_is_written_whole_without_a_base_file(catalog: CatalogHarness) -> None:
     await _borrowing(catalog)
     await _lose_metadata(catalog)
-    # The worker knows the table, and does not know that its file is gone.
+    # The worker has the table cached, and does not know that its file is missing.
     committed = await catalog.commit(name(), set_property("a", "1"))
     assert (await _file(catalog, committed.entry.metadata_at)).lender is None
     assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
@@ -340,7 +340,7 @@ async def test_tables_of_a_transaction_share_their_own_history_only(catalog: Cat
 
 
 async def _failing(catalog: CatalogHarness) -> tuple[CatalogHarness, Eventful]:
-    """A server whose next file is to borrow, on a store that can fail."""
+    """A server whose next metadata file will share history, on a store that can fail."""
     eventful = Eventful(catalog.store.meta)
     server = wire_catalog(catalog.store, eventful)
     await _borrowing(catalog, server)

@@ -29,7 +29,7 @@ async def recover(catalog: CatalogHarness) -> Recovered:
 
 
 async def tamper(catalog: CatalogHarness, sql: str, *args: Value) -> None:
-    """Change rows behind the catalog's back, as a restore in part would."""
+    """Change rows directly, like a partial restore."""
 
     async def work(tx: Transaction) -> None:
         assert await tx.run(sql, *args) > 0
@@ -38,7 +38,7 @@ async def tamper(catalog: CatalogHarness, sql: str, *args: Value) -> None:
 
 
 async def grown(catalog: CatalogHarness, commits: int = 3) -> None:
-    """A table with that many commits besides its making, one of them of data."""
+    """A table with this many commits after its creation, one of them with data."""
     await catalog.create()
     await catalog.commit(name(), *await appended(catalog, name()))
     for number in range(commits - 1):
@@ -212,7 +212,7 @@ async def test_records_of_lost_commits_are_removed(catalog: CatalogHarness) -> N
     assert len(found.orphans) == 0  # the log still names it
     done = await recover(catalog)
     assert (done.finalized, done.discarded) == (0, 1)
-    # Its record was in the way of the next commit.
+    # Its record blocked the next commit.
     assert (await catalog.commit(name(), set_properties(n="again"))).entry.generation == earlier.generation + 1
     again = await diagnose(catalog)
     assert again.status is RecoveryStatus.HEALTHY

@@ -169,7 +169,7 @@ async def test_metadata_of_another_table_or_location_is_rejected(sender: Sender,
     with pytest.raises(InvalidInput, match=why):
         await sender.tell(NotificationKind.CREATE, 10, at=at, uuid=uuid)
     assert await sender.version() is None
-    await sender.tell(NotificationKind.CREATE, 10)  # what was refused does not count
+    await sender.tell(NotificationKind.CREATE, 10)  # rejected notifications do not count
 
 
 async def test_internal_catalogs_accept_no_notifications(sender: Sender) -> None:

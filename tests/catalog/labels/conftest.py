@@ -1,4 +1,4 @@
-"""Labels on every pair of a metadata store and a byte store."""
+"""Labels on every pair of a metadata store and an object store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["catalog", "clock", "light_catalog", "light_store", "objects_dsn", "o
 
 @pytest.fixture
 async def shelf(catalog: CatalogHarness) -> Shelf:
-    """One thing of each kind, on each pair of stores in turn."""
+    """One target of each kind, on each pair of stores."""
     return await open_shelf(catalog)
 
 
 @pytest.fixture
 async def light_shelf(light_catalog: CatalogHarness) -> Shelf:
-    """The same on SQLite and memory, for rules that the stores have no part in."""
+    """The same on SQLite and memory, for rules that do not depend on the stores."""
     return await open_shelf(light_catalog)

@@ -1,4 +1,4 @@
-"""One thing of each kind that can have labels, and short ways to label them as root."""
+"""One target of each kind that can have labels, and helpers that label them as root."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TABLE = SUBJECTS[K.TABLE]
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A catalog, and all that can have labels."""
+    """A catalog with one target of each kind."""
 
     catalog: CatalogHarness
     policing: Policing
@@ -68,11 +68,11 @@ class Shelf:
         return await self.labelling.change(caller, subject, LabelChange(tags, remove, owner))
 
     async def labels(self, subject: LabelSubject = TABLE, caller: Caller = ROOT) -> Labels:
-        """The labels of something."""
+        """The labels of a target."""
         return await self.labelling.get(caller, subject)
 
     async def find(self, *tags: str, caller: Caller = ROOT, limit: int = 100, **more: object) -> list[LabelledSubject]:
-        """All that fits, read page by page."""
+        """All search results, page by page."""
         query = LabelQuery([tag(one) for one in tags], **more)  # type: ignore[arg-type]  # what else a query says
         found: list[LabelledSubject] = []
         after = ""
@@ -91,13 +91,13 @@ class Shelf:
         }
 
     async def told(self, after: int) -> list[LabelEvent]:
-        """What was told of labels after an event."""
+        """The label events after an event."""
         events = [entry.event for entry in await self.catalog.store.events(after)]
         return [decode_label_event(event.payload) for event in events if event.kind == "LabelsChanged"]
 
 
 async def open_shelf(catalog: CatalogHarness) -> Shelf:
-    """One thing of each kind, under the names of `SUBJECTS`."""
+    """Create one target of each kind, named as in `SUBJECTS`."""
     f = catalog.store.object_context
     policing = policing_on(catalog)
     places = LabelTargets(f, catalog.authorizer, catalog.catalogs, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
@@ -123,7 +123,7 @@ async def open_shelf(catalog: CatalogHarness) -> Shelf:
 
 
 async def _clear(shelf: Shelf) -> None:
-    """Users and roles of a store that others have used before."""
+    """Delete users and roles of a reused store."""
     meta = shelf.catalog.store.meta
 
     async def work(tx: object) -> None:

@@ -81,7 +81,7 @@ async def test_owner_is_a_user_a_role_or_root(shelf: Shelf) -> None:
         for missing in (ANN._replace(name="none"), TEAM._replace(name="none")):
             with pytest.raises(NoSuchPrincipal):
                 await shelf.label(owner=missing)
-        # A role is not a user, whatever its name.
+        # A role is not a user of the same name.
         with pytest.raises(NoSuchPrincipal):
             await shelf.label(owner=TEAM._replace(name="ann"))
 
@@ -93,7 +93,7 @@ async def test_deleted_owner_leaves_the_tags(shelf: Shelf) -> None:
     await shelf.principal_roles.delete(shelf.by, "team")
     assert await shelf.labels() == Labels({"tier": "gold"})
     assert await shelf.labels(SUBJECTS[K.VIEW]) == Labels()
-    # Another user of the name is somebody else.
+    # A recreated user of the same name is another user.
     await shelf.principals.create_user("ann")
     assert (await shelf.labels()).owner is None
     assert await shelf.found(owner=ANN) == set()
@@ -303,7 +303,7 @@ async def test_grants_follow_the_property_privileges_of_each_kind(light_shelf: S
 
 
 async def key_to(shelf: Shelf, subject: LabelSubject) -> str:
-    """What a grant on something is on; of what nothing is granted on, what it is in."""
+    """The securable of grants on a target; its parent's for targets without grants."""
     meta = shelf.catalog.store.meta
     if subject.kind in (K.PRINCIPAL, K.PRINCIPAL_ROLE):
         return SERVICE_KEY

@@ -1,4 +1,4 @@
-"""Claims of directories, where two come at the same time or one takes long. The attacks are in `wire/iceberg`."""
+"""Concurrent and slow claims of directories. Attacks are tested in `wire/iceberg`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def a_place(catalog: CatalogHarness, location: str = "s3://lake/mine") -> 
 
 
 class Slow:
-    """A body during whose upload something happens."""
+    """A body during whose upload a function runs."""
 
     def __init__(self, body: bytes, meanwhile: Callable[[], Awaitable[object]]) -> None:
         self.length: int | None = len(body)
@@ -165,7 +165,7 @@ async def test_dropped_table_retains_its_directory_until_its_files_are_deleted(
 
 
 async def test_credentials_are_not_honoured_at_a_former_location(catalog: CatalogHarness) -> None:
-    """A table that is purged leaves its directory to others, and its credentials may be good for a while yet."""
+    """A purged table frees its directory while its credentials may still be valid."""
     made = await catalog.create("t", location="s3://lake/mine", caller=ENGINE)
     vended = Session(None, 0, 2**62, (allow("s3:*"),), delegated_for=made.entry.id)
     engine = Caller(replace(ENGINE.principal, session=vended))
@@ -200,7 +200,7 @@ async def test_rejected_claim_changes_nothing(catalog: CatalogHarness) -> None:
 
 
 async def test_claims_in_an_external_catalog_require_read_permission(catalog: CatalogHarness) -> None:
-    """Credentials for its tables read and never write. Who tells the catalog of its tables is believed."""
+    """Credentials for its tables are read-only. Callers with permission to send notifications are trusted."""
     mirror = await catalog.make("mirror", "s3://sea/mirror", kind=CatalogKind.EXTERNAL)
     await catalog.store.put("sea", "mirror/t/f", b"rows")
     place = EntryLocations(mirror, None, EntryKind.TABLE, uuid4().hex, "s3://sea/mirror/t")

@@ -293,7 +293,7 @@ async def test_directories_of_entries_never_overlap(
     await meta.transact(clear)
     held: dict[str, set[str]] = {}
     for number, (place, data) in enumerate(wanted):
-        # The fifth and sixth are the first two again, which move and keep what they had.
+        # the fifth and sixth move the first two, which keep their directories
         entry = f"e{number % 4}"
         properties = {} if data is None else {"write.data.path": f"s3://lake/{data}"}
         asked = {place} if data is None else {place, data}

@@ -1,4 +1,4 @@
-"""Table maintenance on every pair of a metadata store and a byte store."""
+"""Table maintenance on every pair of a metadata store and an object store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["catalog", "clock", "light_catalog", "light_store", "objects_dsn", "o
 
 @pytest.fixture
 def job_catalog(catalog: CatalogHarness) -> JobCatalog:
-    """Maintenance jobs on each pair of stores in turn."""
+    """Maintenance jobs on each pair of stores."""
     return wire_job_catalog(catalog)
 
 
@@ -27,7 +27,7 @@ def light_job_catalog(light_catalog: CatalogHarness) -> JobCatalog:
 
 @pytest.fixture
 async def maintained(catalog: CatalogHarness) -> MaintainedCatalog:
-    """Policies, tasks and the scheduler on each pair of stores in turn."""
+    """Policies, tasks and the scheduler on each pair of stores."""
     return await open_maintained_catalog(catalog)
 
 

@@ -1,6 +1,7 @@
-"""Random histories of a table in memory: real metadata files, manifest lists and manifests, and who refers to what.
+"""Random histories of a table in memory: real metadata files, manifest lists and manifests, with their references.
 
-What each snapshot refers to is noted as it is made, and never read from the files again: so it can judge a reader.
+The references of each snapshot are recorded when it is created and never parsed from the files, so they can verify a
+reader.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ START_MS = 1_700_000_000_000
 
 @dataclass(frozen=True)
 class Version:
-    """A metadata file, and what it names."""
+    """A metadata file and its references."""
 
     location: str
     number: int
@@ -43,7 +44,7 @@ class Version:
 
 @dataclass
 class History:
-    """A table, all that was ever written for it, and what refers to what."""
+    """A table, all files ever written for it, and their references."""
 
     files: MemoryFiles = field(default_factory=MemoryFiles)
     document: dict[str, Any] = field(default_factory=lambda: {**Lake().document, "refs": {}, "metadata-log": []})
@@ -51,14 +52,14 @@ class History:
     log_size: int = 2
     numbers: Any = field(default_factory=lambda: count(1))
     lines: dict[int, list[tuple[ManifestFile, list[DataFile]]]] = field(default_factory=dict)
-    """The manifests of each snapshot, with the live files of each."""
+    """The manifests of each snapshot, with their live files."""
     refers: dict[int, set[str]] = field(default_factory=dict)
-    """What each snapshot refers to."""
+    """The files that each snapshot refers to."""
     versions: list[Version] = field(default_factory=list)
     committed: set[str] = field(default_factory=set)
-    """The metadata files that the catalog itself has committed."""
+    """The metadata files that the catalog itself committed."""
     replaced: dict[str, int] = field(default_factory=dict)
-    """When each metadata file was replaced by the next."""
+    """When each metadata file was replaced."""
 
     def __post_init__(self) -> None:
         self.document.pop("next-row-id", None)
@@ -72,7 +73,7 @@ class History:
         return location
 
     def commit(self) -> None:
-        """Write the metadata as it is now."""
+        """Write the current metadata."""
         number = len(self.versions)
         if self.versions:
             before = self.versions[-1].location
@@ -131,7 +132,7 @@ class History:
         self.snapshot(ref, [(line, [file]), *self.head(ref)], snapshot_id)
 
     def merge(self, ref: str, leave_out: int) -> None:
-        """Write all data manifests of a branch into one, leaving a file out as deleted."""
+        """Merge all data manifests of a branch, deleting one file."""
         data = [file for line, files in self.head(ref) if not line.content for file in files]
         others = [one for one in self.head(ref) if one[0].content]
         if not data:
@@ -168,12 +169,12 @@ class History:
             self.commit()
 
     def expire_all(self) -> None:
-        """Expire all that no branch or tag names."""
+        """Expire all snapshots without a branch or tag."""
         for _ in self.document["snapshots"]:
             self.expire(0)
 
     def describe(self, which: int) -> None:
-        """Give a snapshot a statistics file."""
+        """Add a statistics file to a snapshot."""
         snapshots = self.document["snapshots"]
         if not snapshots:
             return
@@ -185,7 +186,7 @@ class History:
         self.commit()
 
     def stray(self, kind: str) -> None:
-        """Leave a file behind that nothing refers to."""
+        """Leave an unreferenced file behind."""
         number = next(self.numbers)
         names = {
             "data": f"data/o{number}.parquet",
@@ -235,7 +236,7 @@ class History:
         return HistoryReader(self)
 
     def counting(self, *, retain_recent: int, watermark_ms: int) -> set[str]:
-        """All that snapshots refer to that count."""
+        """All references of retained snapshots."""
         current = self.versions[-1]
         recent = {version.location for version in self.versions[::-1][:retain_recent]}
         counts = [
@@ -255,7 +256,7 @@ class History:
 
 
 class HistoryReader:
-    """The rows that a survey asks for."""
+    """The rows that a survey reads."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -305,7 +306,7 @@ STEPS = st.one_of(
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """A table with a past."""
+    """A table with a random history."""
     history = History(log_size=draw(st.integers(1, 4)))
     for step, *arguments in draw(st.lists(STEPS, max_size=25)):
         getattr(history, step)(*arguments)

@@ -1,4 +1,4 @@
-"""Maintenance without its wires: the services on a catalog whose clock stands still, and tables with real manifests."""
+"""The services of maintenance jobs on a catalog with a fixed clock, and tables with real manifests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _numbers = count(1_000)
 
 @dataclass(frozen=True, slots=True)
 class JobCatalog:
-    """The use cases, what they stand on, and short ways to call them as root."""
+    """The use cases, their dependencies, and helpers that call them as root."""
 
     catalog: CatalogHarness
     maintenance: MaintenanceJobs
@@ -44,23 +44,23 @@ class JobCatalog:
         return self.catalog.store
 
     def age(self, seconds: float = WINDOW_SECONDS + 1) -> None:
-        """Let the safety window pass."""
+        """Advance the clock by the safety window."""
         self.store.clock.advance(seconds)
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
     async def table(self, table: str = "t", **request: Any) -> Identifier:
-        """Make a table without data."""
+        """Create an empty table."""
         await self.catalog.create(table, **request)
         return name(table)
 
     async def home(self, identifier: Identifier) -> str:
-        """The directory of a table, as a prefix of keys."""
+        """The directory of a table, as a key prefix."""
         location = (await self.catalog.entry(identifier)).location
         return location.removeprefix("s3://lake/") + "/"
 
     async def put(self, identifier: Identifier, path: str, body: bytes = BODY) -> str:
-        """Put a file into the table's directory; its location."""
+        """Put a file into the table's directory; returns its location."""
         key = await self.home(identifier) + path
         await self.store.put("lake", key, body)
         return f"s3://lake/{key}"
@@ -68,10 +68,8 @@ class JobCatalog:
     async def naming(
         self, identifier: Identifier, *data: str, deletes: tuple[str, ...] = (), keep: bool = True
     ) -> list[dict[str, Any]]:
-        """The updates that add a snapshot whose new manifests name these files, which are there.
-
-        Without `keep` it has nothing of the snapshot before: an overwrite.
-        """
+        """The updates that add a snapshot with new manifests of existing files. Without `keep` it drops the earlier
+        files: an overwrite."""
         metadata = await self.catalog.metadata(identifier)
         parent = metadata.current_snapshot
         snapshot_id, sequence = next(_numbers), metadata.last_sequence_number + 1
@@ -114,14 +112,14 @@ class JobCatalog:
         ]
 
     async def append(self, identifier: Identifier, files: int = 1) -> int:
-        """Append new data files; the id of the snapshot."""
+        """Append new data files; returns the id of the snapshot."""
         paths = [await self.put(identifier, f"data/{next(_numbers)}.parquet") for _ in range(files)]
         updates = await self.naming(identifier, *paths)
         await self.catalog.commit(identifier, *updates)
         return int(updates[1]["snapshot-id"])
 
     async def overwrite_manifest_list(self, identifier: Identifier, other: Identifier) -> None:
-        """Write another table's manifest list over the one that a table was committed with, as its writer may."""
+        """Overwrite the committed manifest list of a table with another table's, as a writer can."""
         own, foreign = [(await self.catalog.metadata(one)).current_snapshot for one in (identifier, other)]
         assert own is not None
         assert own.manifest_list is not None
@@ -131,7 +129,7 @@ class JobCatalog:
         await self.store.put("lake", own.manifest_list.removeprefix("s3://lake/"), listing)
 
     async def keys(self, prefix: str = "") -> list[str]:
-        """The keys of the bucket, without those held in quarantine."""
+        """The keys of the bucket, without quarantine."""
         return [
             key for key in await self.catalog.keys_in() if key.startswith(prefix) and not key.startswith(".lakebed")
         ]
@@ -141,7 +139,7 @@ class JobCatalog:
         return [key for key in await self.catalog.keys_in() if key.startswith(".lakebed/quarantine/")]
 
     async def referenced(self, identifier: Identifier) -> set[str]:
-        """The keys that the current metadata refers to, found without any code of maintenance."""
+        """The keys that the current metadata refers to, computed independently of maintenance."""
         entry = await self.catalog.entry(identifier)
         metadata = await self.catalog.metadata(identifier)
         found = {entry.metadata_at}
@@ -156,20 +154,20 @@ class JobCatalog:
         return {location.removeprefix("s3://lake/") for location in found}
 
     async def check_whole(self, identifier: Identifier) -> None:
-        """Assert that all that the table refers to is there."""
+        """Assert that all references of the table exist."""
         missing = await self.referenced(identifier) - set(await self.keys())
         assert not missing, f"the table refers to files that are gone: {missing}"
 
     # -- maintenance ----------------------------------------------------------------------------------------------
 
     async def configure(self, identifier: Identifier, **fields: Any) -> MaintenanceConfig:
-        """Give a table a configuration: the built-in one with these changes."""
+        """Configure a table: the built-in configuration with changes."""
         config: MaintenanceConfig = msgspec.structs.replace(DEFAULT_CONFIG, **fields)
         await self.maintenance.configs.put(ROOT, "lake", identifier, config)
         return config
 
     async def run(self, identifier: Identifier, *, caller: Caller = ROOT, **request: Any) -> StoredJob:
-        """Run what an operator asks for."""
+        """Run an operator's request."""
         return (await self.maintenance.run(caller, "lake", identifier, RunRequest(**request))).stored
 
     async def schedule(self, identifier: Identifier, scheduler: str = "s1") -> StoredJob:
@@ -191,13 +189,13 @@ class JobCatalog:
 
 
 def states(stored: StoredJob) -> dict[str, ObjectState]:
-    """What was decided of each file, by the last part of its name."""
+    """The decision on each file, by the last part of its name."""
     reports = (*stored.findings.metadata, *stored.findings.objects, *stored.findings.referenced)
     return {report.location.rpartition("/")[2]: report.state for report in reports}
 
 
 def wire_job_catalog(catalog: CatalogHarness, meta: MetaStore | None = None) -> JobCatalog:
-    """Maintenance on a catalog; on `meta` in place of the store's own."""
+    """Maintenance jobs on a catalog; `meta` replaces its metadata store."""
     if meta is not None:
         catalog = wire_catalog(catalog.store, meta)
     object_context = catalog.publisher._f
@@ -216,7 +214,7 @@ def wire_job_catalog(catalog: CatalogHarness, meta: MetaStore | None = None) -> 
 
 
 async def open_job_catalog(store: ObjectStore) -> JobCatalog:
-    """Maintenance on a catalog with a table bucket `lake` and a namespace `ns`."""
+    """Maintenance jobs on a catalog with a table bucket `lake` and a namespace `ns`."""
     return wire_job_catalog(await open_catalog(store))
 
 

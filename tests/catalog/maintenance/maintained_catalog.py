@@ -1,4 +1,4 @@
-"""Upkeep without its wires: policies, tables with real manifests, scheduler and queue, on a clock that stands still."""
+"""The services of table maintenance on a fixed clock: policies, tables with real manifests, scheduler and queue."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ INTERVAL_SECONDS = 300.0
 DEBOUNCE_SECONDS = 10.0
 
 _NOT_OF_A_TABLE = ("job_speeds", "leases", "outbox_cursors")
-"""Tables whose rows do not go with anything: a store that is used again still has them."""
+"""Tables whose rows are not deleted with a bucket: a reused store still has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaintainedCatalog:
-    """The use cases, what they stand on, and short ways to call them as root."""
+    """The use cases, their dependencies, and helpers that call them as root."""
 
     job_catalog: JobCatalog
     policing: Policing
@@ -59,20 +59,20 @@ class MaintainedCatalog:
         return self.parts.scheduler
 
     def age(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.store.clock.advance(seconds)
 
     # -- tables and policies --------------------------------------------------------------------------------------
 
     async def table(self, table: str = "t", *, files: int = 0, commits: int = 1, **request: Any) -> Identifier:
-        """Make a table, and append so many small files in so many commits."""
+        """Create a table, and append a number of small files in a number of commits."""
         made = await self.job_catalog.table(table, **request)
         for _ in range(commits if files else 0):
             await self.job_catalog.append(made, files=files)
         return made
 
     async def known(self, table: str = "t") -> LiveEntry:
-        """A table."""
+        """A table by name."""
         found = await self.catalog.entries.find(self.store.meta, "lake", name(table))
         assert found.live is not None
         return LiveEntry(found.catalog, found.namespace, found.live)
@@ -87,7 +87,7 @@ class MaintainedCatalog:
         parameters: Mapping[str, str] | None = None,
         **config: Any,
     ) -> None:
-        """Make a policy and attach it; `_` in names of its config stands for `-`."""
+        """Create and attach a policy; `_` in names of its config becomes `-`."""
         content = json.dumps({"enable": enable, "config": {key.replace("_", "-"): one for key, one in config.items()}})
         await self.policing.create(policy, kind, content)
         await self.policing.attach(policy, target, parameters)
@@ -95,7 +95,7 @@ class MaintainedCatalog:
     # -- the scheduler --------------------------------------------------------------------------------------------
 
     async def schedule(self, scheduler: Scheduler | None = None) -> PlanningTotals:
-        """Let the scheduler do all that is there to be done now."""
+        """Run the scheduler until it has no work."""
         scheduler = scheduler or self.scheduler
         assert await scheduler.hold()
         total = PlanningTotals()
@@ -106,7 +106,7 @@ class MaintainedCatalog:
                 return total
 
     def another_scheduler(self, holder: str = "other") -> Scheduler:
-        """One of another process."""
+        """A scheduler of another process."""
         return Scheduler(
             self.store.object_context,
             self.catalog.entries,
@@ -118,7 +118,7 @@ class MaintainedCatalog:
         )
 
     async def cursor(self) -> int:
-        """Up to where the scheduler is done with events."""
+        """The stored cursor of the scheduler."""
         position = await self.store.object_context.outbox.cursor(self.store.meta, "upkeep scheduler")
         assert position is not None
         return position
@@ -126,26 +126,26 @@ class MaintainedCatalog:
     # -- tasks ----------------------------------------------------------------------------------------------------
 
     async def open_tasks(self) -> list[TaskView]:
-        """Tasks that wait or are under way."""
+        """Waiting and running tasks."""
         seen = await self.parts.tasks.list(ROOT, limit=1000)
         return [one for one in seen if one.task.state in (TaskState.READY, TaskState.CLAIMED)]
 
     async def specs_in(self, state: TaskState = TaskState.READY) -> list[TaskSpec]:
-        """The orders of tasks in a state."""
+        """The specifications of tasks in a state."""
         return [one.spec for one in await self.parts.tasks.list(ROOT, state=state, limit=1000)]
 
     async def lease(self, worker: str = "w", *jobs: JobKind, caller: Caller = ROOT) -> TaskView:
-        """Take one task."""
+        """Lease one task."""
         (seen,) = await self.parts.tasks.lease(caller, worker, jobs, lease_seconds=60)
         return seen
 
     async def complete(self, seen: TaskView, **report: Any) -> None:
-        """End a task."""
+        """Complete a task."""
         document = json.dumps({key.replace("_", "-"): one for key, one in report.items()}).encode()
         await self.parts.tasks.complete(ROOT, seen.task.id, seen.task.token, document)
 
     async def told(self, after: int = 0) -> list[tuple[str, TaskEvent]]:
-        """What was told of tasks after an event."""
+        """The task events after an event."""
         return [
             (entry.event.kind.removeprefix("lakebed:Task"), decode_event(entry.event.payload))
             for entry in await self.store.events(after)
@@ -154,7 +154,7 @@ class MaintainedCatalog:
 
 
 async def open_maintained_catalog(catalog: CatalogHarness) -> MaintainedCatalog:
-    """Upkeep on a catalog."""
+    """Table maintenance on a catalog."""
 
     async def empty(tx: Transaction) -> None:
         for table in _NOT_OF_A_TABLE:

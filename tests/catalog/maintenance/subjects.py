@@ -1,4 +1,4 @@
-"""Tables for planning, in memory: metadata with summaries as engines write them, live files, and policies."""
+"""Tables for planning, in memory: metadata with summaries as of engines, live files, and policies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXPIRY = "system.snapshot-expiry"
 
 
 def a_table(*summaries: Mapping[str, str], ages_ms: Sequence[int] = (), **document: Any) -> TableMetadata:
-    """A table with a snapshot for each summary, oldest first; each as old as `ages_ms` says, or a minute."""
+    """A table with a snapshot for each summary, oldest first; of the given ages, or a minute apart."""
     whole: dict[str, Any] = {**Lake().document}
     del whole["next-row-id"]
     snapshots = []
@@ -54,7 +54,7 @@ def a_table(*summaries: Mapping[str, str], ages_ms: Sequence[int] = (), **docume
 
 
 def totals(files: int, size: int, **more: int) -> dict[str, str]:
-    """A summary of a table with so many data files; `_` in other names stands for `-`."""
+    """The summary of a table with a number of data files; `_` in other names becomes `-`."""
     numbers = {
         "total-data-files": files,
         "total-files-size": size,
@@ -68,7 +68,7 @@ def totals(files: int, size: int, **more: int) -> dict[str, str]:
 
 
 def known(token: str = "token", created_ms: int = NOW_MS - 10 * DAY_MS) -> LiveEntry:
-    """The table as the catalog knows it."""
+    """The live entry of a table."""
     bucket = Bucket(BucketId(1), "lake", "0", "r", 0, "", b"\x80")
     entry = Entry(
         "e", EntryKind.TABLE, 1, 1, "t", "u", 2, "s3://lake/t", "", token, 1, created_ms, created_ms, protected=False
@@ -77,7 +77,7 @@ def known(token: str = "token", created_ms: int = NOW_MS - 10 * DAY_MS) -> LiveE
 
 
 def subject(table: TableMetadata, *, now_ms: int = NOW_MS, token: str = "token", **more: Any) -> TableState:
-    """A table, looked at."""
+    """A table state for planning."""
     return TableState(known(token), table, now_ms, **more)
 
 
@@ -112,7 +112,7 @@ def applicable(
     content: str | None = None,
     **config: Any,
 ) -> EffectivePolicy:
-    """A policy that holds for the table; `_` in names of its config stands for `-`."""
+    """A policy that applies to the table; `_` in names of its config becomes `-`."""
     document = {"enable": enable, "config": {key.replace("_", "-"): one for key, one in config.items()}}
     policy = Policy(
         id=1,

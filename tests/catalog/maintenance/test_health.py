@@ -61,11 +61,11 @@ def test_table_without_a_snapshot_has_exact_zeros() -> None:
 @pytest.mark.parametrize(
     ("summaries", "small"),
     [
-        # Small files behind large ones do not hide behind the average.
+        # Large files do not hide small ones in the average.
         ([totals(10, 10_000) | added(10, 10_000), totals(18, 10_008) | added(8, 8)], 8),
-        # Nor do large ones make small ones of what was there before.
+        # Large files do not make earlier files small.
         ([totals(10, 10_000) | added(10, 10_000), totals(11, 11_000) | added(1, 1_000)], 0),
-        # What a rewrite took away is no longer counted as what was added.
+        # Files removed by a rewrite no longer count as added.
         (
             [
                 totals(50, 50) | added(50, 50),
@@ -73,7 +73,7 @@ def test_table_without_a_snapshot_has_exact_zeros() -> None:
             ],
             0,
         ),
-        # What it left behind counts by its average.
+        # Files that it kept count by their average.
         (
             [
                 totals(50, 50) | added(50, 50),
@@ -81,7 +81,7 @@ def test_table_without_a_snapshot_has_exact_zeros() -> None:
             ],
             20,
         ),
-        # A history that has gone leaves the average.
+        # An expired history leaves only the average.
         ([totals(30, 300)], 30),
         ([totals(30, 30_000)], 0),
     ],

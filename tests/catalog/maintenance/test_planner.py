@@ -123,7 +123,7 @@ def test_job_does_not_run_again_on_an_unchanged_version() -> None:
     found = plan(messy(), applicable(), runs=seen)
     assert found.tasks == ()
     assert "nothing was committed since" in found.skipped[0].reason
-    # But it does when it is told something else, or something was committed.
+    # It runs with other options, or after a commit.
     assert plan(messy(), applicable(min_input_files=2), runs=seen).tasks
     assert plan(messy(token="after"), applicable(), runs=seen).tasks
 

@@ -75,7 +75,7 @@ async def test_successive_commits_are_planned_together(light_maintained: Maintai
         await maintained.job_catalog.append(table)
         assert await maintained.schedule() == PlanningTotals()
         maintained.age(DEBOUNCE_SECONDS / 5)
-    # From the first of them on, not from the last: a table that is never left alone is planned all the same.
+    # From the first commit on, not the last: a table with constant commits is planned too.
     done = await maintained.schedule()
     assert (done.tables, done.tasks) == (1, 1)
 
@@ -119,7 +119,7 @@ async def test_unplanned_events_are_read_again_by_the_next_holder(maintained: Ma
     maintained.age(LEASE_SECONDS + 1)
     other = maintained.another_scheduler()
     assert await other.hold()
-    # Not by its first pass, but by the events that the cursor has kept for it.
+    # Not by its first pass, but by the events after the stored cursor.
     other._next_pass_ms = 1 << 62
     assert (await other.step()).planned.tasks == 1
 
@@ -269,7 +269,7 @@ async def test_unchanged_table_is_not_planned_again(maintained: MaintainedCatalo
     await maintained.schedule()
     await maintained.complete(await maintained.lease())
     maintained.age(INTERVAL_SECONDS)
-    # The job committed nothing: it is not asked again before somebody does.
+    # The job committed nothing: it does not run again before another commit.
     assert (await maintained.schedule()).tasks == 0
     await maintained.job_catalog.append(table)
     maintained.age(DEBOUNCE_SECONDS)

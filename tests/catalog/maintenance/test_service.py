@@ -74,7 +74,7 @@ async def test_tables_of_external_catalogs_are_not_maintained(maintained: Mainta
     await maintained.catalog.become_external()
     plan, placed = await maintained.parts.maintenance.plan_now(ROOT, "lake", table)
     assert (plan.plan.tasks, placed) == ((), [])
-    # What was planned before is taken back.
+    # The earlier task is withdrawn.
     assert await maintained.specs_in() == []
     spec = TaskSpec(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table="t")
     with pytest.raises(InvalidInput, match="external catalog"):

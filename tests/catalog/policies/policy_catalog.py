@@ -1,4 +1,4 @@
-"""Policies without their wires: the services on a catalog whose clock stands still, and short ways to call them."""
+"""The services of policies on a catalog with a fixed clock, and helpers to call them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TABLE = TargetName.of(["ns"], "t")
 VIEW = TargetName.of(["ns"], "v")
 
 UseCase = Callable[[Caller], Awaitable[object]]
-"""Something that somebody does."""
+"""A call of a use case."""
 
 __all__ = ["CATALOG", "COMPACTION", "EXPIRY", "NS", "OFF", "ON", "TABLE", "VIEW", "Policing", "UseCase", "policing_on"]
 
 
 @dataclass(frozen=True, slots=True)
 class Policing:
-    """The use cases, and short ways to call them as root, on `lake` and in `ns`."""
+    """The use cases, and helpers that call them as root, on `lake` and in `ns`."""
 
     catalog: CatalogHarness
     types: PolicyTypes
@@ -55,7 +55,7 @@ class Policing:
         caller: Caller = ROOT,
         key: RequestKey | None = None,
     ) -> Policy:
-        """Make a policy."""
+        """Create a policy."""
         asked = NewPolicy(name, kind, content, description)
         return await self.policies.create(Mutation(caller, key), "lake", namespace, asked, shown)
 
@@ -69,7 +69,7 @@ class Policing:
         caller: Caller = ROOT,
         key: RequestKey | None = None,
     ) -> Policy:
-        """Change a policy."""
+        """Update a policy."""
         return await self.policies.update(
             Mutation(caller, key),
             "lake",
@@ -82,11 +82,11 @@ class Policing:
         )
 
     async def get(self, name: str = "p", caller: Caller = ROOT) -> Policy:
-        """A policy."""
+        """Load a policy."""
         return await self.policies.get(caller, "lake", ["ns"], name)
 
     async def drop(self, name: str = "p", *, detach_all: bool = False, caller: Caller = ROOT) -> None:
-        """Remove a policy."""
+        """Drop a policy."""
         await self.policies.drop(Mutation(caller), "lake", ["ns"], name, detach_all=detach_all)
 
     async def attach(
@@ -106,22 +106,22 @@ class Policing:
         await self.attachments.detach(Mutation(caller), "lake", ["ns"], name, target)
 
     async def applicable(self, target: TargetName = TABLE, kind: str = "") -> list[tuple[str, str, bool]]:
-        """Names of the policies that hold, where they are attached, and whether that is further up."""
+        """Names of the applicable policies, their targets, and whether they are inherited."""
         found = await self.attachments.applicable(ROOT, "lake", target, kind=kind)
         return [(one.policy.name, str(one.target), one.inherited) for one in found]
 
     async def define(self, name: str = "user.note", schema: Any = None, **more: Any) -> PolicyType:
-        """Add a type."""
+        """Define a policy type."""
         made = define_type(name, {} if schema is None else schema, **more)
         return await self.types.create(Mutation(ROOT), "lake", made, lambda _: b"{}")
 
     async def targets(self, name: str = "p") -> list[str]:
-        """What a policy is attached to."""
+        """The targets of a policy."""
         page = await self.attachments.targets(ROOT, "lake", ["ns"], name, after="", limit=1000)
         return [str(target.target) for target in page.targets]
 
     async def told(self, after: int) -> list[tuple[str, CatalogEvent]]:
-        """What was told of policies after an event."""
+        """The policy events after an event."""
         return [
             (entry.event.kind, decode_event(entry.event.payload))
             for entry in await self.catalog.store.events(after)
@@ -130,12 +130,12 @@ class Policing:
 
 
 def shown(policy: Policy) -> bytes:
-    """A policy, for answers that are kept."""
+    """A policy, for stored responses."""
     return f"{policy} v{policy.version}".encode()
 
 
 def policing_on(catalog: CatalogHarness) -> Policing:
-    """The services on a catalog, as `server.catalog` wires them."""
+    """The services on a catalog, wired like `server.catalog`."""
     f = catalog.store.object_context
     types = PolicyTypes(f, catalog.authorizer, catalog.catalogs, catalog.keys)
     policies = PolicyManagement(f, catalog.authorizer, catalog.catalogs, catalog.namespaces, catalog.keys, types)

@@ -1,4 +1,4 @@
-"""What holds for many tables, read together, is what holds for each of them."""
+"""Applicable policies of many tables, read together, equal those read for each table."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ async def test_policy_is_attached_to_every_target_kind_and_detached(
 
 
 async def test_detaching_uses_stable_ids(catalog: CatalogHarness) -> None:
-    """By ids: not by a name, a version or parameters, which may be others by now. What is detached holds no more."""
+    """By ids: name, version and parameters may have changed. A detached policy no longer applies."""
     policing = await furnished(catalog)
     await policing.attach(parameters={"a": "1"})
     await policing.update(version=0)

@@ -1,4 +1,4 @@
-"""Policies asked about the other way: what is told is what happens when the change is made."""
+"""Policy coverage: the preview of a change matches its effect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LOOKING = (Action.GET_TABLE, Action.GET_TABLE_BUCKET, Action.GET_NAMESPACE, Acti
 
 
 async def furnished(catalog: CatalogHarness) -> Policing:
-    """`ns.t`, `ns.v` (a view), `ns.deep.u`, `ns10.x` and `other.w`; policies `p` and `q` about compaction."""
+    """`ns.t`, `ns.v` (a view), `ns.deep.u`, `ns10.x` and `other.w`; compaction policies `p` and `q`."""
     policing = policing_on(catalog)
     for levels in (("ns", "deep"), ("ns10",), ("other",)):
         await catalog.namespace(*levels)
@@ -58,7 +58,7 @@ async def effect(
     caller: Caller = ROOT,
     limit: int = 100,
 ) -> dict[str, tuple[str | None, str | None]]:
-    """From which policy to which, by table or view; read page by page."""
+    """The policy before and after, by table or view; read page by page."""
     found: dict[str, tuple[str | None, str | None]] = {}
     after = ""
     while True:
@@ -91,7 +91,7 @@ async def uncovered(
 
 
 async def held(policing: Policing) -> dict[str, str | None]:
-    """The policy about compaction that holds for each table and view."""
+    """The applicable compaction policy of each table and view."""
     holds: dict[str, str | None] = {}
     for *levels, one in (["ns", "t"], ["ns", "v"], ["ns", "deep", "u"], ["ns10", "x"], ["other", "w"]):
         found = await policing.applicable(TargetName.of(levels, one), COMPACTION)
@@ -131,7 +131,7 @@ async def test_reason_names_the_overridden_policy(catalog: CatalogHarness) -> No
     await policing.attach("q", CATALOG)
     page = await policing.coverage.effect(ROOT, "lake", ["ns"], "p", NS, AttachmentChange.ATTACH)
     assert (page.policy.name, str(page.place)) == ("p", "namespace ns")
-    # `ns10` is not inside of `ns`.
+    # `ns10` is not inside `ns`.
     assert page.progress.examined == 3
     whys = {".".join(one.place.path): one.effects[0].why for one in page.affected}
     assert whys["ns.deep.u"] == "policy ns.p v0, inherited from namespace ns, over ns.q v0 of catalog"

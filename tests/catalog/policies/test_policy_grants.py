@@ -1,4 +1,4 @@
-"""Policies and who holds grants: what each operation takes, on the policy and on what it goes with."""
+"""Policies and grants: the privileges that each operation requires on the policy and its target."""
 
 from __future__ import annotations
 

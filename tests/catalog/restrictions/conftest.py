@@ -1,4 +1,4 @@
-"""Restrictions on every pair of a metadata store and a byte store."""
+"""Restrictions on every pair of a metadata store and an object store."""
 
 from __future__ import annotations
 

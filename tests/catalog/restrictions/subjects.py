@@ -1,4 +1,4 @@
-"""Tables of many types, restrictions and the policies that make them, for tests."""
+"""Tables with columns of many types, restrictions, and the policies for them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def a_snapshot(snapshot_id: int, *, schema_id: int = 0, **more: Any) -> list[dic
 
 
 def a_table(*updates: dict[str, Any], fields: list[dict[str, Any]] = FIELDS, version: int = 2) -> TableMetadata:
-    """A table that is partitioned and sorted, with what the updates add."""
+    """A partitioned and sorted table, with further updates."""
     made = [
         {"action": "assign-uuid", "uuid": UUID},
         {"action": "upgrade-format-version", "format-version": version},
@@ -94,7 +94,7 @@ def a_table(*updates: dict[str, Any], fields: list[dict[str, Any]] = FIELDS, ver
 
 
 def a_restriction(*filters: Any, key: str = "k", **columns: Any) -> Restriction:
-    """What policies with these filters and masks come to."""
+    """The restriction of policies with these filters and masks."""
     masks = read_masks(columns, ("columns",)) if columns else {}
     return Restriction(
         key,
@@ -105,7 +105,7 @@ def a_restriction(*filters: Any, key: str = "k", **columns: Any) -> Restriction:
 
 
 def content(says: dict[str, Any], *, enable: bool = True, **restricts: Any) -> str:
-    """What a policy says that restricts ann, unless told whom."""
+    """The content of a policy that restricts ann, or the given principals."""
     whom = {key.replace("_", "-"): value for key, value in (restricts or {"principals": ["ann"]}).items()}
     return json.dumps({"enable": enable, "restricts": whom, **says})
 
@@ -113,13 +113,13 @@ def content(says: dict[str, Any], *, enable: bool = True, **restricts: Any) -> s
 async def restrict_rows(
     policing: Policing, name: str = "p", target: TargetName = TABLE, condition: Any = False, **restricts: Any
 ) -> None:
-    """Have a row filter hold."""
+    """Attach a row filter."""
     await policing.create(name, "lakebed.row-filter", content({"filter": condition}, **restricts))
     await policing.attach(name, target)
 
 
 async def role(catalog: CatalogHarness, name: str, *members: str, federated: bool = False) -> None:
-    """A principal role, and who is given it."""
+    """Create a principal role with members."""
 
     async def work(tx: Transaction) -> None:
         await tx.run("DELETE FROM principal_roles WHERE name = ?", name)
@@ -133,13 +133,13 @@ async def role(catalog: CatalogHarness, name: str, *members: str, federated: boo
 
 
 def wire_scans(catalog: CatalogHarness) -> ScanPlans:
-    """Scans on a catalog, for restricted callers too."""
+    """Scan planning on a catalog, for restricted callers too."""
     store = catalog.store
     return ScanPlans(store.meta, catalog.files, catalog.entries, catalog.commits, store.clock, catalog.copies)
 
 
 def delegated(caller: Caller, table: str, activated: ActivatedRoles | None = None) -> Caller:
-    """The caller with keys that the catalog handed out for a table's files."""
+    """The caller with credentials vended for a table's files."""
     policy = b'{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}'
     session = Session(None, 0, 2**62, (policy,), delegated_for=table, activated=activated)
     return caller._replace(principal=replace(caller.principal, session=session))

@@ -1,4 +1,4 @@
-"""Whom policies restrict, and what is refused to them: whatever rights they hold besides."""
+"""Restricted principals, and the operations that are denied to them regardless of other permissions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_roles_restrict_members_and_exempt_callers_with_the_role(catalog: 
     assert not await is_restricted(catalog, ANN)
     assert not await is_restricted(catalog, calling_with(ANN, "chief"))
     assert await is_restricted(catalog, calling_with(ANN, "reader"))
-    # Named in a token, and never given.
+    # The role is in the token, but was never granted.
     await role(catalog, "chief")
     assert await is_restricted(catalog, calling_with(ANN, "reader", "chief"))
 
@@ -92,9 +92,9 @@ async def test_federated_roles_apply_as_asserted_by_the_provider(light_catalog: 
     assert not await is_restricted(light_catalog, ANN)
     assert await is_restricted(light_catalog, calling_with(ANN, "staff", by_provider=True))
     assert not await is_restricted(light_catalog, calling_with(ANN, "staff", "boss", by_provider=True))
-    # A token of the server's own cannot say so.
+    # The server's own tokens cannot assert federated roles.
     assert await is_restricted(light_catalog, calling_with(ANN, "staff", "boss"))
-    # Keys that were handed out are for the roles of who asked.
+    # Vended credentials have the roles of the caller that requested them.
     keys = delegated(ANN, "t", ActivatedRoles(frozenset({"staff"}), True))
     assert await is_restricted(light_catalog, keys)
 
@@ -184,7 +184,7 @@ async def test_restricted_principal_cannot_read_files_with_any_credentials(light
     for caller in (ANN, keys):
         await reader.get(caller, "lake", key)
     await restrict_rows(policing)
-    # Keys that were handed out before, too.
+    # Credentials vended before the restriction, too.
     for caller in (ANN, keys):
         with pytest.raises(AccessDenied, match="a policy restricts"):
             await reader.get(caller, "lake", key)

@@ -21,7 +21,7 @@ def recipe(table: TableMetadata, restriction: Restriction, snapshot: int = 1) ->
 
 
 def evolved(fields: list[dict[str, Any]]) -> TableMetadata:
-    """A table whose first snapshot is in the first schema, and the current one in another."""
+    """A table whose first snapshot has the first schema, and the current one another."""
     return a_table(
         *a_snapshot(1),
         {"action": "add-schema", "schema": a_schema(*fields, schema_id=1)},
@@ -81,11 +81,11 @@ def test_masks_of_missing_columns_change_nothing() -> None:
 
 
 def test_filter_applies_to_the_column_with_the_name_now() -> None:
-    # What was `ssn` is `born` by now, and `born` is gone.
+    # The former `ssn` is `born` now, and the former `born` was dropped.
     table = evolved([*FIELDS[:2], {**FIELDS[2], "name": "born"}, *FIELDS[4:]])
     restriction = a_restriction({"type": "is-null", "term": "born"})
     assert recipe(table, restriction, 2).condition == "(`born` IS NULL)"
-    # In a form that Spark keeps to itself: Iceberg would look for `ssn` among the columns of now.
+    # Not pushed down by Spark: Iceberg would look for `ssn` among the current columns.
     assert recipe(table, restriction, 1).condition == "((`ssn` IS NULL)) <=> (rand() >= 0)"
     for snapshot in (1, 2):
         with pytest.raises(AccessDenied, match="no column 'ssn'"):

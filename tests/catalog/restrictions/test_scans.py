@@ -1,4 +1,4 @@
-"""Plans for those who see a part of a table: over copies, which a worker fills."""
+"""Scan plans of restricted principals: over copies that a worker writes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EU = {"type": "eq", "term": "payload", "value": "EU"}
 
 @dataclass(frozen=True)
 class Stage:
-    """A table with a snapshot, of which ann sees a part."""
+    """A table with a snapshot, on which ann is restricted."""
 
     catalog: CatalogHarness
     policing: Policing
@@ -66,7 +66,7 @@ class Stage:
         )
 
     async def fill(self) -> list[CopySpec]:
-        """Do what a worker does for each copy that was asked for, and has no rows yet; what was asked."""
+        """Write every requested copy without a snapshot, as a worker; returns the specifications."""
         done = []
         for claim in await self.catalog.tasks.claim([JobKind.COPY_RESTRICTED], "w", 60, limit=99):
             order = decode_spec(claim.task.payload)
@@ -111,7 +111,7 @@ async def test_plan_waits_for_its_copy_and_reads_only_the_copy(stage: Stage) -> 
     assert done.result.status is PlanStatus.COMPLETED
     (path,) = paths(done)
     assert path.startswith(f"{waiting.copy.location}/")
-    # The next one need not wait, and is of the same copy.
+    # The next plan completes at once, with the same copy.
     again = await stage.plan(filter={"type": "not-null", "term": "payload"})
     assert again.result.status is PlanStatus.COMPLETED
     assert paths(again) == [path]
@@ -170,7 +170,7 @@ async def test_policy_change_invalidates_plans_and_credentials_at_once(stage: St
     file, keys = path.removeprefix("s3://lake/"), delegated(ANN, planned.copy.id)
     reader = stage.catalog.store.reader
     await reader.get(keys, "lake", file)
-    # Of a copy nobody has anything but keys to read it that were given with a plan.
+    # The only access to a copy is with credentials vended with a plan.
     for caller in (ANN, BO, delegated(BO, planned.copy.id), delegated(ANN, "t")):
         with pytest.raises(AccessDenied):
             await reader.get(caller, "lake", file)
@@ -245,7 +245,7 @@ async def test_unused_copies_are_removed_with_their_files(stage: Stage) -> None:
     assert await stage.catalog.purges.run_due() == 1
     assert not [key for key in await stage.catalog.keys_in() if planned.copy.id in key]
     assert await copies.discard_unneeded() == 0
-    # And the table is as it was.
+    # The table itself is unchanged.
     assert (await stage.plan()).result.status is PlanStatus.SUBMITTED
 
 
@@ -281,7 +281,7 @@ async def test_copies_are_removed_with_their_table(stage: Stage) -> None:
     assert planned.copy is not None
     await stage.catalog.keep_dropped(3600)
     await stage.catalog.drop()
-    # It can be restored, and what was shown of it with it.
+    # The table can be restored, and its copies with it.
     assert await copies.discard_unneeded() == 0
     stage.catalog.store.clock.advance(3601)
     await stage.catalog.dropping.expire_dropped()
@@ -295,7 +295,7 @@ async def test_copies_do_not_prevent_deleting_their_catalog(stage: Stage) -> Non
     assert (await stage.plan()).copy is not None
     with pytest.raises(CatalogNotEmpty):
         await catalog.management.delete(catalog.administrator(), ROOT, "lake")
-    # Nothing was taken from whom it is shown.
+    # Restricted principals can still plan scans of the earlier snapshots.
     assert (await stage.plan()).copy is not None
     await stage.policing.drop("p", detach_all=True)
     await catalog.drop()
@@ -332,7 +332,7 @@ async def test_copies_are_in_their_catalogs_base_location(light_catalog: Catalog
 
 
 def _of(planned: PlannedScan) -> int:
-    """The snapshot that was current when somebody planned."""
+    """The snapshot that was current at planning."""
     snapshot = planned.table.current_snapshot_id
     assert snapshot is not None
     return snapshot

@@ -185,7 +185,7 @@ def test_mask_of_another_type_yields_null(kind: Any, mask: Any) -> None:
 
 
 PIECES = re.compile(r"`(?:[^`]|``)*`|X'[0-9a-f]*'|'[0-9A-Za-z +:.*-]*'|[A-Za-z_]+\d*|\d+|[(),<>= ]|\*")
-"""All that SQL made here consists of."""
+"""All tokens of generated SQL."""
 
 
 @given(st.text(), st.text(), st.text())
@@ -199,6 +199,6 @@ def test_policy_text_is_never_interpreted_as_sql(name: str, value: str, salt: st
     made += masked_sql(column, Mask(MaskKind.HASH, salt=salt)) + masked_sql(
         column, Mask(MaskKind.CONSTANT, value=value)
     )
-    # What is between the quotes holds no quote that ends it, and the rest is ours.
+    # No quote inside the quoted parts ends them, and the rest is fixed text.
     assert PIECES.sub("", made) == ""
     assert quoted_name(name)[1:-1].replace("``", "") == name.replace("`", "")

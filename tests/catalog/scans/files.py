@@ -1,4 +1,4 @@
-"""Data files made of rows: with the statistics that a writer would have written of them."""
+"""Data files of rows, with the statistics that a writer would have written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file_of(
     width: int | None = None,
     **facts: Any,
 ) -> DataFile:
-    """A file of these rows. Statistics named in `without` are left out; text is cut to `width` in bounds."""
+    """A file of these rows, without the statistics named in `without`; text bounds are truncated to `width`."""
     counts: dict[str, dict[int, Any]] = {
         name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
     }
@@ -45,7 +45,7 @@ def file_of(
 
 
 def shortened(value: Value, width: int | None, *, up: bool) -> Value:
-    """A bound that has at most so many characters; None if there is none above the value."""
+    """A bound with at most this many characters; None if no such upper bound exists."""
     if width is None or not isinstance(value, str) or len(value) <= width:
         return value
     if not up:
@@ -58,7 +58,7 @@ def shortened(value: Value, width: int | None, *, up: bool) -> Value:
 
 
 def summary_of(values: Sequence[Value], encode: Any, *, floating: bool = False) -> FieldSummary:
-    """What a manifest list says of the values that a partition field has in a manifest."""
+    """The partition field summary of a manifest with these values."""
     known = [value for value in values if value is not None and not is_nan(value)]
     return FieldSummary(
         contains_null=None in values,
@@ -73,7 +73,7 @@ def py_summary(summary: FieldSummary) -> PartitionFieldSummary:
 
 
 def py_file(file: DataFile) -> PyDataFile:
-    """The same file as PyIceberg has it."""
+    """The same file as an object of PyIceberg."""
     return PyDataFile.from_args(
         content=DataFileContent.DATA,
         file_path=file.file_path,

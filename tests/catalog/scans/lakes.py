@@ -1,4 +1,4 @@
-"""Tables to plan scans of: real manifests in memory, with the columns of `columns`."""
+"""Tables for scan planning: real manifests in memory, with the columns of `columns`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.iceberg.expressions.specs import spec_document
 from tests.iceberg.manifests.avro_files import an_entry
 
 BY_TEXT = (("p0", ["null", "string"], 1000),)
-"""The partition of spec 1 in Avro: the column `s`, as it is."""
+"""The partition of spec 1 in Avro: the identity of column `s`."""
 
 
 def a_lake(version: int = 2) -> Lake:
-    """A table of two specs: 0 has no partitions, 1 is by the column `s`."""
+    """A table with two specs: 0 is unpartitioned, 1 is the identity of column `s`."""
     lake = Lake(version)
     lake.document["last-column-id"] = 100
     lake.document["last-partition-id"] = 1000
@@ -31,7 +31,7 @@ def a_lake(version: int = 2) -> Lake:
 
 
 def by_text(lake: Lake, files: Iterable[DataFile], **line: Any) -> ManifestFile:
-    """A manifest of files of spec 1, whose line in the list tells of their partitions."""
+    """A manifest of files of spec 1, with partition summaries in its line of the list."""
     files = list(files)
     texts = [str(file.partition[0]) for file in files if file.partition[0] is not None]
     summary = FieldSummary(

@@ -1,4 +1,4 @@
-"""Tables as PyIceberg writes them, planned by it and by us."""
+"""Tables written by PyIceberg, planned by it and by us."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COLUMNS: list[ColumnSample] = [
 
 
 class Warehouse(Recorder):
-    """A table with a history: several specs, several commits, rows that were deleted."""
+    """A table with several specs, several commits and deleted rows."""
 
     def __init__(self, root: Path, version: int) -> None:
         super().__init__(root, version, PartitionSpec())
@@ -60,7 +60,7 @@ class Warehouse(Recorder):
         self.files = LocalFiles(root)
         for start in (0, 7, 14):
             self.table.append(some_rows(start, start + 7))
-        if version > 1:  # in version 1, PyIceberg keeps what is dropped as void and then trips over it
+        if version > 1:  # in version 1, PyIceberg keeps dropped fields as void and then fails on them
             with self.table.update_spec() as spec:
                 spec.remove_field("s")
                 spec.remove_field("ts_day")
@@ -84,7 +84,7 @@ class Warehouse(Recorder):
 
 
 def some_rows(start: int, stop: int) -> pa.Table:
-    """Rows whose partitions are not null: PyIceberg's residuals break on null."""
+    """Rows with non-null partitions: PyIceberg's residuals fail on null."""
     regions = ["eu", "us", "zz", "eux", ""]
     numbers = range(start, stop)
     return pa.table(
@@ -124,7 +124,7 @@ def plan_of_pyiceberg(warehouse: Warehouse, wish: Wish) -> set[str]:
 def test_plans_match_pyiceberg(warehouse: Warehouse, wish: Wish, files: int) -> None:
     ours = asyncio.run(plan(warehouse, wish, PlanningLimits(files=files, manifests=2)))
     theirs = plan_of_pyiceberg(warehouse, wish)
-    # Ours may be fewer, for it holds what is left of the filter against a file's statistics; never too few.
+    # Ours may be fewer, because we also check the residual against a file's statistics.
     assert ours <= theirs
     found = [row for path in ours for row in warehouse.read(path) if matches(wish, row)]
     expected = [row for row in map(in_planning_s_form, warehouse.rows) if matches(wish, row)]

@@ -1,4 +1,4 @@
-"""Which delete files apply: the rules of the specification one by one, then all of them against plain loops."""
+"""The matching of delete files: each rule of the specification, then all of them compared with plain loops."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ PATHS = [f"s3://lake/t/data/{name}.parquet" for name in "abc"]
 def test_matching_agrees_with_all_rules(
     made: list[tuple[str, int, PartitionValues, str]], files: list[tuple[int, PartitionValues]]
 ) -> None:
-    """Told in the words of the specification, without an index."""
+    """The rules of the specification, without an index."""
     known: list[ManifestEntry] = []
     for place, (kind, number, partition, about) in enumerate(made):
         facts: dict[str, Any] = {"path": f"d{place}", "spec_id": 0 if partition else 1}

@@ -1,4 +1,4 @@
-"""Answers as the contract has them, and as PyIceberg reads them."""
+"""Scan responses, in the format of the REST specification and as parsed by PyIceberg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the package shows is what it has."""
+"""The package exports exactly what its modules define."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ I = BY_NAME["i"]  # noqa: E741
 
 
 def numbers(lake: Lake, name: str, *values: int, **facts: Any) -> DataFile:
-    """A file with these values of `i`, and statistics that tell of them."""
+    """A file with these values of `i` and their statistics."""
     made = file_of([{"i": value} for value in values], columns=[I])
     return lake.data_file(name, **{**made._asdict(), "file_path": "", **facts})._replace(file_path=_path(name))
 
@@ -88,7 +88,7 @@ async def test_residual_and_statistics_prune_together() -> None:
     def both(text: str, number: int) -> dict[str, Any]:
         return {"type": "and", "left": {"type": "eq", "term": "s", "value": text}, "right": equals(number)}
 
-    # By its statistics alone either file may match either alternative.
+    # By its statistics, each file may match each alternative.
     tasks = await planned(lake, filter={"type": "or", "left": both("a", 1), "right": both("b", 2)})
     assert [(task.file.file_path, render_filter(task.residual)) for task in tasks] == [(_path("a"), equals(1))]
 
@@ -137,7 +137,7 @@ async def test_irrelevant_delete_manifests_are_not_read() -> None:
 
     assert await read() == {"deletes-x.avro", "deletes-y.avro"}
     assert await read(filter=asked) == {"deletes-x.avro"}
-    # Each manifest in a unit of its own: what was deleted before the new file was written is not for it.
+    # Each manifest in its own task: earlier deletes do not apply to the new file.
     assert await read(filter=asked, limits=PlanningLimits(manifests=1)) == {"deletes-x.avro"}
 
 
@@ -146,7 +146,7 @@ async def test_equality_deletes_excluded_by_the_filter_are_pruned() -> None:
     lake.append(numbers(lake, "data", 1, 9))
     made = [
         numbers(lake, "few", 1, 4, content=VALUES, equality_ids=(1,)),
-        # This one has the column, but does not compare by it: the deleted rows may have another value.
+        # This delete does not compare the column: deleted rows may have another value.
         numbers(lake, "other", 1, 4, content=VALUES, equality_ids=(2,)),
     ]
     lake.snapshot([lake.manifest([an_entry(one) for one in made], content=1), *lake.lines], "delete")
@@ -163,7 +163,7 @@ async def test_incremental_scan_finds_appended_files() -> None:
     lake.append(lake.data_file("a"))
     lake.append(lake.data_file("b"))
     c = lake.data_file("c")
-    # A merging append: the new manifest carries the files of the old ones along.
+    # A merging append: the new manifest also has the files of the old ones.
     lake.snapshot([lake.manifest([existing(lake.data_file("a")), existing(lake.data_file("b"), 2, 101), an_entry(c)])])
     lake.snapshot([lake.manifest([an_entry(lake.data_file("d"))]), *lake.lines], "overwrite")
     deletes = lake.manifest([an_entry(lake.data_file("x", content=VALUES, equality_ids=(1,)))], content=1)
@@ -182,7 +182,7 @@ async def test_planning_ends_with_the_required_rows() -> None:
     assert len(await names(lake, PlanningLimits(), min_rows_requested=25)) == 3
     assert len(await names(lake, min_rows_requested=100)) == 10
     assert len(await names(lake, min_rows_requested=1000)) == 10
-    # Rows that have yet to be filtered are not counted on.
+    # Rows that are filtered later do not count.
     assert len(await names(lake, min_rows_requested=10, filter={"type": "gt", "term": "i", "value": 3})) == 10
 
 

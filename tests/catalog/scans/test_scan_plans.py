@@ -64,7 +64,8 @@ async def test_planning_requires_permission_to_read_data(catalog: CatalogHarness
 async def test_overwritten_manifests_never_lead_to_another_table(
     catalog: CatalogHarness,
 ) -> None:
-    """A writer may change every file of its table but the current metadata: what a plan reads is the table's own."""
+    """A writer can overwrite every file of its table except the current metadata; a plan only reads the table's own
+    files."""
     for table in ("victim", "t"):
         await catalog.create(table)
         await catalog.commit(name(table), *await appended(catalog, name(table)))

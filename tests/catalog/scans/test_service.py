@@ -32,7 +32,7 @@ class Desk:
         self.service = self.another(limits)
 
     def another(self, limits: PlanningLimits | None = None) -> PlanningService:
-        """As another process has it."""
+        """The service of another process."""
         return PlanningService(lambda _: self.lake.files, self.store, self.clock, limits=limits)
 
     async def plan(self, **request: Any) -> PlanResult:

@@ -75,7 +75,7 @@ async def test_file_arriving_during_a_task_queues_another_task(
     for event in (2, 3):
         await intake.arrive(SALES, a_file(event))
     assert await open_tasks(store, queue) == [TaskState.CLAIMED, TaskState.READY]
-    # That one is under way too, while the first still is.
+    # The second task is running too, while the first still is.
     await queue.claim([JobKind.INGEST], "v", 60)
     await intake.arrive(SALES, a_file(4))
     assert await open_tasks(store, queue) == [TaskState.CLAIMED, TaskState.CLAIMED, TaskState.READY]

@@ -41,7 +41,7 @@ WHERE = "s3://lake/delta/g"
 
 
 def generic_on(catalog: CatalogHarness) -> GenericTables:
-    """The use cases on a catalog, as `server.catalog` wires them."""
+    """The use cases on a catalog, wired like `server.catalog`."""
     return GenericTables(
         catalog.store.object_context, catalog.authorizer, catalog.entries, catalog.keys, catalog.claims
     )
@@ -166,7 +166,7 @@ async def test_generic_table_directories_never_overlap(catalog: CatalogHarness) 
                 await create(catalog, "other", base_location=place)
         with pytest.raises(LocationConflict):
             await catalog.create("u", location=f"{WHERE}/in")
-    # `delta/g10` is beside `delta/g`.
+    # `delta/g10` is not inside `delta/g`.
     beside = await create(catalog, "beside", base_location=f"{WHERE}10")
     assert set(await catalog.claimed()) == {table.id, beside.entry.id, (await get(catalog)).entry.id}
 
@@ -256,7 +256,7 @@ async def test_grants_go_by_the_privileges_of_tables(light_catalog: CatalogHarne
         await create(light_catalog, caller=holding((ns, P.VIEW_CREATE)))
     await create(light_catalog, caller=holding((ns, P.TABLE_CREATE)))
     other = await light_catalog.entry(name("other"))
-    # Who holds some of a namespace sees just that in its list.
+    # Callers with grants on some entries see only these in listings.
     assert await names(light_catalog, caller=holding((entry_key(other.id), P.TABLE_LIST))) == ["other"]
     assert await names(light_catalog, caller=holding((ns, P.TABLE_LIST))) == ["g", "other"]
 

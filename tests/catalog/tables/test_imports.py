@@ -26,7 +26,7 @@ async def import_table(
 
 
 async def unnamed(catalog: CatalogHarness) -> str:
-    """The metadata file of a table that has no name any more."""
+    """The metadata file of a table that was unregistered."""
     await catalog.create("gone")
     return (await catalog.drop("gone")).metadata_at
 
@@ -120,4 +120,4 @@ async def test_import_requires_permission_to_create_and_to_read_the_file(light_c
     maker = may("s3tables:CreateTable", "s3:*")
     assert (await import_table(light_catalog, where, caller=maker)).is_new
     with pytest.raises(AccessDenied):
-        await import_table(light_catalog, where, caller=maker)  # it is there, and he may not see it
+        await import_table(light_catalog, where, caller=maker)  # it exists, but the caller cannot see it

@@ -87,7 +87,7 @@ async def test_purge_deletes_exactly_the_tables_directories(catalog: CatalogHarn
 
 
 async def test_purge_deletes_delete_files_and_their_manifests(catalog: CatalogHarness) -> None:
-    """Others walked manifests of data alone, and left these behind."""
+    """Other catalogs read data manifests only, and left these behind."""
     await catalog.create("t", location="s3://lake/a/t")
     await catalog.commit(name(), *await appended(catalog, name()))
     await catalog.commit(name(), *await appended(catalog, name(), deletes=True))
@@ -183,7 +183,7 @@ async def test_locked_files_are_kept_and_counted(catalog: CatalogHarness, protec
 
 
 async def test_current_metadata_of_another_table_is_kept(catalog: CatalogHarness) -> None:
-    """A table that was registered may have its metadata in the directory of another."""
+    """A registered table may have its metadata in the directory of another."""
     await catalog.create("t", location="s3://lake/t")
     other = await catalog.create("u", location="s3://lake/u")
     await catalog.store.put("lake", "t/export/u.metadata.json", other.metadata.document)
@@ -235,7 +235,7 @@ async def test_worker_without_its_lease_does_not_disturb_its_successor(
             catalog.store.clock.advance(1000)
             other = PurgeWorker(catalog.store.object_context, catalog.store.deleter, catalog.tasks, "other")
             assert await other.run_due() == 1
-            # The place is free again, and somebody moves in before the slow worker comes back.
+            # The location is free again and claimed by another table before the slow worker continues.
             await catalog.create("next", location="s3://lake/t")
         return await delete_many(*arguments)
 

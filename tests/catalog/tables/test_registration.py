@@ -36,7 +36,7 @@ AS_ROOT = Mutation(ROOT)
 
 
 async def exported(catalog: CatalogHarness, **changes: Any) -> dict[str, Any]:
-    """The metadata of a table that the catalog does not know, whose files are at `s3://lake/ext`."""
+    """The metadata of an unregistered table with files at `s3://lake/ext`."""
     await catalog.create("exported", location="s3://lake/ext")
     await catalog.commit(name("exported"), *await appended(catalog, name("exported")))
     entry = await catalog.drop("exported")

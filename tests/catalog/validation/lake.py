@@ -1,4 +1,4 @@
-"""A lake in memory: tables whose manifests and lists are real files, built snapshot by snapshot."""
+"""A lake in memory: tables with real manifests and manifest lists, built snapshot by snapshot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIELDS: list[dict[str, Any]] = [
 
 
 class MemoryFiles:
-    """Files by location. Says how often it was asked."""
+    """Files by location. Counts requests."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}
@@ -35,7 +35,7 @@ class MemoryFiles:
         self.stats: list[str] = []
 
     def put(self, location: str, content: bytes | int, modified_ms: int = STORED_MS) -> None:
-        """Store a file; one that nobody reads may be just a size."""
+        """Store a file; a file that is never read may be just a size."""
         if isinstance(content, bytes):
             self.contents[location] = content
             content = len(content)
@@ -63,7 +63,7 @@ class MemoryFiles:
 
 @dataclass
 class Lake:
-    """One table, and what it is made of."""
+    """One table and its files."""
 
     version: int = 2
     files: MemoryFiles = field(default_factory=MemoryFiles)
@@ -111,14 +111,14 @@ class Lake:
         return int(self.document["last-sequence-number"]) + 1 if self.version > 1 else 0
 
     def data_file(self, name: str = "", **facts: Any) -> DataFile:
-        """A file that is there."""
+        """An existing data file."""
         path = name if "://" in name else f"{LOCATION}/data/{name or f'{next(self.names)}.parquet'}"
         file = a_file(path, **facts)
         self.files.put(path, file.file_size_in_bytes)
         return file
 
     def vector(self, about: str, offset: int = 4, name: str = "v.puffin", **facts: Any) -> DataFile:
-        """A deletion vector in a Puffin file that is there."""
+        """An existing deletion vector in a Puffin file."""
         return self.data_file(
             name,
             **{
@@ -142,7 +142,7 @@ class Lake:
         header_spec: int | None = None,
         **line: Any,
     ) -> ManifestFile:
-        """Write a manifest of the next snapshot; its line counts what is in it, unless told otherwise."""
+        """Write a manifest of the next snapshot; its line has the actual counts unless given otherwise."""
         entries = list(entries)
         path = name if "://" in name else f"{LOCATION}/metadata/{name or f'm{next(self.names)}.avro'}"
         data = manifest_bytes(
@@ -174,7 +174,7 @@ class Lake:
         return a_manifest(path, **{**facts, **line})
 
     def snapshot(self, manifests: Sequence[ManifestFile], operation: str = "append", **facts: Any) -> TableMetadata:
-        """Add a snapshot with these manifests and make it current; gives the state before it."""
+        """Add a snapshot with these manifests and make it current; returns the state before it."""
         before = self.table
         snapshot_id = self.next_id
         name = f"{LOCATION}/metadata/snap-{snapshot_id}.avro"
@@ -217,7 +217,7 @@ class Lake:
 
 
 def existing(file: DataFile, number: int = 1, snapshot_id: int = 100, **facts: Any) -> ManifestEntry:
-    """An entry that carries a file of an earlier snapshot along."""
+    """An entry for a file of an earlier snapshot."""
     return an_entry(
         file,
         EntryStatus.EXISTING,

@@ -1,4 +1,4 @@
-"""What commits may bring, rule by rule: real manifests, a validator, and its verdict."""
+"""Rules of commit validation, on real manifests."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TestGoodCommits:
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
         big = lake.data_file()
-        # The new file's rows are as old as those that it replaces.
+        # The new file's rows keep the row ids of the replaced ones.
         own = [lake.manifest([an_entry(big, sequence_number=1)]), lake.manifest([deleted(one, 101), deleted(two, 101)])]
         base = lake.snapshot(own, "replace")
         report = await check(lake, base, level)
@@ -120,7 +120,7 @@ class TestGoodCommits:
         base = lake.snapshot([lake.manifest([existing(one), deleted(two, 101)])], "delete")
         lake.files.remove(two.file_path)
         await check(lake, base, level)
-        # … nor later, when the manifest that tells of them is carried along.
+        # … nor later, when its manifest is carried along.
         later = lake.append(lake.data_file())
         await check(lake, later, level)
 
@@ -175,7 +175,7 @@ class TestGoodCommits:
         base = lake.snapshot([own])
         assert (await check(lake, base)).snapshots[0].is_opaque
         await refused(lake, base, "encrypted", NotSupported, ValidationLevel.STRICT)
-        # … nor later, when they are dropped or stay.
+        # … nor later, when they are dropped or kept.
         dropping = lake.snapshot([], "delete")
         assert (await check(lake, dropping)).snapshots[0].is_opaque
         lake.snapshot([own._replace(path=f"{LOCATION}/metadata/m8.avro", added_snapshot_id=102, sequence_number=3)])
@@ -191,7 +191,7 @@ class TestGoodCommits:
         await refused(lake, base, "file is outside")
 
     async def test_what_follows_an_encrypted_list_is_looked_into(self, level: ValidationLevel) -> None:
-        """Who hides a snapshot cannot pass off anything as taken over from it."""
+        """An encrypted snapshot does not hide entries of later snapshots."""
         lake = Lake(3)
         lake.append(lake.data_file("s3://lake/u/a.parquet"))
         lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"AGS1....")
@@ -266,7 +266,7 @@ class TestCost:
 
 
 class TestWhatIsRemembered:
-    """Of one commit for the next, by one validator."""
+    """One validator caches files between commits."""
 
     async def test_a_later_append_reads_its_own_list_and_manifest_only(
         self, lake: Lake, level: ValidationLevel
@@ -324,7 +324,7 @@ class TestWhatIsRemembered:
             await validator.check(base, lake.table)
 
     async def test_a_manifest_means_what_its_line_says_not_what_another_try_said(self) -> None:
-        """A commit that lost is sent again: the same manifest, under another sequence number."""
+        """A retried commit: the same manifest with another sequence number."""
         lake = Lake()
         validator = CommitValidator(lake.files)
         first = lake.data_file()
@@ -340,7 +340,7 @@ class TestWhatIsRemembered:
         assert (await validator.check(base, lake.table)).snapshots[0].manifests_removed == 1
 
     async def test_the_verdict_is_about_the_list_that_was_read(self, lake: Lake) -> None:
-        """Somebody writes over it between the look and the reading."""
+        """The list is overwritten between the check and the read."""
         base = lake.append(lake.data_file())
         where = f"{LOCATION}/metadata/snap-100.avro"
         stat = lake.files.stat
@@ -357,7 +357,7 @@ class TestWhatIsRemembered:
 
 
 async def append_old(lake: Lake, validator: CommitValidator) -> DataFile:
-    """Append a file that was there before, so that the parent's newest manifests are looked through; the file."""
+    """Append a file again, so that the parent's newest manifests are searched; returns the file."""
     file = lake.data_file()
     lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 1)
     await validator.check(lake.append(file), lake.table)
@@ -440,7 +440,7 @@ class TestScope:
         await refused(lake, base, "manifest list is outside")
 
     async def test_what_was_outside_before_may_stay(self, level: ValidationLevel) -> None:
-        """As after a table moved: its manifests are in the former place, and name files there."""
+        """As after a table moved: manifests at the former location name files there."""
         lake = Lake()
         far = lake.data_file("s3://lake/old/data/a.parquet")
         near = lake.data_file("s3://lake/old/data/b.parquet")
@@ -530,7 +530,7 @@ class TestObjects:
 
 
 class TestLines:
-    """What a manifest list says of each manifest."""
+    """The fields of a manifest list about each manifest."""
 
     async def test_a_manifest_twice(self, lake: Lake) -> None:
         own = lake.manifest([an_entry(lake.data_file())])
@@ -588,7 +588,7 @@ class TestLines:
     async def test_delete_manifests_need_format_2(self) -> None:
         lake = Lake(1)
         own = lake.manifest([an_entry(lake.data_file(content=1))])
-        lake.version = 2  # its list says what lists of format 1 cannot
+        lake.version = 2  # its list has fields that lists of format 1 lack
         base = lake.snapshot([own._replace(content=1)])
         lake.version = lake.document["format-version"] = 1
         lake.document["last-sequence-number"] = 0
@@ -611,7 +611,7 @@ class TestLines:
 
 
 class TestEntries:
-    """What a manifest says of each file."""
+    """The fields of a manifest about each file."""
 
     async def test_a_file_twice_in_a_manifest(self, lake: Lake) -> None:
         file = lake.data_file()
@@ -708,7 +708,7 @@ class TestEntries:
 
 
 class TestParent:
-    """Changes of files that were there before."""
+    """Changes of existing files."""
 
     @pytest.mark.parametrize("change", [deleted, existing], ids=["deleted", "kept"])
     async def test_a_file_that_is_not_live_is_a_conflict(self, change: Any) -> None:
@@ -782,10 +782,10 @@ class TestParent:
 
 
 class TestFilesThatAreLiveAlready:
-    """The rule that costs: whether an added file is in a manifest that stays."""
+    """The expensive rule: whether an added file is in a manifest that stays."""
 
     async def test_a_commit_sent_twice_is_a_conflict(self, level: ValidationLevel) -> None:
-        """The answer to an append was lost; its writer appends the same files again, on top of itself."""
+        """The response to an append was lost, and its writer appends the same files again, on top of it."""
         lake = Lake()
         file = lake.data_file()
         lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 5_000)
@@ -1051,7 +1051,7 @@ class TestStatistics:
 
 
 class TestAdoption:
-    """Metadata that was made elsewhere."""
+    """Metadata of other catalogs."""
 
     async def test_a_history_whose_beginning_is_expired(self, lake: Lake, level: ValidationLevel) -> None:
         for _ in range(3):

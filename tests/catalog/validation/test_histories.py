@@ -1,4 +1,4 @@
-"""Any history of honest commits passes on both levels; any of its files, once lost, is missed by the strict one."""
+"""Any history of valid commits passes on both levels; the strict level detects any lost file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .lake import Lake, deleted, existing
 
 @dataclass
 class Live:
-    """A live file, and how entries refer to it."""
+    """A live file, with the values that its entries must keep."""
 
     file: DataFile
     number: int
@@ -36,7 +36,7 @@ class Live:
 
 @dataclass
 class Writer:
-    """An honest writer: it knows which manifest lists which live files."""
+    """A correct writer: it tracks the live files of each manifest."""
 
     lake: Lake
     listed: dict[str, list[Live]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Writer:
     def commit(
         self, rewritten: Iterable[ManifestFile], doomed: set[str], new_files: int, operation: str
     ) -> TableMetadata:
-        """Replace some manifests by one that keeps all of their files but the doomed, and add others."""
+        """Replace some manifests by one that keeps all but the deleted files, and add others."""
         lake, snapshot_id, number = self.lake, self.lake.next_id, self.lake.next_sequence_number
         dropped = [line.path for line in rewritten]
         old = [live for path in dropped for live in self.listed.pop(path)]
@@ -96,7 +96,7 @@ def test_valid_histories_pass(data: st.DataObject, version: int) -> None:
 @given(st.data(), st.sampled_from([1, 2, 3]))
 @settings(max_examples=40)
 def test_second_delete_of_a_file_is_a_conflict(data: st.DataObject, version: int) -> None:
-    """The second was made of the first's parent, and sent again with the first as its own."""
+    """The second delete was prepared on the first's parent, and rebased on the first."""
     lake = Lake(version)
     writer = Writer(lake)
     for _ in range(data.draw(st.integers(1, 4))):

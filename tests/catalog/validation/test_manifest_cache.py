@@ -1,4 +1,4 @@
-"""What is remembered of manifests and lists: as long as they are what they were, and there is room."""
+"""The cache of manifests and manifest lists: valid while a file is unchanged, and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as PyIceberg writes them: every commit of theirs passes, on both levels."""
+"""Tables written by PyIceberg: every commit passes, on both levels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BY_REGION = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=I
 
 
 class LocalFiles:
-    """A folder that stands for `s3://`."""
+    """A folder that represents `s3://`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -73,7 +73,7 @@ class LocalIO(PyArrowFileIO):
 
 
 class Recorder(NoopCatalog):
-    """A catalog of one table, which remembers the metadata after each commit."""
+    """A catalog of one table, which records the metadata after each commit."""
 
     def __init__(self, root: Path, version: int, spec: PartitionSpec) -> None:
         super().__init__("recorder")

@@ -1,4 +1,4 @@
-"""Which state of a table may follow which, and what may become of a column."""
+"""Valid transitions between metadata versions, and schema evolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro's encoding of single values, and what is no encoding of any."""
+"""Avro's encoding of single values, and invalid encodings."""
 
 from __future__ import annotations
 

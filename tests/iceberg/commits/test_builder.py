@@ -1,4 +1,4 @@
-"""The rest of the updates, and what every commit does."""
+"""Further updates, and rules of every commit."""
 
 from __future__ import annotations
 

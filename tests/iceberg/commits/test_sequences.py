@@ -1,4 +1,4 @@
-"""Whatever is committed, in whatever order: the table stays one."""
+"""Any sequence of commits keeps the table valid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SOURCES = [(1, "bucket[4]"), (1, "identity"), (2, "day"), (2, "hour"), (3, "trun
 
 
 def append(data: st.DataObject, base: TableMetadata) -> list[Json]:
-    """A commit of data as clients make it."""
+    """A commit of data, as clients send it."""
     new = max(base.snapshots, default=0) + 1
     number = 0 if base.format_version == 1 else base.last_sequence_number + 1
     rows = (base.next_row_id, data.draw(st.integers(0, 5))) if base.format_version > 2 else None
@@ -49,7 +49,7 @@ def append(data: st.DataObject, base: TableMetadata) -> list[Json]:
 
 @st.composite
 def snapshots(draw: st.DrawFn, base: TableMetadata) -> Json:
-    """Any snapshot, fit or not."""
+    """Any snapshot, valid or not."""
     number = draw(st.integers(0, 2)) + base.last_sequence_number
     return add_snapshot(
         draw(SNAPSHOT_IDS),
@@ -117,7 +117,7 @@ def draw_update(data: st.DataObject, base: TableMetadata) -> Json:
 
 
 def check_one(table: TableMetadata) -> None:
-    """What holds of any table."""
+    """Invariants of any table."""
     assert table.current_schema_id in table.schemas
     assert table.default_spec_id in table.specs
     assert table.default_sort_order_id in table.sort_orders
@@ -142,7 +142,7 @@ def check_one(table: TableMetadata) -> None:
 
 
 def check_step(before: TableMetadata, after: TableMetadata) -> None:
-    """What holds of a table after another."""
+    """Invariants between a table and its successor."""
     for never_falls in (
         "format_version",
         "last_updated_ms",
@@ -182,7 +182,7 @@ def test_any_sequence_of_commits_keeps_the_table_whole(version: int, data: st.Da
             check_one(after)
             check_step(table, after)
             assert serialize_table(table) == before
-            # What is told of how it grew is true, and what is written by it is what is written without it.
+            # The recorded growth is correct, and serialization with it gives the same text as without.
             added = [one for key, one in after.snapshots.items() if key not in table.snapshots]
             assert list(after.snapshots_since(table)) == added
             text = write_table(after, base=table, before=text) if after is not table else text

@@ -1,6 +1,6 @@
-"""A column of every type, with few values, so that they meet: as planning, JSON, bounds and PyIceberg have them.
+"""A column of every type, with few values so that they collide: for planning, JSON, bounds and PyIceberg.
 
-Nothing here uses what it tests: values are encoded and compared by plain Python.
+Independent of the code under test: values are encoded and compared by plain Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyiceberg.schema import Schema as PySchema
 from lakebed.iceberg.schema import Schema, parse_schema
 
 Value = Any
-"""In planning's form: ints for numbers, decimals and times, bytes for uuids."""
+"""Values in planning's form: ints for numbers, decimals and times, bytes for uuids."""
 
 EPOCH = datetime(1970, 1, 1)
 NAN = float("nan")
@@ -29,14 +29,14 @@ DAY_US = 86_400_000_000
 
 @dataclass(frozen=True)
 class ColumnSample:
-    """One column, and how its values are written."""
+    """One column, with the encodings of its values."""
 
     id: int
     name: str
     type: str
     values: st.SearchStrategy[Value]
     json: Callable[[Value], Any]
-    """As the contract writes a single value."""
+    """As the REST specification serializes a single value."""
     bound: Callable[[Value], bytes]
     py: Callable[[Value], Any]
     """As a literal of PyIceberg."""
@@ -44,7 +44,7 @@ class ColumnSample:
 
     @property
     def after_1970(self) -> ColumnSample:
-        """The same with values of which every time unit is positive."""
+        """The same with values whose time units are positive."""
         return replace(self, values=self.values.filter(lambda value: value >= 17_486))
 
     @property

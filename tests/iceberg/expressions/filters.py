@@ -1,4 +1,4 @@
-"""Filters to plan by: drawn at random, and evaluated row by row in the plainest way there is."""
+"""Random filters, evaluated row by row in the simplest way."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def is_nan(value: Value) -> bool:
 
 
 def matches(wish: Wish, row: Row, *, negated: bool = False) -> bool:
-    """Whether a row passes. A negation means its operations' opposites, which do not hold for null either."""
+    """Whether a row matches. A negation uses the opposite operations, which are false for null too."""
     operation = wish[0]
     if isinstance(operation, bool):
         return operation != negated

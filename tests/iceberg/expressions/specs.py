@@ -1,4 +1,4 @@
-"""Partition specs, in few words, as planning and as PyIceberg have them."""
+"""Partition specs for tests, for planning and for PyIceberg."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.iceberg.metadata import TableMetadata, parse_table
 from tests.iceberg.expressions.columns import BY_NAME, FIELDS
 
 Fields = tuple[tuple[str, str], ...]
-"""Names of columns, and the transforms of them."""
+"""Column names with their transforms."""
 
 
 def spec_document(fields: Fields, spec_id: int = 0) -> dict[str, object]:

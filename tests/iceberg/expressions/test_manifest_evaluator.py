@@ -1,4 +1,4 @@
-"""A manifest that lists a matching partition is never passed over, and those that PyIceberg passes over are."""
+"""Manifests with a matching partition are never pruned; those that PyIceberg prunes are."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_pyiceberg_passes_over_the_same_manifests(name: str, data: st.DataObject
     evaluator = manifest_evaluator(py_spec(fields), PY_SCHEMA, projected, case_sensitive=True)
     theirs = evaluator(PyManifestFile.from_args(partitions=[py_summary(summary)]))
     ours = may_match(document(wish), a_layout(fields), (summary,))
-    # It looks only at the least and the greatest value of a set, not for one that is between the bounds.
+    # PyIceberg only compares the extremes of a set, not the values between the bounds.
     assert ours == theirs or (wish[0] == "in" and theirs)
 
 

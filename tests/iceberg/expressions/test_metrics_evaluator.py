@@ -1,4 +1,4 @@
-"""A file whose rows match the filter is never passed over, and those that PyIceberg passes over are."""
+"""Files with matching rows are never pruned; those that PyIceberg prunes are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.iceberg.manifests.avro_files import a_file
 NAMES = ColumnNames(SCHEMA)
 STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 COMPARED = [column for column in COLUMNS if column.name not in ("tns", "u", "f", "d")]
-"""PyIceberg has no nanosecond literals and one order of uuids, and takes NaN bounds and infinities otherwise."""
+"""PyIceberg has no nanosecond literals and one order of uuids, and treats NaN bounds and infinities differently."""
 
 
 def may_match(filter_: Any, file: DataFile) -> bool:
@@ -127,6 +127,6 @@ def test_corners(filter_: Any, facts: dict[str, Any], expected: bool) -> None:
 def test_bounds_of_uuids_exclude_only_what_both_orders_do() -> None:
     low, high = b"\x10" + bytes(15), b"\x90" + bytes(15)
     filter_ = {"type": "gt", "term": "u", "value": "a0000000-0000-0000-0000-000000000000"}
-    # As signed numbers, what begins with 0x90 or 0xa0 is below zero: it is the lower bound.
+    # As signed numbers, values that begin with 0x90 or 0xa0 are negative: the lower bound.
     assert may_match(filter_, a_file(lower_bounds={12: high}, upper_bounds={12: low}))
     assert not may_match(filter_, a_file(lower_bounds={12: b"\x91" + bytes(15)}, upper_bounds={12: high}))

@@ -1,4 +1,4 @@
-"""The two laws of projections, and PyIceberg's beside ours."""
+"""The two laws of projections, and a comparison with PyIceberg."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bound(filter_: Any) -> BoundExpression:
 
 
 def made(row: Row, fields: Fields, *, rounded_up: bool = False) -> PartitionValues:
-    """The partition of a row; as old writers made it, who rounded time units towards zero."""
+    """The partition of a row; optionally by old writers, which round time units towards zero."""
     values: list[Value] = []
     for name, transform in fields:
         function = function_of(parse_transform(transform), parse_primitive(BY_NAME[name].type))
@@ -62,7 +62,7 @@ def passes(condition: BoundExpression, layout: BoundSpec, partition: PartitionVa
 
 @st.composite
 def partitioned(draw: st.DrawFn) -> tuple[Fields, list[ColumnSample]]:
-    """One to three fields of a spec, and their columns with one that has none."""
+    """One to three fields of a spec, with their columns and one unpartitioned column."""
     fields = tuple(draw(st.lists(st.sampled_from(PAIRS), min_size=1, max_size=3)))
     names = dict.fromkeys([name for name, _ in fields] + ["l"])
     return fields, [BY_NAME[name] for name in names]
@@ -101,7 +101,7 @@ COMPARED = [pair for pair in PAIRS if pair[0] not in ("tns", "u", "f", "d") and 
 def test_pyiceberg_projects_alike(pair: tuple[str, str], data: st.DataObject) -> None:
     name, transform = pair
     fields, column = (pair,), BY_NAME[name]
-    if transform in TIME_UNITS:  # it does not allow for old writers
+    if transform in TIME_UNITS:  # PyIceberg does not allow for old writers
         column = column.after_1970
     wish, row = data.draw(leaves([column])), data.draw(rows([column]))
     layout, partition = a_layout(fields), made(row, fields)

@@ -19,7 +19,7 @@ from tests.iceberg.expressions.filters import Row, Wish, document, matches, rows
 
 NAMES = ColumnNames(SCHEMA)
 READ_BY_PYICEBERG = [column for column in COLUMNS if column.name not in ("tns", "f", "d", "bin", "fx", "u")]
-"""It has no nanosecond literals, and takes infinities, bytes and uuids for text until it knows the column."""
+"""PyIceberg has no nanosecond literals, and keeps infinities, bytes and uuids as text until it knows the column."""
 
 
 def rendered(filter_: Any) -> Any:
@@ -49,7 +49,7 @@ def test_pyiceberg_understands_it(wish: Wish, row: Row) -> None:
 @pytest.mark.slow
 @given(wishes([column for column in COLUMNS if column.name not in ("tns", "f", "d")]))
 def test_filters_of_pyiceberg_are_understood(wish: Wish) -> None:
-    """It sends nanoseconds as what they are not, and infinities as null."""
+    """PyIceberg sends nanoseconds in another unit, and infinities as null."""
     request = PlanTableScanRequest(filter=to_pyiceberg(wish))
     sent = msgspec.json.decode(request.model_dump_json(by_alias=True, exclude_none=True))["filter"]
     assert in_order(rendered(sent)) == in_order(rendered(document(wish)))
@@ -67,7 +67,7 @@ def test_long_lists_make_shallow_trees() -> None:
 
 
 def in_order(filter_: Any) -> Any:
-    """The same with the values of sets in one order: PyIceberg's have none."""
+    """The same with sets in a fixed order: PyIceberg's sets are unordered."""
     if not isinstance(filter_, dict):
         return filter_
     return {name: sorted(value, key=str) if name == "values" else in_order(value) for name, value in filter_.items()}

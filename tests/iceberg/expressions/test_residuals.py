@@ -1,4 +1,4 @@
-"""What is left of a filter says of each row of its partition what the filter says, and PyIceberg's is no shorter."""
+"""The residual of a filter agrees with the filter for each row of its partition, and is as short as PyIceberg's."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_a_residual_decides_as_the_filter_does(spec: tuple[Fields, list[ColumnSa
 @given(st.data())
 def test_pyiceberg_leaves_as_much(pair: tuple[str, str], data: st.DataObject) -> None:
     column = BY_NAME[pair[0]]
-    if pair[0] == "ts":  # it does not allow for old writers
+    if pair[0] == "ts":  # PyIceberg does not allow for old writers
         column = BY_NAME["ts"].after_1970
-    # A null partition breaks its comparisons.
+    # PyIceberg cannot compare a null partition.
     wish, row = data.draw(leaves([column])), {column.name: data.draw(column.values)}
     partition = made(row, (pair,))
     expression = py_bind(PY_SCHEMA, rewrite_not(to_pyiceberg(wish)), case_sensitive=True)

@@ -1,4 +1,4 @@
-"""Manifest lists and manifests written with another Avro library, after the schemas of the Iceberg specification."""
+"""Manifest lists and manifests, written with another Avro library by the schemas of the Iceberg specification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastavro
 from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
 
 Json = Any
-"""Avro schemas and records as fastavro takes them."""
+"""Avro schemas and records for fastavro."""
 
 UNPARTITIONED: tuple[tuple[str, Json, int], ...] = ()
 
@@ -142,7 +142,7 @@ def manifest_bytes(
     spec_id: int = 0,
     codec: str = "deflate",
 ) -> bytes:
-    """A manifest. `partition` describes the fields of the spec: name, Avro type, partition field id."""
+    """A manifest. `partition` has the fields of the spec: name, Avro type, partition field id."""
     partition = tuple(partition)
     header = {
         "schema": json.dumps({"type": "struct", "schema-id": 0, "fields": []}),
@@ -212,7 +212,7 @@ def an_entry(
     sequence_number: int | None = None,
     file_sequence_number: int | None = None,
 ) -> ManifestEntry:
-    # Before inheritance an entry may lack its number; what readers give always has it.
+    # Before inheritance an entry may lack its number; entries from a reader have it.
     number: Any = sequence_number
     return ManifestEntry(int(status), snapshot_id, number, file_sequence_number, file)
 

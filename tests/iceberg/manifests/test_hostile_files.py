@@ -1,4 +1,4 @@
-"""Files that are broken, or made to hurt: they are refused with a reason, and cost little."""
+"""Corrupt and malicious files are rejected with a reason, at low cost."""
 
 from __future__ import annotations
 
@@ -298,8 +298,8 @@ class TestBrokenFiles:
 
     @given(st.integers(min_value=0, max_value=len(MANIFEST) - 1))
     def test_a_file_cut_short_is_refused(self, size: int) -> None:
-        body = len(MANIFEST) - MANIFEST[::-1].index(MANIFEST[-16:][::-1], 16)  # where the one block begins
-        if size == body:  # no block at all: an honest empty manifest looks the same
+        body = len(MANIFEST) - MANIFEST[::-1].index(MANIFEST[-16:][::-1], 16)  # the start of the only block
+        if size == body:  # without a block, a valid empty manifest looks the same
             assert read_manifest(MANIFEST[:size], a_manifest()) == []
         else:
             with pytest.raises(InvalidInput):

@@ -1,4 +1,4 @@
-"""Manifest lists that repeat others: read beside them they say what they say alone, whatever is in either."""
+"""Manifest lists parsed beside a parent's equal those parsed alone."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TestReadBeside:
         assert read_list(data, parent).lines[0] is parent.lines[0]
 
     def test_bytes_that_only_end_like_the_parent_are_read_for_what_they_are(self) -> None:
-        """The parent's line is the end of a longer one: of its name, and all that follows."""
+        """The parent's line is the end of a longer line."""
         parent = read_list(list_bytes([a_manifest("z", length=5)]))
         data = list_bytes([a_manifest("s3://lake/t/\x02z", length=5)])
         assert parent.encoded

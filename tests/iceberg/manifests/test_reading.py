@@ -1,4 +1,4 @@
-"""Manifest lists and manifests of every format, written by other libraries, mean what the specification says."""
+"""Manifest lists and manifests of every format, written by other libraries, are parsed by the specification."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class TestLists:
 
 
 class TestInheritance:
-    """What an entry leaves out comes from its manifest's line in the list."""
+    """Omitted fields of an entry are inherited from its manifest's line in the list."""
 
     def test_an_added_file_takes_snapshot_and_numbers_of_the_manifest(self) -> None:
         (read,) = read_manifest(manifest_bytes([an_entry(FULL)]), a_manifest(sequence_number=7, added_snapshot_id=70))

@@ -1,4 +1,4 @@
-"""The same updates, applied here and by PyIceberg, give the same table."""
+"""The same updates give the same table here and in PyIceberg."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def read_by_them(table: TableMetadata) -> Theirs:
 
 
 def comparable(theirs: Theirs) -> Json:
-    """A document of theirs without what the two mean to do differently."""
-    # Not their JSON itself, which they do not write for version 3 yet.
+    """A PyIceberg document without intended differences."""
+    # Not PyIceberg's JSON, which does not support version 3 yet.
     document: Json = theirs.model_dump(mode="json", by_alias=True, exclude_none=True)
     if not document.get("next-row-id"):
-        document.pop("next-row-id", None)  # they leave the first one out
-    # They leave what readers of the first version look at as it was when the table was made.
+        document.pop("next-row-id", None)  # PyIceberg omits the first one.
+    # PyIceberg keeps the fields for version 1 readers as of the table's creation.
     document.pop("schema", None)
     document.pop("partition-spec", None)
-    # They take the time of the snapshot, or of their own clock, as that of the change.
+    # PyIceberg uses the snapshot's time, or its own clock.
     del document["last-updated-ms"]
     document["snapshot-log"] = [entry["snapshot-id"] for entry in document.get("snapshot-log", [])]
-    # They put a replaced file at the end; here it stays in its place.
+    # PyIceberg appends a replaced file; here it keeps its position.
     for name in ("statistics", "partition-statistics"):
         document[name] = sorted(document.get(name, []), key=lambda file: int(file["snapshot-id"]))
-    # They forget parents that were removed; here a snapshot stays as its writer wrote it.
+    # PyIceberg removes expired parents; here a snapshot keeps the text of its writer.
     known = {one["snapshot-id"] for one in document.get("snapshots", [])}
     for one in document.get("snapshots", []):
         if one.get("parent-snapshot-id") not in known:
@@ -85,12 +85,12 @@ def test_new_tables_are_the_same(version: int, data: st.DataObject) -> None:
 
 
 def draw_update(data: st.DataObject, table: TableMetadata) -> list[Json]:
-    """One thing to do, in a form that both take to mean the same."""
+    """One update, in a form that both interpret alike."""
     ids = sorted(table.snapshots)
     current = table.current_snapshot_id
     choices = ["append", "append", "schema", "spec", "order", "properties", "location", "identity"]
     if table.format_version < 3:
-        choices.append("upgrade")  # they do not go to version 3 yet
+        choices.append("upgrade")  # PyIceberg does not upgrade to version 3 yet
     if ids:
         choices += ["branch", "tag", "rollback", "statistics", "partition-statistics", "drop-ref"]
     if len(table.snapshots) > 1 and [entry.snapshot_id for entry in table.snapshot_log] == list(table.snapshots):
@@ -165,7 +165,7 @@ def draw_update(data: st.DataObject, table: TableMetadata) -> list[Json]:
         case _:
             oldest = list(table.snapshots)[: data.draw(st.integers(1, len(table.snapshots) - 1))]
             described = {file.snapshot_id for file in table.partition_statistics}
-            # They keep partition statistics of snapshots that are gone.
+            # PyIceberg keeps partition statistics of removed snapshots.
             files = [action("remove-partition-statistics", snapshot_id=id_) for id_ in oldest if id_ in described]
             return [*files, action("remove-snapshots", snapshot_ids=oldest)]
 
@@ -182,7 +182,7 @@ def test_commits_have_the_same_outcome(version: int, data: st.DataObject) -> Non
             read_by_them(table), UPDATES.validate_json(dump(asked)), enforce_validation=True, metadata_location=PLACE
         )
         if after is table:
-            # They count some changes that change nothing.
+            # PyIceberg counts some updates without effect.
             theirs = theirs.model_copy(update={"metadata_log": read_by_them(table).metadata_log})
         assert comparable(read_by_them(after)) == comparable(theirs)
         table = after

@@ -1,4 +1,4 @@
-"""The text of a document, and what a commit shares of it with the one before."""
+"""The text of a document, and the part that it shares with its predecessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random triggers, heartbeats, failures and pauses, compared with a model of the life of jobs after every step."""
+"""Random triggers, heartbeats, failures and waits, compared with a model of the job lifecycle after every step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEASES = (10, 30)
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What is configured, as far as the life of jobs depends on it."""
+    """The configuration that the lifecycle depends on."""
 
     background: bool = False
     paused: bool = False
@@ -61,7 +61,7 @@ class ModelJob:
     version: int
     attempt: int
     sign: float
-    """When its holder was heard of last."""
+    """The time of its last heartbeat."""
     worker: str = ""
     lease: str = ""
     retry_at: float | None = None
@@ -76,7 +76,7 @@ class Killed(BaseException):
 
 
 class JobMachine(RuleBasedStateMachine):
-    """One loop, one table and one model an example."""
+    """One event loop, one table and one model per example."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class JobMachine(RuleBasedStateMachine):
         self.patch.setattr(JobExecutor, "survey", moody_survey)
         self.patch.setattr(JobExecutor, "run", moody_run)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is the loop's business
+    def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: coroutines yield values of the event loop
         return self.runner.run(work)
 
     def teardown(self) -> None:
@@ -125,7 +125,7 @@ class JobMachine(RuleBasedStateMachine):
     # -- the model ------------------------------------------------------------------------------------------------
 
     def stands_in_the_way(self, trigger: str) -> str | None:
-        """What a trigger meets: a control status, `current`, or nothing. A silent holder's job fails here."""
+        """The outcome of a trigger: a control status, `current`, or none. Fails the job if its lease expired."""
         if not self.config.background:
             return "DISABLED"
         if self.config.paused:
@@ -143,7 +143,7 @@ class JobMachine(RuleBasedStateMachine):
         return None
 
     def attempts_before(self) -> int:
-        """Failed attempts that a new job goes on from."""
+        """Failed attempts that a new job continues from."""
         job = self.current
         return job.attempt if job is not None and job.status == "FAILED" and job.attempt < job.config.attempts else 0
 

@@ -59,20 +59,20 @@ async def test_table_is_run_again_after_a_possible_change(light_job_catalog: Job
     await job_catalog.configure(table, background_enabled=True, delete_enabled=True)
     run = job_catalog.background.run_due
     assert (await run()).jobs == 1
-    # Nothing is young and nothing was committed.
+    # No file is young and nothing was committed.
     assert (await run()).jobs == 0
     job_catalog.age()
     assert (await run()).jobs == 0
-    # A commit: looked at once the window has passed since the last look.
+    # After a commit, the table is run once the window has passed since the last run.
     await job_catalog.catalog.commit(table, set_properties(a="1"))
     assert (await run()).jobs == 1
     assert (await run()).jobs == 0
-    # What was replaced a moment ago is young: it is looked at once more.
+    # Files replaced just before are young: the table is run once more.
     job_catalog.age()
     assert (await run()).jobs == 1
     job_catalog.age()
     assert (await run()).jobs == 0
-    # A writer that failed leaves files without a commit: a day later they are found.
+    # A failed writer leaves files without a commit: they are found a day later.
     await job_catalog.put(table, "data/orphan.parquet")
     job_catalog.age(86_400)
     report = await run()

@@ -34,7 +34,7 @@ HOLDS = {"delete_enabled": True, "quarantine_enabled": True, "quarantine_retenti
 
 
 async def held_files(job_catalog: JobCatalog, count: int = 3, **config: Any) -> tuple[Identifier, str, set[str]]:
-    """A table, the job that moved files of it aside, and their keys."""
+    """A table, the job that quarantined files of it, and their keys."""
     table = await job_catalog.table()
     await job_catalog.append(table)
     keys = {
@@ -71,7 +71,7 @@ async def test_quarantine_moves_files_without_copying(job_catalog: JobCatalog) -
     after = await job_catalog.store.meta.row(CURRENT, bucket.id, place)
     assert before is not None
     assert after is not None
-    # All is as it was but for the key: the content, too.
+    # Only the key changed; the content did not.
     assert after[1:] == before[1:]
     assert await job_catalog.store.stored_blobs() == blobs
     await check_tables(job_catalog.store)
@@ -89,7 +89,7 @@ async def test_release_restores_files_with_a_new_safety_window(job_catalog: JobC
     event = stored.record.audit[-1]
     assert (event.step, event.reason) == (AuditStep.QUARANTINE_RELEASE, "they were needed")
     assert (event.quarantined_before, event.quarantined_after) == (3, 0)
-    # The next run does not take them away again at once.
+    # The next run does not quarantine them again at once.
     assert (await job_catalog.run(table, delete=True)).job.counts.quarantined_objects == 0
     job_catalog.age()
     assert (await job_catalog.run(table, delete=True)).job.counts.quarantined_objects == 3
@@ -165,7 +165,7 @@ async def test_quarantined_files_are_purged_in_pages(job_catalog: JobCatalog, mo
     job_catalog.age(RETENTION_SECONDS)
     assert (await job_catalog.background.run_due()).purged == 5
     audit = (await job_catalog.job(table, again.id)).record.audit
-    # The pages are one entry of the audit.
+    # All pages are one audit entry.
     assert [event.step for event in audit].count(AuditStep.QUARANTINE_PURGED) == 1
     assert (audit[-1].quarantined_before, audit[-1].quarantined_after) == (5, 0)
     assert not keys & set(await job_catalog.keys())
@@ -181,7 +181,7 @@ async def test_quarantine_works_in_a_versioned_bucket(job_catalog: JobCatalog) -
     await job_catalog.run(table, delete=True)
     job_catalog.age(RETENTION_SECONDS)
     assert (await job_catalog.background.run_due()).purged == 3
-    # Not hidden: a held file that is purged leaves no version behind.
+    # No delete marker: a purged file leaves no version behind.
     assert await job_catalog.store.meta.rows("SELECT key FROM versions WHERE key LIKE '.lakebed/%'") == []
     await check_tables(job_catalog.store)
 
@@ -275,7 +275,7 @@ async def test_scheduler_view_includes_quarantined_files(light_job_catalog: JobC
     view = await light_job_catalog.view(table)
     assert (view.status, view.held) == (SchedulerStatus.QUARANTINED, (3, job))
     assert view.actions == (RecommendedAction.REVIEW_QUARANTINE,)
-    # It does not keep the next run from running.
+    # It does not block the next run.
     assert (await light_job_catalog.work(table)).job.status is JobStatus.SUCCESSFUL
 
 

@@ -1,4 +1,4 @@
-"""What is removed, and the sentence that must hold: no table refers to a file that maintenance took away."""
+"""Removal of files. Invariant: no table refers to a file that maintenance removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.objects.stores import ROOT
 
 
 async def with_orphan(job_catalog: JobCatalog, **config: Any) -> tuple[Identifier, str]:
-    """A table with data, and a file of it that nothing refers to and that is old enough."""
+    """A table with data and an old unreferenced file."""
     table = await job_catalog.table()
     await job_catalog.append(table)
     orphan = await job_catalog.put(table, "data/orphan.parquet")
@@ -73,7 +73,7 @@ async def test_metadata_files_outside_the_log_are_removed(job_catalog: JobCatalo
     assert (stored.job.counts.retained_metadata_files, stored.job.counts.deleted_metadata_files) == (3, 1)
     kept = {location.rpartition("/")[2] for location in stored.findings.retained_metadata}
     assert kept == {key.rpartition("/")[2] for key in await job_catalog.keys()}
-    # The table works on as if nothing had been.
+    # The table accepts further commits.
     await job_catalog.catalog.commit(table, set_properties(b="1"))
 
 
@@ -93,7 +93,7 @@ async def test_data_of_expired_snapshots_is_removed_after_the_window_and_tagged_
     job_catalog.age()
     await job_catalog.catalog.commit(table, {"action": "remove-snapshots", "snapshot-ids": [second[1]["snapshot-id"]]})
     await job_catalog.configure(table, delete_enabled=True)
-    # Somebody may have begun to read the snapshot a moment ago.
+    # A reader may have opened the snapshot just before.
     assert (await job_catalog.run(table, delete=True)).job.counts.deletable_objects == 0
     job_catalog.age()
     stored = await job_catalog.run(table, delete=True)
@@ -354,11 +354,11 @@ async def test_removal_adds_delete_markers_in_a_versioned_bucket(job_catalog: Jo
 
 
 class Killed(BaseException):
-    """The process ends here: not even its last words are recorded."""
+    """The process ends: its failure is not recorded either."""
 
 
 class Mortal(Eventful):
-    """A metadata store of a process that ends after so many transactions."""
+    """A metadata store of a process that ends after a number of transactions."""
 
     def __init__(self, inner: MetaStore, left: int) -> None:
         super().__init__(inner)
@@ -384,7 +384,7 @@ async def test_worker_without_its_lease_removes_nothing(
         if first:
             first = False
             job_catalog.age(1000)
-            # Somebody else finds the lease over, and is done before this one goes on.
+            # Another worker takes the expired lease and finishes before this one continues.
             assert (await job_catalog.work(table, "w2")).job.counts.deleted_objects == 1
             await job_catalog.put(table, "data/orphan.parquet")
             job_catalog.age()
@@ -423,7 +423,7 @@ async def test_removal_continues_after_a_killed_worker(
         await check_tables(job_catalog.store)
         there = set(await job_catalog.keys()) & orphans
         aside = {key.partition("/data/")[2] for key in await job_catalog.held()}
-        # A file is in its place, held, or gone; never two of these.
+        # A file is in place, in quarantine, or removed; never two of these.
         assert {key.rpartition("/")[2] for key in there}.isdisjoint(aside)
         if quarantine:
             assert len(there) + len(aside) == len(orphans)
@@ -450,7 +450,7 @@ async def test_lost_response_fails_the_job_and_the_next_one_continues(
     monkeypatch.setattr(removal.Remover, "remove", losing)
     stored = await unsure.run(table, delete=True)
     assert stored.job.status is JobStatus.FAILED
-    # It happened all the same, and was counted where it happened.
+    # The removal committed although its response was lost, and was counted in its transaction.
     assert stored.job.counts.deleted_objects == 1
     assert orphan.removeprefix("s3://lake/") not in await job_catalog.keys()
     monkeypatch.undo()

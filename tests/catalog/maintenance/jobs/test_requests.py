@@ -149,7 +149,7 @@ async def test_snapshots_are_planned_and_then_expired(job_catalog: JobCatalog) -
     assert events[-1][0] == "TableCommitted"
     assert events[-1][1].operation == EXPIRE
     assert (await job_catalog.job(table, stored.job.id)).findings.expiration == done
-    # Nothing is left: a second time nothing is committed.
+    # A second request finds nothing to commit.
     again = await job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
     assert again.findings.expiration is not None
     assert again.findings.expiration.status is ExpirationStatus.NO_CANDIDATES
@@ -165,7 +165,7 @@ async def test_expiration_planned_on_another_version_is_rejected(
     plain = JobExecutor.survey
 
     async def late(self: JobExecutor, *arguments: Any, **how: Any) -> Any:
-        # A tag on a snapshot that was found expired: it would vanish with it.
+        # A tag on an expired snapshot: the commit would remove the tag.
         monkeypatch.undo()
         tag = {"action": "set-snapshot-ref", "ref-name": "v", "type": "tag", "snapshot-id": oldest}
         await job_catalog.catalog.commit(table, tag)
@@ -257,7 +257,7 @@ async def test_plan_lists_no_files_of_overwritten_manifests_of_another_table(
     assert (planned.status, planned.candidate_files) == (CompactionStatus.MANUAL_REVIEW_REQUIRED, 0)
     assert planned.reasons == (Reason.OUTSIDE_TABLE,)
     assert (await job_catalog.home(victim) + "data") not in msgspec.json.encode(stored).decode()
-    # And nothing of its own is taken for unneeded.
+    # None of its own files counts as unreferenced.
     job_catalog.age()
     assert (await job_catalog.run(table, delete=True)).job.counts.deleted_objects == 0
 

@@ -65,7 +65,7 @@ async def test_changed_configuration_makes_the_plan_stale(light_job_catalog: Job
     stale = await job_catalog.job(table, queued.job.id)
     assert stale.job.status is JobStatus.FAILED
     assert stale.record.audit[-1].step is AuditStep.WORKER_FAILED
-    # The next one is planned anew, at once.
+    # The next job is planned at once.
     assert (await job_catalog.work(table)).job.status is JobStatus.SUCCESSFUL
 
 
@@ -144,7 +144,7 @@ async def test_heartbeat_extends_the_lease(light_job_catalog: JobCatalog, monkey
     done = await job_catalog.work(table, "w1")
     assert done.job.status is JobStatus.SUCCESSFUL
     assert other == [JobStatus.RUNNING] * 3
-    # Heartbeats in a row are one entry of the audit.
+    # Successive heartbeats are one audit entry.
     assert [event.step for event in done.record.audit].count(AuditStep.WORKER_HEARTBEAT) == 1
     with pytest.raises(StateConflict):
         await beat(ROOT, "lake", table, done.job.id, worker_id="w1", lease_id=done.job.lease_id)

@@ -1,4 +1,4 @@
-"""The step of the schema that gives jobs of earlier releases tasks: those had leases of their own."""
+"""The migration that gives tasks to jobs of earlier releases, which had separate leases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Killed(BaseException):
 
 
 async def as_an_earlier_release_left_it(job_catalog: JobCatalog) -> None:
-    """Take away what the step brings, and bring it again. The documents of jobs are the same before and after."""
+    """Undo the migration and run it again. Job documents are the same before and after it."""
 
     async def work(tx: Transaction) -> None:
         await tx.run("DELETE FROM tasks WHERE kind = ?", KIND)
@@ -84,7 +84,7 @@ async def test_running_jobs_keep_their_lease(job_catalog: JobCatalog, monkeypatc
     job = (await job_catalog.job(table)).job
     assert (await job_catalog.view(table)).status is SchedulerStatus.BACKPRESSURED
     assert (await job_catalog.work(table, "other")).job == job
-    # Its worker ended with the earlier release, and the lease that it held is not the task's.
+    # Its worker ended with the earlier release, whose lease is not the task's.
     with pytest.raises(Fenced):
         await job_catalog.maintenance.heartbeat(
             ROOT, "lake", table, job.id, worker_id=job.worker_id, lease_id=job.lease_id

@@ -1,4 +1,4 @@
-"""The invariant: nothing that a snapshot which counts refers to is ever a candidate."""
+"""Invariant: no file that a retained snapshot refers to is ever a candidate."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_plan_agrees_with_the_history_of_writes(history: History, retain_recent:
             else ObjectState.DELETABLE
         )
     assert {location: report.state for location, report in found.items()} == expected
-    # Waiting changes something exactly when something is young.
+    # Waiting changes something exactly if a file is young.
     later = survey(_later(history), retain_recent, window_ms)
     grows = {one.location for one in later.deletable} - {one.location for one in plan.deletable}
     assert plan.has_pending or not grows
@@ -172,7 +172,7 @@ def test_files_of_expired_snapshots_are_removable_although_the_log_names_them() 
     plan = survey(history, 0, 1000)
     assert {report.location for report in plan.deletable} == let_go
     assert len(plan.retained) == len(history.versions)
-    # Files that are asked to stay are usable: what they name stays with them.
+    # Files that a request retains stay readable, with all files that they refer to.
     assert survey(history, len(history.versions), 1000).deletable == []
 
 
@@ -190,7 +190,7 @@ def test_table_with_another_writer_is_skipped() -> None:
     history.put("metadata/v0.metadata.json", json.dumps({**ahead, "last-updated-ms": 1}).encode())
     history.wait(100_000)
     assert survey(history, 0, 1000).deletable == []
-    # A copy of what was there before, or another table's, is nobody's.
+    # A restored copy, or another table's file, belongs to no writer.
     history.files.contents[location] = json.dumps({**ahead, "last-updated-ms": 1}).encode()
     assert location in {report.location for report in survey(history, 0, 1000).deletable}
     other = {**ahead, "table-uuid": "00000000-0000-0000-0000-000000000000"}
@@ -206,7 +206,7 @@ def test_excess_metadata_files_are_left_to_the_next_plan(monkeypatch: pytest.Mon
     monkeypatch.setattr(survey_module, "MAX_UNLISTED", 3)
     plan = survey(history, 0, 1000)
     assert (len(plan.deletable), plan.is_partial, plan.has_pending) == (3, True, True)
-    # The oldest come first.
+    # the oldest first
     assert [report.location for report in plan.deletable] == [version.location for version in history.versions[:3]]
     for report in plan.deletable:
         history.files.remove(report.location)
@@ -231,7 +231,7 @@ def test_too_many_metadata_files_to_read_stop_the_removal(monkeypatch: pytest.Mo
 def test_references_outside_the_table_directories_are_checked() -> None:
     history = History()
     history.append("main", 0)
-    # A table that was registered may go on reading files elsewhere.
+    # A registered table may read files elsewhere.
     file = a_file("s3://lake/elsewhere/a.parquet", file_size_in_bytes=100)
     history.files.put(file.file_path, 100, history.now_ms)
     line = history.manifest(77, [file], 1, 0)

@@ -103,7 +103,7 @@ async def test_exceeded_limits_are_reported_as_a_problem() -> None:
     (problem,) = (await few_files.walk([walk_root(lake.table)])).problems
     assert (problem.kind, problem.reason) == (ObjectKind.DATA_FILE, Reason.TOO_MANY_FILES)
     assert (await Walker(lake.files, WalkLimits(manifests=3, files=6)).walk([walk_root(lake.table)])).problems == []
-    # By what the list says of its manifests: none of them is read to learn that they hold too much.
+    # The limit applies to the counts in the manifest list: no manifest is read.
     lake.files.reads.clear()
     live = await few_files.live_files(snapshot)
     assert (live.data, live.problems, len(live.manifests)) == ([], [problem], 3)

@@ -84,7 +84,7 @@ def test_branch_keeps_its_newest_snapshots() -> None:
 def test_branch_keeps_young_snapshots_without_gaps() -> None:
     table = a_table(line(NOW - 10, NOW - 50, NOW - 20, NOW - 5), {}, 4)
     report = plan(table, age_ms=30)
-    # 1 is young, but behind 2, which goes.
+    # 1 is young, but behind 2, which expires.
     assert report.candidates == (1, 2)
     assert reasons(report)[3] == ("SNAPSHOT_AGE_WITHIN_RETENTION",)
     assert plan(table, age_ms=50).candidates == ()
@@ -125,7 +125,7 @@ def test_max_ref_age_applies_to_references_without_their_own(limit: int | None, 
     request = ExpirationRequest(min_snapshots_to_keep=1, max_snapshot_age_ms=NOW)
     report = plan_expiration(a_table(line(100, 200), refs, 2), request, NOW, max_ref_age_ms=limit)
     assert report.expired_refs == expired
-    # The table's own is a floor, as it is for snapshots.
+    # The table property is a lower bound, as for snapshots.
     longer = a_table(line(100, 200), refs, 2, {snapshot_expiry.MAX_REF_AGE: str(NOW)})
     assert plan_expiration(longer, request, NOW, max_ref_age_ms=limit).expired_refs == ()
 
@@ -243,7 +243,7 @@ def test_plan_can_be_committed_and_keeps_retained_snapshots(table: TableMetadata
             snapshot_id in _ancestors(table, ref.snapshot_id) for ref in after.refs.values() if ref.type == "branch"
         )
         assert is_ancestor or NOW - table.snapshots[snapshot_id].timestamp_ms > young_ms
-    # A second time there is nothing left to do.
+    # A second plan finds nothing to expire.
     assert plan(after, least, age_ms).status is ExpirationStatus.NO_CANDIDATES
 
 

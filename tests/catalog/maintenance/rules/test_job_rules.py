@@ -210,7 +210,7 @@ def test_table_is_planned_again_when_the_next_snapshot_expires() -> None:
     table = a_table({}, {}, ages_ms=(3 * DAY_MS, 0))
     verdict = unneeded(JobKind.EXPIRE_SNAPSHOTS, table)
     assert verdict == NotDue("none of 2 snapshots has expired", NOW_MS + 2 * DAY_MS + 1)
-    # Not for each snapshot of a table that gets one a second.
+    # Not once per snapshot of a table with a commit per second.
     assert unneeded(JobKind.EXPIRE_SNAPSHOTS, table, interval_ms=3 * DAY_MS).again_ms == NOW_MS + 3 * DAY_MS
 
 

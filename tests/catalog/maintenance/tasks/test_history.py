@@ -62,7 +62,7 @@ async def test_failures_accumulate_until_a_success(maintained: MaintainedCatalog
     await meta.transact(lambda tx: records.succeeded(tx, 3, spec, None, DONE, 7))
     assert await run() == (0, None, 7, '{"a":"x","b":1}')
     await meta.transact(lambda tx: records.failed(tx, 4, spec, 8))
-    # What it came to before is still known: it is what it was told then.
+    # The outcome before is kept, as it was reported.
     assert await run() == (1, 8, 7, '{"a":"x","b":1}')
 
 

@@ -163,7 +163,8 @@ IN_PLACE = ("s3:Get*", "s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortM
 async def test_import_in_place_requires_every_permission_on_the_folder(
     light_maintained: MaintainedCatalog, missing: str
 ) -> None:
-    """The worker claims the folder with rights of its own: whoever has the table then has the files."""
+    """The worker claims the folder with its own permissions, and then permission on the table gives access to the
+    files."""
     asked = spec(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
     with pytest.raises(AccessDenied):
         await submit(light_maintained, asked, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
@@ -433,7 +434,7 @@ async def test_heartbeat_returns_the_current_table_name(
 
     assert await current_spec() == seen.spec
     await maintained.catalog.renaming.rename(Mutation(ROOT), "lake", table, name("renamed"), EntryKind.TABLE)
-    # Another table by the old name is not the one that the task is about.
+    # Another table with the former name is not the table of the task.
     await maintained.table()
     renamed = await current_spec()
     assert renamed is not None
