@@ -92,12 +92,12 @@ BAD: list[tuple[Any, Any]] = [  # Any: JSON
 
 
 @pytest.mark.parametrize(("written", "value"), GOOD)
-def test_values_of_the_type_are_let_in(written: object, value: object) -> None:
+def test_matching_values_are_accepted(written: object, value: object) -> None:
     check_default(kind_of(written), value, "c", "write-default")
 
 
 @pytest.mark.parametrize(("written", "value"), BAD)
-def test_other_values_are_refused(written: object, value: object) -> None:
+def test_other_values_are_rejected(written: object, value: object) -> None:
     with pytest.raises(InvalidInput, match="write-default of column c is not a value of its type"):
         check_default(kind_of(written), value, "c", "write-default")
 

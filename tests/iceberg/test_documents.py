@@ -42,14 +42,14 @@ def test_unknown_fields_survive_reading_and_rewriting(unknown: dict[str, object]
     assert json.loads(bytes(changed)) == {**unknown, "id": 2, "size": 3}
 
 
-def test_text_is_kept_byte_for_byte() -> None:
+def test_text_is_preserved_byte_for_byte() -> None:
     text = b'{"a":1.10,"b":"\\u00e9\\/","c":1e400,"d":123456789012345678901234567890,"id":1}'
     part = read(Part, text, "part")
     assert bytes(encode({"part": part.written})) == b'{"part":' + text + b"}"
     assert bytes(rewrite(part.written, {"id": 7})) == text.replace(b'"id":1', b'"id":7')
 
 
-def test_white_space_between_tokens_goes_and_nothing_else() -> None:
+def test_only_white_space_between_tokens_is_removed() -> None:
     assert compact(b'{ "a" : [ 1.10 , "x  y" ],\n "b":\t{} }', "it") == b'{"a":[1.10,"x  y"],"b":{}}'
 
 
@@ -57,7 +57,7 @@ part_lists = st.lists(st.fixed_dictionaries({"id": st.integers(0, 9), "size": st
 
 
 @given(part_lists, part_lists, st.integers(0, 8))
-def test_a_list_reads_the_same_beside_any_earlier_one(
+def test_parsing_beside_an_earlier_list_gives_the_same_result(
     earlier: list[dict[str, int]], later: list[dict[str, int]], dropped: int
 ) -> None:
     known = read_list(Part, encode(earlier), "parts")
@@ -65,7 +65,7 @@ def test_a_list_reads_the_same_beside_any_earlier_one(
         assert read_list(Part, text, "parts", known) == read_list(Part, text, "parts")
 
 
-def test_parts_in_the_same_words_are_those_of_the_earlier_list() -> None:
+def test_parts_with_equal_text_are_reused() -> None:
     parts = [{"id": number} for number in range(5)]
     known = read_list(Part, encode(parts), "parts")
     found = read_list(Part, encode([*parts[2:], {"id": 7}]), "parts", known)
@@ -76,13 +76,13 @@ def test_parts_in_the_same_words_are_those_of_the_earlier_list() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[1,]", b'{"a":NaN}', b'"\xff"', b"nul", b"\xef\xbb\xbf{}"])
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_invalid_json_is_rejected(text: bytes) -> None:
     with pytest.raises(InvalidInput, match="it is not valid JSON"):
         compact(text, "it")
 
 
 @given(st.binary())
-def test_noise_is_refused_or_read_and_never_crashes(noise: bytes) -> None:
+def test_noise_is_rejected_or_parsed_and_never_crashes(noise: bytes) -> None:
     with suppress(InvalidInput):
         assert bytes(read(Part, noise, "part").written) == noise
 
@@ -98,30 +98,30 @@ def test_noise_is_refused_or_read_and_never_crashes(noise: bytes) -> None:
         (b'{"id":true}', "part.id: expected `int`, got `bool`"),
     ],
 )
-def test_refusal_names_the_field(text: bytes, message: str) -> None:
+def test_error_names_the_field(text: bytes, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         read(Part, text, "part")
     assert str(caught.value) == message
     assert caught.value.argument == message.split(":")[0]
 
 
-def test_refusal_in_a_list_names_the_index() -> None:
+def test_error_in_a_list_names_the_index() -> None:
     with pytest.raises(InvalidInput, match=r"parts\[1\]\.id: expected"):
         read_list(Part, b'[{"id":1},{"id":null}]', "parts")
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_deep_nesting_is_rejected() -> None:
     deep = b'{"id":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with pytest.raises(InvalidInput):
         read(Part, deep, "part")
 
 
-def test_a_field_called_written_does_not_replace_the_text() -> None:
+def test_field_named_written_does_not_replace_the_text() -> None:
     part = read(Part, b'{"id":1,"written":"forged"}', "part")
     assert bytes(part.written) == b'{"id":1,"written":"forged"}'
 
 
-def test_made_parts_leave_out_what_is_none() -> None:
+def test_new_parts_omit_none() -> None:
     assert bytes(make(Part, {"id": 1, "size": None}, "part").written) == b'{"id":1}'
 
 
@@ -137,5 +137,5 @@ def test_made_parts_leave_out_what_is_none() -> None:
         (b'{"a":1,"id":1}', b'{"a":1,"id":2}', True),
     ],
 )
-def test_meaning_does_not_depend_on_how_it_is_written(one: bytes, other: bytes, same: bool) -> None:
+def test_equivalence_ignores_formatting(one: bytes, other: bytes, same: bool) -> None:
     assert same_meaning(Raw(one), Raw(other), ignoring=frozenset({"id"})) is same

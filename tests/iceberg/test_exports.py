@@ -26,6 +26,6 @@ def test_the_package_exports_what_it_imports(package: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_each_module_has_what_it_exports(name: str) -> None:
+def test_modules_define_their_exports(name: str) -> None:
     module = importlib.import_module(name)
     assert [one for one in module.__all__ if not hasattr(module, one)] == []

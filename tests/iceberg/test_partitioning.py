@@ -44,7 +44,7 @@ def test_fields_without_ids_are_numbered_from_1000() -> None:
     assert bytes(parse_spec(bound.written, "spec").written) == bytes(bound.written)
 
 
-def test_a_field_with_the_source_and_transform_of_an_older_one_takes_its_id() -> None:
+def test_field_with_an_earlier_derivation_reuses_its_id() -> None:
     known = [
         spec(partition(2, "day", "d", 1000), spec_id=0),
         spec(partition(2, "day", "d", 1000), partition(1, "identity", "id", 1001), spec_id=4),
@@ -54,19 +54,19 @@ def test_a_field_with_the_source_and_transform_of_an_older_one_takes_its_id() ->
     assert ids(bound) == [1008, 1001]
 
 
-def test_given_ids_are_kept_and_new_ones_come_after_them() -> None:
+def test_given_ids_are_kept_and_new_ones_follow() -> None:
     bound = bind(partition(2, "day", "d", 1005), partition(1, "identity", "id"))
     assert ids(bound) == [1005, 1006]
 
 
-def test_an_equal_spec_is_used_again_whatever_ids_it_was_sent_with() -> None:
+def test_equal_spec_is_reused_regardless_of_its_ids() -> None:
     known = [spec(spec_id=0), spec(partition(2, "day", "d", 1000), spec_id=1)]
     assert bind(partition(2, "Day", "d", 1234), known=known) is known[1]
     assert bind(known=known) is known[0]
     assert bind(partition(2, "day", "other", 1000), known=known).spec_id == 2
 
 
-def test_unknown_fields_of_a_spec_survive_binding() -> None:
+def test_unknown_fields_survive_binding() -> None:
     bound = bind({**partition(2, "day", "d"), "hint": 1})
     assert b'"hint":1' in bytes(bound.written)
 
@@ -89,23 +89,23 @@ def test_unknown_fields_of_a_spec_survive_binding() -> None:
         ([partition(1, "identity", "x", 1000), partition(2, "day", "y", 1000)], "field-id is repeated"),
     ],
 )
-def test_specs_that_break_a_rule_are_refused(fields: list[Json], message: str) -> None:
+def test_invalid_specs_are_rejected(fields: list[Json], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         bind(*fields)
 
 
-def test_names_of_nested_columns_and_of_the_source_itself_are_fine() -> None:
+def test_names_of_nested_columns_and_of_the_source_are_valid() -> None:
     fields = partition(1, "identity", "id"), partition(5, "identity", "place.city"), partition(2, "day", "at")
     assert [field.name for field in bind(*fields).fields] == ["id", "place.city", "at"]
 
 
-def test_an_id_of_a_field_with_another_meaning_is_refused() -> None:
+def test_id_of_a_field_with_another_derivation_is_rejected() -> None:
     known = [spec(partition(2, "day", "d", 1000), spec_id=0)]
     with pytest.raises(InvalidInput, match=r"has the id of a field with another source or transform\. field_id=1000"):
         bind(partition(1, "identity", "id", 1000), known=known)
 
 
-def test_version_1_numbers_without_gaps() -> None:
+def test_version_1_requires_ids_without_gaps() -> None:
     assert ids(bind(partition(2, "day", "d"), partition(1, "identity", "id"), version=1)) == [1000, 1001]
     known = [spec(partition(2, "day", "d", 1000), spec_id=0)]
     with_void = bind(partition(2, "void", "d", 1000), partition(1, "identity", "id", 1001), known=known, version=1)
@@ -114,11 +114,11 @@ def test_version_1_numbers_without_gaps() -> None:
         bind(partition(1, "identity", "id", 1001), known=known, version=1)
 
 
-def test_a_dropped_field_may_outlive_its_column() -> None:
+def test_dropped_field_can_outlive_its_column() -> None:
     check_spec(spec(partition(99, "void", "gone", 1000)), SCHEMA)
 
 
-def test_a_spec_may_name_its_source_in_a_list() -> None:
+def test_spec_can_have_a_list_of_sources() -> None:
     bound = bind({"source-ids": [2], "transform": "day", "name": "d"})
     assert bound.fields[0].sources == (2,)
     with pytest.raises(InvalidInput, match="must have exactly one source column"):
@@ -141,11 +141,11 @@ def test_a_spec_may_name_its_source_in_a_list() -> None:
         ([{"spec-id": 0}], r"specs\[0\]: object missing required field `fields`"),
     ],
 )
-def test_lists_of_specs_that_cannot_be_are_refused(document: list[Json], message: str) -> None:
+def test_invalid_lists_of_specs_are_rejected(document: list[Json], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse_specs(encode(document), "specs")
 
 
-def test_transforms_that_are_not_known_can_be_served() -> None:
+def test_specs_with_unknown_transforms_are_loaded() -> None:
     parsed = parse_specs(encode([{"spec-id": 0, "fields": [partition(1, "zorder", "z", 1000)]}]), "specs")
     assert parsed[0].fields[0].transform == "zorder"

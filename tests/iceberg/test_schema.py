@@ -15,7 +15,7 @@ def parse(document: Json) -> Schema:
     return parse_schema(dump(document), "schema")
 
 
-def test_every_field_is_found_by_its_id() -> None:
+def test_every_field_is_found_by_id() -> None:
     parsed = parse(
         schema(
             column(1, "a", "int", required=True),
@@ -65,12 +65,12 @@ def test_every_field_is_found_by_its_id() -> None:
         (schema(identifier_field_ids=[1]), "identifier-field-ids has an unknown column. id=1"),
     ],
 )
-def test_schemas_that_break_a_rule_are_refused(document: Json, message: str) -> None:
+def test_invalid_schemas_are_rejected(document: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse(document)
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_deep_nesting_is_rejected() -> None:
     kind: object = "int"
     for id_ in range(200, 1, -1):
         kind = list_of(id_, kind)
@@ -110,7 +110,7 @@ def test_null_for_no_identifying_columns_is_written_as_a_list() -> None:
         (99, "unknown column. id=99"),
     ],
 )
-def test_other_columns_cannot(id_: int, message: str) -> None:
+def test_other_columns_cannot_identify_rows(id_: int, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse({**IDENTIFIED, "identifier-field-ids": [id_]})
 
@@ -130,12 +130,12 @@ def test_other_columns_cannot(id_: int, message: str) -> None:
         ({**COLUMNS, "fields": COLUMNS["fields"][:-1]}, False),
     ],
 )
-def test_schemas_mean_the_same_apart_from_their_ids(changed: Json, same: bool) -> None:
+def test_schemas_are_equivalent_regardless_of_their_ids(changed: Json, same: bool) -> None:
     assert parse(COLUMNS).means_the_same(parse(changed)) is same
     assert parse(changed).means_the_same(parse(COLUMNS)) is same
 
 
-def test_a_known_schema_is_used_again_and_a_new_one_numbered_after_the_highest() -> None:
+def test_known_schema_is_reused_and_a_new_one_gets_the_next_id() -> None:
     first, second = schema(column(1, "a"), schema_id=3), schema(column(1, "a"), column(2, "b"), schema_id=7)
     known = {3: parse(first), 7: parse(second)}
     assert reuse_or_number(parse({**first, "schema-id": 0}), known) is known[3]
@@ -145,14 +145,14 @@ def test_a_known_schema_is_used_again_and_a_new_one_numbered_after_the_highest()
 
 
 @pytest.mark.parametrize("kind", ["timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography", "unknown"])
-def test_types_of_version_3_need_version_3(kind: str) -> None:
+def test_types_of_version_3_require_version_3(kind: str) -> None:
     parsed = parse(schema(column(1, "a", list_of(2, kind, required=False))))
     check_format(parsed, 3)
     with pytest.raises(InvalidInput, match=r"column a\.element has a type that requires format version 3"):
         check_format(parsed, 2)
 
 
-def test_initial_defaults_need_version_3_and_write_defaults_do_not() -> None:
+def test_initial_defaults_require_version_3_and_write_defaults_do_not() -> None:
     check_format(parse(schema({**column(1, "a", "int"), "write-default": 1})), 1)
     parsed = parse(schema(column(1, "a", struct({**column(2, "b", "int"), "initial-default": 1}))))
     check_format(parsed, 3)
@@ -160,7 +160,7 @@ def test_initial_defaults_need_version_3_and_write_defaults_do_not() -> None:
         check_format(parsed, 2)
 
 
-def test_lists_of_schemas_have_ids_that_differ() -> None:
+def test_lists_of_schemas_require_distinct_ids() -> None:
     assert list(parse_schemas(encode([{**COLUMNS, "schema-id": 4}, {**COLUMNS, "schema-id": 2}]), "schemas")) == [4, 2]
     with pytest.raises(InvalidInput, match=r"schemas: schema-id is repeated\. schema-id=4"):
         parse_schemas(encode([{**COLUMNS, "schema-id": 4}] * 2), "schemas")

@@ -29,24 +29,24 @@ def main(snapshot: int, **limits: int) -> SnapshotRef:
     return SnapshotRef(MAIN, True, snapshot, **limits)
 
 
-def test_young_ones_and_the_last_few_are_kept() -> None:
+def test_young_and_newest_snapshots_are_kept() -> None:
     snapshots = line(6)
     assert expire_snapshots(snapshots, [main(6)], RetentionLimits(1, 250), NOW).snapshots == (1, 2, 3)
     assert expire_snapshots(snapshots, [main(6)], RetentionLimits(5, 250), NOW).snapshots == (1,)
     assert expire_snapshots(snapshots, [main(6)], RetentionLimits(1, 10_000), NOW).snapshots == ()
 
 
-def test_limits_of_a_branch_come_before_those_asked_for() -> None:
+def test_branch_limits_override_requested_ones() -> None:
     assert expire_snapshots(line(4), [main(4, min_snapshots=3)], RetentionLimits(1, 0), NOW).snapshots == (1,)
     assert expire_snapshots(line(4), [main(4, max_age_ms=10_000)], RetentionLimits(1, 0), NOW).snapshots == ()
 
 
-def test_tag_keeps_one_snapshot_and_no_line() -> None:
+def test_tag_keeps_only_its_snapshot() -> None:
     found = expire_snapshots(line(4), [main(4), SnapshotRef("v1", False, 2)], RetentionLimits(1, 0), NOW)
     assert found.snapshots == (1, 3)
 
 
-def test_old_names_go_and_main_does_not() -> None:
+def test_old_references_expire_except_main() -> None:
     old = SnapshotRef("old", False, 1)
     kept = SnapshotRef("kept", False, 2, max_ref_age_ms=10_000)
     found = expire_snapshots(line(4), [main(1), old, kept], RetentionLimits(1, 0, max_ref_age_ms=150), NOW)
@@ -54,12 +54,12 @@ def test_old_names_go_and_main_does_not() -> None:
     assert 1 not in found.snapshots
 
 
-def test_snapshot_that_no_name_leads_to_is_kept_while_it_is_young() -> None:
+def test_unreferenced_snapshot_is_kept_while_young() -> None:
     snapshots = [*line(2), ExpirySnapshot(9, None, NOW - 10), ExpirySnapshot(8, None, NOW - 500)]
     assert expire_snapshots(snapshots, [main(2)], RetentionLimits(1, 200), NOW).snapshots == (8,)
 
 
-def test_properties_of_the_table_are_a_floor() -> None:
+def test_table_properties_are_a_lower_bound() -> None:
     properties = {"history.expire.min-snapshots-to-keep": "5", "history.expire.max-snapshot-age-ms": "1000"}
     assert retention_limits(properties, min_snapshots=2, max_age_ms=0) == (RetentionLimits(5, 1000), ())
     found = retention_limits(properties, min_snapshots=7, max_ref_age_ms=3)
@@ -70,7 +70,7 @@ def test_properties_of_the_table_are_a_floor() -> None:
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "", "1.5", "9" * 19])
-def test_properties_that_are_not_numbers_are_named(text: str) -> None:
+def test_invalid_properties_are_reported(text: str) -> None:
     for name in (
         "history.expire.min-snapshots-to-keep",
         "history.expire.max-snapshot-age-ms",
@@ -87,7 +87,7 @@ def test_only_false_disables_garbage_collection(properties: dict[str, str], is_e
     assert is_gc_enabled(properties) is is_enabled
 
 
-def test_each_retained_snapshot_has_its_reasons() -> None:
+def test_retained_snapshots_have_reasons() -> None:
     snapshots = [*line(5), ExpirySnapshot(9, None, NOW - 10)]
     refs = [main(5), SnapshotRef("v1", False, 1)]
     assert expire_snapshots(snapshots, refs, RetentionLimits(2, 200), NOW).retained == {
@@ -99,7 +99,7 @@ def test_each_retained_snapshot_has_its_reasons() -> None:
     }
 
 
-def test_ancestors_that_are_gone_or_form_a_cycle_end_the_line() -> None:
+def test_missing_or_cyclic_ancestors_end_the_line() -> None:
     gone = [ExpirySnapshot(2, 1, NOW)]
     assert expire_snapshots(gone, [main(2)], RetentionLimits(9, 0), NOW).snapshots == ()
     cycle = [ExpirySnapshot(1, 2, NOW), ExpirySnapshot(2, 1, NOW)]
@@ -115,7 +115,7 @@ def test_ancestors_that_are_gone_or_form_a_cycle_end_the_line() -> None:
     age=st.integers(0, 500),
     ref_age=st.none() | st.integers(1, 500),
 )
-def test_what_a_kept_name_leads_to_within_its_limits_is_never_expire_snapshots(
+def test_snapshots_within_the_limits_of_a_reference_never_expire(
     parents: list[int], names: list[tuple[int, bool]], least: int, age: int, ref_age: int | None
 ) -> None:
     snapshots = [

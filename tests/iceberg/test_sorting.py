@@ -16,11 +16,11 @@ def order(*fields: Json, id_: int = 0) -> SortOrder:
     return parse_order(dump({"order-id": id_, "fields": list(fields)}), "order")
 
 
-def test_the_order_without_fields_has_the_id_0() -> None:
+def test_unsorted_order_has_id_0() -> None:
     assert bind_order(order(id_=5), SCHEMA, {}).order_id == 0
 
 
-def test_other_orders_are_numbered_from_1_after_the_highest() -> None:
+def test_other_orders_get_the_next_id_from_1() -> None:
     assert bind_order(order(sort(1)), SCHEMA, {}).order_id == 1
     bound = bind_order(order(sort(1)), SCHEMA, {0: unsorted(), 4: order(sort(2), id_=4)})
     assert bound.order_id == 5
@@ -39,7 +39,7 @@ def test_other_orders_are_numbered_from_1_after_the_highest() -> None:
         (sort(1, nulls="nulls-last"), False),
     ],
 )
-def test_an_equal_order_is_used_again(field: Json, same: bool) -> None:
+def test_equal_order_is_reused(field: Json, same: bool) -> None:
     known = {3: order(sort(1), id_=3)}
     assert (bind_order(order(field), SCHEMA, known) is known[3]) is same
 
@@ -53,7 +53,7 @@ def test_an_equal_order_is_used_again(field: Json, same: bool) -> None:
         (sort(1, "zorder"), "unknown transform. transform=zorder"),
     ],
 )
-def test_orders_that_break_a_rule_are_refused(field: Json, message: str) -> None:
+def test_invalid_orders_are_rejected(field: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         bind_order(order(field), SCHEMA, {})
 
@@ -75,6 +75,6 @@ def test_orders_that_break_a_rule_are_refused(field: Json, message: str) -> None
         ),
     ],
 )
-def test_lists_of_orders_that_cannot_be_are_refused(document: list[Json], message: str) -> None:
+def test_invalid_lists_of_orders_are_rejected(document: list[Json], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse_orders(encode(document), "orders")

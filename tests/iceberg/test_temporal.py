@@ -21,7 +21,7 @@ EPOCH = datetime(1970, 1, 1)
 
 
 @given(st.dates())
-def test_days_are_those_of_pythons_calendar(day: date) -> None:
+def test_days_agree_with_python(day: date) -> None:
     days = (day - date(1970, 1, 1)).days
     assert civil_of(days) == (day.year, day.month, day.day)
     assert days_of(day.year, day.month, day.day) == days
@@ -30,13 +30,13 @@ def test_days_are_those_of_pythons_calendar(day: date) -> None:
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
-def test_every_day_that_a_column_can_hold_is_written_and_read(days: int) -> None:
+def test_every_day_round_trips(days: int) -> None:
     assert parse_date(format_date(days)) == days
 
 
 @pytest.mark.slow
 @given(st.datetimes())
-def test_timestamps_are_those_of_pythons_clock(moment: datetime) -> None:
+def test_timestamps_agree_with_python(moment: datetime) -> None:
     nanos = (moment - EPOCH) // timedelta(microseconds=1) * 1000
     text = moment.isoformat(timespec="microseconds")
     assert format_timestamp(nanos, 6) == text
@@ -44,31 +44,31 @@ def test_timestamps_are_those_of_pythons_clock(moment: datetime) -> None:
 
 
 @given(st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1)), st.integers(-18 * 60, 18 * 60))
-def test_an_offset_is_taken_off(moment: datetime, minutes: int) -> None:
+def test_offset_is_subtracted(moment: datetime, minutes: int) -> None:
     zoned = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
     expected = ((moment - EPOCH) // timedelta(microseconds=1) - minutes * 60_000_000) * 1000
     assert parse_timestamp(zoned.isoformat(), zoned=True) == expected
 
 
-def test_an_instant_without_an_offset_is_utc() -> None:
+def test_zoned_timestamp_without_an_offset_is_utc() -> None:
     assert parse_timestamp("1970-01-01T00:00:01", zoned=True) == 10**9
     assert parse_timestamp("1970-01-01T00:00:01Z", zoned=True) == 10**9
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_nanoseconds_survive(nanos: int) -> None:
+def test_nanoseconds_round_trip(nanos: int) -> None:
     assert parse_timestamp(format_timestamp(nanos, 9), zoned=False) == nanos
 
 
 @given(st.times())
-def test_times_are_pythons(moment: time) -> None:
+def test_times_agree_with_python(moment: time) -> None:
     text = moment.isoformat(timespec="microseconds")
     nanos = parse_time(text)
     assert nanos == ((moment.hour * 60 + moment.minute) * 60 + moment.second) * 10**9 + moment.microsecond * 1000
     assert format_time(nanos, 6) == text
 
 
-def test_years_of_other_than_four_digits_carry_a_sign() -> None:
+def test_years_of_other_than_four_digits_have_a_sign() -> None:
     assert format_date(parse_date("+12345-06-07")) == "+12345-06-07"
     assert format_date(parse_date("-0044-03-15")) == "-0044-03-15"
     assert format_date(parse_date("0000-01-01")) == "0000-01-01"
@@ -81,13 +81,13 @@ def test_years_of_other_than_four_digits_carry_a_sign() -> None:
         "12017-01-01", "2017-01-01T00:00:00", "", "today", "2017-01-01 ", "２０１７-01-01",
     ],
 )  # fmt: skip
-def test_what_is_no_day_is_refused(text: str) -> None:
+def test_invalid_days_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected YYYY-MM-DD|no such day"):
         parse_date(text)
 
 
 @pytest.mark.parametrize("text", ["24:00:00", "23:60:00", "23:59:60", "1:00", "12", "12:00:00.", "12:00:00.1234567890"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_invalid_times_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected HH:MM:SS|no such time"):
         parse_time(text)
 
@@ -104,6 +104,6 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ("2017-01-01T00:00:00+1", True),
     ],
 )
-def test_what_is_no_timestamp_is_refused(text: str, zoned: bool) -> None:
+def test_invalid_timestamps_are_rejected(text: str, zoned: bool) -> None:
     with pytest.raises(ValueError, match=r"expected YYYY|no such offset"):
         parse_timestamp(text, zoned=zoned)

@@ -46,7 +46,7 @@ def function(transform: str, kind: str) -> TransformFunction:
         ("binary", b"\x00\x01\x02\x03", -188683207),
     ],
 )
-def test_buckets_are_made_of_the_hashes_in_the_specification(kind: str, value: Value, hashed: int) -> None:
+def test_buckets_use_the_hashes_of_the_specification(kind: str, value: Value, hashed: int) -> None:
     for count in (1, 2, 16, 100, MANY):
         assert function(f"bucket[{count}]", kind)(value) == (hashed & 0x7FFFFFFF) % count
 
@@ -87,7 +87,7 @@ PAIRS = [
 @pytest.mark.parametrize(("transform", "name"), PAIRS)
 @settings(max_examples=30)
 @given(st.data())
-def test_pyiceberg_makes_the_same(transform: str, name: str, data: st.DataObject) -> None:
+def test_transforms_agree_with_pyiceberg(transform: str, name: str, data: st.DataObject) -> None:
     column, kind = BY_NAME[name], PY_SCHEMA.find_type(name)
     value = data.draw(column.values)
     ours = function(transform, column.type)(value)
@@ -106,7 +106,7 @@ def _encoded(kind: str, transform: str, value: Value) -> bytes:
 
 
 @given(st.sampled_from([pair for pair in PAIRS if not pair[0].startswith("bucket")]), st.data())
-def test_what_preserves_order_does(pair: tuple[str, str], data: st.DataObject) -> None:
+def test_order_preserving_transforms_preserve_order(pair: tuple[str, str], data: st.DataObject) -> None:
     column = BY_NAME[pair[1]]
     comparable = column.values.filter(lambda value: value == value)
     low, high = sorted([data.draw(comparable), data.draw(comparable)])
@@ -141,9 +141,9 @@ def test_results_have_a_type(transform: str, kind: str, expected: str) -> None:
     [("hour", "date"), ("year", "string"), ("bucket[3]", "double"), ("truncate[3]", "date"), ("void", "int"),
      ("identity", "variant"), ("zorder[2]", "int")],
 )  # fmt: skip
-def test_what_cannot_be_made_of_a_type_is_not(transform: str, kind: str) -> None:
+def test_unsupported_source_types_have_no_function(transform: str, kind: str) -> None:
     assert function_of(parse_transform(transform), parse_primitive(kind)) is None
 
 
-def test_the_width_is_the_number_in_brackets() -> None:
+def test_width_is_the_transform_parameter() -> None:
     assert width_of(parse_transform("truncate[12]")) == 12

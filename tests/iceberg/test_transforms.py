@@ -52,19 +52,19 @@ def test_transforms_accept_their_source_types(transform: str, sources: set[str])
 
 
 @pytest.mark.parametrize("text", ["bucket", "bucket[0]", "bucket[-1]", "bucket[9999999999]", "truncate[x]", "days", ""])
-def test_other_transforms_are_kept_and_not_known(text: str) -> None:
+def test_unknown_transforms_are_preserved(text: str) -> None:
     assert parse_transform(text).family is None
     assert parse_transform(text).text == text
 
 
-def test_transforms_are_read_in_any_case() -> None:
+def test_transforms_are_parsed_case_insensitively() -> None:
     assert parse_transform("Bucket[016]") == parse_transform("bucket[16]")
 
 
 PARSED = parse_schema(dump(schema(column(1, "a", "string"), column(2, "b", list_of(3, "int")))), "schema")
 
 
-def test_the_source_is_found() -> None:
+def test_source_column_is_found() -> None:
     assert check_source(parse_transform("truncate[3]"), (1,), PARSED, "it").name == "a"
 
 
@@ -78,6 +78,6 @@ def test_the_source_is_found() -> None:
         ("zorder", (1,), "it has an unknown transform. transform=zorder"),
     ],
 )
-def test_sources_that_do_not_fit_are_refused(transform: str, sources: tuple[int, ...], message: str) -> None:
+def test_unsupported_sources_are_rejected(transform: str, sources: tuple[int, ...], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         check_source(parse_transform(transform), sources, PARSED, "it")

@@ -30,12 +30,12 @@ from lakebed.iceberg.types import parse_primitive
         ("geography(OGC:CRS84, karney)", "geography", 3),
     ],
 )
-def test_types_are_read(text: str, name: str, since: int) -> None:
+def test_types_are_parsed(text: str, name: str, since: int) -> None:
     primitive = parse_primitive(text)
     assert (primitive.name, primitive.since_version) == (name, since)
 
 
-def test_parameters_are_read() -> None:
+def test_parameters_are_parsed() -> None:
     assert parse_primitive("decimal(9,2)").scale == 2
     assert parse_primitive("fixed[20]").length == 20
 
@@ -55,12 +55,12 @@ def test_parameters_are_read() -> None:
         "int ",
     ],
 )
-def test_other_types_are_refused(text: str) -> None:
+def test_other_types_are_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match="type"):
         parse_primitive(text)
 
 
 @given(st.text())
-def test_noise_is_refused_or_read_and_never_crashes(text: str) -> None:
+def test_noise_is_rejected_or_parsed_and_never_crashes(text: str) -> None:
     with suppress(InvalidInput):
         assert parse_primitive(text).since_version in (1, 3)

@@ -20,7 +20,7 @@ from tests.iceberg.expressions.columns import COLUMNS, PY_SCHEMA, ColumnSample, 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.type)
 @settings(max_examples=30)
 @given(st.data())
-def test_bounds_are_read_as_pyiceberg_writes_them(column: ColumnSample, data: st.DataObject) -> None:
+def test_bounds_of_pyiceberg_are_decoded(column: ColumnSample, data: st.DataObject) -> None:
     value = data.draw(column.values)
     kind: Any = PY_SCHEMA.find_type(column.name)
     written = to_bytes(kind, column.py(value))
@@ -32,7 +32,7 @@ def test_bounds_are_read_as_pyiceberg_writes_them(column: ColumnSample, data: st
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.type)
 @settings(max_examples=30)
 @given(st.data())
-def test_single_values_are_written_as_the_contract_says(column: ColumnSample, data: st.DataObject) -> None:
+def test_single_values_are_serialized_by_the_specification(column: ColumnSample, data: st.DataObject) -> None:
     value = data.draw(column.values)
     document = to_json(parse_primitive(column.type), value)
     words = {float("inf"): "Infinity"} if isinstance(value, float) else {}
@@ -53,7 +53,7 @@ def test_single_values_are_written_as_the_contract_says(column: ColumnSample, da
         ("string", b"", ""),
     ],
 )
-def test_bounds_of_before_a_column_was_widened_are_understood(kind: str, data: bytes, expected: Value) -> None:
+def test_bounds_before_a_type_promotion_are_decoded(kind: str, data: bytes, expected: Value) -> None:
     assert decode_bound(parse_primitive(kind), data) == expected
 
 
@@ -65,7 +65,7 @@ def test_bounds_of_before_a_column_was_widened_are_understood(kind: str, data: b
         ("uuid", b"\x00" * 15), ("variant", b"\x00"), ("geometry", b"\x00" * 16), ("unknown", b""),
     ],
 )  # fmt: skip
-def test_bytes_that_are_no_bound_are_refused(kind: str, data: bytes) -> None:
+def test_invalid_bounds_are_rejected(kind: str, data: bytes) -> None:
     with pytest.raises(ValueError, match=r"not the bytes|cannot be compared|utf-8"):
         decode_bound(parse_primitive(kind), data)
 
@@ -83,18 +83,18 @@ def test_bytes_that_are_no_bound_are_refused(kind: str, data: bytes) -> None:
         ("string", None, None),
     ],
 )
-def test_corners_of_single_values(kind: str, value: Value | None, expected: object) -> None:
+def test_single_value_edge_cases(kind: str, value: Value | None, expected: object) -> None:
     assert to_json(parse_primitive(kind), value) == expected
 
 
-def test_values_of_a_column_that_is_gone_can_still_be_written() -> None:
+def test_values_of_a_dropped_column_can_be_serialized() -> None:
     assert to_json(None, canonical(None, Decimal("1.50"))) == "1.50"
     assert to_json(None, canonical(None, UUID(int=7))) == "00000000-0000-0000-0000-000000000007"
     assert to_json(None, canonical(None, b"\xab")) == "AB"
     assert to_json(None, canonical(None, None)) is None
 
 
-def test_partition_values_take_planning_s_form() -> None:
+def test_partition_values_are_converted_to_planning_form() -> None:
     assert canonical(parse_primitive("decimal(9,2)"), Decimal("-1.5")) == -150
     assert canonical(parse_primitive("decimal(38,2)"), Decimal("1E+30")) == 10**32
     assert canonical(parse_primitive("uuid"), UUID(int=7)) == bytes(15) + b"\x07"
@@ -102,13 +102,13 @@ def test_partition_values_take_planning_s_form() -> None:
 
 
 @given(st.integers(-(10**38), 10**38), st.integers(0, 38))
-def test_a_decimal_is_its_digits(digits: int, scale: int) -> None:
+def test_decimal_is_unscaled(digits: int, scale: int) -> None:
     number = Decimal((digits < 0, tuple(map(int, str(abs(digits)))), -scale))
     assert unscaled(number, scale) == digits
     assert unscaled(number, scale + 3) == digits * 1000
 
 
 @pytest.mark.parametrize("text", ["1.005", "NaN", "Infinity"])
-def test_a_decimal_that_does_not_fit_is_refused(text: str) -> None:
+def test_decimal_that_does_not_fit_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput):
         unscaled(Decimal(text), 2)

@@ -107,7 +107,7 @@ ITEMS: Final = (
                     "::test_expired_snapshots_are_committed_away_and_their_files_follow",
                     f"{_TABLES}/maintenance/jobs/test_background.py::test_data_of_expired_snapshots_is_removed_in_the_background",
                     f"{_TABLES}/maintenance/jobs/test_removal.py"
-                    "::test_data_of_expired_snapshots_goes_after_the_window_and_that_of_tags_never",
+                    "::test_data_of_expired_snapshots_is_removed_after_the_window_and_tagged_data_never",
                 ),
             ),
         ),

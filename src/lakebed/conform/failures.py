@@ -58,9 +58,9 @@ CASES: Final = (
         FeatureClaim(
             "missing-referenced-object",
             (
-                f"{_TABLES}/validation/test_commit.py::*_that_is_not_there*",
-                f"{_TABLES}/diagnostics/test_examination.py"
-                "::test_missing_metadata_file_is_found_whatever_the_cache_remembers",
+                f"{_TABLES}/validation/test_commit.py::*test_missing_*",
+                f"{_TABLES}/diagnostics/test_table_diagnostics.py"
+                "::test_missing_metadata_file_is_found_despite_the_cache",
             ),
         ),
         "400, and nothing was committed; what goes missing later is found by diagnostics",
@@ -91,8 +91,7 @@ CASES: Final = (
         FeatureClaim(
             "maintenance-stale-plan",
             (
-                f"{_TABLES}/maintenance/jobs/test_scheduling.py"
-                "::test_a_configuration_that_changed_since_the_plan_makes_it_stale",
+                f"{_TABLES}/maintenance/jobs/test_scheduling.py::test_changed_configuration_makes_the_plan_stale",
                 f"{_TABLES}/maintenance/jobs/test_requests.py::test_plan_with_an_outdated_expectation_is_rejected",
                 "tests/wire/iceberg/handlers/test_maintenance.py::test_stale_plan_is_a_conflict",
             ),
@@ -114,7 +113,7 @@ CASES: Final = (
         FeatureClaim(
             "backing-migration-blocked",
             (
-                f"{_TABLES}/diagnostics/test_survey.py::test_what_stands_in_the_way_is_found",
+                f"{_TABLES}/diagnostics/test_catalog_inventory.py::test_migration_problems_are_found",
                 "tests/wire/iceberg/handlers/test_diagnostics.py::test_migration_reports_that_nothing_is_to_migrate",
             ),
         ),

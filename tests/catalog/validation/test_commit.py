@@ -46,17 +46,17 @@ def level(request: pytest.FixtureRequest) -> ValidationLevel:
 
 
 class TestGoodCommits:
-    async def test_first_append(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_first_append_is_valid(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.append(lake.data_file(), lake.data_file())
         report = await check(lake, base, level)
         assert report.snapshots == (SnapshotChanges(100, "append", manifests_added=1, data_files_added=2),)
         assert set(report.observed) == set(lake.files.facts)
 
-    async def test_a_table_is_created_with_data(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_created_table_with_data(self, lake: Lake, level: ValidationLevel) -> None:
         lake.append(lake.data_file())
         assert (await check(lake, None, level)).snapshots[0].data_files_added == 1
 
-    async def test_later_append(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_later_append_is_valid(self, lake: Lake, level: ValidationLevel) -> None:
         lake.append(lake.data_file())
         base = lake.append(lake.data_file())
         report = await check(lake, base, level)
@@ -64,13 +64,13 @@ class TestGoodCommits:
             SnapshotChanges(101, "append", manifests_inherited=1, manifests_added=1, data_files_added=1),
         )
 
-    async def test_several_snapshots_in_one_commit(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_several_snapshots_in_one_commit_are_valid(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.append(lake.data_file())
         lake.append(lake.data_file())
         lake.append(lake.data_file())
         assert [one.snapshot_id for one in (await check(lake, base, level)).snapshots] == [100, 101, 102]
 
-    async def test_an_append_that_merges_manifests(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_merging_append_is_valid(self, lake: Lake, level: ValidationLevel) -> None:
         old, new = lake.data_file(), lake.data_file()
         lake.append(old)
         row_id = 0 if lake.version > 2 else None
@@ -82,7 +82,7 @@ class TestGoodCommits:
             SnapshotChanges(101, "append", manifests_added=1, manifests_removed=1, data_files_added=1),
         )
 
-    async def test_manifests_are_rewritten_and_nothing_else(self, level: ValidationLevel) -> None:
+    async def test_manifest_rewrite_is_valid(self, level: ValidationLevel) -> None:
         lake = Lake()
         one, two = lake.data_file(), lake.data_file()
         lake.append(one)
@@ -92,7 +92,7 @@ class TestGoodCommits:
         assert report.snapshots[0].manifests_removed == 2
         assert report.snapshots[0].data_files_removed == 0
 
-    async def test_files_are_compacted(self, level: ValidationLevel) -> None:
+    async def test_compaction_is_valid(self, level: ValidationLevel) -> None:
         lake = Lake()
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
@@ -103,17 +103,17 @@ class TestGoodCommits:
         report = await check(lake, base, level)
         assert (report.snapshots[0].data_files_added, report.snapshots[0].data_files_removed) == (1, 2)
 
-    async def test_overwrite_of_an_empty_table(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_overwrite_of_an_empty_table_is_valid(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "overwrite")
         await check(lake, base, level)
 
     @pytest.mark.parametrize("operation", ["overwrite", "delete", "replace", "append"])
-    async def test_a_snapshot_that_changes_nothing(self, lake: Lake, level: ValidationLevel, operation: str) -> None:
+    async def test_snapshot_without_changes_is_valid(self, lake: Lake, level: ValidationLevel, operation: str) -> None:
         lake.append(lake.data_file())
         base = lake.snapshot(lake.lines, operation)
         await check(lake, base, level)
 
-    async def test_files_of_deletions_need_not_exist(self, level: ValidationLevel) -> None:
+    async def test_files_of_deleted_entries_need_not_exist(self, level: ValidationLevel) -> None:
         lake = Lake()
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
@@ -124,13 +124,13 @@ class TestGoodCommits:
         later = lake.append(lake.data_file())
         await check(lake, later, level)
 
-    async def test_a_delete_may_drop_a_manifest_without_saying_so(self) -> None:
+    async def test_delete_can_drop_a_manifest_without_entries(self) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         base = lake.snapshot([], "delete")
         assert (await check(lake, base)).snapshots[0].data_files_removed == 1
 
-    async def test_delete_files(self, level: ValidationLevel) -> None:
+    async def test_delete_files_are_valid(self, level: ValidationLevel) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         positions = lake.data_file(content=FileContent.POSITION_DELETES.value)
@@ -139,7 +139,7 @@ class TestGoodCommits:
         base = lake.snapshot([own, *lake.lines], "delete")
         assert (await check(lake, base, level)).snapshots[0].delete_files_added == 2
 
-    async def test_partitioned_files(self, level: ValidationLevel) -> None:
+    async def test_partitioned_files_are_valid(self, level: ValidationLevel) -> None:
         lake = Lake()
         field = {"name": "region", "transform": "identity", "source-id": 2, "field-id": 1000}
         lake.document["partition-specs"].append({"spec-id": 1, "fields": [field]})
@@ -149,18 +149,18 @@ class TestGoodCommits:
         base = lake.snapshot([own])
         await check(lake, base, level)
 
-    async def test_a_replaced_table_begins_without_a_parent(self, level: ValidationLevel) -> None:
+    async def test_replaced_table_starts_without_a_parent(self, level: ValidationLevel) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "overwrite", parent_snapshot_id=None)
         await check(lake, base, level)
 
-    async def test_a_commit_without_snapshots(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_commit_without_snapshots_is_valid(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.table
         lake.document["properties"] = {"owner": "me"}
         assert await check(lake, base, level) == CommitReport()
 
-    async def test_encrypted_lists_are_not_looked_into(self) -> None:
+    async def test_encrypted_lists_are_not_read(self) -> None:
         lake = Lake(3)
         base = lake.append(lake.data_file())
         lake.document["snapshots"][-1]["key-id"] = "k1"
@@ -168,7 +168,7 @@ class TestGoodCommits:
         assert (await check(lake, base)).snapshots == (SnapshotChanges(100, "append", is_opaque=True),)
         await refused(lake, base, "encrypted", NotSupported, ValidationLevel.STRICT)
 
-    async def test_encrypted_manifests_are_not_looked_into(self) -> None:
+    async def test_encrypted_manifests_are_not_read(self) -> None:
         lake = Lake(3)
         own = lake.manifest([an_entry(lake.data_file())], key_metadata=b"key", length=9)
         lake.files.put(own.path, b"AGS1....")
@@ -184,13 +184,13 @@ class TestGoodCommits:
         await check(lake, keeping)
         await refused(lake, keeping, "encrypted", NotSupported, ValidationLevel.STRICT)
 
-    async def test_what_only_claims_to_be_encrypted_is_looked_into(self) -> None:
+    async def test_falsely_declared_encrypted_files_are_read(self) -> None:
         lake = Lake(3)
         own = lake.manifest([an_entry(lake.data_file("s3://lake/u/a.parquet"))], key_metadata=b"key")
         base = lake.snapshot([own], key_id="k1")
         await refused(lake, base, "file is outside")
 
-    async def test_what_follows_an_encrypted_list_is_looked_into(self, level: ValidationLevel) -> None:
+    async def test_snapshots_after_an_encrypted_list_are_read(self, level: ValidationLevel) -> None:
         """An encrypted snapshot does not hide entries of later snapshots."""
         lake = Lake(3)
         lake.append(lake.data_file("s3://lake/u/a.parquet"))
@@ -198,7 +198,7 @@ class TestGoodCommits:
         base = lake.append(lake.data_file())
         await refused(lake, base, "file is outside", level=level)
 
-    async def test_snapshots_may_be_written_in_any_order(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_snapshots_can_be_listed_in_any_order(self, lake: Lake, level: ValidationLevel) -> None:
         base = lake.append(lake.data_file())
         for _ in range(3):
             lake.append(lake.data_file())
@@ -206,7 +206,7 @@ class TestGoodCommits:
         report = await check(lake, base, level)
         assert [one.snapshot_id for one in report.snapshots] == [100, 101, 102, 103]
 
-    async def test_a_snapshot_is_not_its_own_ancestor(self, lake: Lake) -> None:
+    async def test_snapshot_cycle_is_rejected(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         lake.append(lake.data_file())
         lake.document["snapshots"][0]["parent-snapshot-id"] = 101
@@ -214,7 +214,7 @@ class TestGoodCommits:
 
 
 class TestCost:
-    async def test_an_append_reads_what_it_brings(self) -> None:
+    async def test_append_reads_only_its_own_files(self) -> None:
         """A thousand manifests of the parent are compared by their lines."""
         lake = Lake()
         lake.snapshot([lake.manifest([an_entry(lake.data_file())]) for _ in range(1_000)])
@@ -227,7 +227,7 @@ class TestCost:
         )
         assert sorted(lake.files.stats) == sorted({*lake.files.reads, f"{LOCATION}/data/new.parquet"})
 
-    async def test_a_delete_reads_also_what_it_drops(self) -> None:
+    async def test_delete_also_reads_dropped_manifests(self) -> None:
         lake = Lake()
         doomed = lake.data_file()
         lake.snapshot(
@@ -240,7 +240,7 @@ class TestCost:
         assert len(lake.files.reads) == 4
         assert dropped in lake.files.reads
 
-    async def test_files_are_looked_for_in_batches(self) -> None:
+    async def test_files_are_looked_up_in_batches(self) -> None:
         lake = Lake()
         base = lake.append(*(lake.data_file() for _ in range(2_500)))
         calls: list[int] = []
@@ -254,7 +254,7 @@ class TestCost:
         await check(lake, base)
         assert calls == [1, 1, 1_000, 1_000, 500]
 
-    async def test_an_older_file_is_looked_for_in_the_newest_manifests_only(self) -> None:
+    async def test_older_file_is_searched_in_the_newest_manifests_only(self) -> None:
         lake = Lake()
         lake.snapshot([lake.manifest([an_entry(lake.data_file())]) for _ in range(100)])
         file = lake.data_file()
@@ -268,9 +268,7 @@ class TestCost:
 class TestWhatIsRemembered:
     """One validator caches files between commits."""
 
-    async def test_a_later_append_reads_its_own_list_and_manifest_only(
-        self, lake: Lake, level: ValidationLevel
-    ) -> None:
+    async def test_later_append_reads_its_own_list_and_manifest_only(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         await append_old(lake, validator)
         await append_old(lake, validator)
@@ -278,9 +276,7 @@ class TestWhatIsRemembered:
         await append_old(lake, validator)
         assert lake.files.reads == [f"{LOCATION}/metadata/snap-102.avro", lake.lines[0].path]
 
-    async def test_a_file_that_is_live_is_found_in_a_remembered_manifest(
-        self, lake: Lake, level: ValidationLevel
-    ) -> None:
+    async def test_live_file_is_found_in_a_cached_manifest(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         file = await append_old(lake, validator)
         base = lake.append(file)
@@ -289,7 +285,7 @@ class TestWhatIsRemembered:
             await validator.check(base, lake.table)
         assert len(lake.files.reads) == 2
 
-    async def test_a_file_that_was_deleted_may_come_back(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_deleted_file_can_be_added_again(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         file = await append_old(lake, validator)
         number = 1 if lake.version > 1 else 0
@@ -299,7 +295,7 @@ class TestWhatIsRemembered:
         base = lake.append(file)
         assert (await validator.check(base, lake.table)).snapshots[0].data_files_added == 1
 
-    async def test_a_list_that_was_written_over_is_read_again(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_overwritten_list_is_read_again(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         await append_old(lake, validator)
         lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"no list")
@@ -307,7 +303,7 @@ class TestWhatIsRemembered:
         with pytest.raises(Corrupted, match="cannot be read"):
             await validator.check(base, lake.table)
 
-    async def test_a_list_that_is_gone_is_missed(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_deleted_cached_list_is_detected(self, lake: Lake, level: ValidationLevel) -> None:
         validator = CommitValidator(lake.files, level=level)
         await append_old(lake, validator)
         lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
@@ -315,7 +311,7 @@ class TestWhatIsRemembered:
         with pytest.raises(Corrupted, match="cannot be read"):
             await validator.check(base, lake.table)
 
-    async def test_a_manifest_that_is_gone_is_missed(self, lake: Lake) -> None:
+    async def test_deleted_cached_manifest_is_detected(self, lake: Lake) -> None:
         validator = CommitValidator(lake.files, level=ValidationLevel.STRICT)
         await append_old(lake, validator)
         lake.files.remove(lake.lines[0].path)
@@ -323,7 +319,7 @@ class TestWhatIsRemembered:
         with pytest.raises(InvalidInput, match="manifest does not exist"):
             await validator.check(base, lake.table)
 
-    async def test_a_manifest_means_what_its_line_says_not_what_another_try_said(self) -> None:
+    async def test_cached_manifest_inherits_from_its_own_line(self) -> None:
         """A retried commit: the same manifest with another sequence number."""
         lake = Lake()
         validator = CommitValidator(lake.files)
@@ -339,7 +335,7 @@ class TestWhatIsRemembered:
         base = lake.snapshot([lake.manifest([kept]), *lake.lines[1:]], "replace")
         assert (await validator.check(base, lake.table)).snapshots[0].manifests_removed == 1
 
-    async def test_the_verdict_is_about_the_list_that_was_read(self, lake: Lake) -> None:
+    async def test_result_applies_to_the_list_that_was_read(self, lake: Lake) -> None:
         """The list is overwritten between the check and the read."""
         base = lake.append(lake.data_file())
         where = f"{LOCATION}/metadata/snap-100.avro"
@@ -384,7 +380,7 @@ class TestScope:
             "",
         ],
     )
-    async def test_files_outside_are_refused(self, path: str, level: ValidationLevel) -> None:
+    async def test_files_outside_are_rejected(self, path: str, level: ValidationLevel) -> None:
         lake = Lake()
         file = a_file(path)
         lake.files.put(path, file.file_size_in_bytes)
@@ -402,11 +398,11 @@ class TestScope:
             f"{LOCATION}/data/..a/a..parquet",
         ],
     )
-    async def test_any_folder_of_the_table_will_do(self, path: str) -> None:
+    async def test_files_in_any_folder_of_the_table_are_valid(self, path: str) -> None:
         lake = Lake()
         await check(lake, lake.append(lake.data_file(path)))
 
-    async def test_other_schemes_name_the_same_files(self, level: ValidationLevel) -> None:
+    async def test_locations_with_other_schemes_name_the_same_files(self, level: ValidationLevel) -> None:
         lake = Lake()
         file = lake.data_file()
         base = lake.append(file._replace(file_path=file.file_path.replace("s3://", "s3a://")))
@@ -422,24 +418,24 @@ class TestScope:
         await check(lake, lake.append(lake.data_file("s3://lake/elsewhere/a.parquet")))
         await refused(lake, lake.append(lake.data_file("s3://lake/elsewhere2/a.parquet")), "outside")
 
-    async def test_a_table_that_moves_keeps_what_it_wrote(self) -> None:
+    async def test_moved_table_keeps_its_earlier_files(self) -> None:
         lake = Lake()
         base = lake.append(lake.data_file())
         lake.document["location"] = "s3://lake/new-home"
         await check(lake, base)
 
-    async def test_manifests_outside_are_refused(self) -> None:
+    async def test_manifests_outside_are_rejected(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())], name="s3://lake/u/metadata/m.avro")])
         await refused(lake, base, "manifest is outside")
 
-    async def test_a_list_outside_is_refused(self) -> None:
+    async def test_list_outside_is_rejected(self) -> None:
         lake = Lake()
         base = lake.append(lake.data_file())
         lake.document["snapshots"][-1]["manifest-list"] = "s3://lake/u/metadata/snap.avro"
         await refused(lake, base, "manifest list is outside")
 
-    async def test_what_was_outside_before_may_stay(self, level: ValidationLevel) -> None:
+    async def test_earlier_files_outside_can_stay(self, level: ValidationLevel) -> None:
         """As after a table moved: manifests at the former location name files there."""
         lake = Lake()
         far = lake.data_file("s3://lake/old/data/a.parquet")
@@ -453,51 +449,51 @@ class TestScope:
 
 
 class TestObjects:
-    async def test_a_file_that_is_not_there(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_missing_file(self, lake: Lake, level: ValidationLevel) -> None:
         file = lake.data_file()
         base = lake.append(file)
         lake.files.remove(file.file_path)
         await refused(lake, base, "file does not exist", level=level)
 
-    async def test_a_file_of_another_size(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_file_of_another_size(self, lake: Lake, level: ValidationLevel) -> None:
         file = lake.data_file()
         base = lake.append(file)
         lake.files.put(file.file_path, file.file_size_in_bytes + 1)
         await refused(lake, base, "size of the file differs", level=level)
 
-    async def test_a_manifest_that_is_not_there(self, lake: Lake) -> None:
+    async def test_missing_manifest(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         lake.files.remove(lake.lines[0].path)
         await refused(lake, base, "manifest does not exist")
 
-    async def test_a_manifest_that_goes_while_it_is_checked(self, lake: Lake) -> None:
+    async def test_manifest_deleted_during_validation(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         del lake.files.contents[lake.lines[0].path]
         await refused(lake, base, "manifest does not exist")
 
-    async def test_a_manifest_of_the_parent_that_is_not_there_when_strict(self, lake: Lake) -> None:
+    async def test_missing_manifest_of_the_parent_when_strict(self, lake: Lake) -> None:
         lake.append(lake.data_file())
         base = lake.append(lake.data_file())
         lake.files.remove(lake.lines[1].path)
         await check(lake, base)
         await refused(lake, base, "manifest does not exist", level=ValidationLevel.STRICT)
 
-    async def test_a_list_that_is_not_there(self, lake: Lake) -> None:
+    async def test_missing_manifest_list(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
         await refused(lake, base, "manifest list does not exist")
 
-    async def test_a_list_that_is_none(self, lake: Lake) -> None:
+    async def test_invalid_manifest_list(self, lake: Lake) -> None:
         base = lake.append(lake.data_file())
         lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"junk")
         await refused(lake, base, r"not an avro.*manifest-list=s3://lake/t/metadata/snap-100.avro")
 
-    async def test_a_manifest_that_is_none(self, lake: Lake) -> None:
+    async def test_invalid_manifest(self, lake: Lake) -> None:
         own = lake.manifest([an_entry(lake.data_file())], length=4)
         lake.files.put(own.path, b"junk")
         await refused(lake, lake.snapshot([own]), r"not an avro.*manifest=s3://lake/t/metadata/m")
 
-    async def test_a_snapshot_without_a_list(self) -> None:
+    async def test_snapshot_without_a_manifest_list(self) -> None:
         lake = Lake(1)
         base = lake.append(lake.data_file())
         snapshot = lake.document["snapshots"][-1]
@@ -505,14 +501,14 @@ class TestObjects:
         snapshot["manifests"] = [lake.lines[0].path]
         await refused(lake, base, "needs a manifest-list")
 
-    async def test_the_parents_list_is_lost(self) -> None:
+    async def test_lost_manifest_list_of_the_parent(self) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         base = lake.append(lake.data_file())
         lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
         await refused(lake, base, "parent snapshot cannot be read", Corrupted)
 
-    async def test_a_lost_manifest_can_be_dropped(self) -> None:
+    async def test_lost_manifest_can_be_dropped(self) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         lake.append(lake.data_file())
@@ -520,7 +516,7 @@ class TestObjects:
         base = lake.snapshot(lake.lines[:1], "delete")
         assert (await check(lake, base)).snapshots[0].manifests_lost == 1
 
-    async def test_a_broken_manifest_of_the_parent_is_told(self) -> None:
+    async def test_corrupt_manifest_of_the_parent_is_reported(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -532,20 +528,20 @@ class TestObjects:
 class TestLines:
     """The fields of a manifest list about each manifest."""
 
-    async def test_a_manifest_twice(self, lake: Lake) -> None:
+    async def test_duplicate_manifest(self, lake: Lake) -> None:
         own = lake.manifest([an_entry(lake.data_file())])
         await refused(lake, lake.snapshot([own, own]), "manifest is listed twice")
 
     @pytest.mark.parametrize("length", [0, -1])
-    async def test_a_length_that_is_none(self, lake: Lake, length: int) -> None:
+    async def test_invalid_length(self, lake: Lake, length: int) -> None:
         own = lake.manifest([an_entry(lake.data_file())], length=length)
         await refused(lake, lake.snapshot([own]), "has no length")
 
-    async def test_another_length(self, lake: Lake) -> None:
+    async def test_wrong_length(self, lake: Lake) -> None:
         own = lake.manifest([an_entry(lake.data_file())], length=17)
         await refused(lake, lake.snapshot([own]), "length of the manifest differs")
 
-    async def test_a_spec_that_the_table_does_not_have(self, lake: Lake) -> None:
+    async def test_unknown_spec(self, lake: Lake) -> None:
         own = lake.manifest([an_entry(lake.data_file())], partition_spec_id=1)
         await refused(lake, lake.snapshot([own]), "unknown partition spec")
 
@@ -555,13 +551,13 @@ class TestLines:
         own = lake.manifest([an_entry(lake.data_file())], min_sequence_number=least, sequence_number=number)
         await refused(lake, lake.snapshot([own]), "out of bounds")
 
-    async def test_an_own_manifest_with_an_older_number(self) -> None:
+    async def test_own_manifest_with_an_older_sequence_number(self) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.data_file())], sequence_number=1, min_sequence_number=1)
         await refused(lake, lake.snapshot([own, *lake.lines]), "sequence number of a new manifest differs")
 
-    async def test_a_manifest_of_neither(self, lake: Lake) -> None:
+    async def test_manifest_of_neither_snapshot(self, lake: Lake) -> None:
         stray = lake.manifest([an_entry(lake.data_file())], added_snapshot_id=7)
         await refused(lake, lake.snapshot([stray]), "neither the snapshot's own nor its parent's")
 
@@ -578,14 +574,14 @@ class TestLines:
         ],
         ids=str,
     )
-    async def test_a_manifest_of_the_parent_stays_as_it_was(self, change: dict[str, Any]) -> None:
+    async def test_parent_manifest_line_must_be_unchanged(self, change: dict[str, Any]) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         altered = lake.lines[0]._replace(**change)
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())]), altered])
         await refused(lake, base, f"with a different {next(iter(change))}")
 
-    async def test_delete_manifests_need_format_2(self) -> None:
+    async def test_delete_manifests_require_format_2(self) -> None:
         lake = Lake(1)
         own = lake.manifest([an_entry(lake.data_file(content=1))])
         lake.version = 2  # its list has fields that lists of format 1 lack
@@ -595,12 +591,12 @@ class TestLines:
         del lake.document["snapshots"][-1]["sequence-number"]
         await refused(lake, base, "later format")
 
-    async def test_row_ids_are_given_out_to_manifests(self) -> None:
+    async def test_row_ids_are_assigned_to_manifests(self) -> None:
         lake = Lake(3)
         own = lake.manifest([an_entry(lake.data_file())], first_row_id=None)
         await refused(lake, lake.snapshot([own]), "no first row id")
 
-    async def test_an_upgrade_gives_row_ids_to_manifests_of_before(self, level: ValidationLevel) -> None:
+    async def test_upgrade_assigns_row_ids_to_earlier_manifests(self, level: ValidationLevel) -> None:
         lake = Lake(2)
         lake.append(lake.data_file())
         lake.version = lake.document["format-version"] = 3
@@ -613,27 +609,27 @@ class TestLines:
 class TestEntries:
     """The fields of a manifest about each file."""
 
-    async def test_a_file_twice_in_a_manifest(self, lake: Lake) -> None:
+    async def test_duplicate_file_in_a_manifest(self, lake: Lake) -> None:
         file = lake.data_file()
         await refused(lake, lake.append(file, file), "file is listed twice")
 
-    async def test_a_file_twice_in_two_manifests(self, lake: Lake) -> None:
+    async def test_duplicate_file_in_two_manifests(self, lake: Lake) -> None:
         file = lake.data_file()
         base = lake.snapshot([lake.manifest([an_entry(file)]), lake.manifest([an_entry(file)])])
         await refused(lake, base, "file is listed twice")
 
-    async def test_a_file_both_added_and_deleted(self) -> None:
+    async def test_file_both_added_and_deleted(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
         own = [lake.manifest([an_entry(file)]), lake.manifest([deleted(file, 101)])]
         await refused(lake, lake.snapshot(own, "overwrite"), "file is listed twice")
 
-    async def test_another_snapshots_addition(self, lake: Lake) -> None:
+    async def test_added_entry_of_another_snapshot(self, lake: Lake) -> None:
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file(), snapshot_id=7)])])
         await refused(lake, base, "id of another snapshot")
 
-    async def test_another_snapshots_deletion(self) -> None:
+    async def test_deleted_entry_of_another_snapshot(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -645,12 +641,12 @@ class TestEntries:
         lake = Lake()
         await refused(lake, lake.append(lake.data_file(**facts)), "negative size")
 
-    async def test_a_sequence_number_of_the_future(self) -> None:
+    async def test_sequence_number_above_the_snapshots(self) -> None:
         lake = Lake()
         own = lake.manifest([an_entry(lake.data_file(), sequence_number=2)], min_sequence_number=1)
         await refused(lake, lake.snapshot([own]), "sequence number out of bounds")
 
-    async def test_a_number_below_the_manifests_least_when_strict(self) -> None:
+    async def test_sequence_number_below_the_manifests_minimum_when_strict(self) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.data_file(), sequence_number=1)], min_sequence_number=2)
@@ -658,30 +654,30 @@ class TestEntries:
         await check(lake, base)
         await refused(lake, base, "below its manifest's least", level=ValidationLevel.STRICT)
 
-    async def test_a_new_file_of_an_older_number(self) -> None:
+    async def test_added_file_with_an_older_sequence_number(self) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.data_file(), sequence_number=1, file_sequence_number=1)])
         await refused(lake, lake.snapshot([own, *lake.lines]), "file sequence number of a new file differs")
 
-    async def test_partition_values_that_the_spec_does_not_have(self) -> None:
+    async def test_partition_values_of_another_spec(self) -> None:
         lake = Lake()
         file = lake.data_file(partition=("eu",))
         own = lake.manifest([an_entry(file)], partition=[("region", optional("string"), 1000)])
         await refused(lake, lake.snapshot([own]), "number of partition values differs")
 
-    async def test_a_header_of_another_kind(self) -> None:
+    async def test_header_of_another_content(self) -> None:
         lake = Lake()
         own = lake.manifest([an_entry(lake.data_file())], header_content="deletes")
         await refused(lake, lake.snapshot([own]), "content of the manifest differs")
 
-    async def test_a_header_of_another_spec(self) -> None:
+    async def test_header_of_another_spec(self) -> None:
         lake = Lake()
         own = lake.manifest([an_entry(lake.data_file())], header_spec=4)
         await refused(lake, lake.snapshot([own]), "partition spec of the manifest differs")
 
     @pytest.mark.parametrize("content", [0, 1])
-    async def test_data_and_deletes_in_one_manifest(self, content: int) -> None:
+    async def test_data_and_deletes_in_one_manifest_are_rejected(self, content: int) -> None:
         lake = Lake()
         entries = [an_entry(lake.data_file(content=0)), an_entry(lake.data_file(content=1))]
         await refused(lake, lake.snapshot([lake.manifest(entries, content=content)], "overwrite"), "in one manifest")
@@ -689,19 +685,19 @@ class TestEntries:
     @pytest.mark.parametrize(
         "counts", [{"added_files_count": 0}, {"existing_files_count": 1}, {"deleted_files_count": 1}], ids=str
     )
-    async def test_counts_that_would_hide_files(self, counts: dict[str, Any]) -> None:
+    async def test_counts_that_hide_files(self, counts: dict[str, Any]) -> None:
         lake = Lake()
         own = lake.manifest([an_entry(lake.data_file())], **counts)
         await refused(lake, lake.snapshot([own]), "files in the manifest differs")
 
-    async def test_counts_of_rows_matter_when_strict(self) -> None:
+    async def test_row_counts_are_checked_when_strict(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())], added_rows_count=7)])
         await check(lake, base)
         await refused(lake, base, "number of added rows in the manifest differs", level=ValidationLevel.STRICT)
 
     @pytest.mark.parametrize(("ids", "reason"), [(None, "no equality ids"), ((), "no equality ids"), ((1, 9), "id=9")])
-    async def test_equality_deletes_name_columns(self, ids: tuple[int, ...] | None, reason: str) -> None:
+    async def test_equality_deletes_require_columns(self, ids: tuple[int, ...] | None, reason: str) -> None:
         lake = Lake()
         file = lake.data_file(content=FileContent.EQUALITY_DELETES.value, equality_ids=ids)
         await refused(lake, lake.snapshot([lake.manifest([an_entry(file)], content=1)], "delete"), reason)
@@ -711,7 +707,7 @@ class TestParent:
     """Changes of existing files."""
 
     @pytest.mark.parametrize("change", [deleted, existing], ids=["deleted", "kept"])
-    async def test_a_file_that_is_not_live_is_a_conflict(self, change: Any) -> None:
+    async def test_deleting_a_nonlive_file_is_a_conflict(self, change: Any) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         stranger = lake.data_file()
@@ -719,7 +715,7 @@ class TestParent:
         base = lake.snapshot([lake.manifest([entry]), *lake.lines], "overwrite")
         await refused(lake, base, "not live in the parent", CommitConflict)
 
-    async def test_a_file_that_was_deleted_meanwhile_is_a_conflict(self) -> None:
+    async def test_deleting_a_concurrently_deleted_file_is_a_conflict(self) -> None:
         lake = Lake()
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
@@ -727,19 +723,19 @@ class TestParent:
         base = lake.snapshot([lake.manifest([existing(one), deleted(two, 102)])], "delete")
         await refused(lake, base, "not live in the parent", CommitConflict)
 
-    async def test_without_a_parent_there_is_nothing_to_delete(self) -> None:
+    async def test_delete_requires_a_parent(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([deleted(lake.data_file(), 100, 0)])], "delete")
         await refused(lake, base, "without a parent")
 
-    async def test_a_file_kept_while_its_manifest_stays_would_be_there_twice(self) -> None:
+    async def test_existing_entry_requires_dropping_its_manifest(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
         base = lake.snapshot([lake.manifest([existing(file)]), *lake.lines], "replace")
         await refused(lake, base, "still listed", CommitConflict)
 
-    async def test_a_file_added_again_in_place_of_its_manifest(self) -> None:
+    async def test_file_added_again_in_place_of_its_manifest(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -750,7 +746,7 @@ class TestParent:
     @pytest.mark.parametrize(
         "facts", [{"file_size_in_bytes": 7}, {"record_count": 7}, {"content": 1}], ids=["size", "rows", "content"]
     )
-    async def test_files_stay_as_they_were(self, change: Any, facts: dict[str, Any]) -> None:
+    async def test_existing_files_must_be_unchanged(self, change: Any, facts: dict[str, Any]) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -765,14 +761,14 @@ class TestParent:
         own = lake.manifest([change(file, snapshot_id=101, number=2)])
         await refused(lake, lake.snapshot([own], "overwrite"), "sequence number")
 
-    async def test_files_of_older_writers_have_no_number_to_keep(self, level: ValidationLevel) -> None:
+    async def test_files_of_older_writers_have_no_file_sequence_number(self, level: ValidationLevel) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
         base = lake.snapshot([lake.manifest([existing(file, file_sequence_number=None)])], "replace")
         await check(lake, base, level)
 
-    async def test_who_added_a_file_matters_when_strict(self) -> None:
+    async def test_snapshot_id_of_existing_files_is_checked_when_strict(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -784,7 +780,7 @@ class TestParent:
 class TestFilesThatAreLiveAlready:
     """The expensive rule: whether an added file is in a manifest that stays."""
 
-    async def test_a_commit_sent_twice_is_a_conflict(self, level: ValidationLevel) -> None:
+    async def test_repeated_append_is_a_conflict(self, level: ValidationLevel) -> None:
         """The response to an append was lost, and its writer appends the same files again, on top of it."""
         lake = Lake()
         file = lake.data_file()
@@ -793,7 +789,7 @@ class TestFilesThatAreLiveAlready:
         base = lake.append(file)
         await refused(lake, base, "is live in the parent", CommitConflict, level)
 
-    async def test_it_is_found_among_the_newest(self) -> None:
+    async def test_duplicate_is_found_in_the_newest_manifests(self) -> None:
         lake = Lake()
         lake.snapshot([lake.manifest([an_entry(lake.data_file())]) for _ in range(50)])
         file = lake.data_file()
@@ -804,7 +800,7 @@ class TestFilesThatAreLiveAlready:
         base = lake.append(file)
         await refused(lake, base, "is live in the parent", CommitConflict)
 
-    async def test_one_that_was_written_over_is_found_when_strict(self) -> None:
+    async def test_duplicate_of_an_overwritten_file_is_found_when_strict(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -812,7 +808,7 @@ class TestFilesThatAreLiveAlready:
         await check(lake, base)
         await refused(lake, base, "is live in the parent", CommitConflict, ValidationLevel.STRICT)
 
-    async def test_one_that_is_there_twice_from_before_is_found_when_strict(self) -> None:
+    async def test_earlier_duplicate_is_found_when_strict(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
@@ -821,7 +817,7 @@ class TestFilesThatAreLiveAlready:
         await check(lake, base)
         await refused(lake, base, "file is listed twice", level=ValidationLevel.STRICT)
 
-    async def test_twice_in_one_commit(self, level: ValidationLevel) -> None:
+    async def test_duplicate_in_one_commit(self, level: ValidationLevel) -> None:
         lake = Lake()
         file = lake.data_file()
         base = lake.append(file)
@@ -830,42 +826,42 @@ class TestFilesThatAreLiveAlready:
 
 
 class TestOperations:
-    async def test_an_append_removes_nothing(self) -> None:
+    async def test_append_removes_nothing(self) -> None:
         lake = Lake()
         file = lake.data_file()
         lake.append(file)
         base = lake.snapshot([lake.manifest([deleted(file, 101)])], "append")
         await refused(lake, base, "append cannot remove")
 
-    async def test_an_append_loses_nothing(self) -> None:
+    async def test_append_loses_no_manifest(self) -> None:
         lake = Lake()
         lake.append(lake.data_file())
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "append")
         await refused(lake, base, "append cannot remove")
 
-    async def test_an_append_adds_no_deletes(self) -> None:
+    async def test_append_adds_no_deletes(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file(content=1))], content=1)], "append")
         await refused(lake, base, "append cannot add delete files")
 
-    async def test_a_delete_adds_no_data(self) -> None:
+    async def test_delete_adds_no_data(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "delete")
         await refused(lake, base, "delete cannot add data")
 
-    async def test_a_replace_does_not_just_add_data(self) -> None:
+    async def test_replace_must_remove_data(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "replace")
         await refused(lake, base, "must remove what they replace")
 
-    async def test_what_nobody_knows(self) -> None:
+    async def test_unknown_operation(self) -> None:
         lake = Lake()
         base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "rewrite")
         await refused(lake, base, "unknown snapshot operation")
 
 
 class TestFormat3:
-    async def test_vectors_of_one_file(self, level: ValidationLevel) -> None:
+    async def test_deletion_vectors_of_one_puffin_file(self, level: ValidationLevel) -> None:
         lake = Lake(3)
         one, two = lake.data_file(), lake.data_file()
         lake.append(one, two)
@@ -875,7 +871,7 @@ class TestFormat3:
         report = await check(lake, base, level)
         assert report.snapshots[0].delete_files_added == 2
 
-    async def test_a_vector_replaces_another(self, level: ValidationLevel) -> None:
+    async def test_deletion_vector_replaces_another(self, level: ValidationLevel) -> None:
         lake = Lake(3)
         file = lake.data_file()
         lake.append(file)
@@ -885,14 +881,14 @@ class TestFormat3:
         base = lake.snapshot([own, lake.lines[1]], "delete")
         await check(lake, base, level)
 
-    async def test_two_vectors_for_a_file(self) -> None:
+    async def test_two_deletion_vectors_for_a_file(self) -> None:
         lake = Lake(3)
         file = lake.data_file()
         lake.append(file)
         own = lake.manifest([an_entry(lake.vector(file.file_path, at)) for at in (4, 50)], content=1)
         await refused(lake, lake.snapshot([own, *lake.lines], "delete"), "two deletion vectors")
 
-    async def test_a_second_vector_while_the_first_stays_is_a_conflict(self, level: ValidationLevel) -> None:
+    async def test_second_deletion_vector_beside_the_first_is_a_conflict(self, level: ValidationLevel) -> None:
         lake = Lake(3)
         file = lake.data_file()
         lake.append(file)
@@ -901,7 +897,7 @@ class TestFormat3:
         base = lake.snapshot([own, *lake.lines], "delete")
         await refused(lake, base, "already has a deletion vector", CommitConflict, level)
 
-    async def test_a_vector_about_a_file_that_is_not_live_when_strict(self) -> None:
+    async def test_deletion_vector_of_a_nonlive_file_when_strict(self) -> None:
         lake = Lake(3)
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.vector(f"{LOCATION}/data/gone.parquet"))], content=1)
@@ -921,22 +917,22 @@ class TestFormat3:
         ],
         ids=str,
     )
-    async def test_a_vector_says_where_it_is(self, facts: dict[str, Any], reason: str) -> None:
+    async def test_deletion_vector_requires_offset_and_size(self, facts: dict[str, Any], reason: str) -> None:
         lake = Lake(3)
         own = lake.manifest([an_entry(lake.vector("s3://lake/t/data/a")._replace(**facts))], content=1)
         await refused(lake, lake.snapshot([own], "delete"), reason)
 
-    async def test_vectors_need_format_3(self) -> None:
+    async def test_deletion_vectors_require_format_3(self) -> None:
         lake = Lake(2)
         own = lake.manifest([an_entry(lake.vector("s3://lake/t/data/a"))], content=1)
         await refused(lake, lake.snapshot([own], "delete"), "require format version 3")
 
-    async def test_position_delete_files_are_not_added_any_more(self) -> None:
+    async def test_position_delete_files_are_rejected_in_format_3(self) -> None:
         lake = Lake(3)
         own = lake.manifest([an_entry(lake.data_file(content=1))], content=1)
         await refused(lake, lake.snapshot([own], "delete"), "instead of position delete files")
 
-    async def test_position_delete_files_of_before_are_carried_along(self) -> None:
+    async def test_earlier_position_delete_files_are_kept(self) -> None:
         lake = Lake(2)
         deletes = lake.data_file(content=1)
         lake.snapshot([lake.manifest([an_entry(deletes)], content=1)], "delete")
@@ -944,18 +940,18 @@ class TestFormat3:
         base = lake.snapshot([lake.manifest([existing(deletes)], content=1)], "replace")
         await check(lake, base)
 
-    async def test_data_is_not_in_puffin_files(self) -> None:
+    async def test_data_files_are_no_puffin_files(self) -> None:
         lake = Lake(3)
         await refused(lake, lake.append(lake.data_file(file_format="puffin")), "not a deletion vector")
 
     @pytest.mark.parametrize("first_row_id", [0, 9, 11, 1_000])
-    async def test_new_files_take_row_ids_of_their_snapshot(self, first_row_id: int) -> None:
+    async def test_added_files_have_row_ids_of_their_snapshot(self, first_row_id: int) -> None:
         lake = Lake(3)
         lake.append(lake.data_file())
         own = lake.manifest([an_entry(lake.data_file())], first_row_id=first_row_id)
         await refused(lake, lake.snapshot([own, *lake.lines]), "outside its snapshot's range")
 
-    async def test_new_files_do_not_share_row_ids(self) -> None:
+    async def test_added_files_do_not_share_row_ids(self) -> None:
         lake = Lake(3)
         own = [lake.manifest([an_entry(lake.data_file())]) for _ in range(2)]
         await refused(lake, lake.snapshot(own), "row ids of new files overlap")
@@ -965,7 +961,7 @@ class TestFormat3:
         own = [lake.manifest([an_entry(lake.data_file())], first_row_id=first) for first in (10, 0)]
         await check(lake, lake.snapshot(own), level)
 
-    async def test_kept_files_keep_their_row_ids(self) -> None:
+    async def test_existing_files_keep_their_row_ids(self) -> None:
         lake = Lake(3)
         file = lake.data_file()
         lake.append(file)
@@ -1012,13 +1008,13 @@ class TestStatistics:
         lake.files.put(f"{LOCATION}/metadata/1.stats", 100)
         return lake
 
-    async def test_a_file_that_is_there(self, lake: Lake) -> None:
+    async def test_existing_statistics_file(self, lake: Lake) -> None:
         base = lake.table
         lake.document["statistics"] = [statistics()]
         report = await check(lake, base)
         assert list(report.observed) == [f"{LOCATION}/metadata/1.stats"]
 
-    async def test_only_new_ones_are_looked_for(self, lake: Lake) -> None:
+    async def test_only_new_statistics_files_are_looked_up(self, lake: Lake) -> None:
         lake.document["statistics"] = [statistics("s3://lake/gone/1.stats")]
         base = lake.table
         lake.document["properties"] = {"a": "b"}
@@ -1032,7 +1028,7 @@ class TestStatistics:
             (statistics(size=99), "size of the statistics file differs"),
         ],
     )
-    async def test_bad_ones(self, lake: Lake, file: dict[str, Any], reason: str) -> None:
+    async def test_invalid_statistics_files(self, lake: Lake, file: dict[str, Any], reason: str) -> None:
         base = lake.table
         lake.document["statistics"] = [file]
         await refused(lake, base, reason)
@@ -1053,7 +1049,7 @@ class TestStatistics:
 class TestAdoption:
     """Metadata of other catalogs."""
 
-    async def test_a_history_whose_beginning_is_expired(self, lake: Lake, level: ValidationLevel) -> None:
+    async def test_history_with_expired_beginning(self, lake: Lake, level: ValidationLevel) -> None:
         for _ in range(3):
             lake.append(lake.data_file())
         lake.document["snapshots"] = lake.document["snapshots"][2:]
@@ -1062,7 +1058,7 @@ class TestAdoption:
             SnapshotChanges(102, "append", manifests_inherited=2, manifests_added=1, data_files_added=1),
         )
 
-    async def test_only_what_branches_and_tags_name_is_checked(self) -> None:
+    async def test_only_referenced_snapshots_are_checked(self) -> None:
         lake = Lake()
         for _ in range(3):
             lake.append(lake.data_file())
@@ -1073,13 +1069,13 @@ class TestAdoption:
         report = await check(lake, None, adopted=True)
         assert [one.snapshot_id for one in report.snapshots] == [100, 102]
 
-    async def test_manifests_must_be_there(self, lake: Lake) -> None:
+    async def test_manifests_must_exist(self, lake: Lake) -> None:
         lake.append(lake.data_file())
         lake.append(lake.data_file())
         lake.files.remove(lake.lines[1].path)
         await refused(lake, None, "manifest does not exist", adopted=True)
 
-    async def test_live_files_must_be_there_when_strict(self, lake: Lake) -> None:
+    async def test_live_files_must_exist_when_strict(self, lake: Lake) -> None:
         file = lake.data_file()
         lake.append(file)
         lake.append(lake.data_file())
@@ -1103,13 +1099,13 @@ class TestRemovedSpecs:
         lake.document["default-spec-id"] = 1
         return lake
 
-    async def test_one_that_nothing_is_divided_by(self, level: ValidationLevel) -> None:
+    async def test_unused_spec_can_be_removed(self, level: ValidationLevel) -> None:
         lake = self.evolved()
         base = lake.table
         lake.document["partition-specs"] = lake.document["partition-specs"][1:]
         await check(lake, base, level)
 
-    async def test_one_that_is_in_use(self, level: ValidationLevel) -> None:
+    async def test_used_spec_cannot_be_removed(self, level: ValidationLevel) -> None:
         lake = self.evolved()
         lake.append(lake.data_file())
         base = lake.table

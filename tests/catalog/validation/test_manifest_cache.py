@@ -19,7 +19,7 @@ def a_list(lines: int) -> ManifestList:
 
 
 class TestLists:
-    def test_a_list_is_known_by_its_length_and_tag(self) -> None:
+    def test_list_is_cached_by_length_and_etag(self) -> None:
         memory, found = ManifestCache(), a_list(3)
         memory.keep_list("l", FACTS, found)
         assert memory.manifest_list("l", FACTS._replace(modified_ms=2)) is found
@@ -27,13 +27,13 @@ class TestLists:
         assert memory.manifest_list("l", FACTS._replace(size=101)) is None
         assert memory.manifest_list("m", FACTS) is None
 
-    def test_a_list_is_there_to_read_others_beside_whatever_became_of_it(self) -> None:
+    def test_overwritten_list_still_serves_as_a_parent(self) -> None:
         memory, found = ManifestCache(), a_list(3)
         memory.keep_list("l", FACTS, found)
         assert memory.any_list("l") is found
         assert memory.any_list("m") is None
 
-    def test_the_least_recently_used_leave_first(self) -> None:
+    def test_least_recently_used_entry_is_evicted_first(self) -> None:
         memory = ManifestCache(list_lines=100)
         for name in "abcdefghij":
             memory.keep_list(name, FACTS, a_list(9))
@@ -43,14 +43,14 @@ class TestLists:
         assert memory.manifest_list("b", FACTS) is None
         assert memory.manifest_list("k", FACTS) is not None
 
-    def test_what_is_kept_again_counts_once(self) -> None:
+    def test_entry_cached_again_counts_once(self) -> None:
         memory = ManifestCache(list_lines=100)
         memory.keep_list("a", FACTS, a_list(9))
         for _ in range(100):
             memory.keep_list("b", FACTS, a_list(9))
         assert memory.manifest_list("a", FACTS) is not None
 
-    def test_a_list_that_would_take_all_room_is_not_kept_nor_what_it_replaces(self) -> None:
+    def test_too_large_list_is_not_cached_and_evicts_its_predecessor(self) -> None:
         memory = ManifestCache(list_lines=100)
         memory.keep_list("a", FACTS, a_list(1))
         memory.keep_list("a", FACTS._replace(etag="long"), a_list(10))
@@ -58,7 +58,7 @@ class TestLists:
 
 
 class TestManifests:
-    def test_a_manifest_is_known_by_its_length_and_tag(self) -> None:
+    def test_manifest_is_cached_by_length_and_etag(self) -> None:
         memory, found = ManifestCache(), ManifestContents(entries=1)
         memory.keep_survey("m", FACTS, LINE, found)
         assert memory.survey("m", FACTS, LINE) is found
@@ -74,14 +74,12 @@ class TestManifests:
             LINE._replace(partition_spec_id=77),
         ],
     )
-    def test_a_manifest_under_a_line_that_its_entries_inherit_otherwise_from_is_another(
-        self, other: ManifestFile
-    ) -> None:
+    def test_manifest_is_cached_by_inherited_values(self, other: ManifestFile) -> None:
         memory = ManifestCache()
         memory.keep_survey("m", FACTS, LINE, ManifestContents(entries=1))
         assert memory.survey("m", FACTS, other) is None
 
-    def test_entries_take_room(self) -> None:
+    def test_entries_count_towards_the_capacity(self) -> None:
         memory = ManifestCache(manifest_entries=100)
         for name in "abcdefghijk":
             memory.keep_survey(name, FACTS, LINE, ManifestContents(entries=9))

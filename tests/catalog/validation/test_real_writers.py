@@ -179,7 +179,7 @@ WORK: list[Callable[[Table], None]] = [
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("work", WORK)
 @pytest.mark.filterwarnings("ignore::UserWarning:pyiceberg")
-async def test_every_commit_of_pyiceberg_passes(
+async def test_commits_of_pyiceberg_are_valid(
     work: Callable[[Table], None], version: int, spec: PartitionSpec, tmp_path: Path
 ) -> None:
     recorder = Recorder(tmp_path, version, spec)
@@ -193,7 +193,7 @@ async def test_every_commit_of_pyiceberg_passes(
         assert added > 0
 
 
-async def test_a_table_of_pyiceberg_is_adopted(tmp_path: Path) -> None:
+async def test_table_of_pyiceberg_is_adopted(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 2, BY_REGION)
     delete_some_rows(recorder.table)
     for level in ValidationLevel:

@@ -26,20 +26,20 @@ def lake() -> Lake:
 
 
 class TestTable:
-    def test_nothing_changed(self, lake: Lake) -> None:
+    def test_unchanged_metadata_is_valid(self, lake: Lake) -> None:
         check_transition(lake.table, lake.table, strict=True)
 
-    def test_another_table(self, lake: Lake) -> None:
+    def test_other_uuid_is_rejected(self, lake: Lake) -> None:
         base = lake.table
         lake.document["table-uuid"] = "00000000-0000-4000-8000-000000000000"
         refused(base, lake.table, "uuid of a table cannot change")
 
-    def test_a_uuid_has_no_case(self, lake: Lake) -> None:
+    def test_uuid_is_case_insensitive(self, lake: Lake) -> None:
         base = lake.table
         lake.document["table-uuid"] = lake.document["table-uuid"].upper()
         check_transition(base, lake.table, strict=True)
 
-    def test_a_table_of_before_uuids_is_given_one(self) -> None:
+    def test_table_without_uuid_gets_one(self) -> None:
         lake = Lake(1)
         uuid = lake.document.pop("table-uuid")
         base = lake.table
@@ -49,7 +49,7 @@ class TestTable:
     @pytest.mark.parametrize(
         "name", ["format-version", "last-column-id", "last-partition-id", "last-sequence-number", "next-row-id"]
     )
-    def test_counters_do_not_go_back(self, lake: Lake, name: str) -> None:
+    def test_counters_must_not_decrease(self, lake: Lake, name: str) -> None:
         after = lake.table
         lake.document[name] += 1 if name != "format-version" else 0
         base = lake.table
@@ -112,7 +112,7 @@ class TestWhatIsKept:
         lake.document["current-schema-id"] = 1
         refused(base, lake.table, "cannot be removed while a snapshot was written with it")
 
-    def test_what_is_not_kept_is_gone(self, lake: Lake) -> None:
+    def test_removed_parts_are_gone(self, lake: Lake) -> None:
         lake.append(lake.data_file())
         base = lake.table
         del lake.document["snapshots"][0]
@@ -160,7 +160,7 @@ class TestEvolution:
         ],
     )
     @pytest.mark.parametrize("version", [1, 2, 3])
-    def test_promotions(self, before: Any, after: Any, since: int, version: int) -> None:
+    def test_type_promotions_are_valid(self, before: Any, after: Any, since: int, version: int) -> None:
         lake = Lake(version)
         lake.append(lake.data_file())
         states = evolve(lake, [column(before)], [column(after)])
@@ -193,22 +193,22 @@ class TestEvolution:
             (MAP, {**MAP, "value-id": 25}),
         ],
     )
-    def test_other_changes_of_type(self, lake: Lake, before: Any, after: Any) -> None:
+    def test_other_type_changes_are_rejected(self, lake: Lake, before: Any, after: Any) -> None:
         refused(*evolve(lake, [column(before)], [column(after)]), "cannot change its type|moved into or out of")
 
-    def test_rename_reorder_drop_and_add(self, lake: Lake) -> None:
+    def test_rename_reorder_drop_and_add_are_valid(self, lake: Lake) -> None:
         before = [column(name="a"), column(id=4, name="b"), column(id=5, name="c")]
         after = [column(id=21, name="new"), column(id=5, name="c"), column(name="renamed")]
         check_transition(*evolve(lake, before, after), strict=True)
 
-    def test_a_column_is_not_moved_into_a_struct(self, lake: Lake) -> None:
+    def test_column_cannot_move_into_a_struct(self, lake: Lake) -> None:
         outer = {"type": "struct", "fields": [column(id=3)]}
         refused(*evolve(lake, [column(id=3)], [column(outer, id=21, name="outer")]), "moved into or out of")
 
-    def test_a_retired_id_is_not_used_again(self, lake: Lake) -> None:
+    def test_dropped_field_id_is_not_reused(self, lake: Lake) -> None:
         refused(*evolve(lake, [], [column(id=20)]), "in use before")
 
-    def test_a_dropped_column_may_come_back_as_it_was(self, lake: Lake) -> None:
+    def test_dropped_column_can_be_restored_unchanged(self, lake: Lake) -> None:
         lake.document["last-column-id"] = 3
         lake.document["schemas"].append({"type": "struct", "schema-id": 1, "fields": [*FIELDS, column()]})
         base = lake.table
@@ -218,22 +218,22 @@ class TestEvolution:
         lake.document["current-schema-id"] = 2
         refused(base, lake.table, "cannot change its type")
 
-    def test_optional_columns_become_required_only_for_who_asks(self, lake: Lake) -> None:
+    def test_optional_columns_become_required_only_if_allowed(self, lake: Lake) -> None:
         states = evolve(lake, [column()], [column(required=True)])
         check_transition(*states, strict=False)
         refused(*states, "cannot become required", strict=True)
 
-    def test_required_columns_become_optional(self, lake: Lake) -> None:
+    def test_required_columns_can_become_optional(self, lake: Lake) -> None:
         check_transition(*evolve(lake, [column(required=True)], [column()]), strict=True)
 
     @pytest.mark.parametrize(("before", "after"), [(1, 2), (None, 1), (1, None)])
-    def test_initial_defaults_stay(self, lake: Lake, before: int | None, after: int | None) -> None:
+    def test_initial_defaults_must_not_change(self, lake: Lake, before: int | None, after: int | None) -> None:
         old, new = column(), column()
         old["initial-default"], new["initial-default"] = before, after
         refused(*evolve(lake, [old], [new]), "initial default of column")
 
     @pytest.mark.parametrize(("transform", "is_same"), [("day", True), ("identity", False), ("bucket[4]", False)])
-    def test_partitions_of_a_promoted_date(self, lake: Lake, transform: str, is_same: bool) -> None:
+    def test_partitions_of_a_promoted_date_are_checked(self, lake: Lake, transform: str, is_same: bool) -> None:
         field = {"name": "p", "transform": transform, "source-id": 3, "field-id": 1000}
         lake.document["partition-specs"].append({"spec-id": 1, "fields": [field]})
         lake.document["last-partition-id"] = 1000
@@ -243,11 +243,11 @@ class TestEvolution:
         else:
             refused(*states, "partition values would change")
 
-    def test_a_table_without_data_may_become_anything(self) -> None:
+    def test_table_without_data_can_change_freely(self) -> None:
         check_transition(*evolve(Lake(), [column("int")], [column("string")]), strict=True)
 
     @pytest.mark.parametrize("with_data", [False, True])
-    def test_a_replaced_table_may_become_anything(self, lake: Lake, with_data: bool) -> None:
+    def test_replaced_table_can_change_freely(self, lake: Lake, with_data: bool) -> None:
         base, _ = evolve(lake, [column("int")], [column("string")])
         if with_data:
             lake.snapshot([], "overwrite", parent_snapshot_id=None)
@@ -255,7 +255,7 @@ class TestEvolution:
             del lake.document["current-snapshot-id"]
         check_transition(base, lake.table, strict=True)
 
-    def test_data_that_is_built_upon_counts(self, lake: Lake) -> None:
+    def test_data_of_ancestors_counts(self, lake: Lake) -> None:
         base, _ = evolve(lake, [column("int")], [column("string")])
         lake.append(lake.data_file())
         lake.append(lake.data_file())

@@ -43,7 +43,7 @@ def written(kind: str, value: object) -> bytes:
         (read_double, "double", st.floats(allow_nan=False)),
     ],
 )
-def test_values_come_back(read: Read, kind: str, values: st.SearchStrategy[object]) -> None:
+def test_values_round_trip(read: Read, kind: str, values: st.SearchStrategy[object]) -> None:
     @given(values, st.binary(max_size=9), st.binary(max_size=9))
     def comes_back(value: object, before: bytes, after: bytes) -> None:
         text = written(kind, value)
@@ -65,22 +65,22 @@ def test_values_come_back(read: Read, kind: str, values: st.SearchStrategy[objec
         (read_boolean, b"\x02", "neither 0 nor 1"),
     ],
 )
-def test_what_is_no_value(read: Read, data: bytes, reason: str) -> None:
+def test_invalid_values_are_rejected(read: Read, data: bytes, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         read(data, 0)
 
 
-def test_the_longest_numbers_are_read() -> None:
+def test_longest_numbers_are_decoded() -> None:
     assert read_long(b"\xff" * 9 + b"\x01", 0) == (-(2**63), 10)
     assert read_long(b"\xfe" + b"\xff" * 8 + b"\x01", 0) == (2**63 - 1, 10)
 
 
-def test_a_count_may_come_with_a_size() -> None:
+def test_count_with_a_block_size_is_decoded() -> None:
     assert read_count(written("long", 3) + b"xyz", 0) == (3, 1)
     assert read_count(written("long", -3) + written("long", 9) + b"xyz", 0) == (3, 2)
 
 
 @pytest.mark.parametrize("count", [4, 2**62, -4, -(2**63)])
-def test_a_count_of_more_items_than_bytes_is_refused(count: int) -> None:
+def test_count_of_more_items_than_bytes_is_rejected(count: int) -> None:
     with pytest.raises(IndexError):
         read_count(written("long", count) + b"\x00xyz"[count > 0 :], 0)

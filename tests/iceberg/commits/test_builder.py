@@ -30,7 +30,7 @@ from ..samples import (
 )
 
 
-def test_a_table_keeps_its_identity() -> None:
+def test_table_uuid_cannot_change() -> None:
     base = make_table()
     assert commit(base, action("assign-uuid", uuid=UUID.upper())) is base
     with pytest.raises(InvalidInput, match="the UUID of a table cannot change"):
@@ -38,12 +38,12 @@ def test_a_table_keeps_its_identity() -> None:
 
 
 @pytest.mark.parametrize("uuid", ["", "x", UUID.replace("-", ""), f"{{{UUID}}}", f"urn:uuid:{UUID}"])
-def test_an_identity_is_a_uuid(uuid: str) -> None:
+def test_invalid_uuid_is_rejected(uuid: str) -> None:
     with pytest.raises(InvalidInput, match="not a UUID"):
         commit(make_table(), action("assign-uuid", uuid=uuid))
 
 
-def test_a_first_table_gets_an_identity_with_its_next_change() -> None:
+def test_early_table_without_uuid_gets_one() -> None:
     base = parse_table((GOLDEN / "v1-first.json").read_bytes())
     assert base.uuid is None
     assert build_table(base, (), now_ms=NOW, new_uuid=UUID) is base
@@ -52,7 +52,7 @@ def test_a_first_table_gets_an_identity_with_its_next_change() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (1, 3), (2, 3)])
-def test_the_format_version_goes_up(before: int, after: int) -> None:
+def test_format_version_is_upgraded(before: int, after: int) -> None:
     upgraded = commit(make_table(before), action("upgrade-format-version", format_version=after))
     document = written(upgraded)
     assert document["format-version"] == after
@@ -71,17 +71,17 @@ def test_the_format_version_goes_up(before: int, after: int) -> None:
         (2, 0, "table format version must be 1, 2 or 3. format_version=0"),
     ],
 )
-def test_other_versions_are_refused(before: int, after: int, message: str) -> None:
+def test_other_versions_are_rejected(before: int, after: int, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         commit(make_table(before), action("upgrade-format-version", format_version=after))
 
 
-def test_the_same_version_changes_nothing() -> None:
+def test_same_version_changes_nothing() -> None:
     base = make_table(2)
     assert commit(base, action("upgrade-format-version", format_version=2)) is base
 
 
-def test_snapshots_of_version_1_say_their_sequence_number_after_an_upgrade() -> None:
+def test_upgrade_adds_sequence_numbers_to_snapshots() -> None:
     base = parse_table((GOLDEN / "v1-first.json").read_bytes())
     upgraded = written(commit(base, action("upgrade-format-version", format_version=2)))
     assert [one["sequence-number"] for one in upgraded["snapshots"]] == [0]
@@ -92,11 +92,11 @@ def test_snapshots_of_version_1_say_their_sequence_number_after_an_upgrade() -> 
     ("given", "stored"),
     [("s3://lake/new", "s3://lake/new"), ("s3://lake/new//", "s3://lake/new"), ("file:///", "file://")],
 )
-def test_the_location_has_no_trailing_slash(given: str, stored: str) -> None:
+def test_location_has_no_trailing_slash(given: str, stored: str) -> None:
     assert commit(make_table(), action("set-location", location=given)).location == stored
 
 
-def test_the_same_location_changes_nothing() -> None:
+def test_same_location_changes_nothing() -> None:
     base = make_table()
     assert commit(base, action("set-location", location=LOCATION + "/")) is base
     with pytest.raises(InvalidInput, match="location: expected `str` of length >= 1"):
@@ -122,7 +122,7 @@ def test_properties_are_set_and_removed() -> None:
         [],
     ],
 )
-def test_updates_that_change_nothing_give_the_same_table(updates: list[Json]) -> None:
+def test_updates_without_effect_return_the_same_object(updates: list[Json]) -> None:
     base = make_table(properties={"a": "1"})
     assert commit(base, *updates, now_ms=NOW + 5, previous_location="s3://lake/x.metadata.json") is base
 
@@ -141,14 +141,14 @@ def test_updates_that_change_nothing_give_the_same_table(updates: list[Json]) ->
         "default-sort-order",
     ],
 )
-def test_reserved_properties_are_refused(name: str) -> None:
+def test_reserved_properties_are_rejected(name: str) -> None:
     with pytest.raises(InvalidInput, match=f"property is reserved and cannot be set.*property={name}") as caught:
         commit(make_table(), action("set-properties", updates={name: "2"}))
     assert caught.value.argument == name
 
 
 @pytest.mark.parametrize("value", ["", "x", "-1", "1.5", "٣", "9" * 20])
-def test_properties_that_the_catalog_reads_must_make_sense(value: str) -> None:
+def test_interpreted_properties_are_validated(value: str) -> None:
     with pytest.raises(InvalidInput, match="property must be a whole number, at least 0"):
         commit(make_table(), action("set-properties", updates={"write.metadata.previous-versions-max": value}))
 
@@ -164,7 +164,7 @@ def test_encryption_keys_are_added_once_and_removed() -> None:
     assert "encryption-keys" not in written(commit(base, action("remove-encryption-key", key_id="k1")))
 
 
-def test_a_key_in_use_cannot_be_removed() -> None:
+def test_used_encryption_key_cannot_be_removed() -> None:
     base = commit(make_table(3), action("add-encryption-key", encryption_key=KEY))
     used = commit(base, add_snapshot(1, 1, rows=(0, 1), key_id="k1"))
     with pytest.raises(CommitConflict, match=r"encryption key is used by a snapshot or another key\. key=k1"):
@@ -186,13 +186,13 @@ def test_a_key_in_use_cannot_be_removed() -> None:
         ({"key-id": "k"}, "object missing required field `encrypted-key-metadata`"),
     ],
 )
-def test_keys_that_cannot_be_are_refused(key: Json, message: str) -> None:
+def test_invalid_encryption_keys_are_rejected(key: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message) as caught:
         commit(make_table(3), action("add-encryption-key", encryption_key=key))
     assert "not base64!" not in str(caught.value)
 
 
-def test_keys_need_version_3() -> None:
+def test_encryption_keys_require_version_3() -> None:
     with pytest.raises(InvalidInput, match="encryption keys require format version 3"):
         commit(make_table(2), action("add-encryption-key", encryption_key=KEY))
 
@@ -202,20 +202,20 @@ def touch(base: TableMetadata, now_ms: int, location: str | None = None) -> Tabl
     return commit(base, action("set-properties", updates={"touched": count}), now_ms=now_ms, previous_location=location)
 
 
-def test_the_time_of_the_last_update_comes_from_the_clock_and_never_goes_back() -> None:
+def test_last_updated_is_the_clock_and_never_decreases() -> None:
     base = make_table()
     assert touch(base, NOW + 7).last_updated_ms == NOW + 7
     assert touch(base, NOW - 7).last_updated_ms == NOW
 
 
-def test_a_table_is_never_older_than_its_latest_snapshot() -> None:
+def test_last_updated_is_not_before_the_latest_snapshot() -> None:
     after = commit(make_table(), add_snapshot(1, 1, at=NOW + 100), set_ref(1), now_ms=NOW + 5)
     assert after.last_updated_ms == NOW + 100
     later = commit(make_table(), add_snapshot(1, 1, at=NOW + 1), set_ref(1), now_ms=NOW + 5)
     assert later.last_updated_ms == NOW + 5
 
 
-def test_the_previous_metadata_file_enters_the_log_with_its_own_time() -> None:
+def test_previous_metadata_file_is_logged_with_its_own_time() -> None:
     base = make_table()
     first = touch(base, NOW + 10, "s3://lake/0.json")
     second = touch(first, NOW + 20, "s3://lake/1.json")
@@ -227,7 +227,7 @@ def test_the_previous_metadata_file_enters_the_log_with_its_own_time() -> None:
 
 
 @pytest.mark.parametrize(("setting", "kept"), [("0", 1), ("1", 1), ("3", 3), (None, 100)])
-def test_the_metadata_log_is_trimmed(setting: str | None, kept: int) -> None:
+def test_metadata_log_is_trimmed(setting: str | None, kept: int) -> None:
     properties = {} if setting is None else {"write.metadata.previous-versions-max": setting}
     base = make_table(properties=properties)
     for number in range(kept + 2):
@@ -237,7 +237,7 @@ def test_the_metadata_log_is_trimmed(setting: str | None, kept: int) -> None:
     ]
 
 
-def test_the_log_is_trimmed_by_the_setting_of_the_same_commit() -> None:
+def test_metadata_log_is_trimmed_by_a_property_of_the_same_commit() -> None:
     base = make_table()
     for number in range(5):
         base = touch(base, NOW, f"s3://lake/{number}.json")
@@ -246,7 +246,7 @@ def test_the_log_is_trimmed_by_the_setting_of_the_same_commit() -> None:
     assert [entry.metadata_file for entry in after.metadata_log] == ["s3://lake/4.json", "s3://lake/5.json"]
 
 
-def test_a_setting_from_elsewhere_that_makes_no_sense_is_as_if_it_were_not_there() -> None:
+def test_invalid_stored_property_is_ignored() -> None:
     document = {**golden("v2"), "properties": {"write.metadata.previous-versions-max": "many"}}
     after = touch(parse_table(dump(document)), NOW, "s3://lake/x.json")
     assert len(after.metadata_log) == 2
@@ -262,7 +262,7 @@ def test_unknown_fields_survive_a_commit() -> None:
     )
 
 
-def test_the_table_before_is_not_changed() -> None:
+def test_base_is_not_modified() -> None:
     base = parse_table((GOLDEN / "v2.json").read_bytes())
     before = serialize_table(base)
     commit(
@@ -291,7 +291,7 @@ CREATE = [
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_staged_table_is_created_by_its_updates(version: int) -> None:
+def test_staged_table_is_created_by_its_updates(version: int) -> None:
     updates = [*CREATE[:1], action("upgrade-format-version", format_version=version), *CREATE[2:]]
     table = commit(None, *updates, previous_location="s3://lake/ignored.json")
     assert (table.format_version, table.uuid, table.location) == (version, UUID, LOCATION)
@@ -301,13 +301,13 @@ def test_a_staged_table_is_created_by_its_updates(version: int) -> None:
     assert parse_table(serialize_table(table)) == table
 
 
-def test_a_staged_table_may_come_with_data() -> None:
+def test_staged_table_can_have_data() -> None:
     updates = [*CREATE[:1], action("upgrade-format-version", format_version=2), *CREATE[2:]]
     table = commit(None, *updates, add_snapshot(1, 1), set_ref(1))
     assert table.current_snapshot_id == 1
 
 
-def test_without_a_version_a_table_is_created_in_version_2() -> None:
+def test_new_table_defaults_to_version_2() -> None:
     assert commit(None, *CREATE[2:]).format_version == 2
     assert commit(None, *CREATE[2:]).uuid == OTHER_UUID
 
@@ -322,24 +322,24 @@ def test_without_a_version_a_table_is_created_in_version_2() -> None:
         (slice(0, 10), "the table would have no schema"),
     ],
 )
-def test_a_new_table_must_be_whole(missing: slice, message: str) -> None:
+def test_new_table_must_be_complete(missing: slice, message: str) -> None:
     updates = list(CREATE)
     del updates[missing]
     with pytest.raises(InvalidInput, match=message):
         commit(None, *updates)
 
 
-def test_a_new_table_cannot_be_of_an_unknown_version() -> None:
+def test_new_table_of_an_unknown_version_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="table format version must be 1, 2 or 3"):
         commit(None, *CREATE[2:], action("upgrade-format-version", format_version=4))
 
 
-def test_snapshots_need_the_shape_of_the_table_first() -> None:
+def test_snapshot_requires_schema_spec_and_order() -> None:
     with pytest.raises(InvalidInput, match="must be added before a snapshot"):
         commit(None, add_snapshot(1, 1), *CREATE)
 
 
-def test_the_same_table_is_always_written_the_same() -> None:
+def test_serialization_is_deterministic() -> None:
     texts = {serialize_table(commit(None, *CREATE)) for _ in range(3)}
     assert len(texts) == 1
     assert list(json.loads(texts.pop())) == [

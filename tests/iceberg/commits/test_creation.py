@@ -41,7 +41,7 @@ def create(**fields: object) -> TableMetadata:
     return new_table(parse_create_table(dump(request)), location=LOCATION + "/", uuid=UUID, now_ms=NOW)
 
 
-def test_fields_of_a_struct_are_counted_before_what_is_inside_of_them() -> None:
+def test_struct_fields_get_ids_before_nested_fields() -> None:
     table = create(schema=NESTED)
     assert {name.name: id_ for id_, name in table.schema.columns.items()} == {
         "a": 1,
@@ -68,7 +68,7 @@ def test_fields_of_a_struct_are_counted_before_what_is_inside_of_them() -> None:
     }
 
 
-def test_specs_and_orders_follow_their_columns() -> None:
+def test_specs_and_orders_get_fresh_source_ids() -> None:
     table = create(
         schema=NESTED,
         partition_spec={"spec-id": 7, "fields": [partition(3, "day", "f_day", 1234), partition(11, "identity", "b.d")]},
@@ -80,7 +80,7 @@ def test_specs_and_orders_follow_their_columns() -> None:
     assert table.default_sort_order_id == 1
 
 
-def test_a_table_of_nothing_but_columns_is_unpartitioned_and_unsorted() -> None:
+def test_table_is_unpartitioned_and_unsorted_by_default() -> None:
     for table in (create(), create(partition_spec=None, write_order=None, properties=None, location=None)):
         assert table.spec.fields == ()
         assert (table.default_spec_id, table.last_partition_id) == (0, 999)
@@ -92,24 +92,24 @@ def test_a_table_of_nothing_but_columns_is_unpartitioned_and_unsorted() -> None:
 
 
 @pytest.mark.parametrize(("text", "version"), [("1", 1), ("2", 2), ("3", 3)])
-def test_the_property_chooses_the_format_version_and_is_not_stored(text: str, version: int) -> None:
+def test_format_version_property_is_applied_and_not_stored(text: str, version: int) -> None:
     table = create(properties={"format-version": text, "a": "b"})
     assert table.format_version == version
     assert dict(table.properties) == {"write.parquet.compression-codec": "zstd", "a": "b"}
 
 
 @pytest.mark.parametrize("text", ["0", "4", "", "two", "2.0"])
-def test_other_format_versions_are_refused(text: str) -> None:
+def test_other_format_versions_are_rejected(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"format[-_]version"):
         create(properties={"format-version": text})
 
 
-def test_facts_that_engines_print_among_the_properties_are_not_stored() -> None:
+def test_metadata_fields_among_the_properties_are_not_stored() -> None:
     table = create(properties={"current-snapshot-id": "none", "uuid": "x", "write.parquet.compression-codec": "gzip"})
     assert dict(table.properties) == {"write.parquet.compression-codec": "gzip"}
 
 
-def test_types_must_be_of_the_version() -> None:
+def test_types_must_match_the_format_version() -> None:
     variant = schema(column(1, "v", "variant"))
     assert create(schema=variant, properties={"format-version": "3"}).schema.columns[1].type == "variant"
     with pytest.raises(InvalidInput, match="column v has a type that requires format version 3"):
@@ -139,17 +139,17 @@ def test_types_must_be_of_the_version() -> None:
         ({"stage-create": "yes"}, "stage-create: expected `bool`"),
     ],
 )
-def test_requests_that_cannot_be_are_refused(fields: Json, message: str) -> None:
+def test_invalid_requests_are_rejected(fields: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         create(**fields)
 
 
-def test_a_request_says_whether_it_only_stages() -> None:
+def test_request_selects_stage_create() -> None:
     assert parse_create_table(dump({"name": "t", "schema": COLUMNS, "stage-create": True})).stage_create
     assert not parse_create_table(dump({"name": "t", "schema": COLUMNS, "stage-create": None})).stage_create
 
 
-def test_a_new_view_has_one_version_of_its_schema() -> None:
+def test_new_view_has_one_version() -> None:
     request = {
         "name": "v",
         "schema": {**COLUMNS, "schema-id": 8},
@@ -165,7 +165,7 @@ def test_a_new_view_has_one_version_of_its_schema() -> None:
     assert (view.uuid, view.location, view.current_version_id) == (UUID, LOCATION, 1)
 
 
-def test_a_view_request_needs_schema_and_version() -> None:
+def test_view_request_requires_schema_and_version() -> None:
     with pytest.raises(InvalidInput, match="object missing required field `view-version`"):
         parse_create_view(dump({"name": "v", "schema": COLUMNS}))
     request = parse_create_view(dump({"name": "v", "schema": COLUMNS, "view-version": []}))

@@ -37,7 +37,7 @@ def require(kind: str, **fields: object) -> Json:
         require("assert-default-sort-order-id", default_sort_order_id=0),
     ],
 )
-def test_assumptions_that_hold_pass(requirement: Json) -> None:
+def test_fulfilled_requirements_pass(requirement: Json) -> None:
     check_table(parse_table_requirements(dump([requirement])), TABLE)
 
 
@@ -102,7 +102,7 @@ def test_assumptions_that_hold_pass(requirement: Json) -> None:
         ),
     ],
 )
-def test_assumptions_that_do_not_hold_say_what_was_expected_and_found(
+def test_failed_requirements_report_expected_and_found(
     requirement: Json, message: str, expected: object, found: object
 ) -> None:
     with pytest.raises(CommitConflict) as caught:
@@ -112,14 +112,14 @@ def test_assumptions_that_do_not_hold_say_what_was_expected_and_found(
     assert (caught.value.expected, caught.value.found) == (expected, found)
 
 
-def test_a_table_that_is_not_there_can_only_be_created() -> None:
+def test_missing_table_can_only_be_created() -> None:
     check_table(parse_table_requirements(dump([require("assert-create")])), None)
     with pytest.raises(CommitConflict, match="Requirement failed: table does not exist") as caught:
         check_table(parse_table_requirements(dump([require("assert-current-schema-id", current_schema_id=0)])), None)
     assert caught.value.condition == "assert-current-schema-id"
 
 
-def test_all_assumptions_are_checked() -> None:
+def test_all_requirements_are_checked() -> None:
     written = [
         require("assert-current-schema-id", current_schema_id=0),
         require("assert-default-spec-id", default_spec_id=7),
@@ -128,13 +128,13 @@ def test_all_assumptions_are_checked() -> None:
         check_table(parse_table_requirements(dump(written)), TABLE)
 
 
-def test_a_table_without_identity_matches_no_uuid() -> None:
+def test_table_without_uuid_matches_no_uuid() -> None:
     nameless = replace(make_table(1), uuid=None)
     with pytest.raises(CommitConflict, match="UUID does not match"):
         check_table(parse_table_requirements(dump([require("assert-table-uuid", uuid=UUID)])), nameless)
 
 
-def test_create_stands_alone() -> None:
+def test_assert_create_must_be_the_only_requirement() -> None:
     assert is_create(parse_table_requirements(dump([require("assert-create")])))
     assert not is_create(parse_table_requirements(b"[]"))
     assert not is_create(parse_table_requirements(dump([require("assert-table-uuid", uuid=UUID)])))
@@ -156,12 +156,12 @@ def test_create_stands_alone() -> None:
         ({}, "requirements: expected `array`, got `object`"),
     ],
 )
-def test_requirements_that_cannot_be_are_refused(written: object, message: str) -> None:
+def test_invalid_requirements_are_rejected(written: object, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse_table_requirements(dump(written))
 
 
-def test_a_view_must_be_the_one_that_was_meant() -> None:
+def test_view_uuid_must_match() -> None:
     view = make_view()
     check_view(parse_view_requirements(dump([require("assert-view-uuid", uuid=UUID.upper())])), view)
     with pytest.raises(CommitConflict, match="Requirement failed: view UUID does not match") as caught:

@@ -42,7 +42,7 @@ DEFAULT_SPEC = action("set-default-spec", spec_id=-1)
 DEFAULT_ORDER = action("set-default-sort-order", sort_order_id=-1)
 
 
-def test_a_new_schema_gets_the_next_id_whatever_it_says() -> None:
+def test_new_schema_gets_the_next_id() -> None:
     after = commit(make_table(), add_schema({**WIDER, "schema-id": 0}))
     assert list(after.schemas) == [0, 1]
     assert after.schemas[1].id == 1
@@ -51,13 +51,13 @@ def test_a_new_schema_gets_the_next_id_whatever_it_says() -> None:
     assert written(after)["schemas"][1]["schema-id"] == 1
 
 
-def test_the_last_added_schema_becomes_current() -> None:
+def test_last_added_schema_becomes_current() -> None:
     after = commit(make_table(), add_schema(WIDER), CURRENT)
     assert after.current_schema_id == 1
     assert after.schema.columns[7].name == "extra"
 
 
-def test_an_equal_schema_is_used_again_and_is_the_last_added() -> None:
+def test_equal_schema_is_reused_and_counts_as_last_added() -> None:
     base = commit(make_table(), add_schema(WIDER), CURRENT)
     assert commit(base, add_schema({**WIDER, "schema-id": 9})) is base
     back = commit(base, add_schema(COLUMNS), CURRENT)
@@ -65,14 +65,14 @@ def test_an_equal_schema_is_used_again_and_is_the_last_added() -> None:
     assert list(back.schemas) == [0, 1]
 
 
-def test_the_highest_column_id_never_falls() -> None:
+def test_highest_column_id_never_decreases() -> None:
     base = commit(make_table(), add_schema(WIDER), CURRENT)
     after = commit(base, add_schema(NARROWER), CURRENT)
     assert after.last_column_id == 7
     assert commit(make_table(), {**add_schema(NARROWER), "last-column-id": 99}).last_column_id == 6
 
 
-def test_a_known_schema_becomes_current_by_its_id() -> None:
+def test_known_schema_becomes_current_by_id() -> None:
     base = commit(make_table(), add_schema(WIDER), CURRENT)
     assert commit(base, action("set-current-schema", schema_id=0)).current_schema_id == 0
     assert commit(base, action("set-current-schema", schema_id=1)) is base
@@ -96,24 +96,24 @@ def test_a_known_schema_becomes_current_by_its_id() -> None:
         (add_schema({"type": "struct"}), "add-schema: schema: object missing required field `fields`"),
     ],
 )
-def test_updates_that_cannot_be_are_refused(update: Json, message: str) -> None:
+def test_invalid_updates_are_rejected(update: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         commit(make_table(), update)
 
 
-def test_version_3_takes_its_types() -> None:
+def test_version_3_types_are_accepted() -> None:
     after = commit(make_table(3), add_schema({**COLUMNS, "fields": [*COLUMNS["fields"], column(7, "v", "variant")]}))
     assert after.schemas[1].columns[7].type == "variant"
 
 
-def test_schemas_are_removed_if_nothing_uses_them() -> None:
+def test_unused_schemas_are_removed() -> None:
     base = commit(make_table(), add_schema(WIDER), CURRENT)
     after = commit(base, action("remove-schemas", schema_ids=[0, 77]))
     assert list(after.schemas) == [1]
     assert commit(base, action("remove-schemas", schema_ids=[77])) is base
 
 
-def test_a_schema_that_a_snapshot_uses_cannot_be_removed() -> None:
+def test_schema_of_a_snapshot_cannot_be_removed() -> None:
     base = commit(make_table(), add_snapshot(1, 1, schema_id=0), set_ref(1), add_schema(WIDER), CURRENT)
     with pytest.raises(CommitConflict, match=r"schema is used by a snapshot\. schema=0 snapshot=1"):
         commit(base, action("remove-schemas", schema_ids=[0]))
@@ -121,7 +121,7 @@ def test_a_schema_that_a_snapshot_uses_cannot_be_removed() -> None:
     assert list(both.schemas) == [1]
 
 
-def test_ids_that_a_commit_removes_are_not_given_again_by_it() -> None:
+def test_removed_ids_are_not_reassigned_in_the_same_commit() -> None:
     base = commit(make_table(), add_schema(WIDER), add_spec(partition(1, "identity", "id")))
     after = commit(base, action("remove-schemas", schema_ids=[1]), add_schema(WIDER))
     assert list(after.schemas) == [0, 2]
@@ -129,7 +129,7 @@ def test_ids_that_a_commit_removes_are_not_given_again_by_it() -> None:
     assert list(commit(base, action("remove-partition-specs", spec_ids=[1]), other).specs) == [0, 2]
 
 
-def test_a_new_spec_gets_ids_of_its_own() -> None:
+def test_new_spec_gets_new_field_ids() -> None:
     base = make_table(spec=[partition(2, "day", "d")])
     after = commit(base, add_spec(partition(1, "bucket[4]", "b"), partition(2, "day", "d")), DEFAULT_SPEC)
     assert after.default_spec_id == 1
@@ -139,14 +139,14 @@ def test_a_new_spec_gets_ids_of_its_own() -> None:
     assert commit(after, add_spec()).last_partition_id == 1001
 
 
-def test_a_spec_is_bound_to_the_schema_that_is_current_by_then() -> None:
+def test_spec_is_bound_to_the_schema_current_at_its_update() -> None:
     after = commit(make_table(), add_schema(WIDER), CURRENT, add_spec(partition(7, "identity", "extra")), DEFAULT_SPEC)
     assert after.spec.fields[0].sources == (7,)
     with pytest.raises(InvalidInput, match=r"does not have\. id=7"):
         commit(make_table(), add_spec(partition(7, "identity", "extra")), add_schema(WIDER), CURRENT)
 
 
-def test_a_schema_must_keep_what_the_default_spec_and_order_are_made_of() -> None:
+def test_schema_must_keep_source_columns_of_default_spec_and_order() -> None:
     partitioned = make_table(spec=[partition(3, "identity", "name")])
     with pytest.raises(InvalidInput, match="partition field name has a source column that the current schema"):
         commit(partitioned, add_schema(NARROWER), CURRENT)
@@ -157,7 +157,7 @@ def test_a_schema_must_keep_what_the_default_spec_and_order_are_made_of() -> Non
     assert after.current_schema_id == 1
 
 
-def test_specs_are_removed_but_not_their_numbers() -> None:
+def test_removed_specs_keep_their_field_ids_reserved() -> None:
     base = make_table(spec=[partition(2, "day", "d")])
     base = commit(base, add_spec(partition(1, "identity", "id")), DEFAULT_SPEC)
     after = commit(base, action("remove-partition-specs", spec_ids=[0]))
@@ -166,7 +166,7 @@ def test_specs_are_removed_but_not_their_numbers() -> None:
     assert commit(after, action("remove-partition-specs", spec_ids=[0])) is after
 
 
-def test_orders_are_numbered_and_used_again() -> None:
+def test_orders_get_ids_and_are_reused() -> None:
     base = make_table()
     after = commit(base, add_order(sort(1)), DEFAULT_ORDER)
     assert after.default_sort_order_id == 1

@@ -168,7 +168,7 @@ def check_step(before: TableMetadata, after: TableMetadata) -> None:
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(st.integers(1, 3), st.data())
-def test_any_sequence_of_commits_keeps_the_table_whole(version: int, data: st.DataObject) -> None:
+def test_any_sequence_of_commits_keeps_the_table_valid(version: int, data: st.DataObject) -> None:
     table = make_table(version)
     text = write_table(table)
     now_ms = NOW

@@ -32,7 +32,7 @@ def log(metadata: TableMetadata) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_an_append_adds_a_snapshot_and_moves_main(version: int) -> None:
+def test_append_adds_a_snapshot_and_moves_main(version: int) -> None:
     after = grown(10, 11, version=version)
     assert list(after.snapshots) == [10, 11]
     assert after.current_snapshot_id == after.refs["main"].snapshot_id == 11
@@ -41,12 +41,12 @@ def test_an_append_adds_a_snapshot_and_moves_main(version: int) -> None:
     assert after.next_row_id == (20 if version == 3 else 0)
 
 
-def test_a_snapshot_is_kept_as_the_client_wrote_it() -> None:
+def test_snapshot_text_of_the_client_is_preserved() -> None:
     after = commit(make_table(), add_snapshot(1, 1, key_id="k", x_engine={"a": [1, None]}))
     assert written(after)["snapshots"] == [snapshot(1, 1, key_id="k", x_engine={"a": [1, None]})]
 
 
-def test_a_snapshot_alone_is_staged() -> None:
+def test_snapshot_without_a_branch_is_staged() -> None:
     after = commit(make_table(), add_snapshot(10, 1))
     assert after.current_snapshot_id is None
     assert after.refs == {}
@@ -67,25 +67,25 @@ def test_a_snapshot_alone_is_staged() -> None:
         (add_snapshot(12, 9, parent=11, schema_id=4), "schema-id", "no longer has the schema"),
     ],
 )
-def test_a_snapshot_from_a_state_that_has_passed_is_a_conflict(update: Json, condition: str, message: str) -> None:
+def test_snapshot_of_an_outdated_state_is_a_conflict(update: Json, condition: str, message: str) -> None:
     with pytest.raises(CommitConflict, match=message) as caught:
         commit(grown(10, 11), update)
     assert caught.value.condition == condition
 
 
-def test_row_ids_that_were_given_already_are_a_conflict() -> None:
+def test_assigned_row_ids_are_a_conflict() -> None:
     base = grown(10, version=3)
     with pytest.raises(CommitConflict, match="first_row_id=9 next=10") as caught:
         commit(base, add_snapshot(11, 2, parent=10, rows=(9, 5)))
     assert (caught.value.condition, caught.value.expected, caught.value.found) == ("first-row-id", 9, 10)
 
 
-def test_row_ids_may_be_left_out_but_never_given_twice() -> None:
+def test_row_ids_can_have_gaps_but_are_never_reused() -> None:
     after = commit(grown(10, version=3), add_snapshot(11, 2, parent=10, rows=(100, 5)))
     assert after.next_row_id == 105
 
 
-def test_a_snapshot_without_parent_may_have_an_old_sequence_number() -> None:
+def test_snapshot_without_parent_can_have_an_old_sequence_number() -> None:
     after = commit(grown(10, 11), add_snapshot(12, 1))
     assert after.last_sequence_number == 2
 
@@ -110,12 +110,12 @@ def test_a_snapshot_without_parent_may_have_an_old_sequence_number() -> None:
         (3, add_snapshot(1, 1, rows=(0, -1)), "add-snapshot: snapshot.added-rows: expected `int` >= 0"),
     ],
 )
-def test_snapshots_that_are_not_complete_are_refused(version: int, update: Json, message: str) -> None:
+def test_incomplete_snapshots_are_rejected(version: int, update: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         commit(make_table(version), update)
 
 
-def test_version_1_takes_inline_manifests() -> None:
+def test_version_1_accepts_inline_manifests() -> None:
     after = commit(make_table(1), add_snapshot(1, manifest_list=None, manifests=["m0"], summary=None), set_ref(1))
     assert after.snapshots[1].manifests == ("m0",)
 
@@ -132,7 +132,7 @@ def test_branches_and_tags_are_set_moved_and_removed() -> None:
     assert set(removed.refs) == {"main", "t"}
 
 
-def test_setting_a_reference_to_what_it_is_changes_nothing() -> None:
+def test_setting_an_equal_reference_changes_nothing() -> None:
     base = commit(grown(10), set_ref(10, "b", min_snapshots_to_keep=3))
     assert commit(base, set_ref(10)) is base
     assert commit(base, set_ref(10, "b", max_ref_age_ms=None, min_snapshots_to_keep=3)) is base
@@ -156,7 +156,7 @@ def test_setting_a_reference_to_what_it_is_changes_nothing() -> None:
         (set_ref(10, "b", "twig"), r"updates\[0\].type: invalid enum value 'twig'"),
     ],
 )
-def test_references_that_cannot_be_are_refused(update: Json, message: str) -> None:
+def test_invalid_references_are_rejected(update: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         commit(grown(10), update)
 
@@ -169,7 +169,7 @@ def test_without_main_there_is_no_current_snapshot() -> None:
     assert after.snapshot_log == base.snapshot_log
 
 
-def test_a_snapshot_enters_the_log_with_its_own_time_and_a_rollback_with_the_present() -> None:
+def test_log_has_snapshot_time_for_commits_and_present_time_for_rollbacks() -> None:
     base = grown(10, 11)
     assert log(base) == [(10, 1), (11, 2)]
     back = commit(base, set_ref(10), now_ms=NOW + 500)
@@ -177,14 +177,14 @@ def test_a_snapshot_enters_the_log_with_its_own_time_and_a_rollback_with_the_pre
     assert back.current_snapshot_id == 10
 
 
-def test_the_log_never_goes_back_in_time() -> None:
+def test_log_times_never_decrease() -> None:
     base = append(make_table(), 10, at=NOW + 1000)
     after = append(base, 11, at=NOW + 3)
     assert log(after) == [(10, 1000), (11, 1000)]
     assert log(commit(after, set_ref(10), now_ms=NOW)) == [(10, 1000), (11, 1000), (10, 1000)]
 
 
-def test_snapshots_that_were_current_only_within_the_commit_are_not_in_the_log() -> None:
+def test_intermediate_snapshots_are_not_logged() -> None:
     after = commit(
         grown(10),
         add_snapshot(11, 2, parent=10, at=NOW + 20),
@@ -196,14 +196,14 @@ def test_snapshots_that_were_current_only_within_the_commit_are_not_in_the_log()
     assert list(after.snapshots) == [10, 11, 12]
 
 
-def test_a_snapshot_of_the_commit_that_did_not_stay_current_is_not_in_the_log() -> None:
+def test_snapshot_replaced_in_its_commit_is_not_logged() -> None:
     after = commit(
         grown(10), add_snapshot(11, 2, parent=10), set_ref(11), action("remove-snapshot-ref", ref_name="main")
     )
     assert log(after) == [(10, 1)]
 
 
-def test_one_that_came_and_went_within_the_commit_leaves_the_log_as_it_was() -> None:
+def test_snapshot_added_and_removed_in_a_commit_leaves_the_log_unchanged() -> None:
     after = commit(
         grown(10),
         add_snapshot(11, 2, parent=10),
@@ -215,14 +215,14 @@ def test_one_that_came_and_went_within_the_commit_leaves_the_log_as_it_was() -> 
     assert log(after) == [(10, 1), (12, 30)]
 
 
-def test_the_log_before_a_removed_snapshot_is_cut() -> None:
+def test_log_before_a_removed_snapshot_is_truncated() -> None:
     base = grown(10, 11, 12, 13)
     after = commit(base, action("remove-snapshots", snapshot_ids=[11]))
     assert log(after) == [(12, 3), (13, 4)]
     assert log(commit(base, action("remove-snapshots", snapshot_ids=[10]))) == [(11, 2), (12, 3), (13, 4)]
 
 
-def test_removing_a_snapshot_removes_what_is_about_it() -> None:
+def test_removing_a_snapshot_removes_statistics_and_references() -> None:
     base = commit(grown(10, 11), set_ref(10, "old", "tag"), statistics(10), partition_statistics(10), statistics(11))
     after = commit(base, action("remove-snapshots", snapshot_ids=[10, 77]))
     assert list(after.snapshots) == [11]
@@ -259,7 +259,7 @@ def partition_statistics(id_: int, path: str = "p.parquet") -> Json:
 
 
 @pytest.mark.parametrize(("make", "name"), [(statistics, "statistics"), (partition_statistics, "partition-statistics")])
-def test_a_snapshot_has_one_statistics_file(make: object, name: str) -> None:
+def test_snapshot_has_one_statistics_file(make: object, name: str) -> None:
     assert callable(make)
     base = commit(grown(10, 11), make(10), make(11))
     assert commit(base, make(10)) is base
@@ -271,13 +271,13 @@ def test_a_snapshot_has_one_statistics_file(make: object, name: str) -> None:
     assert commit(removed, action(f"remove-{name}", snapshot_id=10)) is removed
 
 
-def test_old_clients_may_say_the_snapshot_twice_if_they_agree() -> None:
+def test_redundant_snapshot_id_must_match() -> None:
     assert len(commit(grown(10), statistics(10, snapshot_id=10)).statistics) == 1
     with pytest.raises(InvalidInput, match=r"set-statistics has two different snapshot ids\. outside=9 inside=10"):
         commit(grown(10), statistics(10, snapshot_id=9))
 
 
-def test_statistics_need_their_snapshot() -> None:
+def test_statistics_require_an_existing_snapshot() -> None:
     for update in (statistics(9), partition_statistics(9)):
         with pytest.raises(InvalidInput, match=r"statistics refer to an unknown snapshot\. snapshot=9"):
             commit(grown(10), update)

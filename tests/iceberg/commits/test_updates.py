@@ -50,24 +50,24 @@ VIEW_ACTIONS = [
 
 
 @pytest.mark.parametrize("name", TABLE_ACTIONS)
-def test_every_action_of_tables_is_known(name: str) -> None:
+def test_every_table_action_is_supported(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"updates\[0\]: object missing required field"):
         parse_table_updates(dump([{"action": name}]))
 
 
 @pytest.mark.parametrize("name", VIEW_ACTIONS)
-def test_every_action_of_views_is_known(name: str) -> None:
+def test_every_view_action_is_supported(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"updates\[0\]: object missing required field"):
         parse_view_updates(dump([{"action": name}]))
 
 
 @pytest.mark.parametrize("name", ["", "add-column", "add-view-version", "Add-Schema"])
-def test_other_actions_are_refused(name: str) -> None:
+def test_other_actions_are_rejected(name: str) -> None:
     with pytest.raises(InvalidInput, match=rf"updates\[1\]: unknown table update\. action={name}$"):
         parse_table_updates(dump([action("remove-properties", removals=[]), {"action": name}]))
 
 
-def test_actions_of_tables_are_not_those_of_views() -> None:
+def test_table_and_view_actions_differ() -> None:
     with pytest.raises(InvalidInput, match=r"unknown view update\. action=add-snapshot"):
         parse_view_updates(dump([{"action": "add-snapshot", "snapshot": {}}]))
 
@@ -82,7 +82,7 @@ def test_updates_of_the_other_kind_are_not_applied() -> None:
 
 
 @pytest.mark.parametrize("written", [b"{}", b"null", b"[1]", b'[{"action":1}]', b"[{}]", b"["])
-def test_what_is_no_list_of_updates_is_refused(written: bytes) -> None:
+def test_invalid_update_lists_are_rejected(written: bytes) -> None:
     with pytest.raises(InvalidInput, match="updates"):
         parse_table_updates(written)
 
@@ -95,7 +95,7 @@ def test_no_content_crashes_the_builder(name: str, fields: dict[str, object]) ->
         build_table(make_table(), parsed, now_ms=NOW, new_uuid=UUID)
 
 
-def test_each_kind_of_update_is_exported() -> None:
+def test_every_update_class_is_exported() -> None:
     kinds = {
         name
         for name, value in vars(updates).items()

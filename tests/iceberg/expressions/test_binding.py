@@ -60,7 +60,7 @@ def shown(filter_: Any, schema: Schema | None = None) -> Any:
 
 @pytest.mark.slow
 @given(wishes(), rows())
-def test_a_bound_filter_passes_the_rows_that_the_filter_does(wish: Wish, row: Row) -> None:
+def test_bound_filter_matches_the_same_rows(wish: Wish, row: Row) -> None:
     def passes(claim: BoundPredicate) -> bool:
         return predicate_matches(claim, row[claim.term.name])
 
@@ -118,7 +118,7 @@ def test_filters_are_simplified(asked: Any, expected: Any) -> None:
         ("truncate[50]", "dec", "10.50", "10.50"),
     ],
 )
-def test_results_of_a_transform_are_compared_in_their_own_type(
+def test_transform_results_are_compared_in_the_result_type(
     transform: str, column: str, value: Any, expected: Any
 ) -> None:
     term = {"type": "transform", "transform": transform, "term": column}
@@ -126,19 +126,19 @@ def test_results_of_a_transform_are_compared_in_their_own_type(
     assert shown(asked) == {**asked, "value": expected}
 
 
-def test_a_required_field_of_an_optional_struct_can_be_null() -> None:
+def test_required_field_of_an_optional_struct_can_be_null() -> None:
     assert shown({"type": "is-null", "term": "maybe.sure"}, NESTED) == {"type": "is-null", "term": "maybe.sure"}
     assert shown({"type": "is-null", "term": "always.sure"}, NESTED) is False
 
 
-def test_names_are_found_in_any_case_if_asked_to() -> None:
+def test_names_are_resolved_case_insensitively_on_request() -> None:
     asked = {"type": "eq", "term": "OTHER", "value": 5}
     assert render_filter(bound(asked, NESTED, case_sensitive=False)) == {"type": "eq", "term": "Other", "value": 5}
     with pytest.raises(InvalidInput, match="no such column"):
         bound(asked, NESTED)
 
 
-def test_a_name_that_stands_for_two_columns_is_refused_only_if_it_is_asked_for() -> None:
+def test_ambiguous_name_is_rejected_only_if_used() -> None:
     assert shown({"type": "starts-with", "term": "Name", "value": "a"}, NESTED)
     with pytest.raises(InvalidInput, match="ambiguous column name"):
         bound({"type": "eq", "term": "NAME", "value": "a"}, NESTED, case_sensitive=False)
@@ -166,7 +166,7 @@ def test_a_name_that_stands_for_two_columns_is_refused_only_if_it_is_asked_for()
     ],
     ids=str,
 )
-def test_what_does_not_fit_the_schema_is_refused(asked: Any, reason: str) -> None:
+def test_filters_that_do_not_match_the_schema_are_rejected(asked: Any, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         bound(asked, NESTED)
 

@@ -25,7 +25,7 @@ def convert(value: Any, kind: str, said: str | None = None) -> Any:
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.type)
 @settings(max_examples=30)
 @given(st.data())
-def test_what_json_writes_is_read_back(column: ColumnSample, data: st.DataObject) -> None:
+def test_json_values_round_trip(column: ColumnSample, data: st.DataObject) -> None:
     value = data.draw(column.values.filter(lambda value: not is_nan(value)))
     written: Any = to_json(parse_primitive(column.type), value)
     assert convert(written, column.type) == value
@@ -60,7 +60,7 @@ def test_what_json_writes_is_read_back(column: ColumnSample, data: st.DataObject
         ("", "binary", b""),
     ],
 )
-def test_literals_become_values_of_their_column(value: Any, kind: str, expected: Any) -> None:
+def test_literals_are_converted_to_the_column_type(value: Any, kind: str, expected: Any) -> None:
     assert convert(value, kind) == expected
 
 
@@ -81,7 +81,7 @@ def test_literals_become_values_of_their_column(value: Any, kind: str, expected:
         ("9999-01-01T00:00:00", "timestamp_ns", OutOfRange.ABOVE),
     ],
 )
-def test_numbers_that_a_column_cannot_hold_are_told_apart(value: Any, kind: str, expected: OutOfRange) -> None:
+def test_numbers_out_of_range_are_distinguished(value: Any, kind: str, expected: OutOfRange) -> None:
     assert convert(value, kind) is expected
 
 
@@ -106,9 +106,7 @@ def test_numbers_that_a_column_cannot_hold_are_told_apart(value: Any, kind: str,
         ("f79c3e09-677c-4bbd-a479-3f349cb785e7", "uuid", "binary", bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7")),
     ],
 )
-def test_a_literal_of_another_type_is_converted_if_nothing_is_lost(
-    value: Any, said: str, kind: str, expected: Any
-) -> None:
+def test_literal_of_another_type_is_converted_without_loss(value: Any, said: str, kind: str, expected: Any) -> None:
     assert convert(value, kind, said) == expected
 
 
@@ -130,7 +128,7 @@ def test_a_literal_of_another_type_is_converted_if_nothing_is_lost(
         (1, "variant", "long"),
     ],
 )
-def test_a_literal_of_another_type_is_refused_if_something_would_be_lost(value: Any, said: str, kind: str) -> None:
+def test_lossy_literal_conversion_is_rejected(value: Any, said: str, kind: str) -> None:
     with pytest.raises(InvalidInput):
         convert(value, kind, said)
 
@@ -147,7 +145,7 @@ def test_a_literal_of_another_type_is_refused_if_something_would_be_lost(value: 
         ("00 ff", "binary"), ("zz", "binary"), ("00", "fixed[2]"), (1, "fixed[2]"), ("x", "variant"), (1, "unknown"),
     ],
 )  # fmt: skip
-def test_what_is_no_value_of_the_column_is_refused(value: Any, kind: str) -> None:
+def test_invalid_literals_are_rejected(value: Any, kind: str) -> None:
     with pytest.raises(InvalidInput):
         convert(value, kind)
 
@@ -158,7 +156,7 @@ def test_what_is_no_value_of_the_column_is_refused(value: Any, kind: str) -> Non
     st.sampled_from(ALL_KINDS),
     st.none() | st.sampled_from(ALL_KINDS),
 )
-def test_any_literal_is_read_or_refused(value: Any, kind: str, said: str | None) -> None:
+def test_any_literal_is_converted_or_rejected(value: Any, kind: str, said: str | None) -> None:
     try:
         found = convert(value, kind, said)
     except InvalidInput:

@@ -38,7 +38,7 @@ BY_ALL = a_layout(tuple((column.name, "identity") for column in COLUMNS))
 
 
 @given(wishes(), st.lists(rows(), min_size=1, max_size=4))
-def test_a_manifest_with_a_matching_partition_is_never_passed_over(wish: Wish, content: list[Row]) -> None:
+def test_manifest_with_a_matching_partition_is_never_pruned(wish: Wish, content: list[Row]) -> None:
     summaries = tuple(
         summary_of([row[column.name] for row in content], column.bound, floating=column.type in FLOATING)
         for column in COLUMNS
@@ -50,7 +50,7 @@ def test_a_manifest_with_a_matching_partition_is_never_passed_over(wish: Wish, c
 @pytest.mark.parametrize("name", [column.name for column in COLUMNS if column.name not in ("tns", "u", "f", "d")])
 @settings(max_examples=30)
 @given(st.data())
-def test_pyiceberg_passes_over_the_same_manifests(name: str, data: st.DataObject) -> None:
+def test_pyiceberg_prunes_the_same_manifests(name: str, data: st.DataObject) -> None:
     column = BY_NAME[name]
     wish = data.draw(leaves([column]))
     content = data.draw(st.lists(rows([column]), min_size=1, max_size=4))
@@ -87,11 +87,11 @@ ONE = b"\x00\x00\x80\x3f"
     ],
     ids=str,
 )
-def test_corners_of_summaries(filter_: Any, summary: FieldSummary, expected: bool) -> None:
+def test_summary_edge_cases(filter_: Any, summary: FieldSummary, expected: bool) -> None:
     assert may_match(filter_, BY_F, (summary,)) is expected
 
 
-def test_a_manifest_that_says_nothing_is_read() -> None:
+def test_manifest_without_summaries_is_read() -> None:
     filter_ = {"type": "gt", "term": "f", "value": 1}
     assert may_match(filter_, BY_F, None)
     assert may_match(filter_, BY_F, ())
@@ -99,7 +99,7 @@ def test_a_manifest_that_says_nothing_is_read() -> None:
     assert not may_match(False, BY_F, (FieldSummary(False, False, ONE, ONE),))
 
 
-def test_text_is_compared_by_its_beginning() -> None:
+def test_text_is_compared_by_prefix() -> None:
     by_s = a_layout((("s", "identity"),))
     between = FieldSummary(False, None, b"abc", b"abe")
     assert not may_match({"type": "not-starts-with", "term": "s", "value": "ab"}, by_s, (between,))

@@ -35,7 +35,7 @@ def may_match(filter_: Any, file: DataFile) -> bool:
     st.sets(st.sampled_from(STATISTICS)),
     st.sampled_from([None, 1, 2]),
 )
-def test_a_file_with_a_matching_row_is_never_passed_over(
+def test_file_with_a_matching_row_is_never_pruned(
     wish: Wish, content: list[Row], without: set[str], width: int | None
 ) -> None:
     file = file_of(content, without=without, width=width)
@@ -45,7 +45,7 @@ def test_a_file_with_a_matching_row_is_never_passed_over(
 
 @pytest.mark.slow
 @given(wishes(COMPARED), st.lists(rows(COMPARED), max_size=3), st.sets(st.sampled_from(STATISTICS[3:])))
-def test_pyiceberg_passes_over_the_same_files(wish: Wish, content: list[Row], without: set[str]) -> None:
+def test_pyiceberg_prunes_the_same_files(wish: Wish, content: list[Row], without: set[str]) -> None:
     file = file_of(content, columns=COMPARED, without=without)
     theirs = _InclusiveMetricsEvaluator(PY_SCHEMA, to_pyiceberg(wish)).eval(py_file(file))
     assert may_match(document(wish), file) == theirs
@@ -62,7 +62,7 @@ TRANSFORMED = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("transform", "name", "function"), TRANSFORMED)
 @given(st.data())
-def test_nor_is_one_whose_rows_match_after_a_transform(
+def test_file_with_a_row_matching_after_a_transform_is_never_pruned(
     transform: str, name: str, function: Any, data: st.DataObject
 ) -> None:
     column = BY_NAME[name]
@@ -76,7 +76,7 @@ def test_nor_is_one_whose_rows_match_after_a_transform(
         assert may_match({"type": operation, "term": term, "value": asked}, file)
 
 
-def test_bounds_are_seen_through_a_transform_that_keeps_order() -> None:
+def test_bounds_are_projected_through_order_preserving_transforms() -> None:
     file = file_of([{"ts": 5 * 86_400_000_000 + 7}], columns=[BY_NAME["ts"]])
     term = {"type": "transform", "transform": "day", "term": "ts"}
     assert may_match({"type": "eq", "term": term, "value": 5}, file)
@@ -120,11 +120,11 @@ def test_bounds_are_seen_through_a_transform_that_keeps_order() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_corners(filter_: Any, facts: dict[str, Any], expected: bool) -> None:
+def test_edge_cases(filter_: Any, facts: dict[str, Any], expected: bool) -> None:
     assert may_match(filter_, a_file(**facts)) is expected
 
 
-def test_bounds_of_uuids_exclude_only_what_both_orders_do() -> None:
+def test_uuid_bounds_exclude_only_in_both_orders() -> None:
     low, high = b"\x10" + bytes(15), b"\x90" + bytes(15)
     filter_ = {"type": "gt", "term": "u", "value": "a0000000-0000-0000-0000-000000000000"}
     # As signed numbers, values that begin with 0x90 or 0xa0 are negative: the lower bound.

@@ -37,12 +37,12 @@ def predicate(
 @pytest.mark.parametrize(
     "document", [True, {"type": "true"}, {"type": "TRUE"}, {"type": "literal", "value": True}], ids=str
 )
-def test_true_is_written_in_many_ways(document: Any) -> None:
+def test_true_has_several_spellings(document: Any) -> None:
     assert parse_expression(document) == TRUE
 
 
 @pytest.mark.parametrize("document", [False, {"type": "false"}, {"type": "literal", "value": False}], ids=str)
-def test_so_is_false(document: Any) -> None:
+def test_false_has_several_spellings(document: Any) -> None:
     assert parse_expression(document) == FALSE
 
 
@@ -95,11 +95,11 @@ def test_so_is_false(document: Any) -> None:
     ],
     ids=str,
 )
-def test_both_dialects_say_the_same(document: Any, expected: UnboundPredicate) -> None:
+def test_dialects_are_equivalent(document: Any, expected: UnboundPredicate) -> None:
     assert parse_expression(document) == expected
 
 
-def test_literals_may_say_their_type() -> None:
+def test_literals_can_have_a_type() -> None:
     date = parse_primitive("date")
     one = {"type": "eq", "left": X, "right": {"type": "literal", "value": "2020-01-01", "data-type": "date"}}
     assert parse_expression(one) == UnboundPredicate(
@@ -111,7 +111,7 @@ def test_literals_may_say_their_type() -> None:
     )
 
 
-def test_chains_of_one_kind_are_one_list() -> None:
+def test_chains_of_one_conjunction_are_flat() -> None:
     a, b, c = ({"type": "eq", "term": "x", "value": number} for number in (1, 2, 3))
     left = {"type": "and", "left": {"type": "and", "left": a, "right": b}, "right": c}
     right = {"type": "and", "left": a, "right": {"type": "and", "left": b, "right": c}}
@@ -121,7 +121,7 @@ def test_chains_of_one_kind_are_one_list() -> None:
     assert parse_expression(mixed) == Or((Not(expected), FALSE))
 
 
-def test_a_thousand_alternatives_are_no_thousand_levels() -> None:
+def test_thousand_alternatives_are_not_nested() -> None:
     document: Any = {"type": "eq", "term": "x", "value": 0}
     for number in range(1, 5000):
         document = {"type": "or", "left": document, "right": {"type": "eq", "term": "x", "value": number}}
@@ -130,7 +130,7 @@ def test_a_thousand_alternatives_are_no_thousand_levels() -> None:
     assert [one.literals[0].value for one in parsed.operands if isinstance(one, UnboundPredicate)] == list(range(5000))
 
 
-def test_too_deep_a_filter_is_refused() -> None:
+def test_too_deep_filter_is_rejected() -> None:
     document: Any = True
     for _ in range(200):
         document = {"type": "not", "child": document}
@@ -139,7 +139,7 @@ def test_too_deep_a_filter_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_too_long_a_filter_is_refused() -> None:
+def test_too_long_filter_is_rejected() -> None:
     document: Any = False
     for _ in range(5_001):
         document = {"type": "or", "left": {"type": "is-null", "term": "x"}, "right": document}
@@ -184,7 +184,7 @@ def test_too_long_a_filter_is_refused() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_no_filter_is_refused(document: Any) -> None:
+def test_invalid_filters_are_rejected(document: Any) -> None:
     with pytest.raises(InvalidInput):
         parse_expression(document)
 
@@ -216,19 +216,19 @@ def test_what_is_no_filter_is_refused(document: Any) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_cannot_be_planned_by_says_so(document: Any) -> None:
+def test_unsupported_filters_are_reported(document: Any) -> None:
     with pytest.raises(NotSupported):
         parse_expression(document)
 
 
-def test_too_many_values_are_refused() -> None:
+def test_too_many_values_are_rejected() -> None:
     some = {"type": "in", "term": "x", "values": [1] * 60_000}
     parse_expression(some)
     with pytest.raises(InvalidInput, match="too many values"):
         parse_expression({"type": "or", "left": some, "right": some})
 
 
-def test_a_number_of_thousands_of_digits_is_refused() -> None:
+def test_number_of_thousands_of_digits_is_rejected() -> None:
     for number in (10**5000, -(10**400)):
         with pytest.raises(InvalidInput, match="more digits"):
             parse_expression({"type": "eq", "term": "x", "value": number})
@@ -248,7 +248,7 @@ NOISE = st.recursive(
 
 @pytest.mark.slow
 @given(NOISE)
-def test_noise_is_read_or_refused(document: Any) -> None:
+def test_any_json_is_parsed_or_rejected(document: Any) -> None:
     try:
         parsed: Expression = parse_expression(document)
     except (InvalidInput, NotSupported):

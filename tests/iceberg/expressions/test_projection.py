@@ -69,7 +69,9 @@ def partitioned(draw: st.DrawFn) -> tuple[Fields, list[ColumnSample]]:
 
 
 @given(partitioned(), st.data())
-def test_if_a_row_matches_so_does_its_partition(spec: tuple[Fields, list[ColumnSample]], data: st.DataObject) -> None:
+def test_inclusive_projection_matches_partitions_of_matching_rows(
+    spec: tuple[Fields, list[ColumnSample]], data: st.DataObject
+) -> None:
     fields, columns = spec
     wish, row = data.draw(wishes(columns)), data.draw(rows(columns))
     layout = a_layout(fields)
@@ -80,7 +82,7 @@ def test_if_a_row_matches_so_does_its_partition(spec: tuple[Fields, list[ColumnS
 
 
 @given(partitioned(), st.data())
-def test_if_a_partition_matches_strictly_so_do_all_its_rows(
+def test_strict_projection_matches_only_fully_matching_partitions(
     spec: tuple[Fields, list[ColumnSample]], data: st.DataObject
 ) -> None:
     fields, columns = spec
@@ -98,7 +100,7 @@ COMPARED = [pair for pair in PAIRS if pair[0] not in ("tns", "u", "f", "d") and 
 @pytest.mark.parametrize("pair", COMPARED, ids=lambda pair: "-".join(pair))
 @settings(max_examples=30)
 @given(st.data())
-def test_pyiceberg_projects_alike(pair: tuple[str, str], data: st.DataObject) -> None:
+def test_projections_agree_with_pyiceberg(pair: tuple[str, str], data: st.DataObject) -> None:
     name, transform = pair
     fields, column = (pair,), BY_NAME[name]
     if transform in TIME_UNITS:  # PyIceberg does not allow for old writers
@@ -160,7 +162,7 @@ UNITS = [pair for pair in PAIRS if pair[1] in TIME_UNITS or pair[1].startswith((
 
 
 @given(st.sampled_from(UNITS), st.data())
-def test_the_laws_hold_for_claims_about_the_transform_itself(pair: tuple[str, str], data: st.DataObject) -> None:
+def test_projection_laws_hold_for_transform_terms(pair: tuple[str, str], data: st.DataObject) -> None:
     name, transform = pair
     column, layout = BY_NAME[name], a_layout((pair,))
     row = data.draw(rows([column]))
@@ -185,7 +187,7 @@ def _literal(column: ColumnSample, transform: str, value: Value) -> Any:
 
 
 @pytest.mark.parametrize("operation", ["eq", "not-eq", "lt", "lt-eq", "gt", "gt-eq"])
-def test_counts_around_zero_may_be_stored_one_too_high(operation: str) -> None:
+def test_negative_time_units_may_be_stored_one_too_high(operation: str) -> None:
     layout = a_layout((("ts", "day"),))
     term = {"type": "transform", "transform": "day", "term": "ts"}
     for asked in range(-3, 4):
@@ -197,7 +199,7 @@ def test_counts_around_zero_may_be_stored_one_too_high(operation: str) -> None:
                 assert matching or not passes(strict(condition, layout), layout, (stored,))
 
 
-def test_a_claim_about_another_transform_says_nothing() -> None:
+def test_predicate_on_another_transform_is_not_projected() -> None:
     term = {"type": "transform", "transform": "bucket[4]", "term": "s"}
     layout = a_layout((("s", "bucket[3]"),))
     condition = bound({"type": "eq", "term": term, "value": 1})
@@ -205,7 +207,7 @@ def test_a_claim_about_another_transform_says_nothing() -> None:
     assert render_filter(strict(condition, layout)) is False
 
 
-def test_fields_of_one_column_are_all_asked() -> None:
+def test_all_partition_fields_of_a_column_are_used() -> None:
     layout = a_layout((("i", "truncate[10]"), ("i", "bucket[3]")))
     projected = render_filter(inclusive(bound({"type": "eq", "term": "i", "value": 12}), layout))
     assert projected == {
@@ -215,7 +217,7 @@ def test_fields_of_one_column_are_all_asked() -> None:
     }
 
 
-def test_a_field_of_several_columns_says_nothing() -> None:
+def test_field_of_several_columns_is_not_projected() -> None:
     spec = {"spec-id": 0, "fields": [
         {"source-ids": [1, 2], "field-id": 1000, "name": "both", "transform": "bucket[4]"},
         {"source-ids": [1], "field-id": 1001, "name": "one", "transform": "truncate[10]"},

@@ -13,7 +13,7 @@ ENDS = st.none() | st.integers(-5, 15)
 
 
 @given(st.sets(st.integers(-10, 20)), ENDS, ENDS)
-def test_a_set_meets_a_range_if_one_of_it_does(values: set[int], lower: int | None, upper: int | None) -> None:
+def test_set_overlaps_a_range_if_a_value_does(values: set[int], lower: int | None, upper: int | None) -> None:
     claim = equal_to_any(TERM, values)
     if isinstance(claim, BoundPredicate):
         expected = any((lower is None or lower <= one) and (upper is None or one <= upper) for one in values)
@@ -21,7 +21,7 @@ def test_a_set_meets_a_range_if_one_of_it_does(values: set[int], lower: int | No
 
 
 @given(st.sets(st.integers(-5, 5), min_size=1), st.none() | st.integers(-6, 6))
-def test_a_value_is_in_a_set_or_not(values: set[int], value: int | None) -> None:
+def test_value_is_in_a_set_or_not(values: set[int], value: int | None) -> None:
     wanted, denied = equal_to_any(TERM, values), equal_to_any(TERM, values, wanted=False)
     assert isinstance(wanted, BoundPredicate)
     assert isinstance(denied, BoundPredicate)

@@ -28,7 +28,7 @@ def rendered(filter_: Any) -> Any:
 
 @pytest.mark.slow
 @given(wishes())
-def test_what_is_written_means_what_was_read(wish: Wish) -> None:
+def test_rendered_filters_round_trip(wish: Wish) -> None:
     once = rendered(document(wish))
     assert rendered(once) == once
     assert msgspec.json.decode(msgspec.json.encode(once)) == once
@@ -36,7 +36,7 @@ def test_what_is_written_means_what_was_read(wish: Wish) -> None:
 
 @pytest.mark.slow
 @given(wishes(READ_BY_PYICEBERG), rows(READ_BY_PYICEBERG))
-def test_pyiceberg_understands_it(wish: Wish, row: Row) -> None:
+def test_pyiceberg_parses_rendered_filters(wish: Wish, row: Row) -> None:
     read = PlanTableScanRequest.model_validate({"filter": rendered(document(wish))}).filter
     assert read is not None
     fields = [column.document for column in READ_BY_PYICEBERG]
@@ -48,14 +48,14 @@ def test_pyiceberg_understands_it(wish: Wish, row: Row) -> None:
 
 @pytest.mark.slow
 @given(wishes([column for column in COLUMNS if column.name not in ("tns", "f", "d")]))
-def test_filters_of_pyiceberg_are_understood(wish: Wish) -> None:
+def test_filters_of_pyiceberg_are_parsed(wish: Wish) -> None:
     """PyIceberg sends nanoseconds in another unit, and infinities as null."""
     request = PlanTableScanRequest(filter=to_pyiceberg(wish))
     sent = msgspec.json.decode(request.model_dump_json(by_alias=True, exclude_none=True))["filter"]
     assert in_order(rendered(sent)) == in_order(rendered(document(wish)))
 
 
-def test_long_lists_make_shallow_trees() -> None:
+def test_long_conjunctions_are_shallow_trees() -> None:
     asked: Any = False
     for number in range(1000):
         asked = {"type": "or", "left": {"type": "eq", "term": "i", "value": number}, "right": asked}

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 @given(partitioned(), st.data())
-def test_a_residual_decides_as_the_filter_does(spec: tuple[Fields, list[ColumnSample]], data: st.DataObject) -> None:
+def test_residual_agrees_with_the_filter(spec: tuple[Fields, list[ColumnSample]], data: st.DataObject) -> None:
     fields, columns = spec
     wish, row = data.draw(wishes(columns)), data.draw(rows(columns))
     for rounded_up in (False, True):
@@ -41,7 +41,7 @@ def test_a_residual_decides_as_the_filter_does(spec: tuple[Fields, list[ColumnSa
 @pytest.mark.parametrize("pair", [pair for pair in COMPARED if pair[0] in ("i", "s", "ts")], ids="-".join)
 @settings(max_examples=30)
 @given(st.data())
-def test_pyiceberg_leaves_as_much(pair: tuple[str, str], data: st.DataObject) -> None:
+def test_residuals_agree_with_pyiceberg(pair: tuple[str, str], data: st.DataObject) -> None:
     column = BY_NAME[pair[0]]
     if pair[0] == "ts":  # PyIceberg does not allow for old writers
         column = BY_NAME["ts"].after_1970
@@ -66,19 +66,19 @@ BETWEEN: Any = {
     ("day", "expected"),
     [(17_485, False), (17_486, BETWEEN["left"]), (17_487, True), (17_488, BETWEEN["right"]), (17_489, False)],
 )
-def test_only_the_days_at_the_ends_of_a_range_are_filtered(day: int, expected: Any) -> None:
+def test_residual_applies_only_to_days_at_the_ends_of_a_range(day: int, expected: Any) -> None:
     residual = ResidualEvaluator(bound(BETWEEN), a_layout((("ts", "day"),))).of((day,))
     left = expected if isinstance(expected, bool) else {**expected, "value": expected["value"] + ".000000"}
     assert render_filter(residual) == left
 
 
-def test_without_partitions_all_is_left() -> None:
+def test_unpartitioned_residual_is_the_filter() -> None:
     condition = bound(BETWEEN)
     assert ResidualEvaluator(condition, a_layout(())).of(()) == condition
     assert ResidualEvaluator(condition, a_layout((("ts", "void"),))).of((None,)) == condition
 
 
-def test_nan_is_a_partition_like_others() -> None:
+def test_nan_is_a_partition_value() -> None:
     residuals = ResidualEvaluator(bound({"type": "is-nan", "term": "d"}), a_layout((("d", "identity"),)))
     assert residuals.of((float("nan"),)) == TRUE
     assert residuals.of((float("nan"),)) is residuals.of((float("nan"),))

@@ -87,7 +87,7 @@ PACKERS: dict[bytes, Callable[[bytes], bytes]] = {
 
 class TestBombs:
     @pytest.mark.parametrize("codec", list(PACKERS))
-    def test_a_block_is_unpacked_no_further_than_the_limit(self, codec: bytes) -> None:
+    def test_block_is_decompressed_up_to_the_limit(self, codec: bytes) -> None:
         bomb = header(list_schema(2), codec) + block(1, PACKERS[codec](bytes(64 * MIB)))
         assert len(bomb) < 4 * MIB
         with taking_at_most(12 * MIB), pytest.raises(TooLarge, match="decompresses to too many bytes"):
@@ -100,7 +100,7 @@ class TestBombs:
         with pytest.raises(TooLarge, match="decompresses to too many bytes"):
             read_manifest_list(list_bytes(many), limits=ReadLimits(decoded_bytes=100_000))
 
-    def test_items_are_counted_before_they_are_read(self) -> None:
+    def test_items_are_counted_before_decoding(self) -> None:
         """A record of pairs takes fifty times its encoded size as a dict."""
         schema = list_schema(2)
         summaries = number(1_000_000) + bytes(4_000_000) + number(0)
@@ -108,30 +108,30 @@ class TestBombs:
         with taking_at_most(24 * MIB), pytest.raises(TooLarge, match="too many items"):
             read_manifest_list(header(schema) + block(1, record))
 
-    def test_items_of_no_bytes_are_refused(self) -> None:
+    def test_items_of_no_bytes_are_rejected(self) -> None:
         schema = list_schema(2)
         schema["fields"].insert(0, column("bomb", {"type": "array", "items": "null"}, 9000))
         with pytest.raises(InvalidInput, match="take no bytes"):
             read_manifest_list(header(schema) + block(1, number(2**60)))
 
-    def test_more_items_than_bytes_are_refused(self) -> None:
+    def test_more_items_than_bytes_are_rejected(self) -> None:
         schema = list_schema(2)
         schema["fields"].insert(0, column("bomb", {"type": "array", "items": "string"}, 9000))
         with pytest.raises(InvalidInput, match="ends within a record"):
             read_manifest_list(header(schema) + block(1, number(2**60)))
 
-    def test_more_summaries_than_bytes_are_refused(self) -> None:
+    def test_more_summaries_than_bytes_are_rejected(self) -> None:
         record = text(b"s3://lake/m") + bytes(12) + number(1) + number(2**60)
         with pytest.raises(InvalidInput, match="ends within a record"):
             read_manifest_list(header(list_schema(2)) + block(1, record))
 
-    def test_a_type_within_itself_is_refused(self) -> None:
+    def test_recursive_type_is_rejected(self) -> None:
         schema = list_schema(2)
         schema["fields"].append(column("again", optional("manifest_file"), 9000))
         with pytest.raises(InvalidInput, match="contains itself"):
             read_manifest_list(header(schema))
 
-    def test_deep_schemas_are_refused(self) -> None:
+    def test_deep_schemas_are_rejected(self) -> None:
         deep: Any = "int"
         for _ in range(100):
             deep = {"type": "array", "items": deep}
@@ -140,13 +140,13 @@ class TestBombs:
         with pytest.raises(TooLarge, match="nested too deeply"):
             read_manifest_list(header(schema))
 
-    def test_json_without_end_is_refused(self) -> None:
+    def test_deeply_nested_json_is_rejected(self) -> None:
         nested = b"[" * 100_000
         data = b"Obj\x01" + number(1) + text(b"avro.schema") + text(nested) + number(0) + SYNC
         with pytest.raises(InvalidInput, match="not json"):
             read_manifest_list(data)
 
-    def test_names_that_unfold_without_end_are_refused(self) -> None:
+    def test_exponentially_expanding_names_are_rejected(self) -> None:
         fields = [column("n0", {"type": "record", "name": "n0", "fields": [column("x", "int", 1)]}, 8000)]
         for level in range(1, 30):
             twice = [column("a", f"n{level - 1}", 1), column("b", f"n{level - 1}", 2)]
@@ -168,7 +168,7 @@ class TestLimits:
         with pytest.raises(TooLarge, match="too many records"):
             read_manifest_list(LIST, limits=ReadLimits(records=1))
 
-    def test_a_million_records_and_no_more(self) -> None:
+    def test_number_of_records_is_limited(self) -> None:
         with pytest.raises(TooLarge, match="too many records"):
             read_manifest_list(header(list_schema(2)) + block(1_000_001, b""))
 
@@ -213,7 +213,7 @@ class TestBrokenFiles:
             (header(list_schema(2), b"snappy") + block(1, PACKERS[b"snappy"](b"abc")[:-1] + b"?"), "wrong checksum"),
         ],
     )
-    def test_the_error_says_what_is_wrong(self, data: bytes, reason: str) -> None:
+    def test_error_describes_the_problem(self, data: bytes, reason: str) -> None:
         with pytest.raises(InvalidInput, match=reason):
             read_manifest_list(data)
 
@@ -235,7 +235,7 @@ class TestBrokenFiles:
             ({"type": "fixed", "size": 1}, b"", "no name"),
         ],
     )
-    def test_what_is_passed_over_must_make_sense_too(self, avro: Any, content: bytes, reason: str) -> None:
+    def test_skipped_fields_are_validated(self, avro: Any, content: bytes, reason: str) -> None:
         schema = list_schema(2)
         schema["fields"].insert(0, column("unknown", avro, 9000))
         with pytest.raises(InvalidInput, match=reason):
@@ -253,7 +253,7 @@ class TestBrokenFiles:
             ("partition", "int"),
         ],
     )
-    def test_a_field_of_another_type_is_refused(self, name: str, avro: Any) -> None:
+    def test_field_of_another_type_is_rejected(self, name: str, avro: Any) -> None:
         schema = entry_schema(2)
         fields = schema["fields"][-1]["type"]["fields"]
         (field,) = [field for field in fields if field["name"] == name]
@@ -261,7 +261,7 @@ class TestBrokenFiles:
         with pytest.raises(InvalidInput, match=f"field={name}"):
             read_manifest(header(schema), a_manifest())
 
-    def test_a_required_field_that_is_null_is_refused(self) -> None:
+    def test_null_in_a_required_field_is_rejected(self) -> None:
         schema = list_schema(2)
         schema["fields"][0]["type"] = optional("string")
         records: list[Any] = list(fastavro.reader(io.BytesIO(list_bytes([a_manifest()]))))
@@ -273,23 +273,23 @@ class TestBrokenFiles:
         ("bound", "reason"),
         [(number(-1), "negative length"), (number(99) + b"abc", "ends within a record"), (b"\x80", "ends within")],
     )
-    def test_a_bound_that_is_none_is_refused(self, bound: bytes, reason: str) -> None:
+    def test_invalid_bound_is_rejected(self, bound: bytes, reason: str) -> None:
         before = number(1) + bytes(3) + bytes(1) + text(b"s3://f") + text(b"AVRO") + bytes(2) + bytes(4)
         content = before + number(1) + number(1) + number(7) + bound
         with pytest.raises(InvalidInput, match=reason):
             read_manifest(header(entry_schema(2)) + block(1, content), a_manifest())
 
-    def test_a_fixed_value_that_is_cut_is_refused(self) -> None:
+    def test_truncated_fixed_value_is_rejected(self) -> None:
         partition = (("id", {"type": "fixed", "name": "id", "size": 16}, 1000),)
         before = number(1) + bytes(3) + bytes(1) + text(b"s3://f") + text(b"AVRO")
         with pytest.raises(InvalidInput, match="ends within a record"):
             read_manifest(header(entry_schema(2, partition)) + block(1, before + b"short"), a_manifest())
 
-    def test_a_branch_that_is_none_is_refused(self) -> None:
+    def test_invalid_union_branch_is_rejected(self) -> None:
         with pytest.raises(InvalidInput, match="no such branch"):
             read_manifest(header(entry_schema(2)) + block(1, number(1) + number(2)), a_manifest())
 
-    def test_offsets_of_several_types_are_refused(self) -> None:
+    def test_offsets_of_several_types_are_rejected(self) -> None:
         schema = entry_schema(2)
         (field,) = [one for one in schema["fields"][-1]["type"]["fields"] if one["name"] == "split_offsets"]
         field["type"] = {"type": "array", "items": ["null", "int", "string"]}
@@ -297,7 +297,7 @@ class TestBrokenFiles:
             read_manifest(header(schema), a_manifest())
 
     @given(st.integers(min_value=0, max_value=len(MANIFEST) - 1))
-    def test_a_file_cut_short_is_refused(self, size: int) -> None:
+    def test_truncated_file_is_rejected(self, size: int) -> None:
         body = len(MANIFEST) - MANIFEST[::-1].index(MANIFEST[-16:][::-1], 16)  # the start of the only block
         if size == body:  # without a block, a valid empty manifest looks the same
             assert read_manifest(MANIFEST[:size], a_manifest()) == []
@@ -306,7 +306,7 @@ class TestBrokenFiles:
                 read_manifest(MANIFEST[:size], a_manifest())
 
     @given(st.data())
-    def test_changed_bytes_are_read_or_refused_and_nothing_else(self, data: st.DataObject) -> None:
+    def test_changed_bytes_are_read_or_rejected(self, data: st.DataObject) -> None:
         reading, original = data.draw(st.sampled_from([(_read_as_manifest, MANIFEST), (read_manifest_list, LIST)]))
         changed = bytearray(original)
         for at, byte in data.draw(
@@ -316,14 +316,14 @@ class TestBrokenFiles:
         _read_or_refuse(reading, bytes(changed))
 
     @given(st.binary(max_size=200))
-    def test_noise_in_a_block_is_read_or_refused_and_nothing_else(self, noise: bytes) -> None:
+    def test_noise_in_a_block_is_read_or_rejected(self, noise: bytes) -> None:
         _read_or_refuse(_read_as_manifest, header(entry_schema(3, PARTITION)) + block(1, noise))
         _read_or_refuse(_read_without_statistics, header(entry_schema(3, PARTITION)) + block(1, noise))
         _read_or_refuse(read_manifest_list, header(list_schema(3)) + block(1, noise))
         _read_or_refuse(read_manifest_list, b"Obj\x01" + noise)
 
     @given(st.binary(max_size=60), st.sampled_from(list(PACKERS)))
-    def test_noise_that_is_to_be_unpacked_is_read_or_refused_and_nothing_else(self, noise: bytes, codec: bytes) -> None:
+    def test_compressed_noise_is_read_or_rejected(self, noise: bytes, codec: bytes) -> None:
         _read_or_refuse(read_manifest_list, header(list_schema(3), codec) + block(1, noise))
         _read_or_refuse(read_manifest_list, header(list_schema(3), codec) + block(1, PACKERS[codec](noise)))
 
@@ -344,7 +344,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.binary(max_size=40))
-def test_any_schema_is_used_or_refused_and_nothing_else(schema: Any, content: bytes) -> None:
+def test_any_schema_is_used_or_rejected(schema: Any, content: bytes) -> None:
     whole = list_schema(3)
     whole["fields"].insert(1, {"name": "unknown", "type": schema, "field-id": 9000})
     _read_or_refuse(read_manifest_list, header(whole) + block(1, text(b"s3://lake") + content))

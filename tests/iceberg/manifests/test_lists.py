@@ -30,7 +30,7 @@ versions = st.sampled_from([1, 2, 3])
 
 class TestReadBeside:
     @given(parent=lines, before=lines, behind=lines, version=versions, parent_version=versions)
-    def test_a_list_says_the_same_as_alone(
+    def test_list_equals_its_parse_alone(
         self,
         parent: list[ManifestFile],
         before: list[ManifestFile],
@@ -43,14 +43,14 @@ class TestReadBeside:
         assert read_list(data, beside).lines == read_manifest_list(data)
 
     @given(parent=lines, other=lines, version=versions)
-    def test_a_list_that_repeats_nothing_says_the_same_as_alone(
+    def test_list_without_shared_lines_equals_its_parse_alone(
         self, parent: list[ManifestFile], other: list[ManifestFile], version: int
     ) -> None:
         data = list_bytes(other, version=version)
         assert read_list(data, read_list(list_bytes(parent, version=version))).lines == read_manifest_list(data)
 
     @pytest.mark.parametrize("is_behind", [False, True])
-    def test_lines_that_are_repeated_are_not_decoded_again(self, *, is_behind: bool) -> None:
+    def test_shared_lines_are_not_decoded_again(self, *, is_behind: bool) -> None:
         old = [a_manifest(f"s3://lake/t/metadata/{number}.avro") for number in range(3)]
         new = a_manifest("s3://lake/t/metadata/new.avro")
         parent = read_list(list_bytes(old))
@@ -59,12 +59,12 @@ class TestReadBeside:
         repeated = found[:-1] if is_behind else found[1:]
         assert all(one is other for one, other in zip(repeated, parent.lines, strict=True))
 
-    def test_the_same_list_again_is_the_same_lines(self) -> None:
+    def test_equal_list_has_the_same_line_objects(self) -> None:
         data = list_bytes([a_manifest()])
         parent = read_list(data)
         assert read_list(data, parent).lines[0] is parent.lines[0]
 
-    def test_bytes_that_only_end_like_the_parent_are_read_for_what_they_are(self) -> None:
+    def test_accidental_suffix_of_the_parent_is_parsed_correctly(self) -> None:
         """The parent's line is the end of a longer line."""
         parent = read_list(list_bytes([a_manifest("z", length=5)]))
         data = list_bytes([a_manifest("s3://lake/t/\x02z", length=5)])
@@ -72,7 +72,7 @@ class TestReadBeside:
         assert read_list(data).encoded.endswith(parent.encoded)
         assert read_list(data, parent).lines == read_manifest_list(data)
 
-    def test_a_list_in_several_blocks_is_read_whole(self) -> None:
+    def test_list_in_several_blocks_is_parsed_completely(self) -> None:
         schema = list_schema(2)
         records = [{**a_manifest(f"m{number}")._asdict(), "manifest_path": f"m{number}"} for number in range(4)]
         for record in records:
@@ -85,7 +85,7 @@ class TestReadBeside:
         assert read_list(out.getvalue(), parent).lines == alone.lines
         assert [line.path for line in alone.lines] == ["m0", "m1", "m2", "m3"]
 
-    def test_a_broken_list_is_refused_as_alone(self) -> None:
+    def test_corrupt_list_is_rejected_as_alone(self) -> None:
         parent = read_list(list_bytes([a_manifest()]))
         data = list_bytes([a_manifest("new", content=7), a_manifest()])
         for beside in (None, parent):

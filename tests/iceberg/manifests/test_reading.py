@@ -82,18 +82,18 @@ class TestLists:
         first_row_id=1_000,
     )
 
-    def test_format_3_has_everything(self) -> None:
+    def test_format_3_lists_have_all_fields(self) -> None:
         assert read_manifest_list(list_bytes([self.MANIFEST], version=3)) == [self.MANIFEST]
 
     def test_format_2_has_no_row_ids(self) -> None:
         assert read_manifest_list(list_bytes([self.MANIFEST])) == [self.MANIFEST._replace(first_row_id=None)]
 
-    def test_format_1_is_of_data_and_of_number_zero(self) -> None:
+    def test_format_1_defaults_to_data_and_sequence_number_zero(self) -> None:
         (read,) = read_manifest_list(list_bytes([self.MANIFEST], version=1))
         expected = self.MANIFEST._replace(content=0, sequence_number=0, min_sequence_number=0, first_row_id=None)
         assert read == expected
 
-    def test_counts_of_format_1_may_be_absent(self) -> None:
+    def test_counts_of_format_1_can_be_missing(self) -> None:
         counts = ("added_files_count", "existing_files_count", "deleted_files_count")
         rows = ("added_rows_count", "existing_rows_count", "deleted_rows_count")
         blank: dict[str, Any] = dict.fromkeys((*counts, *rows))
@@ -102,10 +102,10 @@ class TestLists:
         assert [getattr(read, name) for name in (*counts, *rows)] == [None] * 6
         assert read.partitions is None
 
-    def test_an_empty_list_is_empty(self) -> None:
+    def test_empty_list_has_no_lines(self) -> None:
         assert read_manifest_list(list_bytes([])) == []
 
-    def test_order_is_kept(self) -> None:
+    def test_order_is_preserved(self) -> None:
         many = [a_manifest(f"s3://lake/t/metadata/m{number}.avro") for number in range(2_000)]
         assert read_manifest_list(list_bytes(many)) == many
 
@@ -117,38 +117,38 @@ class TestLists:
 class TestInheritance:
     """Omitted fields of an entry are inherited from its manifest's line in the list."""
 
-    def test_an_added_file_takes_snapshot_and_numbers_of_the_manifest(self) -> None:
+    def test_added_file_inherits_snapshot_and_sequence_numbers(self) -> None:
         (read,) = read_manifest(manifest_bytes([an_entry(FULL)]), a_manifest(sequence_number=7, added_snapshot_id=70))
         assert read == ManifestEntry(ADDED, 70, 7, 7, FULL)
 
-    def test_what_is_written_wins(self) -> None:
+    def test_written_values_override_inherited_ones(self) -> None:
         entry = an_entry(FULL, ADDED, snapshot_id=5, sequence_number=3, file_sequence_number=4)
         (read,) = read_manifest(manifest_bytes([entry]), a_manifest(sequence_number=7, added_snapshot_id=70))
         assert read == entry
 
-    def test_an_older_data_sequence_number_inherits_only_the_files(self) -> None:
+    def test_file_sequence_number_is_inherited_separately(self) -> None:
         (read,) = read_manifest(manifest_bytes([an_entry(FULL, sequence_number=3)]), a_manifest(sequence_number=7))
         assert (read.sequence_number, read.file_sequence_number) == (3, 7)
 
     @pytest.mark.parametrize("status", [EXISTING, DELETED])
-    def test_only_added_files_may_lack_the_number(self, status: EntryStatus) -> None:
+    def test_only_added_files_can_lack_sequence_numbers(self, status: EntryStatus) -> None:
         data = manifest_bytes([an_entry(FULL, status, snapshot_id=5)])
         with pytest.raises(InvalidInput, match="no sequence number"):
             read_manifest(data, a_manifest(sequence_number=7))
 
     @pytest.mark.parametrize("status", [EXISTING, DELETED])
-    def test_the_files_number_of_older_writers_stays_unknown(self, status: EntryStatus) -> None:
+    def test_file_sequence_number_of_older_writers_is_unknown(self, status: EntryStatus) -> None:
         data = manifest_bytes([an_entry(FULL, status, snapshot_id=5, sequence_number=2)])
         (read,) = read_manifest(data, a_manifest(sequence_number=7))
         assert (read.sequence_number, read.file_sequence_number) == (2, None)
 
     @pytest.mark.parametrize("status", list(EntryStatus))
-    def test_all_of_format_1_are_of_number_zero(self, status: EntryStatus) -> None:
+    def test_files_of_format_1_have_sequence_number_zero(self, status: EntryStatus) -> None:
         data = manifest_bytes([an_entry(FULL, status, snapshot_id=5)], version=1)
         (read,) = read_manifest(data, a_manifest(sequence_number=0, min_sequence_number=0))
         assert read == ManifestEntry(status, 5, 0, 0, FULL)
 
-    def test_the_spec_is_the_manifests(self) -> None:
+    def test_files_have_the_spec_of_the_manifest(self) -> None:
         (read,) = read_manifest(manifest_bytes([an_entry(FULL)]), a_manifest(partition_spec_id=4))
         assert read.data_file.spec_id == 4
 
@@ -161,11 +161,11 @@ class TestRowIds:
             for entry in read_manifest(data, a_manifest(sequence_number=9, first_row_id=first_row_id))
         ]
 
-    def test_files_without_one_continue_after_each_other(self) -> None:
+    def test_files_without_first_row_id_are_numbered_consecutively(self) -> None:
         entries = [an_entry(a_file(f"s3://lake/t/data/{n}", record_count=n)) for n in (10, 20, 30)]
         assert self.rows(entries, 1_000) == [1_000, 1_010, 1_030]
 
-    def test_a_file_that_has_one_keeps_it_and_takes_no_part(self) -> None:
+    def test_file_with_first_row_id_keeps_it(self) -> None:
         entries = [
             an_entry(a_file(record_count=10)),
             an_entry(a_file(record_count=20, first_row_id=5), EXISTING, snapshot_id=1, sequence_number=1),
@@ -173,18 +173,18 @@ class TestRowIds:
         ]
         assert self.rows(entries, 1_000) == [1_000, 5, 1_010]
 
-    def test_existing_files_of_before_are_given_one(self) -> None:
+    def test_earlier_existing_files_get_a_first_row_id(self) -> None:
         entries = [an_entry(a_file(record_count=10), EXISTING, snapshot_id=1, sequence_number=1), an_entry(a_file())]
         assert self.rows(entries, 7) == [7, 17]
 
-    def test_deleted_files_are_given_none(self) -> None:
+    def test_deleted_files_get_no_first_row_id(self) -> None:
         entries = [an_entry(a_file(), DELETED, snapshot_id=1, sequence_number=1), an_entry(a_file())]
         assert self.rows(entries, 7) == [None, 7]
 
-    def test_a_manifest_without_one_has_none(self) -> None:
+    def test_manifest_without_first_row_id_assigns_none(self) -> None:
         assert self.rows([an_entry(a_file(first_row_id=5)), an_entry(a_file())], None) == [None, None]
 
-    def test_delete_files_have_none(self) -> None:
+    def test_delete_files_get_no_first_row_id(self) -> None:
         vector = a_file(
             content=FileContent.POSITION_DELETES.value,
             file_format="PUFFIN",
@@ -198,13 +198,13 @@ class TestRowIds:
 
 
 class TestFiles:
-    def test_equality_deletes_name_their_columns(self) -> None:
+    def test_equality_deletes_have_column_ids(self) -> None:
         deletes = a_file(content=FileContent.EQUALITY_DELETES.value, equality_ids=(1, 3))
         (read,) = read_manifest(manifest_bytes([an_entry(deletes)], content="deletes"), a_manifest(content=1))
         assert read.data_file == deletes
 
     @pytest.mark.parametrize(("version", "codec"), [(1, "null"), (2, "deflate"), (3, "zstandard"), (2, "snappy")])
-    def test_every_codec_is_unpacked(self, version: int, codec: str) -> None:
+    def test_every_codec_is_decompressed(self, version: int, codec: str) -> None:
         entries = [
             an_entry(FULL._replace(file_path=f"s3://lake/t/data/{n}.parquet"), snapshot_id=100) for n in range(500)
         ]
@@ -212,14 +212,14 @@ class TestFiles:
         read = read_manifest(data, a_manifest(sequence_number=0))
         assert [entry.data_file for entry in read] == [entry.data_file for entry in entries]
 
-    def test_the_header_says_what_the_manifest_is(self) -> None:
+    def test_header_has_the_manifest_properties(self) -> None:
         opened = open_manifest(manifest_bytes([], version=3, content="deletes", spec_id=2))
         assert (opened.format_version, opened.content, opened.partition_spec_id) == (3, ManifestContent.DELETES, 2)
 
-    def test_a_header_of_format_1_says_nothing_of_content(self) -> None:
+    def test_header_of_format_1_lacks_the_content(self) -> None:
         assert open_manifest(manifest_bytes([], version=1)).content is None
 
-    def test_statistics_of_some_columns(self) -> None:
+    def test_statistics_of_selected_columns_are_read(self) -> None:
         (read,) = read_manifest(manifest_bytes([an_entry(FULL)]), a_manifest(), columns=frozenset({2, 9}))
         expected = FULL._replace(
             column_sizes={2: 100_000},
@@ -230,7 +230,7 @@ class TestFiles:
         )
         assert read.data_file == expected
 
-    def test_statistics_of_no_columns(self) -> None:
+    def test_statistics_of_no_columns_are_skipped(self) -> None:
         (read,) = read_manifest(manifest_bytes([an_entry(FULL)]), a_manifest(), columns=frozenset())
         blank: dict[str, Any] = dict.fromkeys(STATISTICS)
         assert read.data_file == FULL._replace(**blank)
@@ -280,15 +280,15 @@ def partitioned() -> bytes:
 
 
 class TestPartitions:
-    def test_values_are_in_icebergs_terms(self) -> None:
+    def test_partition_values_have_iceberg_units(self) -> None:
         (read,) = read_manifest(partitioned(), a_manifest())
         assert read.data_file.partition == VALUES
 
-    def test_fields_come_in_the_order_asked_for(self) -> None:
+    def test_partition_fields_have_the_requested_order(self) -> None:
         (read,) = read_manifest(partitioned(), a_manifest(), partition_fields=[1007, 1042, 1000])
         assert read.data_file.partition == ("größer", None, True)
 
-    def test_a_partition_value_that_is_a_collection_is_refused(self) -> None:
+    def test_partition_value_of_a_collection_type_is_rejected(self) -> None:
         partition = (("tags", {"type": "array", "items": "int"}, 1000),)
         data = manifest_bytes([an_entry(a_file(partition=([1],)))], partition=partition)
         with pytest.raises(InvalidInput, match="not supported for partition values"):
@@ -296,7 +296,7 @@ class TestPartitions:
 
 
 class TestFieldIds:
-    def test_ids_find_fields_that_are_called_otherwise(self) -> None:
+    def test_fields_are_matched_by_id_under_other_names(self) -> None:
         schema = entry_schema(2)
         record = {
             "status": 1, "snapshot_id": None, "sequence_number": None, "file_sequence_number": None,
@@ -311,13 +311,13 @@ class TestFieldIds:
         (read,) = read_manifest(avro_file(schema, [record]), a_manifest())
         assert read.data_file.file_path == "s3://lake/x"
 
-    def test_a_name_is_not_enough_where_others_have_ids(self) -> None:
+    def test_field_without_id_is_not_matched_by_name_if_others_have_ids(self) -> None:
         schema = list_schema(2)
         del schema["fields"][0]["field-id"]
         with pytest.raises(InvalidInput, match=r"lacks a field.*path.*500"):
             read_manifest_list(avro_file(schema, []))
 
-    def test_names_find_fields_where_none_has_an_id(self) -> None:
+    def test_fields_are_matched_by_name_without_ids(self) -> None:
         def without_ids(document: Any) -> Any:
             if isinstance(document, dict):
                 return {key: without_ids(value) for key, value in document.items() if key != "field-id"}
@@ -328,7 +328,7 @@ class TestFieldIds:
         data = avro_file(without_ids(list_schema(1)), list(written))
         assert read_manifest_list(data) == [manifest._replace(sequence_number=0, min_sequence_number=0)]
 
-    def test_fields_that_nobody_knows_are_passed_over(self) -> None:
+    def test_unknown_fields_are_skipped(self) -> None:
         schema = list_schema(2)
         unknown = {
             "type": "record",
@@ -372,7 +372,9 @@ SCHEMA = Schema(
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("codec", ["null", "deflate"])
-def test_what_pyiceberg_writes_is_read_as_pyiceberg_reads_it(tmp_path: Path, version: TableVersion, codec: str) -> None:
+def test_manifests_of_pyiceberg_are_read_as_pyiceberg_reads_them(
+    tmp_path: Path, version: TableVersion, codec: str
+) -> None:
     files = PyArrowFileIO()
     manifest_path, list_path = f"{tmp_path}/m.avro", f"{tmp_path}/snap.avro"
     with peer.write_manifest(version, SPEC, SCHEMA, files.new_output(manifest_path), 77, codec) as writer:  # type: ignore[arg-type]  # a codec's name
@@ -479,7 +481,7 @@ ENTRIES = st.builds(
 
 
 @given(st.lists(ENTRIES, max_size=8), st.sampled_from(["null", "deflate", "snappy", "zstandard"]))
-def test_reading_gives_back_what_was_written(entries: list[ManifestEntry], codec: str) -> None:
+def test_manifests_round_trip(entries: list[ManifestEntry], codec: str) -> None:
     partition = (("bucket", optional("int"), 1000), ("name", optional("string"), 1001))
     data = manifest_bytes(entries, version=3, partition=partition, codec=codec)
     assert read_manifest(data, a_manifest()) == entries
@@ -488,6 +490,6 @@ def test_reading_gives_back_what_was_written(entries: list[ManifestEntry], codec
     assert read_manifest(data, a_manifest(), columns=frozenset()) == without
 
 
-def test_json_of_the_schema_may_have_any_layout() -> None:
+def test_schema_json_can_have_any_formatting() -> None:
     text = json.dumps(list_schema(2), indent=4)
     assert read_manifest_list(avro_file(json.loads(text), [])) == []

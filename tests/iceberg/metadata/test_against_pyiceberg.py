@@ -69,7 +69,7 @@ def comparable(theirs: Theirs) -> Json:
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(st.integers(1, 3), st.data())
-def test_new_tables_are_the_same(version: int, data: st.DataObject) -> None:
+def test_new_tables_equal_those_of_pyiceberg(version: int, data: st.DataObject) -> None:
     columns = data.draw(schemas())
     spec, order = data.draw(partition_fields(columns, 1000)), data.draw(sort_fields(columns))
     ours = make_table(version, columns=columns, spec=spec, order=order)
@@ -173,7 +173,7 @@ def draw_update(data: st.DataObject, table: TableMetadata) -> list[Json]:
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(st.integers(1, 3), st.data())
-def test_commits_have_the_same_outcome(version: int, data: st.DataObject) -> None:
+def test_commits_equal_those_of_pyiceberg(version: int, data: st.DataObject) -> None:
     table = make_table(version, columns=COLUMNS)
     for _ in range(data.draw(st.integers(1, 10))):
         asked = draw_update(data, table)
@@ -190,7 +190,7 @@ def test_commits_have_the_same_outcome(version: int, data: st.DataObject) -> Non
 
 @pytest.mark.slow
 @given(st.integers(1, 2), st.data())
-def test_what_they_write_is_read_here(version: int, data: st.DataObject) -> None:
+def test_metadata_of_pyiceberg_is_parsed(version: int, data: st.DataObject) -> None:
     columns = data.draw(schemas())
     theirs = new_table_metadata(
         schema=Schema.model_validate(columns),

@@ -25,13 +25,13 @@ def golden(name: str) -> Json:
 
 
 @pytest.mark.parametrize("name", VERSIONS)
-def test_documents_are_written_as_they_always_were(name: str) -> None:
+def test_golden_documents_are_unchanged(name: str) -> None:
     metadata = parse_table((GOLDEN / f"{name}.json").read_bytes())
     assert serialize_table(metadata) == (GOLDEN / f"{name}.written.json").read_bytes().rstrip(b"\n")
 
 
 @pytest.mark.parametrize("name", VERSIONS)
-def test_what_was_written_reads_the_same(name: str) -> None:
+def test_serialized_documents_round_trip(name: str) -> None:
     metadata = parse_table((GOLDEN / f"{name}.json").read_bytes())
     text = serialize_table(metadata)
     assert parse_table(text) == metadata
@@ -40,20 +40,20 @@ def test_what_was_written_reads_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", VERSIONS)
 @pytest.mark.parametrize("earlier", VERSIONS)
-def test_a_document_reads_the_same_beside_any_earlier_one(name: str, earlier: str) -> None:
+def test_parsing_beside_an_earlier_document_gives_the_same_result(name: str, earlier: str) -> None:
     like = parse_table((GOLDEN / f"{earlier}.json").read_bytes())
     document = (GOLDEN / f"{name}.json").read_bytes()
     assert parse_table(document, like) == parse_table(document)
 
 
 @pytest.mark.parametrize("name", ["v2", "v3"])
-def test_every_field_of_a_document_is_written_again(name: str) -> None:
+def test_every_field_is_preserved(name: str) -> None:
     document = golden(name)
     again = json.loads(serialize_table(parse_table(dump(document))))
     assert {key: again[key] for key in document} == document
 
 
-def test_a_first_table_is_read_as_if_it_were_complete() -> None:
+def test_early_table_is_completed() -> None:
     metadata = parse_table((GOLDEN / "v1-first.json").read_bytes())
     assert metadata.uuid is None
     assert list(metadata.schemas) == [0]
@@ -68,7 +68,7 @@ def test_a_first_table_is_read_as_if_it_were_complete() -> None:
     assert metadata.snapshot_log == ()
 
 
-def test_no_current_snapshot_is_written_as_each_version_does() -> None:
+def test_missing_current_snapshot_is_written_per_version() -> None:
     v2 = {**golden("v2"), "snapshots": [], "refs": {}, "current-snapshot-id": None, "snapshot-log": []}
     assert json.loads(serialize_table(parse_table(dump(v2))))["current-snapshot-id"] == -1
     v3 = {**golden("v3"), "snapshots": [], "refs": {}, "current-snapshot-id": -1, "snapshot-log": []}
@@ -77,14 +77,14 @@ def test_no_current_snapshot_is_written_as_each_version_does() -> None:
     assert parse_table(dump(v3)).current_snapshot is None
 
 
-def test_optional_fields_may_be_null_or_missing() -> None:
+def test_optional_fields_can_be_null_or_missing() -> None:
     document = golden("v2")
     for name in ("properties", "refs", "snapshot-log", "metadata-log", "statistics"):
         for changed in ({**document, name: None}, {key: document[key] for key in document if key != name}):
             assert parse_table(dump(changed)).format_version == 2
 
 
-def test_only_referenced_snapshots_are_written_when_asked() -> None:
+def test_only_referenced_snapshots_are_written_on_request() -> None:
     document = golden("v2")
     del document["refs"]["audit"]
     metadata = parse_table(dump(document))
@@ -114,13 +114,13 @@ def test_unknown_fields_survive_anywhere(name: str, place: str, key: str, value:
 
 
 @given(st.binary())
-def test_noise_is_refused_and_never_crashes(noise: bytes) -> None:
+def test_noise_is_rejected_and_never_crashes(noise: bytes) -> None:
     with suppress(InvalidInput):
         parse_table(noise)
 
 
 @given(st.sampled_from(VERSIONS), st.data())
-def test_any_value_in_any_field_is_read_or_refused(name: str, data: st.DataObject) -> None:
+def test_any_value_in_any_field_is_parsed_or_rejected(name: str, data: st.DataObject) -> None:
     document: Any = golden(name)  # Any: it is walked down, whatever it is
     holder = document
     while True:
@@ -154,14 +154,14 @@ def test_any_value_in_any_field_is_read_or_refused(name: str, data: st.DataObjec
         "default-sort-order-id",
     ],
 )
-def test_required_fields_must_be_there(name: str, field: str) -> None:
+def test_required_fields_must_be_present(name: str, field: str) -> None:
     document = golden(name)
     del document[field]
     with pytest.raises(InvalidInput, match=f"table metadata: .*{field}"):
         parse_table(dump(document))
 
 
-def test_version_3_needs_the_next_row_id() -> None:
+def test_version_3_requires_next_row_id() -> None:
     document = golden("v3")
     del document["next-row-id"]
     with pytest.raises(InvalidInput, match="next-row-id: missing, and required in format version 3"):
@@ -169,7 +169,7 @@ def test_version_3_needs_the_next_row_id() -> None:
 
 
 @pytest.mark.parametrize("field", ["schema", "partition-spec", "location", "last-updated-ms", "last-column-id"])
-def test_fields_that_version_1_requires_must_be_there(field: str) -> None:
+def test_fields_required_by_version_1_must_be_present(field: str) -> None:
     document = golden("v1-first")
     del document[field]
     with pytest.raises(InvalidInput, match=field):
@@ -216,7 +216,7 @@ def test_fields_that_version_1_requires_must_be_there(field: str) -> None:
         ({"encryption-keys": [{"key-id": "a", "encrypted-key-metadata": ""}] * 2}, "key-id is repeated. key-id=a"),
     ],
 )
-def test_documents_that_break_a_rule_are_refused(changes: Json, message: str) -> None:
+def test_invalid_documents_are_rejected(changes: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse_table(dump({**golden("v2"), **changes}))
 

@@ -28,7 +28,7 @@ def _grown(count: int) -> tuple[TableMetadata, TableText]:
     return table, write_table(table)
 
 
-def test_run_grows_behind_what_is_settled() -> None:
+def test_run_grows_after_its_settled_part() -> None:
     table, _ = _grown(3)
     one, two, three = table.snapshots.values()
     run = TextRun().grown([one])
@@ -42,7 +42,7 @@ def test_run_grows_behind_what_is_settled() -> None:
     assert run.whole().whole().recent == b""
 
 
-def test_pieces_in_a_row_are_the_document() -> None:
+def test_joined_pieces_are_the_document() -> None:
     table, text = _grown(3)
     assert b"".join(text.pieces) == serialize_table(table)
     assert text.size == len(serialize_table(table))
@@ -51,7 +51,7 @@ def test_pieces_in_a_row_are_the_document() -> None:
 
 
 @pytest.mark.parametrize("snapshots", [0, 1, 5])
-def test_what_only_grew_shares_the_text_of_its_history(snapshots: int) -> None:
+def test_grown_table_shares_the_text_of_its_history(snapshots: int) -> None:
     base, before = _grown(snapshots)
     table = base
     text = before
@@ -67,7 +67,7 @@ def test_what_only_grew_shares_the_text_of_its_history(snapshots: int) -> None:
     assert text.whole().size == text.size
 
 
-def test_commit_of_no_data_shares_all_of_the_history() -> None:
+def test_commit_without_data_shares_all_history() -> None:
     base, before = _grown(4)
     after = commit(base, action("set-properties", updates={"a": "1"}))
     text = write_table(after, base=base, before=before)
@@ -77,7 +77,7 @@ def test_commit_of_no_data_shares_all_of_the_history() -> None:
 
 
 @pytest.mark.parametrize("removed", [1, 4])
-def test_history_that_lost_something_is_written_anew(removed: int) -> None:
+def test_history_after_a_removal_is_written_again(removed: int) -> None:
     base, before = _grown(5)
     after = _append(base, 9, action("remove-snapshots", snapshot_ids=[removed]))
     assert after.grown_from(base) is None
@@ -86,14 +86,14 @@ def test_history_that_lost_something_is_written_anew(removed: int) -> None:
     assert b"".join(text.pieces) == serialize_table(after)
 
 
-def test_snapshots_that_an_upgrade_rewrites_are_written_anew() -> None:
+def test_snapshots_rewritten_by_an_upgrade_are_written_again() -> None:
     base = commit(make_table(1), add_snapshot(1, 0), set_ref(1))
     after = commit(base, action("upgrade-format-version", format_version=2))
     assert after.grown_from(base) is None
     assert b"".join(write_table(after, base=base, before=write_table(base)).pieces) == serialize_table(after)
 
 
-def test_growth_is_told_of_the_very_value_that_it_was_from() -> None:
+def test_growth_refers_to_the_exact_base_object() -> None:
     base, before = _grown(2)
     after = _append(base, 9)
     growth = after.grown_from(base)
@@ -111,7 +111,7 @@ def test_growth_is_told_of_the_very_value_that_it_was_from() -> None:
     assert b"".join(write_table(after, base=twin, before=before).pieces) == serialize_table(after)
 
 
-def test_growth_does_not_keep_what_was_before() -> None:
+def test_growth_does_not_keep_its_base_in_memory() -> None:
     base, _ = _grown(2)
     after = _append(base, 9)
     assert after.growth is not None
@@ -120,7 +120,7 @@ def test_growth_does_not_keep_what_was_before() -> None:
     assert after.growth.before() is None
 
 
-def test_snapshots_since_another_state_are_told_however_it_came() -> None:
+def test_snapshots_since_another_state_are_found_without_growth() -> None:
     base, _ = _grown(2)
     after = _append(base, 9)
     assert [one.snapshot_id for one in after.snapshots_since(base)] == [9]

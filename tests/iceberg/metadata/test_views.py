@@ -36,7 +36,7 @@ def add_version(document: Json) -> Json:
 CURRENT = action("set-current-view-version", view_version_id=-1)
 
 
-def test_documents_are_written_as_they_always_were() -> None:
+def test_golden_documents_are_unchanged() -> None:
     view = parse_view((GOLDEN / "view.json").read_bytes())
     text = serialize_view(view)
     assert text == (GOLDEN / "view.written.json").read_bytes().rstrip(b"\n")
@@ -45,7 +45,7 @@ def test_documents_are_written_as_they_always_were() -> None:
     assert view.current_version.dialects == ["spark", "trino"]
 
 
-def test_a_namespace_and_a_log_may_be_missing() -> None:
+def test_namespace_and_log_can_be_missing() -> None:
     document = golden("view")
     del document["version-log"], document["properties"], document["versions"][0]["default-namespace"]
     assert parse_view(dump(document)).version_log == ()
@@ -64,18 +64,18 @@ def test_a_namespace_and_a_log_may_be_missing() -> None:
         ({"view-uuid": None}, "view-uuid: expected `str`, got `null`"),
     ],
 )
-def test_documents_that_break_a_rule_are_refused(changes: Json, message: str) -> None:
+def test_invalid_documents_are_rejected(changes: Json, message: str) -> None:
     with pytest.raises(InvalidInput, match=f"view metadata: .*{message}"):
         parse_view(dump({**golden("view"), **changes}))
 
 
 @given(st.binary())
-def test_noise_is_refused_and_never_crashes(noise: bytes) -> None:
+def test_noise_is_rejected_and_never_crashes(noise: bytes) -> None:
     with suppress(InvalidInput):
         parse_view(noise)
 
 
-def test_a_new_version_gets_the_next_id_and_becomes_current() -> None:
+def test_new_version_gets_the_next_id_and_becomes_current() -> None:
     base = make_view()
     after = commit_view(base, add_version(view_version(1, sql("SELECT 2"), at=NOW + 9)), CURRENT)
     assert list(after.versions) == [1, 2]
@@ -84,7 +84,7 @@ def test_a_new_version_gets_the_next_id_and_becomes_current() -> None:
     assert written_view(after)["versions"][1]["version-id"] == 2
 
 
-def test_an_equal_version_is_used_again() -> None:
+def test_equal_version_is_reused() -> None:
     base = make_view()
     assert commit_view(base, add_version(view_version(5, at=NOW + 9)), CURRENT) is base
     second = commit_view(base, add_version(view_version(1, sql("SELECT 2"))), CURRENT)
@@ -93,7 +93,7 @@ def test_an_equal_version_is_used_again() -> None:
     assert [(entry.version_id, entry.timestamp_ms - NOW) for entry in back.version_log] == [(1, 0), (2, 0), (1, 50)]
 
 
-def test_a_version_takes_the_schema_of_its_commit() -> None:
+def test_version_gets_the_schema_of_its_commit() -> None:
     wider = {**COLUMNS, "fields": [*COLUMNS["fields"], column(7, "x", "timestamp_ns")]}
     after = commit_view(
         make_view(), action("add-schema", schema=wider), add_version(view_version(2, schema_id=-1)), CURRENT
@@ -125,7 +125,7 @@ def test_a_version_takes_the_schema_of_its_commit() -> None:
         ),
     ],
 )
-def test_updates_that_cannot_be_are_refused(updates: list[Json], message: str) -> None:
+def test_invalid_updates_are_rejected(updates: list[Json], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         commit_view(make_view(), *updates)
 
@@ -143,12 +143,12 @@ def test_updates_that_cannot_be_are_refused(updates: list[Json], message: str) -
         [action("set-current-view-version", view_version_id=1)],
     ],
 )
-def test_updates_that_change_nothing_give_the_same_view(updates: list[Json]) -> None:
+def test_updates_without_effect_return_the_same_object(updates: list[Json]) -> None:
     base = make_view()
     assert commit_view(base, *updates) is base
 
 
-def test_location_and_properties_change() -> None:
+def test_location_and_properties_are_updated() -> None:
     after = commit_view(
         make_view(properties={"a": "1", "b": "2"}),
         action("set-location", location="s3://lake/other/"),
@@ -159,7 +159,7 @@ def test_location_and_properties_change() -> None:
     assert dict(after.properties) == {"a": "3"}
 
 
-def test_a_dialect_is_lost_only_if_that_is_allowed() -> None:
+def test_dropping_a_dialect_requires_the_property() -> None:
     base = make_view(sql(), sql(dialect="trino"))
     only_spark = add_version(view_version(2, sql("SELECT 2")))
     with pytest.raises(InvalidViewVersion, match=r"the view would lose SQL dialects.*lost=trino"):
@@ -168,7 +168,7 @@ def test_a_dialect_is_lost_only_if_that_is_allowed() -> None:
     assert commit_view(base, allowed, only_spark, CURRENT).current_version.dialects == ["spark"]
 
 
-def test_old_versions_are_forgotten_with_the_history_before_them() -> None:
+def test_old_versions_and_their_log_are_removed() -> None:
     base = make_view(properties={"version.history.num-entries": "2"})
     for number in range(2, 5):
         base = commit_view(base, add_version(view_version(number, sql(f"SELECT {number}"), at=NOW + number)), CURRENT)
@@ -176,7 +176,7 @@ def test_old_versions_are_forgotten_with_the_history_before_them() -> None:
     assert [entry.version_id for entry in base.version_log] == [3, 4]
 
 
-def test_history_is_not_told_across_a_version_that_is_gone() -> None:
+def test_log_before_a_removed_version_is_truncated() -> None:
     base = make_view(properties={"version.history.num-entries": "2"})
     base = commit_view(base, add_version(view_version(2, sql("SELECT 2"))), CURRENT)
     base = commit_view(base, action("set-current-view-version", view_version_id=1))
@@ -200,7 +200,7 @@ def test_unknown_fields_survive_a_commit() -> None:
     assert after == {**golden("view"), "properties": {**golden("view")["properties"], "a": "b"}}
 
 
-def test_a_new_view_must_be_whole() -> None:
+def test_new_view_must_be_complete() -> None:
     steps = [
         action("add-schema", schema=COLUMNS),
         add_version(view_version(1, schema_id=-1)),
