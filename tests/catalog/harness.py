@@ -65,7 +65,7 @@ VIEW_VERSION: dict[str, Any] = {
     "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
 }
 
-NOBODY = user("nobody")
+UNPRIVILEGED = user("unprivileged")
 """A user without permissions."""
 
 _KEPT = {
@@ -269,7 +269,7 @@ class CatalogHarness:
             claimed.setdefault(entry, []).append(prefix)
         return claimed
 
-    async def told(self, after: int = 0) -> list[tuple[str, CatalogEvent]]:
+    async def events(self, after: int = 0) -> list[tuple[str, CatalogEvent]]:
         """The events of the catalog."""
         prefixes = ("Table", "View", "Namespace", "CatalogCreated", "CatalogConfigured", "CatalogDeleted")
         return [
@@ -354,7 +354,7 @@ def _document(document: dict[str, Any], request: dict[str, Any]) -> bytes:
     return msgspec.json.encode(document | {key.replace("_", "-"): one for key, one in request.items()})
 
 
-class Eventful:
+class FaultyStore:
     """A metadata store whose next transaction can be preceded, lost or failed."""
 
     def __init__(self, inner: MetaStore) -> None:

@@ -77,7 +77,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.tables: dict[Identifier, ModelTable] = {}
         self.purging: list[set[str]] = []
         """The directories of tables with pending purges."""
-        self.changes = len(self.run(self.catalog.told()))
+        self.changes = len(self.run(self.catalog.events()))
         self.window = 0
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: coroutines yield values of the event loop
@@ -290,7 +290,7 @@ class CatalogMachine(RuleBasedStateMachine):
         for model in self.tables.values():
             assert set(claimed.pop(model.id)) == model.directories
         assert sorted(map(sorted, claimed.values())) == sorted(map(sorted, self.purging))
-        assert len(await catalog.told()) == self.changes
+        assert len(await catalog.events()) == self.changes
         await catalog.store.garbage_collector.sweep()
         await check_tables(catalog.store)
 

@@ -80,7 +80,7 @@ places = st.one_of(
 grants = st.lists(st.tuples(places, st.sampled_from(list(Privilege))), max_size=6)
 
 
-class Asking:
+class ResourceAuthorizer:
     """The part of the object context that the authorizer uses."""
 
     needs_full_context = False
@@ -92,7 +92,7 @@ class Asking:
         PolicyAuthorizer(ManualClock()).decide(request, rules)
 
 
-def warehouse_of(catalog: int) -> Catalog:
+def catalog_of(catalog: int) -> Catalog:
     bucket = Bucket(BucketId(catalog + 1000), f"b{catalog}", DEFAULT_ACCOUNT, "us-east-1", 0, "", b"\x80")
     return placeholder_catalog(bucket, f"c{catalog}")._replace(id=catalog)
 
@@ -101,10 +101,11 @@ def entry_of(place: Place, kind: EntryKind) -> Entry:
     return Entry(f"{place.catalog}{place.entry}", kind, place.catalog, 1, "t", "", 2, "", "", "", 1, 0, 0, False)
 
 
-def is_held(held: list[tuple[Place, Privilege]], asked: Place, needed: tuple[Privilege, ...]) -> bool:
+def is_granted(held: list[tuple[Place, Privilege]], securable: Place, needed: tuple[Privilege, ...]) -> bool:
     """For every privilege, whether a grant on the securable or an ancestor has it or implies it."""
     return bool(needed) and all(
-        any(place.holds(asked) and privilege in INCLUDES[granted] for place, granted in held) for privilege in needed
+        any(place.holds(securable) and privilege in INCLUDES[granted] for place, granted in held)
+        for privilege in needed
     )
 
 
@@ -112,42 +113,42 @@ def is_held(held: list[tuple[Place, Privilege]], asked: Place, needed: tuple[Pri
 async def test_authorizer_agrees_with_a_naive_search(
     held: list[tuple[Place, Privilege]], target: Place, action: Action, kind: EntryKind
 ) -> None:
-    authorizer = CatalogAuthorizer(Asking())  # the authorizer uses only this
+    authorizer = CatalogAuthorizer(ResourceAuthorizer())  # type: ignore[arg-type]  # the authorizer uses only this
     caller = holding(*((place.key, privilege) for place, privilege in held))
     entry = entry_of(target, kind) if target.entry else None
-    asked, of_kind = target, GrantKind.CATALOG
+    securable, of_kind = target, GrantKind.CATALOG
     if target.entry:
         of_kind = GrantKind.VIEW if kind is VIEW else GrantKind.TABLE
     elif target.namespace:
         of_kind = GrantKind.NAMESPACE
     if action is Action.CREATE_NAMESPACE:
-        asked = Place(target.catalog, target.namespace[:-1])
+        securable = Place(target.catalog, target.namespace[:-1])
     elif action is Action.CREATE_TABLE:
-        asked = Place(target.catalog, target.namespace)
+        securable = Place(target.catalog, target.namespace)
     try:
-        await authorizer.check(caller, warehouse_of(target.catalog), action, namespace=target.namespace, entry=entry)
+        await authorizer.check(caller, catalog_of(target.catalog), action, namespace=target.namespace, entry=entry)
         allowed = True
     except AccessDenied:
         allowed = False
-    assert allowed == is_held(held, asked, action_privileges(action, of_kind))
+    assert allowed == is_granted(held, securable, action_privileges(action, of_kind))
 
 
 @given(grants, places, st.sampled_from([Action.PUT_TABLE_DATA, Action.GET_TABLE_DATA]))
 async def test_staged_table_is_authorized_on_its_namespace_regardless_of_its_id(
     held: list[tuple[Place, Privilege]], target: Place, action: Action
 ) -> None:
-    authorizer = CatalogAuthorizer(Asking())  # as above
+    authorizer = CatalogAuthorizer(ResourceAuthorizer())  # type: ignore[arg-type]  # as above
     caller = holding(*((place.key, privilege) for place, privilege in held))
-    told = f"{target.catalog}{target.entry}" if target.entry else "id"
+    entry_id = f"{target.catalog}{target.entry}" if target.entry else "id"
     try:
         await authorizer.check(
-            caller, warehouse_of(target.catalog), action, namespace=target.namespace, name="new", entry_id=told
+            caller, catalog_of(target.catalog), action, namespace=target.namespace, name="new", entry_id=entry_id
         )
         allowed = True
     except AccessDenied:
         allowed = False
     around = Place(target.catalog, target.namespace)
-    assert allowed == is_held(held, around, action_privileges(action, GrantKind.TABLE))
+    assert allowed == is_granted(held, around, action_privileges(action, GrantKind.TABLE))
 
 
 # -- what each operation takes ---------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ async def test_write_credentials_require_the_write_privilege(light_catalog: Cata
     key = await key_of(light_catalog, "ns")
     for privilege, writes in ((P.TABLE_READ_DATA, False), (P.TABLE_WRITE_DATA, True)):
         data = await vend(light_catalog, holding((key, privilege)))
-        assert data.writes is writes  # set by the test
+        assert data.writes is writes  # type: ignore[attr-defined]  # set by the test
 
 
 async def test_staged_commit_requires_the_create_privilege(light_catalog: CatalogHarness) -> None:

@@ -16,7 +16,7 @@ from lakebed.core.errors import (
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
-from .harness import NOBODY, CatalogHarness, may, name, set_property, wire_catalog
+from .harness import UNPRIVILEGED, CatalogHarness, may, name, set_property, wire_catalog
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 
@@ -157,11 +157,11 @@ async def test_lookup_requires_the_given_action(light_catalog: CatalogHarness) -
     entries = light_catalog.entries
     for table in ("t", "none"):
         with pytest.raises(AccessDenied):
-            await entries.get(NOBODY, "lake", name(table), TABLE, Action.GET_TABLE)
+            await entries.get(UNPRIVILEGED, "lake", name(table), TABLE, Action.GET_TABLE)
         with pytest.raises(AccessDenied):
-            await entries.load(NOBODY, "lake", name(table), TABLE, Action.GET_METADATA_LOCATION)
+            await entries.load(UNPRIVILEGED, "lake", name(table), TABLE, Action.GET_METADATA_LOCATION)
     with pytest.raises(AccessDenied):
-        await entries.list(NOBODY, "lake", ["ns"], TABLE, after="", limit=1)
+        await entries.list(UNPRIVILEGED, "lake", ["ns"], TABLE, after="", limit=1)
     with pytest.raises(AccessDenied):
         await entries.load(may("s3tables:GetTable"), "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
     await entries.get(may("s3tables:GetTable"), "lake", name("t"), TABLE, Action.GET_TABLE)

@@ -103,8 +103,8 @@ async def test_each_change_emits_one_event(catalog: CatalogHarness, kind: str) -
     await _furnished(catalog)
     before = await catalog.last_event()
     await CHANGES[kind](catalog)
-    [(told, event)] = await catalog.told(before)
-    assert told == kind
+    [(emitted, event)] = await catalog.events(before)
+    assert emitted == kind
     assert (event.catalog, event.principal, event.request_id) == ("lake", "root", "R1")
 
 
@@ -112,15 +112,15 @@ async def test_expired_table_has_an_event_of_the_server(catalog: CatalogHarness)
     await _furnished(catalog)
     before = await catalog.last_event()
     await _expire(catalog)
-    [(told, event)] = await catalog.told(before)
-    assert (told, event.name, event.principal, event.request_id) == ("TableExpired", "dropped", "root", "")
+    [(emitted, event)] = await catalog.events(before)
+    assert (emitted, event.name, event.principal, event.request_id) == ("TableExpired", "dropped", "root", "")
 
 
 async def test_registered_table_has_its_own_event_kind(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     await catalog.create("loose")
     await _register(catalog)
-    kind, event = (await catalog.told())[-1]
+    kind, event = (await catalog.events())[-1]
     assert (kind, event.name, event.operation, event.generation) == ("TableRegistered", "loose", "register", 1)
 
 
@@ -131,7 +131,7 @@ async def test_commit_event_describes_the_change(catalog: CatalogHarness) -> Non
     await catalog.commit(name("t"), *updates)
     await catalog.commit(name("t"), set_property("a", "1"))
     entry = await catalog.entry(name("t"))
-    [(_, data), (_, properties)] = await catalog.told(before)
+    [(_, data), (_, properties)] = await catalog.events(before)
     assert data == CatalogEvent(
         catalog="lake",
         namespace=("ns",),
@@ -160,7 +160,7 @@ async def test_transaction_emits_events_in_order_of_tables(catalog: CatalogHarne
         a_change(name("c"), *staged(promised.document), requirements=[ASSERT_CREATE]),
         a_change(name("a"), set_property("x", "1")),
     )
-    assert [(kind, event.name) for kind, event in await catalog.told(before)] == [
+    assert [(kind, event.name) for kind, event in await catalog.events(before)] == [
         ("TableCommitted", "b"),
         ("TableCreated", "c"),
         ("TableCommitted", "a"),
@@ -182,7 +182,7 @@ async def test_file_and_commit_events_are_ordered(catalog: CatalogHarness) -> No
     await asyncio.gather(*(catalog.commit(name("t"), set_property(str(number), "")) for number in range(4)))
     kinds = [entry.event.kind for entry in await catalog.store.events(before)]
     assert kinds == ["ObjectCreated:Put", "TableCommitted"] * 4
-    assert [event.generation for _, event in await catalog.told(before)] == [2, 3, 4, 5]
+    assert [event.generation for _, event in await catalog.events(before)] == [2, 3, 4, 5]
 
 
 async def test_rolled_back_change_emits_no_event(catalog: CatalogHarness) -> None:

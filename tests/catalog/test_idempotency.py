@@ -11,7 +11,7 @@ from lakebed.core.errors import AlreadyExists, CommitConflict, DuplicateRequest,
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
-from .harness import CatalogHarness, Eventful, a_change, name, set_property, wire_catalog
+from .harness import CatalogHarness, FaultyStore, a_change, name, set_property, wire_catalog
 
 KEY = RequestKey("01890a5d-ac96-774b-bcce-b302099a8057", "digest of the request")
 OTHER = RequestKey(KEY.id, "digest of another request")
@@ -211,8 +211,8 @@ async def test_one_of_concurrent_requests_with_a_key_changes_something(
     before = await catalog.last_event()
     outcomes = await asyncio.gather(*(change(catalog, Mutation(ROOT, KEY)) for _ in range(4)), return_exceptions=True)
     assert outcomes.count(None) == 1
-    told = [kind for kind, _ in await catalog.told(before)]
-    assert len(told) == (0 if change is _no_change else 1)
+    kinds = [kind for kind, _ in await catalog.events(before)]
+    assert len(kinds) == (0 if change is _no_change else 1)
     assert await catalog.keys.find(KEY) is not None
 
 
@@ -221,7 +221,7 @@ async def test_second_request_gets_the_stored_response_not_a_conflict(
     catalog: CatalogHarness, change: Callable[[CatalogHarness, Mutation], Awaitable[None]]
 ) -> None:
     await _furnished(catalog)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     second = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: change(catalog, Mutation(ROOT, KEY))
     with pytest.raises(DuplicateRequest):

@@ -20,7 +20,7 @@ from lakebed.core.errors import (
 )
 from tests.objects.stores import ROOT
 
-from .harness import NOBODY, CatalogHarness, may
+from .harness import UNPRIVILEGED, CatalogHarness, may
 
 AS_ROOT = Mutation(ROOT)
 
@@ -39,7 +39,7 @@ async def test_created_namespace_has_its_properties(catalog: CatalogHarness) -> 
     made = await catalog.namespaces.create(AS_ROOT, "lake", ["sales"], {"owner": "ann"})
     assert (made.levels, made.properties) == (("sales",), {"owner": "ann"})
     assert await catalog.namespaces.get(ROOT, "lake", ["sales"]) == made
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.catalog, event.namespace) == ("NamespaceCreated", "lake", ("sales",))
     assert (event.principal, event.request_id, event.source_ip) == ("root", "R1", "127.0.0.1")
 
@@ -51,7 +51,7 @@ async def test_missing_parents_are_created_with_their_child(catalog: CatalogHarn
     assert await paths(catalog, "a") == [("a", "b")]
     assert await paths(catalog, "a", "b") == [("a", "b", "c")]
     assert (await catalog.namespaces.get(ROOT, "lake", ["a", "b"])).properties == {}
-    assert [(kind, event.namespace) for kind, event in await catalog.told(before)] == [
+    assert [(kind, event.namespace) for kind, event in await catalog.events(before)] == [
         ("NamespaceCreated", ("a", "b", "c"))
     ]
 
@@ -77,7 +77,7 @@ async def test_one_of_concurrent_creates_succeeds(catalog: CatalogHarness) -> No
         return_exceptions=True,
     )
     assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 3
-    assert len(await catalog.told(before)) == 1
+    assert len(await catalog.events(before)) == 1
 
 
 async def test_rejected_namespace_leaves_nothing(catalog: CatalogHarness) -> None:
@@ -147,7 +147,7 @@ async def test_property_update_reports_its_result(catalog: CatalogHarness) -> No
     )
     assert (change.updated, change.removed, change.missing) == (["y", "z"], ["x"], ["none"])
     assert (await catalog.namespaces.get(ROOT, "lake", ["a"])).properties == {"y": "3", "z": "4"}
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.namespace) == ("NamespaceConfigured", ("a",))
 
 
@@ -187,7 +187,9 @@ async def test_dropping_a_namespace_keeps_its_parents(catalog: CatalogHarness) -
     with pytest.raises(NoSuchNamespace):
         await catalog.namespaces.get(ROOT, "lake", ["a", "b"])
     assert await paths(catalog, "a") == []
-    assert [(kind, event.namespace) for kind, event in await catalog.told(before)] == [("NamespaceDropped", ("a", "b"))]
+    assert [(kind, event.namespace) for kind, event in await catalog.events(before)] == [
+        ("NamespaceDropped", ("a", "b"))
+    ]
     async with catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
             await catalog.namespaces.drop(AS_ROOT, "lake", ["a", "b"])
@@ -239,15 +241,15 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
     namespaces = light_catalog.namespaces
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
-            await namespaces.create(Mutation(NOBODY), "lake", ["a"], {})
+            await namespaces.create(Mutation(UNPRIVILEGED), "lake", ["a"], {})
         with pytest.raises(AccessDenied):
-            await namespaces.get(NOBODY, "lake", ["ns"])
+            await namespaces.get(UNPRIVILEGED, "lake", ["ns"])
         with pytest.raises(AccessDenied):
-            await namespaces.list(NOBODY, "lake", [], after="", limit=1)
+            await namespaces.list(UNPRIVILEGED, "lake", [], after="", limit=1)
         with pytest.raises(AccessDenied):
-            await namespaces.set_properties(Mutation(NOBODY), "lake", ["ns"], updates={}, removals=[])
+            await namespaces.set_properties(Mutation(UNPRIVILEGED), "lake", ["ns"], updates={}, removals=[])
         with pytest.raises(AccessDenied):
-            await namespaces.drop(Mutation(NOBODY), "lake", ["ns"])
+            await namespaces.drop(Mutation(UNPRIVILEGED), "lake", ["ns"])
     await namespaces.create(Mutation(may("s3tables:CreateNamespace")), "lake", ["a"], {})
     await namespaces.get(may("s3tables:GetNamespace"), "lake", ["a"])
     await namespaces.list(may("s3tables:ListNamespaces"), "lake", [], after="", limit=1)
@@ -260,7 +262,7 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
 async def test_denial_does_not_reveal_whether_the_namespace_exists(light_catalog: CatalogHarness) -> None:
     for levels in (["ns"], ["none"]):
         with pytest.raises(AccessDenied):
-            await light_catalog.namespaces.get(NOBODY, "lake", levels)
+            await light_catalog.namespaces.get(UNPRIVILEGED, "lake", levels)
 
 
 async def test_permissions_can_be_limited_to_one_namespace(light_catalog: CatalogHarness) -> None:

@@ -11,7 +11,7 @@ from lakebed.catalog.model import Entry
 from lakebed.core.errors import NoSuchTable, PointerMoved
 from tests.objects.stores import ROOT
 
-from .harness import CatalogHarness, Eventful, name, set_properties, wire_catalog
+from .harness import CatalogHarness, FaultyStore, name, set_properties, wire_catalog
 
 
 def show(entry: Entry, document: bytes) -> bytes:
@@ -26,7 +26,7 @@ async def test_response_is_stored_under_the_idempotency_key(light_catalog: Catal
 
 
 async def test_concurrent_commit_is_in_the_response(light_catalog: CatalogHarness) -> None:
-    store = Eventful(light_catalog.store.meta)
+    store = FaultyStore(light_catalog.store.meta)
     catalog = wire_catalog(light_catalog.store, store)
     await catalog.create()
     store.meanwhile = lambda: light_catalog.commit(name(), set_properties(a="1"))
@@ -36,7 +36,7 @@ async def test_concurrent_commit_is_in_the_response(light_catalog: CatalogHarnes
 
 
 async def test_table_with_constant_commits_keeps_its_name(light_catalog: CatalogHarness) -> None:
-    store = Eventful(light_catalog.store.meta)
+    store = FaultyStore(light_catalog.store.meta)
     catalog = wire_catalog(light_catalog.store, store)
     await catalog.create()
     commits = 0

@@ -43,6 +43,7 @@ ALLOWED: Final[tuple[tuple[str, str, str], ...]] = (
     ("nobody", "src/lakebed/catalog/external/federation/model.py", "a value of a connection property"),
     ("upkeep", "src/lakebed/catalog/maintenance/scheduler.py", "a stored lease and cursor name"),
     ("upkeep", "src/lakebed/catalog/maintenance/tasks/history.py", "database tables"),
+    ("upkeep", "tests/catalog/maintenance/test_scheduler.py", "database tables"),
     ("thing", "src/lakebed/wire/s3/routes.py", "an error message of S3"),
     ("chore", "src/lakebed/wire/iceberg/handlers/diagnostics.py", "a field of the export"),
     ("nobody", "tests/wire/iceberg/test_federated_rights.py", "a value of the property lakebed.credentials-for"),

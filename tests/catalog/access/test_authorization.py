@@ -19,7 +19,16 @@ from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_change, a_table, may, name, set_properties
+from tests.catalog.harness import (
+    ASSERT_CREATE,
+    UNPRIVILEGED,
+    CatalogHarness,
+    a_change,
+    a_table,
+    may,
+    name,
+    set_properties,
+)
 from tests.governance.documents import policy, statement
 from tests.governance.documents import user as principal
 from tests.objects.stores import ROOT, user
@@ -53,7 +62,7 @@ async def test_only_root_has_permissions_by_default(light_catalog: CatalogHarnes
     warehouse = await the_warehouse(light_catalog)
     for action in Action:
         assert await passes(light_catalog, ROOT, warehouse, action)
-        for caller in (NOBODY, Caller(ANONYMOUS), STRANGER, Caller(root_of("999999999999"))):
+        for caller in (UNPRIVILEGED, Caller(ANONYMOUS), STRANGER, Caller(root_of("999999999999"))):
             assert not await passes(light_catalog, caller, warehouse, action)
 
 
@@ -269,7 +278,7 @@ async def test_operation_requires_exactly_its_actions(light_catalog: CatalogHarn
     all_others = [action for action in Action if action not in rights]
     async with light_catalog.unchanged():
         for caller in (
-            NOBODY,
+            UNPRIVILEGED,
             may(*all_others),
             Caller(ANONYMOUS),
             *(may(*all_others, *_without(rights, one)) for one in rights),
@@ -355,14 +364,14 @@ async def test_missing_namespace_is_reported_to_authorized_callers_only(
     light_catalog: CatalogHarness, what: str
 ) -> None:
     await _furnished(light_catalog)
-    use, told = NOWHERE[what]
+    use, expected = NOWHERE[what]
     elsewhere = {"StringEquals": {"s3tables:namespace": "ns"}}
     async with light_catalog.unchanged():
-        for caller in (NOBODY, Caller(ANONYMOUS), STRANGER, may("s3tables:*", "s3:*", condition=elsewhere)):
+        for caller in (UNPRIVILEGED, Caller(ANONYMOUS), STRANGER, may("s3tables:*", "s3:*", condition=elsewhere)):
             with pytest.raises(AccessDenied):
                 await use(light_catalog, caller)
         for caller in (ROOT, may("s3tables:*", "s3:*")):
-            with pytest.raises(told):
+            with pytest.raises(expected):
                 await use(light_catalog, caller)
 
 

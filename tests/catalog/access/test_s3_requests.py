@@ -221,7 +221,7 @@ async def test_files_outside_table_directories_follow_the_bucket_policy(
     catalog: CatalogHarness, file: str, action: Action
 ) -> None:
     beside = file.partition("/data/")[0] + "10/file"
-    await catalog.store.put("lake", beside, b"of nobody")
+    await catalog.store.put("lake", beside, b"of no table")
     await action(catalog, S3_ONLY, beside)
 
 
@@ -252,7 +252,7 @@ async def test_vended_credentials_cannot_change_files_of_a_restorable_table(
     assert await catalog.store.get("lake", file) == b"rows"
 
 
-# -- what nobody may -------------------------------------------------------------------------------------------------
+# -- current metadata and reserved directories ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("action", CONTENT_CHANGES)

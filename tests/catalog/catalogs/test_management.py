@@ -28,7 +28,7 @@ from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.meta.seam import Transaction
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
-from tests.catalog.harness import NOBODY, CatalogHarness, a_change, a_table, may, name, set_properties
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_change, a_table, may, name, set_properties
 from tests.catalog.test_catalog_grants import holding
 from tests.governance.documents import policy, statement
 from tests.objects.stores import ROOT
@@ -60,8 +60,8 @@ async def test_one_bucket_can_hold_two_catalogs(catalog: CatalogHarness) -> None
     assert (shown.version, shown.created_ms, shown.updated_ms) == (1, catalog.store.clock.now_ms(), shown.created_ms)
     assert shown.allowed_locations == ["s3://sea/two/", "s3://sea/more/"]
     assert shown.arn == two.arn
-    told = await catalog.told(before)
-    assert [(kind, event.catalog) for kind, event in told] == [("CatalogCreated", "one"), ("CatalogCreated", "two")]
+    events = await catalog.events(before)
+    assert [(kind, event.catalog) for kind, event in events] == [("CatalogCreated", "one"), ("CatalogCreated", "two")]
 
 
 async def test_catalogs_in_one_bucket_are_isolated(catalog: CatalogHarness) -> None:
@@ -224,7 +224,7 @@ async def test_update_requires_the_current_entity_version(catalog: CatalogHarnes
             await management.update(by, ROOT, "one", version=3, properties={BASE_LOCATION: "s3://sea/two"})
     kept = await management.update(by, ROOT, "one", version=3, properties={BASE_LOCATION: "s3a://sea/one/"})
     assert (kept.properties, kept.base_location, kept.allowed) == ({}, "s3://sea/one/", ("more/",))
-    assert [kind for kind, _ in await catalog.told(before)] == ["CatalogConfigured"] * 3
+    assert [kind for kind, _ in await catalog.events(before)] == ["CatalogConfigured"] * 3
 
 
 async def test_update_of_table_bucket_properties_increments_the_version(catalog: CatalogHarness) -> None:
@@ -267,7 +267,7 @@ async def test_deleting_an_empty_catalog_keeps_its_bucket(catalog: CatalogHarnes
     await catalog.namespaces.drop(Mutation(ROOT), "one", ("ns",))
     before = await catalog.last_event()
     await management.delete(by, ROOT, "one")
-    assert [(kind, event.catalog) for kind, event in await catalog.told(before)] == [("CatalogDeleted", "one")]
+    assert [(kind, event.catalog) for kind, event in await catalog.events(before)] == [("CatalogDeleted", "one")]
     for refused in (
         catalog.catalogs.find(catalog.store.meta, "one"),
         management.delete(by, ROOT, "one"),
@@ -315,15 +315,15 @@ async def test_management_requires_permission(light_catalog: CatalogHarness) -> 
     await light_catalog.make("one", "s3://sea/one")
     management = light_catalog.management
     async with light_catalog.unchanged():
-        for nobody in (NOBODY, may("lakebed:CreateCatalog"), may("s3tables:CreateTableBucket")):
+        for caller in (UNPRIVILEGED, may("lakebed:CreateCatalog"), may("s3tables:CreateTableBucket")):
             with pytest.raises(AccessDenied):
-                await light_catalog.make("two", "s3://sea/two", caller=nobody)
-        for nobody in (NOBODY, may("lakebed:CreateCatalog", "s3tables:*")):
-            by = light_catalog.administrator(nobody)
+                await light_catalog.make("two", "s3://sea/two", caller=caller)
+        for caller in (UNPRIVILEGED, may("lakebed:CreateCatalog", "s3tables:*")):
+            by = light_catalog.administrator(caller)
             with pytest.raises(AccessDenied):
-                await management.update(by, nobody, "one", version=1, properties={})
+                await management.update(by, caller, "one", version=1, properties={})
             with pytest.raises(AccessDenied):
-                await management.delete(by, nobody, "one")
+                await management.delete(by, caller, "one")
     await light_catalog.make("two", "s3://sea/two", caller=may("lakebed:CreateCatalog", "s3tables:CreateTableBucket"))
     maker = holding(("service", Privilege.CATALOG_CREATE))
     await light_catalog.make("three", "s3://sea/three", caller=maker)

@@ -24,7 +24,7 @@ from lakebed.objects.config.lifecycle import (
     LifecycleRule,
     NoncurrentExpiration,
 )
-from tests.catalog.harness import NOBODY, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
 from tests.objects.stores import ROOT, user
 
 
@@ -37,7 +37,7 @@ async def test_bucket_becomes_a_table_bucket(catalog: CatalogHarness) -> None:
     assert (made.name, made.properties, made.created_ms) == ("pond", {}, catalog.store.clock.now_ms())
     assert made.bucket.holds_tables
     assert await catalog.catalogs.get(ROOT, "pond") == made
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.catalog, event.principal) == ("TableBucketEnabled", "pond", "root")
 
 
@@ -54,7 +54,7 @@ async def test_concurrent_enabling_emits_one_event(catalog: CatalogHarness) -> N
     before = await catalog.last_event()
     made = await asyncio.gather(*(catalog.catalogs.enable(ROOT, "pond") for _ in range(4)))
     assert len(set(made)) == 1
-    assert [kind for kind, _ in await catalog.told(before)] == ["TableBucketEnabled"]
+    assert [kind for kind, _ in await catalog.events(before)] == ["TableBucketEnabled"]
 
 
 async def test_table_bucket_requires_a_bucket(catalog: CatalogHarness) -> None:
@@ -116,7 +116,7 @@ async def test_properties_are_set_and_removed(catalog: CatalogHarness) -> None:
         changed = await catalog.catalogs.set_properties(ROOT, "lake", updates=updates, removals=removals)
         assert changed.properties == after
         assert (await catalog.catalogs.get(ROOT, "lake")).properties == after
-    assert [kind for kind, _ in await catalog.told(before)] == ["TableBucketConfigured"] * 2
+    assert [kind for kind, _ in await catalog.events(before)] == ["TableBucketConfigured"] * 2
 
 
 @pytest.mark.parametrize("window", ["0", "1", "0060", str(MAX_UNDROP_SECONDS)])
@@ -150,13 +150,13 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
     await light_catalog.store.bucket("pond")
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
-            await catalogs.enable(NOBODY, "pond")
+            await catalogs.enable(UNPRIVILEGED, "pond")
         with pytest.raises(AccessDenied):
-            await catalogs.get(NOBODY, "lake")
+            await catalogs.get(UNPRIVILEGED, "lake")
         with pytest.raises(AccessDenied):
-            await catalogs.list(NOBODY, after="", limit=1)
+            await catalogs.list(UNPRIVILEGED, after="", limit=1)
         with pytest.raises(AccessDenied):
-            await catalogs.set_properties(NOBODY, "lake", updates={}, removals=[])
+            await catalogs.set_properties(UNPRIVILEGED, "lake", updates={}, removals=[])
     pond = "arn:aws:s3tables:us-east-1:000000000000:bucket/pond"
     await catalogs.enable(may("s3tables:CreateTableBucket", resource=pond), "pond")
     await catalogs.get(may("s3tables:GetTableBucket", resource=pond), "pond")

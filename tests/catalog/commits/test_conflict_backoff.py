@@ -18,8 +18,8 @@ async def settled(tasks: list[asyncio.Task[None]]) -> list[bool]:
     return [task.done() for task in tasks]
 
 
-async def losing(losers: ConflictBackoff, count: int, table: Identifier = ORDERS) -> list[asyncio.Task[None]]:
-    tasks = [asyncio.create_task(losers.wait("lake", table)) for _ in range(count)]
+async def waiting(backoff: ConflictBackoff, count: int, table: Identifier = ORDERS) -> list[asyncio.Task[None]]:
+    tasks = [asyncio.create_task(backoff.wait("lake", table)) for _ in range(count)]
     await settled(tasks)
     return tasks
 
@@ -31,55 +31,55 @@ async def end(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def test_first_conflict_returns_at_once_then_one_per_commit() -> None:
-    losers = ConflictBackoff(FOR_EVER)
-    tasks = await losing(losers, 4)
+    backoff = ConflictBackoff(FOR_EVER)
+    tasks = await waiting(backoff, 4)
     assert await settled(tasks) == [True, False, False, False]
-    losers.committed("lake", ORDERS)
+    backoff.committed("lake", ORDERS)
     assert await settled(tasks) == [True, True, False, False]
-    losers.committed("lake", ORDERS)
+    backoff.committed("lake", ORDERS)
     assert await settled(tasks) == [True, True, True, False]
     await end(tasks)
 
 
 async def test_commit_without_waiting_conflict_releases_the_next_one() -> None:
-    losers = ConflictBackoff(FOR_EVER)
-    await end(await losing(losers, 1))
-    losers.committed("lake", ORDERS)
-    tasks = await losing(losers, 2)
+    backoff = ConflictBackoff(FOR_EVER)
+    await end(await waiting(backoff, 1))
+    backoff.committed("lake", ORDERS)
+    tasks = await waiting(backoff, 2)
     assert await settled(tasks) == [True, False]
     await end(tasks)
 
 
 async def test_wait_is_bounded() -> None:
-    losers = ConflictBackoff(0.001)
-    tasks = await losing(losers, 5)
+    backoff = ConflictBackoff(0.001)
+    tasks = await waiting(backoff, 5)
     async with asyncio.timeout(60):
         await asyncio.gather(*tasks)
-    assert not losers._waiting
+    assert not backoff._waiting
 
 
 async def test_cancelled_wait_is_skipped() -> None:
-    losers = ConflictBackoff(FOR_EVER)
-    tasks = await losing(losers, 3)
+    backoff = ConflictBackoff(FOR_EVER)
+    tasks = await waiting(backoff, 3)
     tasks[1].cancel()
-    losers.committed("lake", ORDERS)
+    backoff.committed("lake", ORDERS)
     assert await settled(tasks) == [True, True, True]
     assert tasks[1].cancelled()
     assert not tasks[2].cancelled()
 
 
 async def test_tables_have_separate_queues() -> None:
-    losers = ConflictBackoff(FOR_EVER)
-    orders = await losing(losers, 2)
-    returns = await losing(losers, 2, RETURNS)
-    losers.committed("lake", RETURNS)
+    backoff = ConflictBackoff(FOR_EVER)
+    orders = await waiting(backoff, 2)
+    returns = await waiting(backoff, 2, RETURNS)
+    backoff.committed("lake", RETURNS)
     assert await settled(orders) == [True, False]
     assert await settled(returns) == [True, True]
     await end(orders)
 
 
 async def test_old_conflicts_are_forgotten() -> None:
-    losers = ConflictBackoff(0.0)
+    backoff = ConflictBackoff(0.0)
     for number in range(5000):
-        await losers.wait("lake", Identifier(("sales",), f"table_{number}"))
-    assert len(losers._last_sent) <= 1025
+        await backoff.wait("lake", Identifier(("sales",), f"table_{number}"))
+    assert len(backoff._last_sent) <= 1025

@@ -8,7 +8,7 @@ from lakebed.catalog.commits.service import Committed
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import NOBODY, CatalogHarness, name, set_properties
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, name, set_properties
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -102,7 +102,7 @@ async def test_missing_tables_are_rejected(light_catalog: CatalogHarness) -> Non
             await pointers.move(AS_ROOT, "lake", name(table), "s3://lake/x", expected_token="x")
     await light_catalog.create()
     with pytest.raises(AccessDenied):
-        await pointers.move(Mutation(NOBODY), "lake", name(), "s3://lake/x", expected_token="x")
+        await pointers.move(Mutation(UNPRIVILEGED), "lake", name(), "s3://lake/x", expected_token="x")
 
 
 def test_locations_with_other_schemes_name_the_same_file() -> None:

@@ -23,7 +23,7 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.meta.seam import Transaction
-from tests.catalog.harness import CatalogHarness, Eventful, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, FaultyStore, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -157,7 +157,7 @@ async def test_overwritten_file_becomes_garbage(catalog: CatalogHarness) -> None
     blobs = await catalog.store.stored_blobs()
     prepared = await pointer(catalog)
     assert prepared.file is not None
-    await catalog.store.put("lake", prepared.file.address.key, b"somebody was here before")
+    await catalog.store.put("lake", prepared.file.address.key, b"an earlier object")
     await catalog.publisher.publish(AS_ROOT, [prepared], ANSWER)
     assert await catalog.files.read(prepared.metadata_at) == b"m" * 100
     await catalog.store.garbage_collector.sweep()
@@ -173,7 +173,7 @@ async def test_overwritten_file_becomes_garbage(catalog: CatalogHarness) -> None
     ids=lambda failure: type(failure).__name__,
 )
 async def test_failed_publication_leaves_no_files(catalog: CatalogHarness, failure: Exception) -> None:
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
     async with catalog.unchanged():
         pointers = [await pointer(failing, table) for table in ("a", "b")]
@@ -183,7 +183,7 @@ async def test_failed_publication_leaves_no_files(catalog: CatalogHarness, failu
 
 
 async def test_undecided_publication_keeps_its_files(catalog: CatalogHarness) -> None:
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     unsure = wire_catalog(catalog.store, eventful)
     pointers = [await pointer(unsure, table) for table in ("a", "b")]
     eventful.lost = Unavailable("the answer was lost", undecided=True)
@@ -195,7 +195,7 @@ async def test_undecided_publication_keeps_its_files(catalog: CatalogHarness) ->
 
 async def test_cancelled_publication_keeps_its_files(catalog: CatalogHarness) -> None:
     """The outcome of the transaction is unknown."""
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     cancelled = wire_catalog(catalog.store, eventful)
     prepared = await pointer(cancelled)
     eventful.lost = asyncio.CancelledError()

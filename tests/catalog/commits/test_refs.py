@@ -11,7 +11,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
 from tests.catalog.appends import appended
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import NOBODY, CatalogHarness, Eventful, may, name, wire_catalog
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, FaultyStore, may, name, wire_catalog
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -137,7 +137,7 @@ async def test_retention_set_concurrently_requires_force(light_catalog: CatalogH
     """Whether `force` is required is decided in the state that the deletion commits to."""
     snapshot = await with_snapshot(light_catalog)
     await set_ref(light_catalog, "v1", snapshot_id=snapshot, type="tag")
-    eventful = Eventful(light_catalog.store.meta)
+    eventful = FaultyStore(light_catalog.store.meta)
     racing = wire_catalog(light_catalog.store, eventful)
 
     async def keep_it() -> None:
@@ -152,7 +152,7 @@ async def test_retention_set_concurrently_requires_force(light_catalog: CatalogH
 async def test_deletion_is_retried_after_a_concurrent_commit(light_catalog: CatalogHarness) -> None:
     snapshot = await with_snapshot(light_catalog)
     await set_ref(light_catalog, "v1", snapshot_id=snapshot, type="tag")
-    eventful = Eventful(light_catalog.store.meta)
+    eventful = FaultyStore(light_catalog.store.meta)
     racing = wire_catalog(light_catalog.store, eventful)
 
     async def append() -> None:
@@ -167,7 +167,7 @@ async def test_changes_require_permission_on_table_metadata(light_catalog: Catal
     await with_snapshot(light_catalog)
     refs = extended(light_catalog).tables.refs
     with pytest.raises(AccessDenied):
-        await refs.list(NOBODY, "lake", name())
+        await refs.list(UNPRIVILEGED, "lake", name())
     reader = may("s3tables:GetTableMetadataLocation")
     assert (await refs.list(reader, "lake", name())).refs
     with pytest.raises(AccessDenied):

@@ -180,6 +180,6 @@ async def test_rollback_is_recorded_in_the_commit_log(light_catalog: CatalogHarn
     made = await light_catalog.create()
     await grow(light_catalog)
     await roll_back(light_catalog, made.entry.metadata_at)
-    kind, event = (await light_catalog.told())[-1]
+    kind, event = (await light_catalog.events())[-1]
     assert (kind, event.operation) == ("TableCommitted", "rollback")
     assert parse_table(await light_catalog.files.read(made.entry.metadata_at)).uuid == made.entry.uuid

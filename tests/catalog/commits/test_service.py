@@ -27,9 +27,9 @@ from lakebed.objects.config.versioning import Versioning
 from tests.catalog.appends import appended
 from tests.catalog.harness import (
     ASSERT_CREATE,
-    NOBODY,
+    UNPRIVILEGED,
     CatalogHarness,
-    Eventful,
+    FaultyStore,
     a_change,
     a_table,
     may,
@@ -207,7 +207,7 @@ async def test_commit_options_are_recorded_in_the_log(catalog: CatalogHarness) -
         "SELECT commit_id, operation, writer FROM entry_commits WHERE entry = ? AND generation = 2", made.entry.id
     )
     assert row == ("c1", "tidy", "engine 1")
-    _, event = (await catalog.told())[-1]
+    _, event = (await catalog.events())[-1]
     assert event.operation == "tidy"
 
 
@@ -216,7 +216,7 @@ async def test_commit_options_are_recorded_in_the_log(catalog: CatalogHarness) -
 
 async def test_commit_is_retried_on_the_new_state_if_its_requirements_hold(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.commit(name(), set_properties(a="1"))
     committed = await late.commit(name(), set_properties(b="2"))
@@ -229,7 +229,7 @@ async def test_commit_is_retried_on_the_new_state_if_its_requirements_hold(catal
 
 async def test_commit_with_outdated_requirements_is_a_conflict(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     first = await appended(catalog, name())
     second = await appended(catalog, name())
@@ -248,7 +248,7 @@ async def test_commit_with_outdated_requirements_is_a_conflict(catalog: CatalogH
 
 async def test_commit_to_a_concurrently_dropped_table_is_not_found(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = catalog.drop
     with pytest.raises(NoSuchTable):
@@ -258,7 +258,7 @@ async def test_commit_to_a_concurrently_dropped_table_is_not_found(catalog: Cata
 
 async def test_commit_fails_after_its_attempts(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     overtaken = 0
 
@@ -324,7 +324,7 @@ async def test_one_of_concurrent_conflicting_writers_succeeds(catalog: CatalogHa
 async def test_commit_with_an_expected_version_is_not_retried_on_another(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     expecting = CommitOptions(expected_token=made.entry.version_token)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.commit(name(), set_properties(a="1"), options=expecting)
     with pytest.raises(PointerMoved, match="not at the expected version"):
@@ -341,7 +341,7 @@ async def test_commit_is_not_published_if_a_validated_file_was_deleted(catalog: 
     await catalog.create()
     updates = await appended(catalog, name())
     (key,) = [key for key in await catalog.keys_in() if part in key]
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.store.delete("lake", key)
     stored = await catalog.store.stored_blobs()
@@ -354,7 +354,7 @@ async def test_commit_is_not_published_if_a_validated_file_was_deleted(catalog: 
 
 async def test_commit_is_validated_again_if_a_validated_file_was_overwritten(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     updates = await appended(catalog, name())
     (key,) = [key for key in await catalog.keys_in() if "/data/" in key]
@@ -372,7 +372,7 @@ async def test_commit_is_validated_again_if_a_validated_file_was_overwritten(cat
 async def test_transaction_requires_the_validated_files_of_each_table(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     changes = [a_change(name(table), *await appended(catalog, name(table))) for table in ("a", "b")]
     home = (await catalog.entry(name("b"))).location.removeprefix("s3://lake/")
@@ -461,7 +461,7 @@ async def test_late_repeat_gets_the_same_response(catalog: CatalogHarness) -> No
         {"action": "set-current-schema", "schema-id": -1},
     ]
     requirement = {"type": "assert-current-schema-id", "current-schema-id": 0}
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.commit(name(), *updates, requirements=[requirement], options=options)
     committed = await late.commit(name(), *updates, requirements=[requirement], options=options)
@@ -483,7 +483,7 @@ async def test_repeated_response_requires_permission_to_commit(light_catalog: Ca
     await light_catalog.create()
     await light_catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"))
     with pytest.raises(AccessDenied):
-        await light_catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"), caller=NOBODY)
+        await light_catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"), caller=UNPRIVILEGED)
 
 
 # -- several tables --------------------------------------------------------------------------------------------------
@@ -572,7 +572,7 @@ async def test_new_tables_of_one_transaction_cannot_share_a_location(catalog: Ca
 async def test_transaction_is_retried_after_a_concurrent_commit(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.commit(name("b"), set_properties(y="1"))
     await late.commit_all(a_change(name("a"), set_properties(x="1")), a_change(name("b"), set_properties(x="1")))
@@ -583,7 +583,7 @@ async def test_transaction_is_retried_after_a_concurrent_commit(catalog: Catalog
 async def test_table_with_requirements_only_must_not_change_concurrently(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     unborn = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}
     updates = await appended(catalog, name("b"))
@@ -690,7 +690,7 @@ async def test_old_files_in_other_stores_are_kept(catalog: CatalogHarness) -> No
 
 async def test_undecided_outcome_keeps_the_metadata_file(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     unsure = wire_catalog(catalog.store, eventful)
     eventful.lost = Unavailable("the answer was lost", undecided=True)
     with pytest.raises(Unavailable):
@@ -704,7 +704,7 @@ async def test_undecided_outcome_keeps_the_metadata_file(catalog: CatalogHarness
 @pytest.mark.parametrize("failure", [Unavailable("refused"), RuntimeError("a defect")])
 async def test_failed_commit_leaves_no_file(catalog: CatalogHarness, failure: Exception) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
     async with catalog.unchanged():
         eventful.refused = failure
@@ -714,7 +714,7 @@ async def test_failed_commit_leaves_no_file(catalog: CatalogHarness, failure: Ex
 
 async def test_undecided_failure_leaves_its_file_to_the_orphan_sweep(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
     eventful.refused = Unavailable("lost", undecided=True)
     with pytest.raises(Unavailable):
@@ -760,7 +760,7 @@ async def test_uuid_of_a_table_being_purged_is_not_reused(catalog: CatalogHarnes
 async def test_staged_commit_fails_if_its_reservation_was_lost(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     updates = staged(promised.document)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = catalog.create
     with pytest.raises(AlreadyExists, match="Table already exists"):
@@ -778,7 +778,7 @@ async def test_staged_commit_fails_if_a_view_took_the_name(catalog: CatalogHarne
 
 async def test_staged_commit_fails_if_its_namespace_was_dropped(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.namespaces.drop(AS_ROOT, "lake", ["ns"])
     with pytest.raises(NoSuchNamespace):
@@ -794,7 +794,7 @@ async def test_commit_requires_permission(light_catalog: CatalogHarness) -> None
     await light_catalog.create("other")
     update = set_properties(a="1")
     async with light_catalog.unchanged():
-        for caller in (NOBODY, *(may(one) for one in COMMIT_RIGHTS), may("s3:*", Action.CREATE_TABLE)):
+        for caller in (UNPRIVILEGED, *(may(one) for one in COMMIT_RIGHTS), may("s3:*", Action.CREATE_TABLE)):
             with pytest.raises(AccessDenied):
                 await light_catalog.commit(name(), update, caller=caller)
             with pytest.raises(AccessDenied):
@@ -825,7 +825,7 @@ async def test_staged_commit_requires_permission_to_create(light_catalog: Catalo
     promised = await light_catalog.creation.stage(mine, "lake", ("ns",), a_table())
     updates = staged(promised.document)
     async with light_catalog.unchanged():
-        for caller in (NOBODY, may(*COMMIT_RIGHTS)):
+        for caller in (UNPRIVILEGED, may(*COMMIT_RIGHTS)):
             with pytest.raises(AccessDenied):
                 await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=caller)
     await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=may(Action.CREATE_TABLE))

@@ -28,7 +28,7 @@ from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import Extent
 from lakebed.objects.publishing import NewGarbage, current_of, remove_current
 from tests.catalog.appends import appended
-from tests.catalog.harness import CatalogHarness, Eventful, a_change, name, open_catalog, set_property, wire_catalog
+from tests.catalog.harness import CatalogHarness, FaultyStore, a_change, name, open_catalog, set_property, wire_catalog
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT, opened_store, read_all
 
@@ -339,9 +339,9 @@ async def test_tables_of_a_transaction_share_their_own_history_only(catalog: Cat
 # -- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-async def _failing(catalog: CatalogHarness) -> tuple[CatalogHarness, Eventful]:
+async def _failing(catalog: CatalogHarness) -> tuple[CatalogHarness, FaultyStore]:
     """A server whose next metadata file will share history, on a store that can fail."""
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     server = wire_catalog(catalog.store, eventful)
     await _borrowing(catalog, server)
     return server, eventful
@@ -401,7 +401,7 @@ async def test_every_existing_file_reads_as_committed(
                 "write.metadata.delete-after-commit.enabled": str(deletes),
             }
         )
-        eventful = Eventful(store.meta)
+        eventful = FaultyStore(store.meta)
         servers = [catalog, wire_catalog(store, eventful)]
         documents: dict[str, bytes] = {}
         for number, (step, which) in enumerate([("long", 0), *steps, ("append", 0), ("property", 1)]):

@@ -8,7 +8,7 @@ from lakebed.catalog.diagnostics.recovery_status import MigrationBlocker, Recove
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, NoSuchCatalog
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import NOBODY, CatalogHarness, a_table, may, name, set_properties
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_table, may, name, set_properties
 from tests.objects.stores import ROOT
 
 from .test_table_diagnostics import tamper
@@ -100,7 +100,7 @@ async def test_inventory_requires_permission(light_catalog: CatalogHarness) -> N
     with pytest.raises(NoSuchCatalog):
         await surveys.survey(ROOT, "none")
     with pytest.raises(AccessDenied):
-        await surveys.survey(NOBODY, "lake")
+        await surveys.survey(UNPRIVILEGED, "lake")
     reader = may("s3tables:GetTableBucket")
     assert (await surveys.survey(reader, "lake")).tables == 0
     with pytest.raises(AccessDenied):

@@ -12,7 +12,7 @@ from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable
 from lakebed.meta.seam import Transaction, Value
 from tests.catalog.appends import appended
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import NOBODY, CatalogHarness, may, name, set_properties
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name, set_properties
 from tests.objects.stores import ROOT
 
 
@@ -93,7 +93,7 @@ async def test_diagnosis_requires_permission(light_catalog: CatalogHarness) -> N
     await light_catalog.create_view()
     tables = extended(light_catalog).tables
     with pytest.raises(AccessDenied):
-        await tables.diagnostics.diagnose(NOBODY, "lake", name())
+        await tables.diagnostics.diagnose(UNPRIVILEGED, "lake", name())
     with pytest.raises(AccessDenied):
         await tables.recovery.recover(may("s3tables:GetTableMetadataLocation"), "lake", name())
     for absent in (name("none"), name("v")):
@@ -192,7 +192,7 @@ async def test_missing_record_is_restored(catalog: CatalogHarness) -> None:
         lost.new_metadata_location,
         lost.new_version_token,
     )
-    assert (await catalog.told())[-1][0] == "TableRecovered"
+    assert (await catalog.events())[-1][0] == "TableRecovered"
 
 
 async def test_records_of_lost_commits_are_removed(catalog: CatalogHarness) -> None:

@@ -25,7 +25,7 @@ from tests.catalog.harness import (
     SCHEMA,
     VIEW_VERSION,
     CatalogHarness,
-    Eventful,
+    FaultyStore,
     a_change,
     a_table,
     may,
@@ -85,7 +85,7 @@ async def test_catalog_connected_during_an_operation_stays_unchanged(light_catal
     """
     await light_catalog.create()
     await light_catalog.namespace("empty")
-    meta = Eventful(light_catalog.store.meta)
+    meta = FaultyStore(light_catalog.store.meta)
     late = wire_catalog(light_catalog.store, meta)
     meta.meanwhile = partial(connect, light_catalog)
     namespaces = await light_catalog.store.meta.rows("SELECT * FROM namespaces ORDER BY id")

@@ -49,7 +49,7 @@ class Sender:
         """The metadata location of a version of the table."""
         return f"s3://sea/mirror/files/t/metadata/{version}.metadata.json"
 
-    async def tell(
+    async def send(
         self,
         kind: NotificationKind,
         timestamp: int,
@@ -61,8 +61,8 @@ class Sender:
         warehouse: str = "mirror",
         table: Identifier = T,
     ) -> None:
-        told = Notification(kind, timestamp, uuid or self.uuid, at or self.at(version))
-        await self.notifications.receive(Mutation(caller), warehouse, table, told)
+        notification = Notification(kind, timestamp, uuid or self.uuid, at or self.at(version))
+        await self.notifications.receive(Mutation(caller), warehouse, table, notification)
 
     async def version(self, table: Identifier = T) -> str | None:
         """The metadata location of the table; None without a table."""
@@ -96,15 +96,15 @@ async def sender(catalog: CatalogHarness) -> Sender:
 
 
 async def test_create_registers_the_table_and_creates_its_namespaces(sender: Sender) -> None:
-    await sender.tell(NotificationKind.CREATE, 10)
+    await sender.send(NotificationKind.CREATE, 10)
     assert await sender.version() == sender.at(1)
     assert await sender.names() == [("a",)]
 
 
 async def test_update_moves_the_pointer_or_registers_the_table(sender: Sender) -> None:
-    await sender.tell(NotificationKind.UPDATE, 10, 1)
-    await sender.tell(NotificationKind.CREATE, 11, 2)
-    await sender.tell(NotificationKind.UPDATE, 12, 3)
+    await sender.send(NotificationKind.UPDATE, 10, 1)
+    await sender.send(NotificationKind.CREATE, 11, 2)
+    await sender.send(NotificationKind.UPDATE, 12, 3)
     assert await sender.version() == sender.at(3)
 
 
@@ -113,44 +113,44 @@ async def test_update_moves_the_pointer_or_registers_the_table(sender: Sender) -
 async def test_notification_that_is_not_newer_is_refused(
     sender: Sender, kind: NotificationKind, timestamp: int
 ) -> None:
-    await sender.tell(NotificationKind.CREATE, 10)
+    await sender.send(NotificationKind.CREATE, 10)
     with pytest.raises(AlreadyExists, match="newer notification"):
-        await sender.tell(kind, timestamp, 2)
+        await sender.send(kind, timestamp, 2)
     assert await sender.version() == sender.at(1)
 
 
 async def test_order_survives_a_drop(sender: Sender) -> None:
-    await sender.tell(NotificationKind.CREATE, 10)
-    await sender.tell(NotificationKind.DROP, 20)
+    await sender.send(NotificationKind.CREATE, 10)
+    await sender.send(NotificationKind.DROP, 20)
     with pytest.raises(AlreadyExists):
-        await sender.tell(NotificationKind.UPDATE, 15, 2)
+        await sender.send(NotificationKind.UPDATE, 15, 2)
     assert await sender.version() is None
-    await sender.tell(NotificationKind.CREATE, 21, 3)
+    await sender.send(NotificationKind.CREATE, 21, 3)
     assert await sender.version() == sender.at(3)
 
 
 async def test_drop_of_an_unknown_table_is_remembered(sender: Sender) -> None:
-    await sender.tell(NotificationKind.DROP, 20)
+    await sender.send(NotificationKind.DROP, 20)
     with pytest.raises(AlreadyExists):
-        await sender.tell(NotificationKind.CREATE, 19)
+        await sender.send(NotificationKind.CREATE, 19)
     assert await sender.names() == []
 
 
 async def test_drop_does_not_wait_for_a_restore(sender: Sender) -> None:
     await sender.catalog.catalogs.set_properties(ROOT, "mirror", updates={UNDROP_WINDOW: "3600"}, removals=[])
-    await sender.tell(NotificationKind.CREATE, 1)
-    await sender.tell(NotificationKind.DROP, 2)
-    await sender.tell(NotificationKind.CREATE, 3, 2)
+    await sender.send(NotificationKind.CREATE, 1)
+    await sender.send(NotificationKind.DROP, 2)
+    await sender.send(NotificationKind.CREATE, 3, 2)
     assert await sender.version() == sender.at(2)
 
 
 async def test_validation_changes_nothing(sender: Sender) -> None:
-    await sender.tell(NotificationKind.VALIDATE, 10)
-    await sender.tell(NotificationKind.VALIDATE, 10, at="s3://sea/mirror/files/t")
-    await sender.tell(NotificationKind.UNKNOWN, 10)
+    await sender.send(NotificationKind.VALIDATE, 10)
+    await sender.send(NotificationKind.VALIDATE, 10, at="s3://sea/mirror/files/t")
+    await sender.send(NotificationKind.UNKNOWN, 10)
     assert (await sender.version(), await sender.names()) == (None, [])
     with pytest.raises(InvalidInput, match="outside"):
-        await sender.tell(NotificationKind.VALIDATE, 10, at="s3://sea/source/files/t")
+        await sender.send(NotificationKind.VALIDATE, 10, at="s3://sea/source/files/t")
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ async def test_metadata_of_another_table_or_location_is_rejected(sender: Sender,
     body = await sender.catalog.store.get("sea", "mirror/files/t/metadata/1.metadata.json")
     await sender.catalog.store.put("sea", "mirror/other/1.metadata.json", body)
     with pytest.raises(InvalidInput, match=why):
-        await sender.tell(NotificationKind.CREATE, 10, at=at, uuid=uuid)
+        await sender.send(NotificationKind.CREATE, 10, at=at, uuid=uuid)
     assert await sender.version() is None
-    await sender.tell(NotificationKind.CREATE, 10)  # rejected notifications do not count
+    await sender.send(NotificationKind.CREATE, 10)  # rejected notifications do not count
 
 
 async def test_internal_catalogs_accept_no_notifications(sender: Sender) -> None:
     with pytest.raises(InvalidInput, match="only external catalogs"):
-        await sender.tell(NotificationKind.CREATE, 10, warehouse="source")
+        await sender.send(NotificationKind.CREATE, 10, warehouse="source")
 
 
 async def test_sending_requires_all_privileges_on_the_catalog(sender: Sender) -> None:
@@ -183,8 +183,8 @@ async def test_sending_requires_all_privileges_on_the_catalog(sender: Sender) ->
         caller = holding(*((key, one) for one in SENDING if one is not missing))
         for kind in NotificationKind:
             with pytest.raises(AccessDenied):
-                await sender.tell(kind, 10, caller=caller)
-    await sender.tell(NotificationKind.CREATE, 10, caller=holding(*((key, one) for one in SENDING)))
+                await sender.send(kind, 10, caller=caller)
+    await sender.send(NotificationKind.CREATE, 10, caller=holding(*((key, one) for one in SENDING)))
     assert await sender.version() == sender.at(1)
 
 
@@ -197,8 +197,8 @@ async def test_newest_notification_wins_in_any_order_of_arrival(
     for timestamp, kind in arriving:
         if timestamp > newest:
             newest = timestamp
-            await sender.tell(NotificationKind(kind), timestamp, min(timestamp, 3))
+            await sender.send(NotificationKind(kind), timestamp, min(timestamp, 3))
         else:
             with pytest.raises(AlreadyExists):
-                await sender.tell(NotificationKind(kind), timestamp, min(timestamp, 3))
+                await sender.send(NotificationKind(kind), timestamp, min(timestamp, 3))
     assert await sender.version() == sender.at(3)

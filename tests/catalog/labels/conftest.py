@@ -7,18 +7,18 @@ import pytest
 from tests.catalog.conftest import catalog, clock, light_catalog, light_store, objects_dsn, open_object_store
 from tests.catalog.harness import CatalogHarness
 
-from .labelled_catalog import Shelf, open_shelf
+from .labelled_catalog import LabelHarness, open_label_harness
 
 __all__ = ["catalog", "clock", "light_catalog", "light_store", "objects_dsn", "open_object_store"]
 
 
 @pytest.fixture
-async def shelf(catalog: CatalogHarness) -> Shelf:
+async def harness(catalog: CatalogHarness) -> LabelHarness:
     """One target of each kind, on each pair of stores."""
-    return await open_shelf(catalog)
+    return await open_label_harness(catalog)
 
 
 @pytest.fixture
-async def light_shelf(light_catalog: CatalogHarness) -> Shelf:
+async def light_labels(light_catalog: CatalogHarness) -> LabelHarness:
     """The same on SQLite and memory, for rules that do not depend on the stores."""
-    return await open_shelf(light_catalog)
+    return await open_label_harness(light_catalog)

@@ -20,7 +20,7 @@ from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness
-from tests.catalog.policies.policy_catalog import Policing, policing_on
+from tests.catalog.policies.policy_catalog import PolicyHarness, wire_policies
 from tests.objects.stores import ROOT
 
 K = LabelKind
@@ -43,11 +43,11 @@ TABLE = SUBJECTS[K.TABLE]
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class LabelHarness:
     """A catalog with one target of each kind."""
 
     catalog: CatalogHarness
-    policing: Policing
+    policing: PolicyHarness
     generic_tables: GenericTables
     labelling: LabelManagement
     principals: Principals
@@ -90,18 +90,18 @@ class Shelf:
             f"{one.subject.kind} {one.subject}" for one in await self.find(*tags, caller=caller, limit=limit, **more)
         }
 
-    async def told(self, after: int) -> list[LabelEvent]:
+    async def events(self, after: int) -> list[LabelEvent]:
         """The label events after an event."""
         events = [entry.event for entry in await self.catalog.store.events(after)]
         return [decode_label_event(event.payload) for event in events if event.kind == "LabelsChanged"]
 
 
-async def open_shelf(catalog: CatalogHarness) -> Shelf:
+async def open_label_harness(catalog: CatalogHarness) -> LabelHarness:
     """Create one target of each kind, named as in `SUBJECTS`."""
     f = catalog.store.object_context
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     places = LabelTargets(f, catalog.authorizer, catalog.catalogs, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
-    shelf = Shelf(
+    harness = LabelHarness(
         catalog,
         policing,
         GenericTables(f, catalog.authorizer, catalog.entries, catalog.keys, catalog.claims),
@@ -111,20 +111,20 @@ async def open_shelf(catalog: CatalogHarness) -> Shelf:
         CatalogRoles(f.meta, f.outbox, f.clock),
         catalog.administrator(),
     )
-    await _clear(shelf)
+    await _clear(harness)
     await catalog.create("t")
     await catalog.create_view("v")
-    await shelf.generic_tables.create(Mutation(ROOT), "lake", ("ns",), NewGenericTable("g", "delta"))
+    await harness.generic_tables.create(Mutation(ROOT), "lake", ("ns",), NewGenericTable("g", "delta"))
     await policing.create()
-    await shelf.catalog_roles.create(shelf.by, "lake", "reader", properties={})
-    await shelf.principals.create_user("ann")
-    await shelf.principal_roles.create(shelf.by, "team", properties={})
-    return shelf
+    await harness.catalog_roles.create(harness.by, "lake", "reader", properties={})
+    await harness.principals.create_user("ann")
+    await harness.principal_roles.create(harness.by, "team", properties={})
+    return harness
 
 
-async def _clear(shelf: Shelf) -> None:
+async def _clear(harness: LabelHarness) -> None:
     """Delete users and roles of a reused store."""
-    meta = shelf.catalog.store.meta
+    meta = harness.catalog.store.meta
 
     async def work(tx: object) -> None:
         await tx.run("DELETE FROM principals WHERE name = 'ann'")  # type: ignore[attr-defined]  # a transaction

@@ -239,7 +239,7 @@ async def test_equal_keys_in_two_buckets_do_not_overlap(catalog: CatalogHarness)
     await catalog.create("t", location="s3://lake/a/t")
     warehouse = await catalog.catalogs.find(catalog.store.meta, "pond")
     address = check_location(warehouse, "s3://pond/a/t")
-    await check_unclaimed(catalog.store.meta, warehouse, address, "somebody")
+    await check_unclaimed(catalog.store.meta, warehouse, address, "other")
 
 
 async def test_key_belongs_to_the_table_of_its_directory(catalog: CatalogHarness) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakebed.catalog.entries import LiveEntry
 from lakebed.catalog.identifiers import Identifier
-from lakebed.catalog.maintenance.scheduler import Scheduler
+from lakebed.catalog.maintenance.scheduler import CURSOR, Scheduler
 from lakebed.catalog.maintenance.service import MaintenanceParts, build_maintenance
 from lakebed.catalog.maintenance.table_planner import PlanningTotals, TablePlanner
 from lakebed.catalog.maintenance.tasks.events import TaskEvent, decode_event
@@ -23,7 +23,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness, name
-from tests.catalog.policies.policy_catalog import NS, Policing, policing_on
+from tests.catalog.policies.policy_catalog import NS, PolicyHarness, wire_policies
 from tests.objects.stores import ROOT, ObjectStore
 
 from .job_catalog import JobCatalog, wire_job_catalog
@@ -40,7 +40,7 @@ class MaintainedCatalog:
     """The use cases, their dependencies, and helpers that call them as root."""
 
     job_catalog: JobCatalog
-    policing: Policing
+    policing: PolicyHarness
     parts: MaintenanceParts
     orders: TaskSubmissions
     records: TaskHistory
@@ -119,7 +119,7 @@ class MaintainedCatalog:
 
     async def cursor(self) -> int:
         """The stored cursor of the scheduler."""
-        position = await self.store.object_context.outbox.cursor(self.store.meta, "upkeep scheduler")
+        position = await self.store.object_context.outbox.cursor(self.store.meta, CURSOR)
         assert position is not None
         return position
 
@@ -144,7 +144,7 @@ class MaintainedCatalog:
         document = json.dumps({key.replace("_", "-"): one for key, one in report.items()}).encode()
         await self.parts.tasks.complete(ROOT, seen.task.id, seen.task.token, document)
 
-    async def told(self, after: int = 0) -> list[tuple[str, TaskEvent]]:
+    async def events(self, after: int = 0) -> list[tuple[str, TaskEvent]]:
         """The task events after an event."""
         return [
             (entry.event.kind.removeprefix("lakebed:Task"), decode_event(entry.event.payload))
@@ -165,7 +165,7 @@ async def open_maintained_catalog(catalog: CatalogHarness) -> MaintainedCatalog:
     orders, records = TaskSubmissions(object_context.outbox, object_context.clock, catalog.tasks), TaskHistory()
     return MaintainedCatalog(
         job_catalog=wire_job_catalog(catalog),
-        policing=policing_on(catalog),
+        policing=wire_policies(catalog),
         parts=build_maintenance(
             object_context,
             catalog.authorizer,

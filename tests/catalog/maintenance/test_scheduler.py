@@ -43,7 +43,7 @@ async def test_namespace_policy_leads_to_a_task_with_its_reason(maintained: Main
     assert spec.cost is not None
     assert (spec.cost.input_files, spec.cost.input_bytes) == (6, 6 * 32)
     assert spec.requested_by == "scheduler"
-    (planned,) = [event for kind, event in await maintained.told() if kind == "Planned"]
+    (planned,) = [event for kind, event in await maintained.events() if kind == "Planned"]
     assert (planned.task, planned.reason, planned.id) == (seen.task.id, spec.reason, spec.entry)
 
 
@@ -172,7 +172,7 @@ async def test_disabled_policy_withdraws_waiting_tasks(
     done = await maintained.schedule()
     assert (done.tasks, done.withdrawn) == (0, 1)
     assert await maintained.open_tasks() == []
-    (event,) = [event for kind, event in await maintained.told() if kind == "Withdrawn"]
+    (event,) = [event for kind, event in await maintained.events() if kind == "Withdrawn"]
     assert event.failure == "no policy requires it any more"
     await maintained.policing.update("p", ON, version=1)
     maintained.age(DEBOUNCE_SECONDS)
@@ -386,21 +386,21 @@ async def test_run_plans_reports_and_releases_the_lease(light_maintained: Mainta
     maintained = light_maintained
     await maintained.table(files=6)
     await maintained.policy()
-    told: list[PlanningTotals] = []
+    totals: list[PlanningTotals] = []
     planned = asyncio.Event()
 
-    def tell(done: PlanningTotals) -> None:
-        told.append(done)
+    def report(done: PlanningTotals) -> None:
+        totals.append(done)
         if done.tasks:
             planned.set()
 
-    running = asyncio.create_task(maintained.scheduler.run(tell))
+    running = asyncio.create_task(maintained.scheduler.run(report))
     async with asyncio.timeout(30):
         await planned.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert sum(done.tasks for done in told) == 1
+    assert sum(done.tasks for done in totals) == 1
     leases = maintained.scheduler._leases
     assert await leases.find(maintained.store.meta, LEASE) is None
     assert await maintained.store.object_context.outbox.cursor(maintained.store.meta, CURSOR) is not None
@@ -426,10 +426,10 @@ async def test_lease_is_renewed_during_long_rounds(
 
     monkeypatch.setattr(leases, "renew", noted)
     monkeypatch.setattr(maintained.scheduler, "step", long_round)
-    told = asyncio.Event()
-    running = asyncio.create_task(maintained.scheduler.run(lambda _: told.set()))
+    reported = asyncio.Event()
+    running = asyncio.create_task(maintained.scheduler.run(lambda _: reported.set()))
     async with asyncio.timeout(30):
-        await told.wait()
+        await reported.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

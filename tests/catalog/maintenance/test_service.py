@@ -7,7 +7,7 @@ from lakebed.catalog.maintenance.health import Measured
 from lakebed.catalog.maintenance.reachability.walking import WalkLimits
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchNamespace, NoSuchTable
 from lakebed.core.jobs import JobKind, TaskSpec
-from tests.catalog.harness import NOBODY, may, name
+from tests.catalog.harness import UNPRIVILEGED, may, name
 
 from .maintained_catalog import ROOT, MaintainedCatalog, open_maintained_catalog
 
@@ -107,7 +107,7 @@ async def test_health_requires_permission(light_maintained: MaintainedCatalog) -
     maintained, table = light_maintained, await light_maintained.table()
     parts = maintained.parts.maintenance
     with pytest.raises(AccessDenied):
-        await parts.health(NOBODY, "lake", table)
+        await parts.health(UNPRIVILEGED, "lake", table)
     with pytest.raises(AccessDenied):
         await parts.list_health(may(LOOKS), "lake")
     assert (await parts.list_health(may("s3tables:ListTables"), "lake")).tables == []
@@ -132,7 +132,7 @@ async def test_plan_has_reasons_and_changes_nothing(maintained: MaintainedCatalo
     assert await maintained.catalog.last_event() == before
     assert await maintained.parts.maintenance.plan(ROOT, "lake", table) == plan
     with pytest.raises(AccessDenied):
-        await maintained.parts.maintenance.plan(NOBODY, "lake", table)
+        await maintained.parts.maintenance.plan(UNPRIVILEGED, "lake", table)
 
 
 async def test_plan_can_be_submitted_at_once(maintained: MaintainedCatalog) -> None:

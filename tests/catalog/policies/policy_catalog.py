@@ -31,11 +31,23 @@ VIEW = TargetName.of(["ns"], "v")
 UseCase = Callable[[Caller], Awaitable[object]]
 """A call of a use case."""
 
-__all__ = ["CATALOG", "COMPACTION", "EXPIRY", "NS", "OFF", "ON", "TABLE", "VIEW", "Policing", "UseCase", "policing_on"]
+__all__ = [
+    "CATALOG",
+    "COMPACTION",
+    "EXPIRY",
+    "NS",
+    "OFF",
+    "ON",
+    "TABLE",
+    "VIEW",
+    "PolicyHarness",
+    "UseCase",
+    "wire_policies",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Policing:
+class PolicyHarness:
     """The use cases, and helpers that call them as root, on `lake` and in `ns`."""
 
     catalog: CatalogHarness
@@ -120,7 +132,7 @@ class Policing:
         page = await self.attachments.targets(ROOT, "lake", ["ns"], name, after="", limit=1000)
         return [str(target.target) for target in page.targets]
 
-    async def told(self, after: int) -> list[tuple[str, CatalogEvent]]:
+    async def events(self, after: int) -> list[tuple[str, CatalogEvent]]:
         """The policy events after an event."""
         return [
             (entry.event.kind, decode_event(entry.event.payload))
@@ -134,7 +146,7 @@ def shown(policy: Policy) -> bytes:
     return f"{policy} v{policy.version}".encode()
 
 
-def policing_on(catalog: CatalogHarness) -> Policing:
+def wire_policies(catalog: CatalogHarness) -> PolicyHarness:
     """The services on a catalog, wired like `server.catalog`."""
     f = catalog.store.object_context
     types = PolicyTypes(f, catalog.authorizer, catalog.catalogs, catalog.keys)
@@ -142,4 +154,4 @@ def policing_on(catalog: CatalogHarness) -> Policing:
     targets = PolicyTargets(catalog.authorizer, catalog.catalogs, catalog.entries)
     attachments = PolicyAttachments(f, catalog.catalogs, catalog.keys, types, policies, targets)
     coverage = PolicyCoverage(f, catalog.authorizer, catalog.catalogs, types, policies, targets, attachments)
-    return Policing(catalog, types, policies, attachments, coverage)
+    return PolicyHarness(catalog, types, policies, attachments, coverage)

@@ -7,11 +7,11 @@ from lakebed.catalog.policies.applicable import applicable_to, read_attached
 from lakebed.catalog.policies.attachments import TargetName
 from tests.catalog.harness import CatalogHarness, name
 
-from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, policing_on
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, wire_policies
 
 
 async def test_batch_and_single_reads_agree(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     meta = catalog.store.meta
     await catalog.namespace("ns", "deep")
     await catalog.namespace("plain")

@@ -18,17 +18,17 @@ from lakebed.core.errors import (
     NotAttachable,
 )
 from lakebed.governance.policies import PolicyTargetKind
-from tests.catalog.harness import NOBODY, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
-from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, PolicyHarness, wire_policies
 
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 
 
-async def furnished(catalog: CatalogHarness) -> Policing:
+async def furnished(catalog: CatalogHarness) -> PolicyHarness:
     """A table, a view, and two policies of a type."""
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await catalog.create()
     await catalog.create_view()
     await policing.create()
@@ -55,9 +55,9 @@ async def test_policy_is_attached_to_every_target_kind_and_detached(
     async with catalog.unchanged():
         with pytest.raises(NoSuchAttachment):
             await policing.detach(target=target)
-    told = await policing.told(before)
-    assert [kind for kind, _ in told] == ["CatalogPolicyAttached", "CatalogPolicyDetached"]
-    for _, event in told:
+    events = await policing.events(before)
+    assert [kind for kind, _ in events] == ["CatalogPolicyAttached", "CatalogPolicyDetached"]
+    for _, event in events:
         assert event.namespace == target.namespace
         assert (event.facts["target"], event.facts["policy"], event.facts["policy-namespace"]) == (place, "p", "ns")
         assert event.facts.get("name", "") == target.name
@@ -85,7 +85,7 @@ async def test_attaching_again_replaces_the_parameters(catalog: CatalogHarness) 
         await policing.attach(parameters={"a": "1"})
     before = await catalog.last_event()
     await policing.attach(parameters={"b": "2"})
-    assert [kind for kind, _ in await policing.told(before)] == ["CatalogPolicyAttached"]
+    assert [kind for kind, _ in await policing.events(before)] == ["CatalogPolicyAttached"]
     [found] = await policing.attachments.applicable(ROOT, "lake", TABLE)
     assert found.parameters == {"b": "2"}
 
@@ -285,7 +285,7 @@ async def test_attaching_requires_permission_on_policy_and_target(
     arguments = ("lake", ["home"], "far", TABLE, *([{}] if attaches else []))
     async with light_catalog.unchanged():
         for caller in (
-            NOBODY,
+            UNPRIVILEGED,
             may(*(other for other in Action if other is not action)),
             may(action, resource=BUCKET),
             may(action, resource=table),
@@ -301,9 +301,9 @@ async def test_denial_does_not_reveal_existence(light_catalog: CatalogHarness) -
     policing = await furnished(light_catalog)
     for target in (TABLE, TargetName.of(["none"], "t"), TargetName.of(["none"])):
         with pytest.raises(AccessDenied):
-            await policing.attach(target=target, caller=NOBODY)
+            await policing.attach(target=target, caller=UNPRIVILEGED)
         with pytest.raises(AccessDenied):
-            await policing.attachments.applicable(NOBODY, "lake", target)
+            await policing.attachments.applicable(UNPRIVILEGED, "lake", target)
 
 
 @pytest.mark.parametrize(

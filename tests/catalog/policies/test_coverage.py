@@ -23,20 +23,20 @@ from lakebed.governance.policies import PolicyTargetKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
-from tests.catalog.harness import NOBODY, CatalogHarness, a_table, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_table, may, name
 from tests.catalog.test_catalog_grants import holding, key_of
 from tests.objects.stores import ROOT
 
-from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, PolicyHarness, wire_policies
 
 DEEP = TargetName.of(["ns", "deep"])
 TARGETS = (CATALOG, NS, DEEP, TABLE, VIEW)
 LOOKING = (Action.GET_TABLE, Action.GET_TABLE_BUCKET, Action.GET_NAMESPACE, Action.READ_POLICY)
 
 
-async def furnished(catalog: CatalogHarness) -> Policing:
+async def furnished(catalog: CatalogHarness) -> PolicyHarness:
     """`ns.t`, `ns.v` (a view), `ns.deep.u`, `ns10.x` and `other.w`; compaction policies `p` and `q`."""
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     for levels in (("ns", "deep"), ("ns10",), ("other",)):
         await catalog.namespace(*levels)
     await catalog.create("t")
@@ -50,7 +50,7 @@ async def furnished(catalog: CatalogHarness) -> Policing:
 
 
 async def effect(
-    policing: Policing,
+    policing: PolicyHarness,
     target: TargetName,
     policy: str = "p",
     change: AttachmentChange = AttachmentChange.ATTACH,
@@ -77,7 +77,7 @@ async def effect(
 
 
 async def uncovered(
-    policing: Policing, *levels: str, kind: str = "", caller: Caller = ROOT, limit: int = 100
+    policing: PolicyHarness, *levels: str, kind: str = "", caller: Caller = ROOT, limit: int = 100
 ) -> set[str]:
     found: set[str] = set()
     after = ""
@@ -90,7 +90,7 @@ async def uncovered(
         after = page.progress.last_id
 
 
-async def held(policing: Policing) -> dict[str, str | None]:
+async def held(policing: PolicyHarness) -> dict[str, str | None]:
     """The applicable compaction policy of each table and view."""
     holds: dict[str, str | None] = {}
     for *levels, one in (["ns", "t"], ["ns", "v"], ["ns", "deep", "u"], ["ns10", "x"], ["other", "w"]):
@@ -109,7 +109,7 @@ async def test_preview_matches_the_actual_change(
     for target in TARGETS:
         before = await held(policing)
         try:
-            told = await effect(policing, target)
+            preview = await effect(policing, target)
         except AttachmentConflict:
             with pytest.raises(AttachmentConflict):
                 await policing.attach("p", target)
@@ -117,11 +117,11 @@ async def test_preview_matches_the_actual_change(
         assert await held(policing) == before
         await policing.attach("p", target)
         after = await held(policing)
-        assert told == {one: (before[one], after[one]) for one in before if before[one] != after[one]}
+        assert preview == {one: (before[one], after[one]) for one in before if before[one] != after[one]}
         if ("p", target) in attached:
             continue
-        told = await effect(policing, target, change=AttachmentChange.DETACH)
-        assert told == {one: (after[one], before[one]) for one in before if before[one] != after[one]}
+        preview = await effect(policing, target, change=AttachmentChange.DETACH)
+        assert preview == {one: (after[one], before[one]) for one in before if before[one] != after[one]}
         await policing.detach("p", target)
         assert await held(policing) == before
 
@@ -207,7 +207,7 @@ async def test_results_contain_readable_entries_only(light_catalog: CatalogHarne
     policing = await furnished(light_catalog)
     seen = await light_catalog.entry(name("t"))
     resource = f"arn:aws:s3tables:*:*:bucket/lake/table/{seen.id}"
-    for caller in (NOBODY, may(Action.GET_TABLE, Action.READ_POLICY)):
+    for caller in (UNPRIVILEGED, may(Action.GET_TABLE, Action.READ_POLICY)):
         with pytest.raises(AccessDenied):
             await effect(policing, CATALOG, caller=caller)
         with pytest.raises(AccessDenied):

@@ -21,21 +21,21 @@ from lakebed.core.errors import (
     PolicyInUse,
     PolicyVersionMismatch,
 )
-from tests.catalog.harness import NOBODY, CatalogHarness, may
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may
 from tests.objects.stores import ROOT
 
-from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, policing_on, shown
+from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, shown, wire_policies
 
 
 async def test_policy_is_created_with_an_event(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     before = await catalog.last_event()
     made = await policing.create("compact-daily", content=' {"enable":  true}', description="every day")
     assert made == await policing.get("compact-daily")
     assert (made.namespace, made.type, made.inheritable, made.version) == (("ns",), COMPACTION, True, 0)
     assert (made.content, made.description) == (' {"enable":  true}', "every day")
     assert made.created_ms == made.updated_ms == catalog.store.clock.now_ms()
-    [(kind, event)] = await policing.told(before)
+    [(kind, event)] = await policing.events(before)
     assert (kind, event.catalog, event.namespace) == ("CatalogPolicyCreated", "lake", ("ns",))
     assert event.facts == {"policy": "compact-daily", "type": COMPACTION, "version": "0"}
     assert event.principal == "root"
@@ -56,7 +56,7 @@ async def test_policy_is_created_with_an_event(catalog: CatalogHarness) -> None:
 async def test_rejected_policy_leaves_nothing(
     light_catalog: CatalogHarness, asked: NewPolicy, error: type[LakebedError]
 ) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create("there")
     async with light_catalog.unchanged():
         with pytest.raises(error) as refused:
@@ -65,7 +65,7 @@ async def test_rejected_policy_leaves_nothing(
 
 
 async def test_policy_requires_an_existing_namespace(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     async with light_catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
             await policing.create(namespace=["none"])
@@ -85,7 +85,7 @@ async def test_policy_requires_an_existing_namespace(light_catalog: CatalogHarne
 
 
 async def test_policies_are_listed_in_pages_and_by_type(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await catalog.namespace("other")
     await policing.create("elsewhere", namespace=["other"])
     for name in ("c", "a", "d", "b"):
@@ -105,7 +105,7 @@ async def test_policies_are_listed_in_pages_and_by_type(catalog: CatalogHarness)
 
 
 async def test_update_replaces_content_and_increments_the_version(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     made = await policing.create(description="first")
     catalog.store.clock.advance(5)
     before = await catalog.last_event()
@@ -114,19 +114,19 @@ async def test_update_replaces_content_and_increments_the_version(catalog: Catal
     assert (changed.id, changed.created_ms) == (made.id, made.created_ms)
     assert changed.updated_ms == catalog.store.clock.now_ms()
     assert await policing.get() == changed
-    [(kind, event)] = await policing.told(before)
+    [(kind, event)] = await policing.events(before)
     assert (kind, event.facts["version"]) == ("CatalogPolicyUpdated", "1")
 
 
 async def test_equal_update_changes_nothing(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     made = await policing.create(description="first")
     async with light_catalog.unchanged():
         assert await policing.update(content=ON, description="first") == made
 
 
 async def test_update_of_an_outdated_version_is_rejected(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create()
     await policing.update()
     async with light_catalog.unchanged():
@@ -143,7 +143,7 @@ async def test_update_of_an_outdated_version_is_rejected(light_catalog: CatalogH
 
 
 async def test_one_of_concurrent_updates_succeeds(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await policing.create()
     contents = [f'{{"enable": true, "config": {{"x": {number}}}}}' for number in range(6)]
     outcomes = await asyncio.gather(*(policing.update(content=one) for one in contents), return_exceptions=True)
@@ -155,7 +155,7 @@ async def test_one_of_concurrent_updates_succeeds(catalog: CatalogHarness) -> No
 
 
 async def test_attached_policy_is_dropped_only_with_detach_all(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     entry = (await catalog.create()).entry
     await policing.create()
     await policing.attach(target=TABLE)
@@ -170,15 +170,15 @@ async def test_attached_policy_is_dropped_only_with_detach_all(catalog: CatalogH
     with pytest.raises(NoSuchPolicy):
         await policing.get()
     assert await catalog.store.meta.rows("SELECT * FROM policy_attachments") == []
-    told = await policing.told(before)
-    assert [kind for kind, _ in told] == ["CatalogPolicyDetached", "CatalogPolicyDetached", "CatalogPolicyDropped"]
-    assert {event.facts.get("id") for _, event in told} == {entry.id, None}
+    events = await policing.events(before)
+    assert [kind for kind, _ in events] == ["CatalogPolicyDetached", "CatalogPolicyDetached", "CatalogPolicyDropped"]
+    assert {event.facts.get("id") for _, event in events} == {entry.id, None}
     with pytest.raises(NoSuchPolicy):
         await policing.drop(detach_all=True)
 
 
 async def test_unattached_policy_is_dropped(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create()
     await policing.attach(target=NS)
     await policing.detach(target=NS)
@@ -187,7 +187,7 @@ async def test_unattached_policy_is_dropped(light_catalog: CatalogHarness) -> No
 
 
 async def test_namespace_with_policies_cannot_be_dropped(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await policing.create()
     await policing.attach(target=CATALOG)
     async with catalog.unchanged():
@@ -198,7 +198,7 @@ async def test_namespace_with_policies_cannot_be_dropped(catalog: CatalogHarness
 
 
 async def test_deleting_a_table_bucket_deletes_its_policies(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await policing.define()
     await policing.create()
     await policing.create("q", "user.note")
@@ -210,7 +210,7 @@ async def test_deleting_a_table_bucket_deletes_its_policies(catalog: CatalogHarn
 
 
 async def test_idempotent_responses_commit_with_the_change(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     key = RequestKey("k1", "digest")
     await policing.create(key=key)
     assert await light_catalog.keys.find(key) == StoredResponse(200, body=b"ns.p v0")
@@ -223,7 +223,7 @@ async def test_idempotent_responses_commit_with_the_change(light_catalog: Catalo
 
 
 async def test_operations_require_permission(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create()
     uses: dict[Action, UseCase] = {
         Action.CREATE_POLICY: lambda who: policing.create("new", caller=who),
@@ -236,7 +236,7 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
         others = [other for other in Action if other is not action]
         elsewhere = {"StringEquals": {"s3tables:namespace": "elsewhere"}}
         async with light_catalog.unchanged():
-            for caller in (NOBODY, may(*others), may("s3tables:*"), may(action, condition=elsewhere)):
+            for caller in (UNPRIVILEGED, may(*others), may("s3tables:*"), may(action, condition=elsewhere)):
                 with pytest.raises(AccessDenied):
                     await use(caller)
         await use(may(action, condition={"StringEquals": {"s3tables:namespace": "ns"}}))

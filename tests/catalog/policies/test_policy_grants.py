@@ -14,11 +14,11 @@ from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness
 from tests.catalog.test_catalog_grants import holding, key_of
 
-from .policy_catalog import CATALOG, NS, TABLE, Policing, policing_on
+from .policy_catalog import CATALOG, NS, TABLE, PolicyHarness, wire_policies
 
 P = Privilege
 
-Operation = Callable[[Policing, Caller], Awaitable[object]]
+Operation = Callable[[PolicyHarness, Caller], Awaitable[object]]
 
 ON_POLICY: dict[str, tuple[Privilege, Operation]] = {
     "load": (P.POLICY_READ, lambda policing, who: policing.get(caller=who)),
@@ -32,7 +32,7 @@ async def test_operation_requires_its_privilege_on_the_policy_or_an_ancestor(
     light_catalog: CatalogHarness, operation: str
 ) -> None:
     needed, run = ON_POLICY[operation]
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     made, other = await policing.create(), await policing.create("other")
     others = [each for each in Privilege if needed not in INCLUDES[each]]
     for caller in (
@@ -46,7 +46,7 @@ async def test_operation_requires_its_privilege_on_the_policy_or_an_ancestor(
 
 
 async def test_creating_and_listing_policies_requires_namespace_privileges(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     key = await key_of(light_catalog, "ns")
     with pytest.raises(AccessDenied):
         await policing.create(caller=holding((key, P.POLICY_WRITE)))
@@ -70,7 +70,7 @@ async def test_creating_and_listing_policies_requires_namespace_privileges(light
 async def test_attaching_requires_privileges_on_policy_and_target(
     light_catalog: CatalogHarness, target: TargetName, attaches: Privilege, detaches: Privilege
 ) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     entry = (await light_catalog.create("t")).entry
     made = await policing.create()
     place = entry_key(entry.id) if target.name else await key_of(light_catalog, *target.namespace)
@@ -92,7 +92,7 @@ async def test_attaching_requires_privileges_on_policy_and_target(
 
 
 async def test_applicable_policies_require_privileges_on_the_target(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     entry = (await light_catalog.create("t")).entry
     await policing.create()
     await policing.attach()

@@ -7,20 +7,20 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidPolicy, NoSuchPolicyType, PolicyInUse
 from lakebed.governance.policies import SYSTEM_TYPES, PolicyTargetKind, define_type
 from lakebed.objects.model import Caller
-from tests.catalog.harness import NOBODY, CatalogHarness, may
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may
 from tests.objects.stores import ROOT
 
-from .policy_catalog import UseCase, policing_on
+from .policy_catalog import UseCase, wire_policies
 
 RETENTION = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 
 
 async def test_user_defined_type_validates_content_by_its_schema(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     before = await catalog.last_event()
     made = await policing.define("user.retention", RETENTION, inheritable=False, targets=(PolicyTargetKind.TABLE,))
     assert await policing.types.get(ROOT, "lake", "user.retention") == made
-    [(kind, event)] = await policing.told(before)
+    [(kind, event)] = await policing.events(before)
     assert (kind, event.facts) == ("CatalogPolicyTypeCreated", {"type": "user.retention"})
     policy = await policing.create(kind="user.retention", content='{"days": 5}')
     assert policy.inheritable is False
@@ -34,7 +34,7 @@ async def test_user_defined_type_validates_content_by_its_schema(catalog: Catalo
 
 
 async def test_type_is_defined_once(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.define()
     async with light_catalog.unchanged():
         with pytest.raises(AlreadyExists):
@@ -42,7 +42,7 @@ async def test_type_is_defined_once(light_catalog: CatalogHarness) -> None:
 
 
 async def test_type_with_policies_cannot_be_dropped(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.define()
     await policing.create(kind="user.note")
     async with light_catalog.unchanged():
@@ -56,14 +56,14 @@ async def test_type_with_policies_cannot_be_dropped(light_catalog: CatalogHarnes
     await policing.drop()
     before = await light_catalog.last_event()
     await policing.types.drop(Mutation(ROOT), "lake", "user.note")
-    assert [kind for kind, _ in await policing.told(before)] == ["CatalogPolicyTypeDropped"]
+    assert [kind for kind, _ in await policing.events(before)] == ["CatalogPolicyTypeDropped"]
     with pytest.raises(NoSuchPolicyType):
         await policing.types.get(ROOT, "lake", "user.note")
     await policing.define(schema={"type": "object"})
 
 
 async def test_types_are_scoped_to_a_table_bucket(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await light_catalog.warehouse("pond")
     await policing.define()
     with pytest.raises(NoSuchPolicyType):
@@ -72,7 +72,7 @@ async def test_types_are_scoped_to_a_table_bucket(light_catalog: CatalogHarness)
 
 
 async def test_user_defined_and_system_types_are_listed_in_pages(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     for name in ("zeta", "alpha", "systematic"):
         await policing.define(name)
     seen: list[str] = []
@@ -86,7 +86,7 @@ async def test_user_defined_and_system_types_are_listed_in_pages(catalog: Catalo
 
 
 async def test_operations_require_permission(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.define("there")
 
     async def define(who: Caller) -> object:
@@ -101,7 +101,7 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
     for action, use in uses:
         others = [other for other in Action if other is not action]
         async with light_catalog.unchanged():
-            for caller in (NOBODY, may(*others), may("s3tables:*")):
+            for caller in (UNPRIVILEGED, may(*others), may("s3tables:*")):
                 with pytest.raises(AccessDenied):
                     await use(caller)
         await use(may(action))

@@ -7,24 +7,24 @@ from lakebed.catalog.policies.policy_versions import PolicyVersions
 from lakebed.core.errors import AccessDenied, NoSuchPolicy, PolicyVersionMismatch
 from lakebed.core.unset import UNSET
 from lakebed.governance.policies import PolicyVersion
-from tests.catalog.harness import NOBODY, CatalogHarness, may
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may
 from tests.objects.stores import ROOT
 
-from .policy_catalog import OFF, ON, Policing, policing_on
+from .policy_catalog import OFF, ON, PolicyHarness, wire_policies
 
 COMPACT = '{"enable": true, "config": {"min-input-files": 2}}'
 
 
-def versions_of(policing: Policing) -> PolicyVersions:
+def versions_of(policing: PolicyHarness) -> PolicyVersions:
     return PolicyVersions(policing.catalog.store.meta, policing.policies)
 
 
-async def listed(policing: Policing, **more: int) -> list[PolicyVersion]:
+async def listed(policing: PolicyHarness, **more: int) -> list[PolicyVersion]:
     return (await versions_of(policing).list(ROOT, "lake", ["ns"], "p", **more)).versions
 
 
 async def test_every_version_is_stored_with_its_author(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await policing.create(description="first")
     start = catalog.store.clock.now_ms()
     catalog.store.clock.advance(7)
@@ -44,7 +44,7 @@ async def test_every_version_is_stored_with_its_author(catalog: CatalogHarness) 
 
 
 async def test_version_pages_are_stable_under_updates(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await policing.create()
     for version in range(4):
         await policing.update(content=OFF if version % 2 == 0 else ON, version=version)
@@ -56,7 +56,7 @@ async def test_version_pages_are_stable_under_updates(catalog: CatalogHarness) -
 
 
 async def test_unchanged_or_failed_update_stores_no_version(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create()
     await policing.update(content=ON, version=0)
     with pytest.raises(PolicyVersionMismatch):
@@ -65,7 +65,7 @@ async def test_unchanged_or_failed_update_stores_no_version(light_catalog: Catal
 
 
 async def test_stored_versions_are_immutable(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create(description="why")
     changed = await policing.update(content=OFF, version=0, description=UNSET)
     assert (changed.content, changed.description, changed.version) == (OFF, "why", 1)
@@ -76,7 +76,7 @@ async def test_stored_versions_are_immutable(light_catalog: CatalogHarness) -> N
 
 
 async def test_versions_are_deleted_with_their_policy(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await policing.create()
     await policing.update()
     await policing.drop()
@@ -88,10 +88,10 @@ async def test_versions_are_deleted_with_their_policy(catalog: CatalogHarness) -
 
 
 async def test_versions_require_permission_to_read_the_policy(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create()
     versions = versions_of(policing)
-    for caller in (NOBODY, may("lakebed:ListPolicies", "s3tables:*")):
+    for caller in (UNPRIVILEGED, may("lakebed:ListPolicies", "s3tables:*")):
         with pytest.raises(AccessDenied):
             await versions.list(caller, "lake", ["ns"], "p")
         with pytest.raises(AccessDenied):

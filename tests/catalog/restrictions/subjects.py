@@ -21,7 +21,7 @@ from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness
-from tests.catalog.policies.policy_catalog import TABLE, Policing
+from tests.catalog.policies.policy_catalog import TABLE, PolicyHarness
 
 UUID = "00000000-0000-0000-0000-00000000000a"
 
@@ -106,12 +106,12 @@ def a_restriction(*filters: Any, key: str = "k", **columns: Any) -> Restriction:
 
 def content(says: dict[str, Any], *, enable: bool = True, **restricts: Any) -> str:
     """The content of a policy that restricts ann, or the given principals."""
-    whom = {key.replace("_", "-"): value for key, value in (restricts or {"principals": ["ann"]}).items()}
-    return json.dumps({"enable": enable, "restricts": whom, **says})
+    audience = {key.replace("_", "-"): value for key, value in (restricts or {"principals": ["ann"]}).items()}
+    return json.dumps({"enable": enable, "restricts": audience, **says})
 
 
 async def restrict_rows(
-    policing: Policing, name: str = "p", target: TargetName = TABLE, condition: Any = False, **restricts: Any
+    policing: PolicyHarness, name: str = "p", target: TargetName = TABLE, condition: Any = False, **restricts: Any
 ) -> None:
     """Attach a row filter."""
     await policing.create(name, "lakebed.row-filter", content({"filter": condition}, **restricts))

@@ -15,7 +15,7 @@ from lakebed.core.access import ActivatedRoles
 from lakebed.core.errors import AccessDenied
 from lakebed.objects.model import Caller
 from tests.catalog.harness import CatalogHarness, a_change, may, name, set_properties
-from tests.catalog.policies.policy_catalog import CATALOG, NS, TABLE, policing_on
+from tests.catalog.policies.policy_catalog import CATALOG, NS, TABLE, wire_policies
 from tests.objects.stores import ROOT
 
 from .subjects import content, delegated, restrict_rows, role
@@ -37,7 +37,7 @@ def calling_with(caller: Caller, *roles: str, by_provider: bool = False) -> Call
 
 
 async def test_named_principals_are_restricted_where_the_policy_applies(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await catalog.create("t")
     await catalog.create("other")
     assert not await is_restricted(catalog, ANN)
@@ -53,7 +53,7 @@ async def test_named_principals_are_restricted_where_the_policy_applies(catalog:
 
 
 async def test_nearer_policies_do_not_lift_restrictions(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing, "far", CATALOG)
     await policing.create("near", "lakebed.row-filter", content({"filter": True}, enable=False))
@@ -66,7 +66,7 @@ async def test_nearer_policies_do_not_lift_restrictions(light_catalog: CatalogHa
 
 
 async def test_roles_restrict_members_and_exempt_callers_with_the_role(catalog: CatalogHarness) -> None:
-    policing = policing_on(catalog)
+    policing = wire_policies(catalog)
     await catalog.create("t")
     await role(catalog, "reader", "ann")
     await role(catalog, "chief", "ann")
@@ -84,7 +84,7 @@ async def test_roles_restrict_members_and_exempt_callers_with_the_role(catalog: 
 
 
 async def test_federated_roles_apply_as_asserted_by_the_provider(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await light_catalog.create("t")
     await role(light_catalog, "staff", federated=True)
     await role(light_catalog, "boss", federated=True)
@@ -100,7 +100,7 @@ async def test_federated_roles_apply_as_asserted_by_the_provider(light_catalog: 
 
 
 async def test_root_is_not_restricted_unless_its_token_has_fewer_roles(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing, everyone=True)
     assert await is_restricted(light_catalog, ANN)
@@ -109,7 +109,7 @@ async def test_root_is_not_restricted_unless_its_token_has_fewer_roles(light_cat
 
 
 async def test_views_are_not_restricted(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     view = (await light_catalog.create_view("v")).entry
     await restrict_rows(policing, target=NS, everyone=True)
     warehouse = await light_catalog.catalogs.find(light_catalog.store.meta, "lake")
@@ -145,16 +145,16 @@ async def move(catalog: CatalogHarness, caller: Caller) -> object:
     return await catalog.registration.register_table(Mutation(caller), "lake", name(), at, overwrite=True)
 
 
-async def hand_out(catalog: CatalogHarness, caller: Caller) -> object:
+async def vend(catalog: CatalogHarness, caller: Caller) -> object:
     found = await catalog.entries.find(catalog.store.meta, "lake", name())
     assert found.entry is not None
     access = DataAccess(catalog.store.meta, catalog.authorizer, catalog.claims)
     return await access.of_entry(caller, found.catalog, ("ns",), found.entry)
 
 
-@pytest.mark.parametrize("use", [commit, commit_all, drop, unregister, rename, move, hand_out])
+@pytest.mark.parametrize("use", [commit, commit_all, drop, unregister, rename, move, vend])
 async def test_operations_that_require_unrestricted_access(light_catalog: CatalogHarness, use: UseCase) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing)
     async with light_catalog.unchanged():
@@ -164,7 +164,7 @@ async def test_operations_that_require_unrestricted_access(light_catalog: Catalo
 
 
 async def test_restricted_principal_cannot_purge_a_dropped_table(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing)
     await light_catalog.keep_dropped(3600)
@@ -177,7 +177,7 @@ async def test_restricted_principal_cannot_purge_a_dropped_table(light_catalog: 
 
 
 async def test_restricted_principal_cannot_read_files_with_any_credentials(light_catalog: CatalogHarness) -> None:
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     made = (await light_catalog.create("t")).entry
     key = made.metadata_at.removeprefix("s3://lake/")
     reader, keys = light_catalog.store.reader, delegated(ANN, made.id)

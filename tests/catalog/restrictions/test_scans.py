@@ -30,7 +30,7 @@ from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.appends import appended
 from tests.catalog.harness import CatalogHarness, may, name
-from tests.catalog.policies.policy_catalog import NS, Policing, policing_on
+from tests.catalog.policies.policy_catalog import NS, PolicyHarness, wire_policies
 from tests.objects.stores import ROOT
 
 from .subjects import content, delegated, restrict_rows, role, wire_scans
@@ -45,7 +45,7 @@ class Stage:
     """A table with a snapshot, on which ann is restricted."""
 
     catalog: CatalogHarness
-    policing: Policing
+    policing: PolicyHarness
     scans: ScanPlans
 
     async def plan(self, caller: Caller = ANN, **request: Any) -> PlannedScan:
@@ -78,7 +78,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(catalog: CatalogHarness) -> Stage:
-    made = Stage(catalog, policing_on(catalog), wire_scans(catalog))
+    made = Stage(catalog, wire_policies(catalog), wire_scans(catalog))
     await catalog.create("t")
     await made.append()
     await restrict_rows(made.policing, condition=EU)
@@ -122,7 +122,7 @@ async def test_plan_waits_for_its_copy_and_reads_only_the_copy(stage: Stage) -> 
 
 
 async def test_principals_with_equal_restrictions_share_a_copy(light_catalog: CatalogHarness) -> None:
-    stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
+    stage = Stage(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()
     await role(light_catalog, "reader", "ann", "bo")
@@ -196,15 +196,15 @@ async def test_failed_copy_fails_the_plan_and_is_requested_again(stage: Stage) -
     assert failed.status is PlanStatus.FAILED
     assert "copy of the table failed" in str(failed.failure)
     assert "ssn" not in str(failed.failure)
-    anew = await stage.plan()
-    assert anew.result.status is PlanStatus.SUBMITTED
-    assert anew.copy != waiting.copy
+    again = await stage.plan()
+    assert again.result.status is PlanStatus.SUBMITTED
+    assert again.copy != waiting.copy
     assert len(await stage.fill()) == 1
-    assert (await stage.result(anew)).result.status is PlanStatus.COMPLETED
+    assert (await stage.result(again)).result.status is PlanStatus.COMPLETED
 
 
 async def test_table_without_a_snapshot_is_planned_without_a_copy(light_catalog: CatalogHarness) -> None:
-    stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
+    stage = Stage(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await restrict_rows(stage.policing)
     planned = await stage.plan()
@@ -317,7 +317,7 @@ async def test_number_of_copies_is_limited(stage: Stage, monkeypatch: pytest.Mon
 
 
 async def test_copies_are_in_their_catalogs_base_location(light_catalog: CatalogHarness) -> None:
-    stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
+    stage = Stage(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()
     await restrict_rows(stage.policing)

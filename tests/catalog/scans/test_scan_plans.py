@@ -53,7 +53,7 @@ async def test_planning_requires_permission_to_read_data(catalog: CatalogHarness
     await catalog.create()
     scans = ScanPlans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
     with pytest.raises(AccessDenied):
-        await scans.plan(user("nobody"), "lake", name(), {})
+        await scans.plan(user("unprivileged"), "lake", name(), {})
     planned = await scans.plan(ROOT, "lake", name(), {})
     assert planned.result.status is PlanStatus.COMPLETED
     await scans.cancel(ROOT, "lake", name(), planned.result.plan_id)

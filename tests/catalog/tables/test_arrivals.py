@@ -85,8 +85,8 @@ async def test_file_arriving_during_a_task_queues_another_task(
 
 
 async def test_arrivals_require_permission_to_run_tasks(arrivals: Arrivals) -> None:
-    nobody = user("nobody")
+    caller = user("unprivileged")
     with pytest.raises(AccessDenied):
-        await arrivals.list(nobody, SALES, after=0, limit=1)
+        await arrivals.list(caller, SALES, after=0, limit=1)
     with pytest.raises(AccessDenied):
-        await arrivals.take(nobody, SALES, [1])
+        await arrivals.take(caller, SALES, [1])

@@ -19,7 +19,7 @@ from lakebed.core.errors import (
     NoSuchNamespace,
 )
 from lakebed.iceberg.metadata import parse_table
-from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_table, may, name, staged
+from tests.catalog.harness import ASSERT_CREATE, UNPRIVILEGED, CatalogHarness, a_table, may, name, staged
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -81,14 +81,14 @@ async def test_table_is_created_in_a_nested_namespace(catalog: CatalogHarness) -
 
 
 @pytest.mark.parametrize(
-    ("taken", "told"),
+    ("taken", "message"),
     [
         ("table", "^Table already exists: ns.t$"),
         ("view", "^View with same name already exists: ns.t$"),
         ("dropped table", "in use by a dropped"),
     ],
 )
-async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str, told: str) -> None:
+async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str, message: str) -> None:
     if taken == "view":
         await catalog.create_view("t")
     else:
@@ -97,7 +97,7 @@ async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str,
         await catalog.keep_dropped(60)
         await catalog.drop()
     async with catalog.unchanged():
-        with pytest.raises(AlreadyExists, match=told):
+        with pytest.raises(AlreadyExists, match=message):
             await catalog.create("t")
         with pytest.raises(AlreadyExists):
             await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
@@ -164,7 +164,7 @@ async def test_staged_table_is_created_by_its_commit(catalog: CatalogHarness) ->
         1,
     )
     assert msgspec.json.decode(made.metadata.document) == msgspec.json.decode(promised.document)
-    assert [kind for kind, _ in await catalog.told()][-1] == "TableCreated"
+    assert [kind for kind, _ in await catalog.events()][-1] == "TableCreated"
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ async def test_location_of_a_staged_table_is_checked_before_vending(
 async def test_create_requires_permission(light_catalog: CatalogHarness) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
-            await light_catalog.create(caller=NOBODY)
+            await light_catalog.create(caller=UNPRIVILEGED)
         with pytest.raises(AccessDenied):
-            await light_catalog.creation.stage(Mutation(NOBODY), "lake", ("ns",), a_table())
+            await light_catalog.creation.stage(Mutation(UNPRIVILEGED), "lake", ("ns",), a_table())
         with pytest.raises(AccessDenied):
             await light_catalog.create(caller=may("s3tables:GetTable", "s3:*"))
         with pytest.raises(AccessDenied):
@@ -210,7 +210,7 @@ async def test_create_requires_permission(light_catalog: CatalogHarness) -> None
         condition={"StringEquals": {"s3tables:tableName": "u", "s3tables:namespace": "ns"}},
     )
     made = await light_catalog.create("u", caller=only_u)
-    _, event = (await light_catalog.told())[-1]
+    _, event = (await light_catalog.events())[-1]
     assert (event.id, event.principal) == (made.entry.id, "alice")
 
 
@@ -218,4 +218,4 @@ async def test_denied_create_does_not_reveal_existing_names(light_catalog: Catal
     await light_catalog.create()
     for table in ("t", "u"):
         with pytest.raises(AccessDenied):
-            await light_catalog.create(table, caller=NOBODY)
+            await light_catalog.create(table, caller=UNPRIVILEGED)

@@ -20,7 +20,16 @@ from lakebed.core.errors import (
     TableProtected,
 )
 from lakebed.meta.tasks import TaskState
-from tests.catalog.harness import NOBODY, CatalogHarness, Eventful, a_table, may, name, set_properties, wire_catalog
+from tests.catalog.harness import (
+    UNPRIVILEGED,
+    CatalogHarness,
+    FaultyStore,
+    a_table,
+    may,
+    name,
+    set_properties,
+    wire_catalog,
+)
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -51,7 +60,7 @@ async def test_drop_without_undrop_window_is_immediate(catalog: CatalogHarness) 
     assert await catalog.store.meta.rows("SELECT 1 FROM entry_commits") == []
     assert await dropped_names(catalog) == []
     assert len(await catalog.keys_in()) == 2
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.id, event.facts) == (
         "TableDropped",
         made.entry.id,
@@ -68,7 +77,7 @@ async def test_purge_task_commits_with_the_drop(catalog: CatalogHarness) -> None
     purge = decode_purge(task.payload)
     assert (purge.catalog, purge.namespace, purge.name, purge.entry) == ("lake", ("ns",), "t", made.entry.id)
     assert (purge.prefixes, purge.metadata_at) == (("d/", "t/"), made.entry.metadata_at)
-    _, event = (await catalog.told())[-1]
+    _, event = (await catalog.events())[-1]
     assert event.facts == {"purge": "true", "restorable": "false"}
 
 
@@ -94,7 +103,7 @@ async def test_one_of_concurrent_drops_succeeds(catalog: CatalogHarness) -> None
     before = await catalog.last_event()
     outcomes = await asyncio.gather(*(catalog.drop(purge=True) for _ in range(4)), return_exceptions=True)
     assert sum(isinstance(outcome, NoSuchTable) for outcome in outcomes) == 3
-    assert len(await catalog.told(before)) == 1
+    assert len(await catalog.events(before)) == 1
     assert await purges_to_come(catalog) == 1
 
 
@@ -110,7 +119,7 @@ async def test_restorable_table_keeps_its_name(catalog: CatalogHarness) -> None:
     assert waiting.namespace == ("ns",)
     assert waiting.entry == made.entry._replace(dropped_ms=now_ms, expires_ms=now_ms + WINDOW * 1000, purge=True)
     assert await purges_to_come(catalog) == 0
-    _, event = (await catalog.told())[-1]
+    _, event = (await catalog.events())[-1]
     assert event.facts == {"purge": "true", "restorable": "true"}
     async with catalog.unchanged():
         with pytest.raises(NoSuchTable):
@@ -133,7 +142,7 @@ async def test_restored_table_is_unchanged(catalog: CatalogHarness) -> None:
     restored = await catalog.dropping.restore(AS_ROOT, "lake", name())
     assert restored == committed.entry._replace(updated_ms=catalog.store.clock.now_ms())
     assert await catalog.entry(name()) == restored
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.id, event.generation) == ("TableRestored", restored.id, 2)
     assert await dropped_names(catalog) == []
     catalog.store.clock.advance(WINDOW)
@@ -146,7 +155,7 @@ async def test_restored_view_is_a_view(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     await catalog.drop("v", kind=VIEW)
     assert (await catalog.dropping.restore(AS_ROOT, "lake", name("v"))).kind is VIEW
-    assert (await catalog.told())[-1][0] == "ViewRestored"
+    assert (await catalog.events())[-1][0] == "ViewRestored"
 
 
 async def test_only_dropped_entries_are_restored(catalog: CatalogHarness) -> None:
@@ -171,7 +180,7 @@ async def test_dropped_table_is_removed_after_its_window(catalog: CatalogHarness
     before = await catalog.last_event()
     assert await catalog.dropping.expire_dropped() == 1
     assert await catalog.dropping.expire_dropped() == 0
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.id, event.name) == ("TableExpired", made.entry.id, "t")
     with pytest.raises(NoSuchTable):
         await catalog.dropping.restore(AS_ROOT, "lake", name())
@@ -204,7 +213,7 @@ async def test_dropped_tables_of_all_catalogs_are_removed(catalog: CatalogHarnes
     catalog.store.clock.advance(5)
     assert await catalog.dropping.expire_dropped() == 1
     assert await dropped_names(catalog) == ["t"]
-    assert (await catalog.told())[-1][1].catalog == "pond"
+    assert (await catalog.events())[-1][1].catalog == "pond"
     assert await catalog.purges.run_due() == 1
     assert await catalog.keys_in("pond") == []
     assert len(await catalog.keys_in("lake")) == 1
@@ -231,7 +240,7 @@ async def test_dropped_table_can_be_purged_early(
     await catalog.drop(purge=asked_at_the_drop)
     before = await catalog.last_event()
     await catalog.dropping.purge_now(AS_ROOT, "lake", name(), files=asked_now)
-    assert [kind for kind, _ in await catalog.told(before)] == ["TableExpired"]
+    assert [kind for kind, _ in await catalog.events(before)] == ["TableExpired"]
     assert await purges_to_come(catalog) == int(asked_at_the_drop or asked_now)
     assert await dropped_names(catalog) == []
     await catalog.purges.run_due()
@@ -296,7 +305,7 @@ async def test_protected_table_cannot_be_dropped(catalog: CatalogHarness) -> Non
     assert (await catalog.entry(name())).protected
     await catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=False)
     await catalog.drop()
-    assert [kind for kind, _ in await catalog.told(before)] == [
+    assert [kind for kind, _ in await catalog.events(before)] == [
         "TableProtected",
         "TableCommitted",
         "TableUnprotected",
@@ -306,7 +315,7 @@ async def test_protected_table_cannot_be_dropped(catalog: CatalogHarness) -> Non
 
 async def test_concurrent_drop_and_protect_agree_on_one_outcome(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
     with pytest.raises(TableProtected):
@@ -337,7 +346,7 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
     await catalog.drop("gone")
     wrong = may(Action.GET_TABLE, Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)
     async with catalog.unchanged():
-        for caller in (NOBODY, wrong):
+        for caller in (UNPRIVILEGED, wrong):
             with pytest.raises(AccessDenied):
                 await catalog.drop(caller=caller)
             with pytest.raises(AccessDenied):

@@ -21,7 +21,7 @@ from lakebed.core.errors import (
 )
 from lakebed.meta.seam import Transaction
 from lakebed.objects.publishing import NewGarbage
-from tests.catalog.harness import NOBODY, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
 from tests.objects.model import md5
 from tests.objects.stores import ROOT
 
@@ -135,7 +135,7 @@ def test_noise_is_plain_or_rejected(data: bytes) -> None:
 # -- the files of tables ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [b"", b"small", b"large enough for the byte store"])
+@pytest.mark.parametrize("body", [b"", b"small", b"large enough for the object store"])
 async def test_file_is_read_whole(catalog: CatalogHarness, body: bytes) -> None:
     await catalog.store.put("lake", "a/file", body)
     for scheme in ("s3", "s3a", "s3n"):
@@ -174,7 +174,7 @@ async def test_file_is_read_with_the_callers_permissions(light_catalog: CatalogH
     allowed = may("s3:GetObject", resource="arn:aws:s3:::other/a/*")
     assert await light_catalog.files.read_for(allowed, "s3://other/a/file") == b"body"
     with pytest.raises(AccessDenied):
-        await light_catalog.files.read_for(NOBODY, "s3://other/a/file")
+        await light_catalog.files.read_for(UNPRIVILEGED, "s3://other/a/file")
 
 
 @pytest.mark.parametrize("count", [0, 1, STAT_BATCH, STAT_BATCH + 1, 2 * STAT_BATCH])

@@ -30,8 +30,8 @@ from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.model import GrantTarget, RoleGrant
 from lakebed.governance.rbac.securables import entry_key
 from lakebed.objects.model import Caller
-from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_table, may, name, staged
-from tests.catalog.policies.policy_catalog import policing_on
+from tests.catalog.harness import ASSERT_CREATE, UNPRIVILEGED, CatalogHarness, a_table, may, name, staged
+from tests.catalog.policies.policy_catalog import wire_policies
 from tests.catalog.test_catalog_grants import holding, key_of
 from tests.objects.stores import ROOT
 
@@ -224,7 +224,7 @@ async def test_idempotent_response_commits_with_the_change(light_catalog: Catalo
 
 async def test_operations_require_permission(light_catalog: CatalogHarness) -> None:
     await create(light_catalog, base_location=WHERE)
-    for caller in (NOBODY, may("s3tables:ListTableBuckets")):
+    for caller in (UNPRIVILEGED, may("s3tables:ListTableBuckets")):
         async with light_catalog.unchanged():
             for refused in (
                 create(light_catalog, "h", caller=caller),
@@ -315,7 +315,7 @@ async def test_files_require_permission_on_data(light_catalog: CatalogHarness) -
 
 async def test_policies_cannot_be_attached_to_generic_tables(light_catalog: CatalogHarness) -> None:
     await create(light_catalog)
-    policing = policing_on(light_catalog)
+    policing = wire_policies(light_catalog)
     await policing.create()
     target = TargetName.of(["ns"], "g")
     async with light_catalog.unchanged():

@@ -7,7 +7,7 @@ from lakebed.catalog.tables.imports import Imported, import_origin
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, InvalidInput, NoSuchNamespace
 from lakebed.objects.model import Caller
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import CatalogHarness, Eventful, may, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, FaultyStore, may, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 
@@ -100,7 +100,7 @@ async def test_rejected_import_leaves_nothing(light_catalog: CatalogHarness) -> 
 
 async def test_table_and_origin_commit_together(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
-    eventful = Eventful(light_catalog.store.meta)
+    eventful = FaultyStore(light_catalog.store.meta)
     failing = wire_catalog(light_catalog.store, eventful)
     eventful.refused = RuntimeError("power cut")
     async with light_catalog.unchanged():

@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.catalog.tables.metrics_reports import KEPT_MS
 from lakebed.core.errors import AccessDenied, NoSuchTable
-from tests.catalog.harness import NOBODY, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
 ALL = 2**62
@@ -65,7 +65,7 @@ async def test_old_reports_are_deleted(catalog: CatalogHarness) -> None:
 async def test_reporting_requires_permission_to_read_the_table(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     async with light_catalog.unchanged():
-        for caller in (NOBODY, may("s3tables:GetTable", condition={"StringEquals": {"s3tables:tableName": "u"}})):
+        for caller in (UNPRIVILEGED, may("s3tables:GetTable", condition={"StringEquals": {"s3tables:tableName": "u"}})):
             with pytest.raises(AccessDenied):
                 await light_catalog.reports.keep(caller, "lake", name(), "scan-report", b"{}")
             with pytest.raises(AccessDenied):

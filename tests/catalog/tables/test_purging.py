@@ -52,11 +52,11 @@ async def test_task_of_an_earlier_release_is_executed(catalog: CatalogHarness) -
     made = await catalog.create("t")
     await catalog.drop(purge=True)
     [task] = await purge_tasks(catalog)
-    told = msgspec.json.decode(task.payload)
-    assert told.pop("bucket_name") == "lake"
+    payload = msgspec.json.decode(task.payload)
+    assert payload.pop("bucket_name") == "lake"
 
     async def work(tx: Transaction) -> None:
-        await tx.run("UPDATE tasks SET payload = ? WHERE id = ?", msgspec.json.encode(told), task.id)
+        await tx.run("UPDATE tasks SET payload = ? WHERE id = ?", msgspec.json.encode(payload), task.id)
 
     await catalog.store.meta.transact(work)
     assert await catalog.purges.run_due() == 1

@@ -29,7 +29,7 @@ from lakebed.iceberg.commits import parse_view_updates
 from lakebed.iceberg.metadata import parse_table
 from lakebed.objects.model import Caller
 from tests.catalog.appends import appended
-from tests.catalog.harness import NOBODY, CatalogHarness, Eventful, may, name, set_properties, wire_catalog
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, FaultyStore, may, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -78,7 +78,7 @@ async def test_registered_table_has_uuid_and_location_of_its_file(catalog: Catal
     )
     assert await catalog.claimed() == {entry.id: ["ext/"]}
     assert await catalog.keys_in() == keys, "the file stays as it is"
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.operation, event.metadata_at, event.snapshot) == (
         "TableRegistered",
         "register",
@@ -281,7 +281,7 @@ async def test_overwritten_table_keeps_its_id_and_generation(catalog: CatalogHar
     before = await catalog.last_event()
     again = await register(catalog, where, overwrite=True, operation="import", commit_id="c1")
     assert (again.entry.id, again.entry.generation, again.entry.metadata_at) == (first.entry.id, 2, where)
-    assert [(kind, event.operation) for kind, event in await catalog.told(before)] == [("TableCommitted", "import")]
+    assert [(kind, event.operation) for kind, event in await catalog.events(before)] == [("TableCommitted", "import")]
     assert (await catalog.metadata(name())).properties["colour"] == "red"
 
 
@@ -320,7 +320,7 @@ async def test_overwriting_with_an_older_version_is_rejected(catalog: CatalogHar
 async def test_overwriting_a_missing_table_registers_it(catalog: CatalogHarness) -> None:
     made = await register(catalog, await stored(catalog, await exported(catalog)), overwrite=True)
     assert made.entry.generation == 1
-    assert (await catalog.told())[-1][0] == "TableRegistered"
+    assert (await catalog.events())[-1][0] == "TableRegistered"
 
 
 async def test_expected_version_must_be_the_current_one(catalog: CatalogHarness) -> None:
@@ -348,7 +348,7 @@ async def test_concurrent_commit_to_the_expected_version_is_a_conflict(catalog: 
     document = await exported(catalog)
     first = await register(catalog, await stored(catalog, document))
     next_one = await stored(catalog, document | {"properties": {"a": "1"}}, "s3://lake/ext/metadata/v8.metadata.json")
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.commit(name(), set_properties(b="2"))
     with pytest.raises(PointerMoved):
@@ -360,7 +360,7 @@ async def test_concurrent_commit_to_the_expected_version_is_a_conflict(catalog: 
 async def test_table_is_not_registered_if_a_validated_file_was_deleted(catalog: CatalogHarness, part: str) -> None:
     where = await stored(catalog, await exported(catalog))
     (key,) = [key for key in await catalog.keys_in() if part in key]
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.store.delete("lake", key)
     with pytest.raises(PointerMoved, match="was deleted"):
@@ -371,7 +371,7 @@ async def test_table_is_not_registered_if_a_validated_file_was_deleted(catalog: 
 async def test_table_is_not_registered_if_its_metadata_was_overwritten(catalog: CatalogHarness) -> None:
     document = await exported(catalog)
     where = await stored(catalog, document)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: stored(catalog, document | {"properties": {"a": "1"}}, where)
     with pytest.raises(PointerMoved, match="was overwritten"):
@@ -383,14 +383,14 @@ async def test_register_requires_permission(light_catalog: CatalogHarness) -> No
     where = await stored(light_catalog, await exported(light_catalog))
     reads = "s3:GetObject"
     async with light_catalog.unchanged():
-        for caller in (NOBODY, may(reads), may(Action.CREATE_TABLE), may(reads, Action.UPDATE_METADATA_LOCATION)):
+        for caller in (UNPRIVILEGED, may(reads), may(Action.CREATE_TABLE), may(reads, Action.UPDATE_METADATA_LOCATION)):
             with pytest.raises(AccessDenied):
                 await register(light_catalog, where, caller=caller)
     with pytest.raises(AccessDenied, match="s3:"):
         await register(light_catalog, where, caller=may(reads, Action.CREATE_TABLE))
     await register(light_catalog, where, caller=may("s3:*", Action.CREATE_TABLE))
     async with light_catalog.unchanged():
-        for caller in (NOBODY, may(reads, Action.CREATE_TABLE, Action.GET_TABLE_DATA)):
+        for caller in (UNPRIVILEGED, may(reads, Action.CREATE_TABLE, Action.GET_TABLE_DATA)):
             with pytest.raises(AccessDenied):
                 await register(light_catalog, where, caller=caller, overwrite=True)
 
@@ -418,7 +418,7 @@ async def test_registered_view_exists(catalog: CatalogHarness) -> None:
     made = await catalog.registration.register_view(AS_ROOT, "lake", name("v"), where)
     assert (made.entry.kind, made.entry.metadata_at, made.entry.location) == (EntryKind.VIEW, where, "s3://lake/ext")
     assert await catalog.claimed() == {made.entry.id: ["ext/"]}
-    assert [kind for kind, _ in await catalog.told(before)] == ["ViewRegistered"]
+    assert [kind for kind, _ in await catalog.events(before)] == ["ViewRegistered"]
 
 
 @pytest.mark.parametrize("uuid", BAD_UUIDS, ids=repr)
@@ -431,7 +431,7 @@ async def test_invalid_view_uuid_is_rejected(catalog: CatalogHarness, uuid: str)
 
 async def test_view_is_not_registered_if_its_file_was_deleted(catalog: CatalogHarness) -> None:
     where = await exported_view(catalog)
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: catalog.store.delete("lake", where.removeprefix("s3://lake/"))
     with pytest.raises(PointerMoved, match="was deleted"):
@@ -458,4 +458,4 @@ async def test_invalid_views_are_rejected(catalog: CatalogHarness) -> None:
         with pytest.raises(AlreadyExists):
             await catalog.registration.register_view(AS_ROOT, "lake", name("t"), where)
         with pytest.raises(AccessDenied):
-            await catalog.registration.register_view(Mutation(NOBODY), "lake", name("v"), where)
+            await catalog.registration.register_view(Mutation(UNPRIVILEGED), "lake", name("v"), where)

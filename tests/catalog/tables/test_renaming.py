@@ -17,7 +17,7 @@ from lakebed.core.errors import (
     NoSuchView,
 )
 from lakebed.objects.model import Caller
-from tests.catalog.harness import NOBODY, CatalogHarness, Eventful, may, name, set_properties, wire_catalog
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, FaultyStore, may, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
@@ -45,7 +45,7 @@ async def test_rename_changes_only_the_name(catalog: CatalogHarness, target: Ide
     assert (await catalog.entries.by_id(renamed.id)).identifier == target
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
     assert await catalog.claimed() == claimed
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.namespace, event.name, event.facts) == (
         "TableRenamed",
         target.namespace,
@@ -60,18 +60,18 @@ async def test_view_is_renamed_like_a_table(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     await rename(catalog, name("v"), name("w"), VIEW)
     assert (await catalog.entry(name("w"))).kind is VIEW
-    assert (await catalog.told())[-1][0] == "ViewRenamed"
+    assert (await catalog.events())[-1][0] == "ViewRenamed"
 
 
 @pytest.mark.parametrize(
-    ("taken", "told"),
+    ("taken", "message"),
     [
         ("table", r"^Cannot rename ns\.t to ns\.u\. Table already exists$"),
         ("view", r"^Cannot rename ns\.t to ns\.u\. View already exists$"),
         ("dropped table", "in use by a dropped"),
     ],
 )
-async def test_existing_name_is_rejected(catalog: CatalogHarness, taken: str, told: str) -> None:
+async def test_existing_name_is_rejected(catalog: CatalogHarness, taken: str, message: str) -> None:
     await catalog.keep_dropped(60)
     await catalog.create()
     if taken == "view":
@@ -81,7 +81,7 @@ async def test_existing_name_is_rejected(catalog: CatalogHarness, taken: str, to
     if taken == "dropped table":
         await catalog.drop("u")
     async with catalog.unchanged():
-        with pytest.raises(AlreadyExists, match=told):
+        with pytest.raises(AlreadyExists, match=message):
             await rename(catalog, name(), name("u"))
 
 
@@ -123,17 +123,17 @@ async def test_concurrent_renames_give_each_name_to_one_table(catalog: CatalogHa
 
 async def test_concurrently_dropped_table_is_not_renamed(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = catalog.drop
     with pytest.raises(NoSuchTable):
         await rename(late, name(), name("u"))
-    assert (await catalog.told())[-1][0] == "TableDropped"
+    assert (await catalog.events())[-1][0] == "TableDropped"
 
 
 async def test_concurrent_commit_under_the_old_name_is_not_lost(catalog: CatalogHarness) -> None:
     await catalog.create()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: rename(catalog, name(), name("u"))
     await late.commit(name(), set_properties(a="1"))
@@ -156,7 +156,7 @@ async def test_rename_requires_permission_on_source_and_target(
     condition = {"StringEquals": {"s3tables:tableName": "t"}}
     async with light_catalog.unchanged():
         for caller in (
-            NOBODY,
+            UNPRIVILEGED,
             may(Action.RENAME_TABLE),
             may(Action.CREATE_TABLE),
             may(Action.RENAME_TABLE, Action.CREATE_TABLE, condition=condition),

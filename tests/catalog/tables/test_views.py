@@ -28,10 +28,10 @@ from lakebed.iceberg.commits import parse_view_requirements, parse_view_updates
 from lakebed.iceberg.metadata import parse_view
 from lakebed.objects.model import Caller
 from tests.catalog.harness import (
-    NOBODY,
+    UNPRIVILEGED,
     VIEW_VERSION,
     CatalogHarness,
-    Eventful,
+    FaultyStore,
     may,
     name,
     set_properties,
@@ -87,7 +87,7 @@ async def test_created_view_exists_with_its_metadata_file(catalog: CatalogHarnes
     metadata = parse_view(await catalog.files.read(entry.metadata_at))
     assert (metadata.uuid, metadata.location, metadata.properties) == (entry.uuid, entry.location, {"owner": "ann"})
     assert made.metadata.document == await catalog.files.read(entry.metadata_at)
-    [(kind, event)] = await catalog.told(before)
+    [(kind, event)] = await catalog.events(before)
     assert (kind, event.name, event.operation, event.generation) == ("ViewCreated", "v", "create", 1)
     assert await catalog.claimed() == {entry.id: [f"views/{entry.id}/"]}
 
@@ -118,14 +118,14 @@ async def test_view_metadata_follows_write_metadata_path(catalog: CatalogHarness
 
 
 @pytest.mark.parametrize(
-    ("taken", "told"),
+    ("taken", "message"),
     [
         ("table", r"^Table with same name already exists: ns\.v$"),
         ("view", r"^View already exists: ns\.v$"),
         ("dropped view", "restore or purge it first"),
     ],
 )
-async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str, told: str) -> None:
+async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str, message: str) -> None:
     await catalog.keep_dropped(60)
     if taken == "table":
         await catalog.create("v")
@@ -134,7 +134,7 @@ async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str,
     if taken == "dropped view":
         await catalog.drop("v", kind=EntryKind.VIEW)
     async with catalog.unchanged():
-        with pytest.raises(AlreadyExists, match=told):
+        with pytest.raises(AlreadyExists, match=message):
             await catalog.create_view()
 
 
@@ -168,7 +168,7 @@ async def test_replaced_view_has_its_new_version(catalog: CatalogHarness) -> Non
     assert replaced.entry == await catalog.entry(name("v"))
     assert (replaced.entry.id, replaced.entry.generation) == (made.entry.id, 2)
     assert await sql_of(catalog) == "SELECT 2"
-    assert [(kind, event.operation) for kind, event in await catalog.told(before)] == [("ViewCommitted", "replace")]
+    assert [(kind, event.operation) for kind, event in await catalog.events(before)] == [("ViewCommitted", "replace")]
     log = await catalog.store.meta.rows(
         "SELECT generation, operation, metadata_at FROM entry_commits ORDER BY generation"
     )
@@ -215,7 +215,7 @@ async def test_rejected_replacement_changes_nothing(catalog: CatalogHarness) -> 
 
 async def test_replacement_is_retried_after_a_concurrent_commit(catalog: CatalogHarness) -> None:
     await catalog.create_view()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: replace(catalog, set_properties(a="1"))
     replaced = await replace(late, set_properties(b="2"))
@@ -226,7 +226,7 @@ async def test_replacement_is_retried_after_a_concurrent_commit(catalog: Catalog
 
 async def test_replacement_fails_after_its_attempts(catalog: CatalogHarness) -> None:
     await catalog.create_view()
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
     overtaken = 0
 
@@ -264,7 +264,7 @@ async def test_idempotency_key_stores_the_response(catalog: CatalogHarness) -> N
 async def test_each_operation_requires_its_action(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view()
     async with light_catalog.unchanged():
-        for caller in (NOBODY, may(Action.GET_TABLE, "s3:*")):
+        for caller in (UNPRIVILEGED, may(Action.GET_TABLE, "s3:*")):
             with pytest.raises(AccessDenied):
                 await light_catalog.create_view("w", caller=caller)
             with pytest.raises(AccessDenied):

@@ -26,7 +26,7 @@ NEGATED = {
     "in": "not-in",
     "starts-with": "not-starts-with",
 }
-NEGATED |= {denied: asked for asked, denied in NEGATED.items()}
+NEGATED |= {negated: plain for plain, negated in NEGATED.items()}
 
 
 @st.composite

@@ -16,7 +16,7 @@ from lakebed.core.errors import Unavailable
 from lakebed.meta.seam import Transaction
 from tests.catalog.extension_catalog import extended
 from tests.catalog.external.bridges.external_tables import OPERATED, POLLED, ExternalRestCatalog, external_history
-from tests.catalog.harness import CatalogHarness, Eventful, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, FaultyStore, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 
@@ -65,7 +65,7 @@ async def test_polled_table_is_registered_and_follows(catalog: CatalogHarness) -
     assert (await sides.poll()).state.status is SyncStatus.COMMITTED
     entry = await catalog.entry(name())
     assert (entry.metadata_at, entry.generation) == (files[3], 2)
-    _, event = (await catalog.told())[-1]
+    _, event = (await catalog.events())[-1]
     assert (event.operation, event.principal) == ("external-sync", "root")
 
 
@@ -119,7 +119,7 @@ async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: Cata
     assert "has commits since the last sync" in bridge.state.message
     assert bridge.state.synced_at == sides.external.history.files[1]
     assert await catalog.entry(name()) == committed.entry
-    kind, event = (await catalog.told())[-1]
+    kind, event = (await catalog.events())[-1]
     assert (kind, event.facts["table"], event.facts["status"]) == ("TableBridgeFailed", "t", "conflict")
 
 
@@ -191,8 +191,8 @@ async def test_failures_are_recorded_and_polled_less_often(
         assert bridge.due_ms is not None
         pauses.append((bridge.due_ms - light_catalog.store.clock.now_ms()) // 1000)
     assert pauses == [120, 240, 480, 960, 960, 960]
-    told = [event for kind, event in await light_catalog.told() if kind == "TableBridgeFailed"]
-    assert len(told) == 1
+    events = [event for kind, event in await light_catalog.events() if kind == "TableBridgeFailed"]
+    assert len(events) == 1
     sides.external.status = 200
     bridge = await sides.poll()
     assert (bridge.state.status, bridge.state.failures) == (SyncStatus.REGISTERED, 0)
@@ -289,7 +289,7 @@ async def test_bridge_reconfigured_during_a_poll_moves_nothing(light_catalog: Ca
     await sides.poll()
     sides.external.at = 2
     before = await catalog.entry(name())
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     racing = Bridged(wire_catalog(catalog.store, eventful), sides.external)
     catalog.store.clock.advance(POLLED.poll_seconds)
 
@@ -340,7 +340,7 @@ async def test_table_follows_while_maintenance_removes_files(catalog: CatalogHar
     await sides.configure()
     await sides.poll()
     sides.external.at = 2
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     racing = Bridged(wire_catalog(catalog.store, eventful), sides.external)
     catalog.store.clock.advance(POLLED.poll_seconds)
 
@@ -380,7 +380,7 @@ async def test_table_renamed_during_a_poll_stays_unchanged(catalog: CatalogHarne
     await sides.configure()
     await sides.poll()
     sides.external.at = 2
-    eventful = Eventful(catalog.store.meta)
+    eventful = FaultyStore(catalog.store.meta)
     racing = Bridged(wire_catalog(catalog.store, eventful), sides.external)
     catalog.store.clock.advance(POLLED.poll_seconds)
 

@@ -14,7 +14,7 @@ from lakebed.core.secrets import Secret
 from lakebed.meta.seam import Transaction
 from tests.catalog.extension_catalog import extended
 from tests.catalog.external.bridges.external_tables import OPERATED, POLLED
-from tests.catalog.harness import NOBODY, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
 BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
@@ -38,7 +38,7 @@ async def test_bridge_is_stored_returned_and_removed(catalog: CatalogHarness) ->
     assert (await bridges.get(ROOT, "lake", name())).bridge is None
     with pytest.raises(NotFound):
         await bridges.remove(ROOT, "lake", name())
-    assert [kind for kind, _ in (await catalog.told())[-2:]] == ["TableBridgeConfigured", "TableBridgeRemoved"]
+    assert [kind for kind, _ in (await catalog.events())[-2:]] == ["TableBridgeConfigured", "TableBridgeRemoved"]
 
 
 async def test_polled_bridge_is_due_at_once(light_catalog: CatalogHarness) -> None:
@@ -52,7 +52,7 @@ async def test_secrets_are_encrypted_and_bound_to_their_row(catalog: CatalogHarn
     made = (await bridges.configure(ROOT, "lake", name(), BEARER, TOKEN)).bridge
     assert made is not None
     assert bridges.secrets_of(made) == TOKEN
-    dump = repr(await catalog.store.meta.rows("SELECT * FROM bridges")) + repr(await catalog.told()) + repr(made)
+    dump = repr(await catalog.store.meta.rows("SELECT * FROM bridges")) + repr(await catalog.events()) + repr(made)
     assert "t0k3n" not in dump
     other = (await bridges.configure(ROOT, "lake", name("u"), OPERATED)).bridge
     assert other is not None
@@ -104,7 +104,7 @@ async def test_rest_bridges_require_a_separate_permission(light_catalog: Catalog
     with pytest.raises(AccessDenied):
         await bridges.configure(maker, "lake", name(), POLLED)
     await bridges.configure(may("s3tables:*", "lakebed:ConfigureBridge"), "lake", name(), POLLED)
-    for outsider in (NOBODY, may("lakebed:*")):
+    for outsider in (UNPRIVILEGED, may("lakebed:*")):
         with pytest.raises(AccessDenied):
             await bridges.configure(outsider, "lake", name(), POLLED)
         with pytest.raises(AccessDenied):

@@ -68,7 +68,7 @@ async def test_table_is_synced_to_a_given_metadata_file(catalog: CatalogHarness)
     entry = await catalog.entry(name())
     assert (entry.metadata_at, entry.generation) == (history.files[3], 2)
     assert len((await catalog.metadata(name())).snapshots) == 3
-    _, event = (await catalog.told())[-1]
+    _, event = (await catalog.events())[-1]
     assert event.operation == SYNC_OPERATION
 
 
@@ -84,7 +84,7 @@ async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: Ca
         assert await catalog.entry(name()) == before
     state = (await bridge_of(catalog)).state
     assert (state.status, state.failures, state.synced_at) == (SyncStatus.CONFLICT, 2, history.files[1])
-    failed = [event for kind, event in await catalog.told() if kind == "TableBridgeFailed"]
+    failed = [event for kind, event in await catalog.events() if kind == "TableBridgeFailed"]
     assert [event.facts["status"] for event in failed] == ["conflict"]  # one event, not one per failure
     await sync(catalog, good)
     assert (await bridge_of(catalog)).state.failures == 0

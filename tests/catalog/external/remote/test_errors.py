@@ -72,8 +72,8 @@ def test_errors_about_this_servers_credentials_are_not_forwarded() -> None:
 
 
 def test_messages_are_bounded_and_without_stack_traces() -> None:
-    traced = "no such thing\n\tat org.example.Thing.run(Thing.java:7)\n\tat more"
-    assert str(response_error(answer(400, message=traced), HOST, changes=False)) == "no such thing"
+    traced = "no such table\n\tat org.example.Table.run(Table.java:7)\n\tat more"
+    assert str(response_error(answer(400, message=traced), HOST, changes=False)) == "no such table"
     assert len(str(response_error(answer(400, message="x" * 99_999), HOST, changes=False))) == MAX_MESSAGE_CHARS
     assert "\x1b" not in str(response_error(answer(400, message="a\x1b[31mb"), HOST, changes=False))
 

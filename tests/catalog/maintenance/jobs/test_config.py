@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.catalog.maintenance.jobs.config import DEFAULT_CONFIG, ConfigSource, MaintenanceConfig, check_config
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchTable
-from tests.catalog.harness import NOBODY, may, name
+from tests.catalog.harness import UNPRIVILEGED, may, name
 from tests.catalog.maintenance.job_catalog import JobCatalog
 from tests.objects.stores import ROOT
 
@@ -92,8 +92,8 @@ async def test_setting_a_configuration_emits_an_event(light_job_catalog: JobCata
     before = await light_job_catalog.catalog.last_event()
     await light_job_catalog.configure(table)
     await light_job_catalog.maintenance.configs.put_default(ROOT, "lake", DEFAULT_CONFIG)
-    told = await light_job_catalog.catalog.told(before)
-    assert [kind for kind, _ in told] == ["TableMaintenanceConfigured", "TableBucketMaintenanceConfigured"]
+    events = await light_job_catalog.catalog.events(before)
+    assert [kind for kind, _ in events] == ["TableMaintenanceConfigured", "TableBucketMaintenanceConfigured"]
 
 
 async def test_operations_require_separate_permissions(light_job_catalog: JobCatalog) -> None:
@@ -103,12 +103,12 @@ async def test_operations_require_separate_permissions(light_job_catalog: JobCat
     await configs.get_default(reads, "lake")
     await configs.put(writes, "lake", table, DEFAULT_CONFIG)
     await configs.put_default(writes, "lake", DEFAULT_CONFIG)
-    for caller in (NOBODY, writes):
+    for caller in (UNPRIVILEGED, writes):
         with pytest.raises(AccessDenied):
             await configs.get(caller, "lake", table)
         with pytest.raises(AccessDenied):
             await configs.get_default(caller, "lake")
-    for caller in (NOBODY, reads):
+    for caller in (UNPRIVILEGED, reads):
         with pytest.raises(AccessDenied):
             await configs.put(caller, "lake", table, DEFAULT_CONFIG)
         with pytest.raises(AccessDenied):

@@ -21,7 +21,7 @@ from lakebed.catalog.maintenance.reachability.files import ObjectState, Reason
 from lakebed.core.errors import CommitConflict, Fenced, InvalidInput, LakebedError, Unavailable
 from lakebed.meta.seam import MetaStore, Work
 from lakebed.objects.config.versioning import Versioning
-from tests.catalog.harness import Eventful, a_change, name, set_properties
+from tests.catalog.harness import FaultyStore, a_change, name, set_properties
 from tests.catalog.maintenance.job_catalog import BODY, JobCatalog, states, wire_job_catalog
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT
@@ -357,7 +357,7 @@ class Killed(BaseException):
     """The process ends: its failure is not recorded either."""
 
 
-class Mortal(Eventful):
+class Mortal(FaultyStore):
     """A metadata store of a process that ends after a number of transactions."""
 
     def __init__(self, inner: MetaStore, left: int) -> None:
@@ -439,7 +439,7 @@ async def test_lost_response_fails_the_job_and_the_next_one_continues(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, orphan = await with_orphan(job_catalog)
-    meta = Eventful(job_catalog.store.meta)
+    meta = FaultyStore(job_catalog.store.meta)
     unsure = wire_job_catalog(job_catalog.catalog, meta)
     plain = removal.Remover.remove
 

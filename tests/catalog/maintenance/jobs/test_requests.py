@@ -15,7 +15,7 @@ from lakebed.catalog.maintenance.rules.expiration import ExpirationRequest, Expi
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable, StateConflict
 from lakebed.core.jobs import JobKind, decode_spec
 from lakebed.meta.tasks import TaskState
-from tests.catalog.harness import NOBODY, may, name, set_property
+from tests.catalog.harness import UNPRIVILEGED, may, name, set_property
 from tests.catalog.maintenance.job_catalog import BODY, JobCatalog
 
 ALL_BUT_ONE = ExpirationRequest(min_snapshots_to_keep=1, max_snapshot_age_ms=0)
@@ -118,7 +118,7 @@ async def test_requests_require_permission(light_job_catalog: JobCatalog) -> Non
     table = await light_job_catalog.table()
     runs = may("s3tables:RunTableMaintenance")
     assert await light_job_catalog.run(table, caller=runs)
-    for caller in (NOBODY, may("s3tables:GetTableMaintenanceConfiguration")):
+    for caller in (UNPRIVILEGED, may("s3tables:GetTableMaintenanceConfiguration")):
         with pytest.raises(AccessDenied):
             await light_job_catalog.run(table, caller=caller)
     with pytest.raises(AccessDenied):
@@ -145,7 +145,7 @@ async def test_snapshots_are_planned_and_then_expired(job_catalog: JobCatalog) -
     assert done.committed_metadata_at == entry.metadata_at
     after = await job_catalog.catalog.metadata(table)
     assert set(before.snapshots) - set(after.snapshots) == set(planned.candidates)
-    events = await job_catalog.catalog.told()
+    events = await job_catalog.catalog.events()
     assert events[-1][0] == "TableCommitted"
     assert events[-1][1].operation == EXPIRE
     assert (await job_catalog.job(table, stored.job.id)).findings.expiration == done

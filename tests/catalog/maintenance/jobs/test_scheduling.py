@@ -8,7 +8,7 @@ from lakebed.catalog.maintenance.jobs.execution import JobExecutor
 from lakebed.catalog.maintenance.jobs.lifecycle import SchedulerStatus
 from lakebed.catalog.maintenance.jobs.model import Actor, AuditStep, JobStatus, RemovalMode
 from lakebed.core.errors import AccessDenied, CommitConflict, NotFound, PointerMoved, StateConflict, Unavailable
-from tests.catalog.harness import NOBODY, set_properties
+from tests.catalog.harness import UNPRIVILEGED, set_properties
 from tests.catalog.maintenance.job_catalog import JobCatalog
 from tests.objects.stores import ROOT
 
@@ -39,8 +39,8 @@ async def test_job_is_queued_claimed_and_completed(job_catalog: JobCatalog) -> N
     view = await job_catalog.view(table)
     assert view.current == done.job
     assert [record.job.id for record in view.timeline] == [done.job.id]
-    ((kind, told),) = [one for one in await job_catalog.catalog.told() if one[0] == "TableMaintained"]
-    assert (kind, told.operation, told.facts["deleted-objects"]) == ("TableMaintained", "DELETE", "1")
+    ((kind, event),) = [one for one in await job_catalog.catalog.events() if one[0] == "TableMaintained"]
+    assert (kind, event.operation, event.facts["deleted-objects"]) == ("TableMaintained", "DELETE", "1")
 
 
 async def test_files_too_young_when_the_job_was_queued_are_kept(light_job_catalog: JobCatalog) -> None:
@@ -181,11 +181,11 @@ async def test_scheduling_requires_permission(light_job_catalog: JobCatalog) -> 
     table = await light_job_catalog.table()
     service = light_job_catalog.maintenance
     for asking in (
-        service.scheduler(NOBODY, "lake", table),
-        service.schedule(NOBODY, "lake", table, "s"),
-        service.work(NOBODY, "lake", table, "w"),
-        service.heartbeat(NOBODY, "lake", table, "j", worker_id="w", lease_id="l"),
-        service.job(NOBODY, "lake", table, "j"),
+        service.scheduler(UNPRIVILEGED, "lake", table),
+        service.schedule(UNPRIVILEGED, "lake", table, "s"),
+        service.work(UNPRIVILEGED, "lake", table, "w"),
+        service.heartbeat(UNPRIVILEGED, "lake", table, "j", worker_id="w", lease_id="l"),
+        service.job(UNPRIVILEGED, "lake", table, "j"),
     ):
         with pytest.raises(AccessDenied):
             await asking

@@ -86,8 +86,8 @@ def test_policy_sets_file_size_and_count_thresholds() -> None:
     found = live(10, 20, 600)
     assert isinstance(evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=found), SMALL), NotDue)
     assert wanted(JobKind.COMPACT, a_table({}), live=found, options={**SMALL, "min-input-files": 3}).files == 3
-    told = {**SMALL, "min-input-files": 2, "min-file-size-bytes": 15}
-    assert isinstance(evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=found), told), NotDue)
+    options = {**SMALL, "min-input-files": 2, "min-file-size-bytes": 15}
+    assert isinstance(evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=found), options), NotDue)
 
 
 def test_deletes_are_applied_from_a_tenth_of_the_rows() -> None:
@@ -182,11 +182,11 @@ def test_one_manifest_per_spec_and_content_remains() -> None:
 
 def test_policy_sets_spec_and_target_size() -> None:
     manifests = (*lines(15, length=1000, partition_spec_id=1), *lines(3, length=1000))
-    told = {"spec-id": 1}
-    assert wanted(JobKind.REWRITE_MANIFESTS, many_commits(), manifests=manifests, options=told).files == 15
-    told = {"spec-id": 1, "target-manifest-size-bytes": 1000}
+    options = {"spec-id": 1}
+    assert wanted(JobKind.REWRITE_MANIFESTS, many_commits(), manifests=manifests, options=options).files == 15
+    options = {"spec-id": 1, "target-manifest-size-bytes": 1000}
     assert isinstance(
-        evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=manifests), told), NotDue
+        evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=manifests), options), NotDue
     )
 
 

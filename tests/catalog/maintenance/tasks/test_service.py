@@ -22,7 +22,7 @@ from lakebed.core.errors import (
 from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
-from tests.catalog.harness import NOBODY, may, name
+from tests.catalog.harness import UNPRIVILEGED, may, name
 from tests.catalog.maintenance.maintained_catalog import ROOT, MaintainedCatalog
 from tests.catalog.restrictions.subjects import restrict_rows
 from tests.governance.documents import policy, statement
@@ -56,7 +56,7 @@ async def test_task_is_submitted_once_per_table_and_job(maintained: MaintainedCa
     assert (seen.spec.options, seen.spec.reason) == ({"min-input-files": 2}, "because")
     assert (seen.spec.requested_by, seen.spec.policy) == ("root", None)
     assert seen.spec.entry == (await maintained.known()).entry.id
-    assert [kind for kind, _ in await maintained.told()] == ["Planned", "Planned"]
+    assert [kind for kind, _ in await maintained.events()] == ["Planned", "Planned"]
 
 
 async def test_requester_and_policy_in_the_request_are_ignored(light_maintained: MaintainedCatalog) -> None:
@@ -72,7 +72,7 @@ async def test_requester_and_policy_in_the_request_are_ignored(light_maintained:
 
 async def test_submitting_requires_permission_on_server_and_table(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
-    for caller in (NOBODY, may("lakebed:SubmitTask"), may("s3tables:RunTableMaintenance"), may("s3tables:*")):
+    for caller in (UNPRIVILEGED, may("lakebed:SubmitTask"), may("s3tables:RunTableMaintenance"), may("s3tables:*")):
         with pytest.raises(AccessDenied):
             await submit(light_maintained, caller=caller)
     assert (await submit(light_maintained, caller=may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")))[1]
@@ -228,7 +228,7 @@ async def test_listing_requires_permission_and_omits_other_task_kinds(
     await light_maintained.table(files=1)
     await submit(light_maintained)
     with pytest.raises(AccessDenied):
-        await light_maintained.parts.tasks.list(NOBODY)
+        await light_maintained.parts.tasks.list(UNPRIVILEGED)
     await light_maintained.catalog.drop(purge=True)
     purges = await light_maintained.catalog.tasks.inspect(
         light_maintained.store.meta, TaskState.READY, kind="purge-table"
@@ -257,14 +257,14 @@ async def test_task_is_leased_run_and_completed(maintained: MaintainedCatalog) -
     await tasks.complete(WORKER, task_id, seen.task.token, report)
     done = await tasks.get(ROOT, task_id)
     assert (done.task.state, done.task.outcome) == (TaskState.DONE, report)
-    assert [(kind, event.task) for kind, event in await maintained.told()] == [
+    assert [(kind, event.task) for kind, event in await maintained.events()] == [
         ("Planned", task_id),
         ("Started", task_id),
         ("Succeeded", task_id),
     ]
-    (_, _, (_, told)) = await maintained.told()
-    assert told.report is not None
-    assert (told.report.read.bytes, told.worker) == (10_000, "w1")
+    (_, _, (_, completed)) = await maintained.events()
+    assert completed.report is not None
+    assert (completed.report.read.bytes, completed.worker) == (10_000, "w1")
     assert await maintained.records.speeds(maintained.store.meta) == {JobKind.COMPACT: 5_000}
     runs = (await maintained.records.runs(maintained.store.meta, [done.spec.entry]))[done.spec.entry]
     assert (runs[JobKind.COMPACT].succeeded_ms, runs[JobKind.COMPACT].failures) == (maintained.store.clock.now_ms(), 0)
@@ -275,11 +275,11 @@ async def test_leasing_requires_permission(light_maintained: MaintainedCatalog) 
     await submit(light_maintained)
     tasks = light_maintained.parts.tasks
     for call in (
-        tasks.lease(NOBODY, "w", [], lease_seconds=60),
-        tasks.heartbeat(NOBODY, 1, 1, lease_seconds=60),
-        tasks.complete(NOBODY, 1, 1, b"{}"),
-        tasks.fail(NOBODY, 1, 1, "x"),
-        tasks.redrive(NOBODY, 1),
+        tasks.lease(UNPRIVILEGED, "w", [], lease_seconds=60),
+        tasks.heartbeat(UNPRIVILEGED, 1, 1, lease_seconds=60),
+        tasks.complete(UNPRIVILEGED, 1, 1, b"{}"),
+        tasks.fail(UNPRIVILEGED, 1, 1, "x"),
+        tasks.redrive(UNPRIVILEGED, 1),
     ):
         with pytest.raises(AccessDenied):
             await call
@@ -318,7 +318,7 @@ async def test_worker_without_its_lease_is_fenced(maintained: MaintainedCatalog)
         with pytest.raises(Fenced):
             await call
     assert (await tasks.get(ROOT, task_id)).task.state is TaskState.CLAIMED
-    assert [kind for kind, _ in await maintained.told()] == ["Planned", "Started", "Started"]
+    assert [kind for kind, _ in await maintained.events()] == ["Planned", "Started", "Started"]
     await maintained.complete(found)
 
 
@@ -334,7 +334,7 @@ async def test_repeated_completion_succeeds_after_a_lost_response(light_maintain
     again = await maintained.lease()
     await maintained.complete(again)
     await maintained.complete(again)
-    assert [kind for kind, _ in await maintained.told()] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
+    assert [kind for kind, _ in await maintained.events()] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
 
 
 async def test_failing_task_is_dead_after_its_attempts_and_can_be_redriven(maintained: MaintainedCatalog) -> None:
@@ -351,14 +351,14 @@ async def test_failing_task_is_dead_after_its_attempts_and_can_be_redriven(maint
     assert dead.task.outcome == b"no Javahere"
     runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert (runs[JobKind.COMPACT].failures, runs[JobKind.COMPACT].succeeded_ms) == (1, None)
-    assert [kind for kind, _ in await maintained.told()][-1] == "Dead"
+    assert [kind for kind, _ in await maintained.events()][-1] == "Dead"
     caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
     with pytest.raises(AccessDenied):
         await tasks.redrive(may("lakebed:SubmitTask"), task_id)
     assert (await tasks.redrive(caller, task_id)).task.state is TaskState.READY
     runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert runs[JobKind.COMPACT].failures == 0
-    kind, event = (await maintained.told())[-1]
+    kind, event = (await maintained.events())[-1]
     assert (kind, event.principal) == ("Redriven", "alice")
     with pytest.raises(NotFound):
         await tasks.redrive(ROOT, task_id)
@@ -390,7 +390,7 @@ async def test_task_with_expired_leases_is_dead_with_an_event(maintained: Mainta
     assert await maintained.parts.tasks.lease(ROOT, "w", [], lease_seconds=60) == []
     dead = await maintained.parts.tasks.get(ROOT, task_id)
     assert dead.task.state is TaskState.DEAD
-    kind, event = (await maintained.told())[-1]
+    kind, event = (await maintained.events())[-1]
     assert (kind, event.failure) == ("Dead", "the worker vanished")
     runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert runs[JobKind.COMPACT].failures == 1
@@ -404,7 +404,9 @@ async def test_task_of_a_dropped_table_is_withdrawn(maintained: MaintainedCatalo
     await maintained.catalog.drop("gone")
     leased = await maintained.parts.tasks.lease(ROOT, "w", [], lease_seconds=60, limit=2)
     assert [seen.spec.table for seen in leased] == ["well"]
-    assert ("Withdrawn", "the table was dropped") in [(kind, event.failure) for kind, event in await maintained.told()]
+    assert ("Withdrawn", "the table was dropped") in [
+        (kind, event.failure) for kind, event in await maintained.events()
+    ]
     assert [seen.spec.table for seen in await maintained.open_tasks()] == ["well"]
     (done,) = await maintained.parts.tasks.list(ROOT, state=TaskState.DONE)
     assert json.loads(done.task.outcome or b"")["skipped"] == [
