@@ -127,7 +127,7 @@ class CatalogHarness:
     publisher: Publisher
     claims: LocationClaims
 
-    async def warehouse(self, name: str = "lake") -> None:
+    async def create_table_bucket(self, name: str = "lake") -> None:
         """Create a table bucket."""
         await self.store.bucket(name)
         await self.catalogs.enable(ROOT, name)
@@ -182,7 +182,7 @@ class CatalogHarness:
         )
         return await self.catalogs.find(self.store.meta, name)
 
-    async def become_external(self, name: str = "lake") -> None:
+    async def make_external(self, name: str = "lake") -> None:
         """Turn a catalog into an external one, directly in the store."""
 
         async def work(tx: Transaction) -> None:
@@ -211,8 +211,8 @@ class CatalogHarness:
     ) -> Committed:
         """Create a view in `lake`."""
         document = {"name": name, "schema": SCHEMA, "view-version": VIEW_VERSION}
-        asked = parse_create_view(_document(document, request))
-        return await self.views.create(Mutation(caller), "lake", (namespace,), asked)
+        view_request = parse_create_view(_document(document, request))
+        return await self.views.create(Mutation(caller), "lake", (namespace,), view_request)
 
     async def commit(
         self,
@@ -243,7 +243,7 @@ class CatalogHarness:
         """Drop a table or view of `ns`."""
         return await self.dropping.drop(Mutation(caller, key), "lake", name(table), kind, purge=purge)
 
-    async def keep_dropped(self, seconds: int) -> None:
+    async def set_undrop_window(self, seconds: int) -> None:
         """Give `lake` an undrop window."""
         await self.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: str(seconds)}, removals=[])
 
@@ -447,6 +447,6 @@ async def open_catalog(store: ObjectStore) -> CatalogHarness:
 
     await store.meta.transact(empty)
     wired = wire_catalog(store)
-    await wired.warehouse()
+    await wired.create_table_bucket()
     await wired.namespace("ns")
     return wired

@@ -243,7 +243,7 @@ class CatalogMachine(RuleBasedStateMachine):
     def set_window(self, window: int) -> None:
         self.window = window
         self.changes += 1
-        self.run(self.catalog.keep_dropped(window))
+        self.run(self.catalog.set_undrop_window(window))
 
     @rule()
     def time_passes(self) -> None:

@@ -181,55 +181,60 @@ async def replace_view(catalog: CatalogHarness, caller: Caller) -> object:
 OPERATIONS: dict[str, tuple[tuple[Privilege, ...], Operation]] = {
     "list tables": (
         (P.TABLE_LIST,),
-        lambda c, who: c.entries.list(who, LAKE, ("ns",), TABLE, after="", limit=9),
+        lambda c, caller: c.entries.list(caller, LAKE, ("ns",), TABLE, after="", limit=9),
     ),
-    "list views": ((P.VIEW_LIST,), lambda c, who: c.entries.list(who, LAKE, ("ns",), VIEW, after="", limit=9)),
-    "list namespaces": ((P.NAMESPACE_LIST,), lambda c, who: c.namespaces.list(who, LAKE, ("ns",), after="", limit=9)),
-    "load namespace": ((P.NAMESPACE_READ_PROPERTIES,), lambda c, who: c.namespaces.get(who, LAKE, ("ns",))),
+    "list views": ((P.VIEW_LIST,), lambda c, caller: c.entries.list(caller, LAKE, ("ns",), VIEW, after="", limit=9)),
+    "list namespaces": (
+        (P.NAMESPACE_LIST,),
+        lambda c, caller: c.namespaces.list(caller, LAKE, ("ns",), after="", limit=9),
+    ),
+    "load namespace": ((P.NAMESPACE_READ_PROPERTIES,), lambda c, caller: c.namespaces.get(caller, LAKE, ("ns",))),
     "configure namespace": (
         (P.NAMESPACE_WRITE_PROPERTIES,),
-        lambda c, who: c.namespaces.set_properties(Mutation(who), LAKE, ("ns",), updates={"a": "b"}, removals=[]),
+        lambda c, caller: c.namespaces.set_properties(Mutation(caller), LAKE, ("ns",), updates={"a": "b"}, removals=[]),
     ),
-    "create inner namespace": ((P.NAMESPACE_CREATE,), lambda c, who: c.namespace("ns", "in", caller=who)),
-    "create table": ((P.TABLE_CREATE,), lambda c, who: c.create("new", caller=who)),
-    "create view": ((P.VIEW_CREATE,), lambda c, who: c.create_view("new", caller=who)),
+    "create inner namespace": ((P.NAMESPACE_CREATE,), lambda c, caller: c.namespace("ns", "in", caller=caller)),
+    "create table": ((P.TABLE_CREATE,), lambda c, caller: c.create("new", caller=caller)),
+    "create view": ((P.VIEW_CREATE,), lambda c, caller: c.create_view("new", caller=caller)),
     "load table": (
         (P.TABLE_READ_PROPERTIES,),
-        lambda c, who: c.entries.load(who, LAKE, name("t"), TABLE, Action.GET_METADATA_LOCATION),
+        lambda c, caller: c.entries.load(caller, LAKE, name("t"), TABLE, Action.GET_METADATA_LOCATION),
     ),
     "load view": (
         (P.VIEW_READ_PROPERTIES,),
-        lambda c, who: c.entries.load(who, LAKE, name("v"), VIEW, Action.GET_METADATA_LOCATION),
+        lambda c, caller: c.entries.load(caller, LAKE, name("v"), VIEW, Action.GET_METADATA_LOCATION),
     ),
     "replace view": ((P.VIEW_WRITE_PROPERTIES,), replace_view),
-    "set properties": ((P.TABLE_SET_PROPERTIES,), lambda c, who: c.commit(name("t"), SET, caller=who)),
+    "set properties": ((P.TABLE_SET_PROPERTIES,), lambda c, caller: c.commit(name("t"), SET, caller=caller)),
     "set properties and a format": (
         (P.TABLE_SET_PROPERTIES, P.TABLE_UPGRADE_FORMAT_VERSION),
-        lambda c, who: c.commit(name("t"), SET, {"action": "upgrade-format-version", "format-version": 3}, caller=who),
+        lambda c, caller: c.commit(
+            name("t"), SET, {"action": "upgrade-format-version", "format-version": 3}, caller=caller
+        ),
     ),
-    "change nothing": ((P.TABLE_WRITE_PROPERTIES,), lambda c, who: c.commit(name("t"), caller=who)),
+    "change nothing": ((P.TABLE_WRITE_PROPERTIES,), lambda c, caller: c.commit(name("t"), caller=caller)),
     "transaction": (
         (P.TABLE_WRITE_PROPERTIES, P.TABLE_CREATE),
-        lambda c, who: c.commit_all(a_change(name("t"), SET), caller=who),
+        lambda c, caller: c.commit_all(a_change(name("t"), SET), caller=caller),
     ),
-    "drop table": ((P.TABLE_DROP,), lambda c, who: c.drop("t", caller=who)),
-    "drop view": ((P.VIEW_DROP,), lambda c, who: c.drop("v", kind=VIEW, caller=who)),
-    "purge table": ((P.TABLE_DROP, P.TABLE_WRITE_DATA), lambda c, who: c.drop("t", purge=True, caller=who)),
+    "drop table": ((P.TABLE_DROP,), lambda c, caller: c.drop("t", caller=caller)),
+    "drop view": ((P.VIEW_DROP,), lambda c, caller: c.drop("v", kind=VIEW, caller=caller)),
+    "purge table": ((P.TABLE_DROP, P.TABLE_WRITE_DATA), lambda c, caller: c.drop("t", purge=True, caller=caller)),
     "rename table": (
         (P.TABLE_DROP, P.TABLE_LIST, P.TABLE_CREATE),
-        lambda c, who: c.renaming.rename(Mutation(who), LAKE, name("t"), name("u"), TABLE),
+        lambda c, caller: c.renaming.rename(Mutation(caller), LAKE, name("t"), name("u"), TABLE),
     ),
     "rename view": (
         (P.VIEW_DROP, P.VIEW_LIST, P.VIEW_CREATE),
-        lambda c, who: c.renaming.rename(Mutation(who), LAKE, name("v"), name("u"), VIEW),
+        lambda c, caller: c.renaming.rename(Mutation(caller), LAKE, name("v"), name("u"), VIEW),
     ),
     "report a scan": (
         (P.TABLE_READ_DATA,),
-        lambda c, who: c.reports.keep(who, LAKE, name("t"), SCAN_REPORT, b"{}"),
+        lambda c, caller: c.reports.keep(caller, LAKE, name("t"), SCAN_REPORT, b"{}"),
     ),
     "report a commit": (
         (P.TABLE_WRITE_DATA,),
-        lambda c, who: c.reports.keep(who, LAKE, name("t"), COMMIT_REPORT, b"{}"),
+        lambda c, caller: c.reports.keep(caller, LAKE, name("t"), COMMIT_REPORT, b"{}"),
     ),
     "be given keys": ((P.TABLE_READ_DATA,), vend),
 }
@@ -302,7 +307,7 @@ async def test_register_requires_create_and_overwrite_requires_full_metadata(
 
 
 async def test_restore_and_purge_require_privileges_of_the_entry_kind(light_catalog: CatalogHarness) -> None:
-    await light_catalog.keep_dropped(60)
+    await light_catalog.set_undrop_window(60)
     await light_catalog.create("t")
     await light_catalog.create_view("v")
     await light_catalog.drop("t")

@@ -70,7 +70,7 @@ async def test_lookup_in_a_missing_namespace_reports_a_missing_table_or_view(cat
 
 
 async def test_dropped_table_is_not_found_but_holds_its_name(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     made = await catalog.create()
     await catalog.drop()
     found = await catalog.entries.find(catalog.store.meta, "lake", name("t"))
@@ -137,7 +137,7 @@ async def test_names_are_listed_by_kind_in_pages(catalog: CatalogHarness) -> Non
 
 
 async def test_dropped_tables_are_not_listed(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     for one in ("a", "b", "c"):
         await catalog.create(one)
     await catalog.drop("b")

@@ -45,7 +45,7 @@ async def _restore(catalog: CatalogHarness) -> None:
     await catalog.dropping.restore(AS_ROOT, "lake", name("dropped"))
 
 
-async def _give_up(catalog: CatalogHarness) -> None:
+async def _purge_dropped(catalog: CatalogHarness) -> None:
     await catalog.dropping.purge_now(AS_ROOT, "lake", name("dropped"), files=True)
 
 
@@ -78,7 +78,7 @@ CHANGES: dict[str, Callable[[CatalogHarness], Awaitable[object]]] = {
     "TableDropped": lambda catalog: catalog.drop("t"),
     "TableRenamed": _rename,
     "TableRestored": _restore,
-    "TableExpired": _give_up,
+    "TableExpired": _purge_dropped,
     "TableProtected": _protect,
     "ViewCreated": lambda catalog: catalog.create_view("new"),
     "ViewCommitted": _replace_view,
@@ -88,9 +88,9 @@ CHANGES: dict[str, Callable[[CatalogHarness], Awaitable[object]]] = {
 }
 
 
-async def _furnished(catalog: CatalogHarness) -> None:
+async def _with_entries(catalog: CatalogHarness) -> None:
     """One entry of each kind to change."""
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.namespace("empty")
     for table in ("t", "dropped"):
         await catalog.create(table)
@@ -100,7 +100,7 @@ async def _furnished(catalog: CatalogHarness) -> None:
 
 @pytest.mark.parametrize("kind", CHANGES)
 async def test_each_change_emits_one_event(catalog: CatalogHarness, kind: str) -> None:
-    await _furnished(catalog)
+    await _with_entries(catalog)
     before = await catalog.last_event()
     await CHANGES[kind](catalog)
     [(emitted, event)] = await catalog.events(before)
@@ -109,7 +109,7 @@ async def test_each_change_emits_one_event(catalog: CatalogHarness, kind: str) -
 
 
 async def test_expired_table_has_an_event_of_the_server(catalog: CatalogHarness) -> None:
-    await _furnished(catalog)
+    await _with_entries(catalog)
     before = await catalog.last_event()
     await _expire(catalog)
     [(emitted, event)] = await catalog.events(before)
@@ -117,7 +117,7 @@ async def test_expired_table_has_an_event_of_the_server(catalog: CatalogHarness)
 
 
 async def test_registered_table_has_its_own_event_kind(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.create("loose")
     await _register(catalog)
     kind, event = (await catalog.events())[-1]

@@ -24,7 +24,7 @@ ANN = may("s3tables:*")
 ANN = ANN._replace(principal=replace(ANN.principal, key=LongLivedKey("KEY", 1)), request_id="R1")
 
 
-def asking(catalog: CatalogHarness, fake: FakeDecisionPoint, *, batch: bool = True) -> CatalogHarness:
+def with_authorizer(catalog: CatalogHarness, fake: FakeDecisionPoint, *, batch: bool = True) -> CatalogHarness:
     """The same catalog on a server with an external authorizer."""
     store = catalog.store
     point = DecisionPoint(fake.post, store.clock, cache_seconds=0, post_batch=fake.post if batch else None)
@@ -35,8 +35,8 @@ def asking(catalog: CatalogHarness, fake: FakeDecisionPoint, *, batch: bool = Tr
 def showing(shows: Callable[[str], bool]) -> Callable[[Any], object]:
     """Allows everything, and filters listings as configured."""
 
-    def script(asked: Any) -> object:
-        targets = asked["resource"]["targets"]
+    def script(request: Any) -> object:
+        targets = request["resource"]["targets"]
         if len(targets) == 1 and "arn" in targets[0]:
             return True
         return [index for index, target in enumerate(targets) if shows(target["name"])]
@@ -47,21 +47,21 @@ def showing(shows: Callable[[str], bool]) -> Callable[[Any], object]:
 async def test_decisions_are_requested_by_name(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     fake = FakeDecisionPoint()
-    catalog = asking(light_catalog, fake)
+    catalog = with_authorizer(light_catalog, fake)
     await catalog.entries.load(ANN, "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
-    (asked,) = fake.inputs
-    assert (asked["actor"]["principal"], asked["action"]) == ("alice", "s3tables:GetTableMetadataLocation")
-    (target,) = asked["resource"]["targets"]
+    (request,) = fake.inputs
+    assert (request["actor"]["principal"], request["action"]) == ("alice", "s3tables:GetTableMetadataLocation")
+    (target,) = request["resource"]["targets"]
     assert (target["type"], target["name"]) == ("TABLE_LIKE", "t")
     assert target["parents"] == [{"type": "CATALOG", "name": "lake"}, {"type": "NAMESPACE", "name": "ns"}]
-    assert asked["context"]["privileges"] == ["TABLE_READ_PROPERTIES"]
-    assert asked["context"]["request_id"] == "R1"
-    assert asked["context"]["facts"]["s3tables:tableName"] == "t"
+    assert request["context"]["privileges"] == ["TABLE_READ_PROPERTIES"]
+    assert request["context"]["request_id"] == "R1"
+    assert request["context"]["facts"]["s3tables:tableName"] == "t"
 
 
 async def test_denial_does_not_reveal_whether_the_table_exists(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("orders")
-    catalog = asking(light_catalog, FakeDecisionPoint(lambda query: False))
+    catalog = with_authorizer(light_catalog, FakeDecisionPoint(lambda query: False))
     texts = []
     for table in ("orders", "refunds"):
         with pytest.raises(AccessDenied) as refused:
@@ -74,7 +74,7 @@ async def test_denial_does_not_reveal_whether_the_table_exists(light_catalog: Ca
 async def test_pages_are_filled_with_visible_entries(light_catalog: CatalogHarness, limit: int) -> None:
     for table in ("a", "b", "c", "d", "e", "f"):
         await light_catalog.create(table)
-    catalog = asking(light_catalog, FakeDecisionPoint(showing(lambda table: table in "bef")))
+    catalog = with_authorizer(light_catalog, FakeDecisionPoint(showing(lambda table: table in "bef")))
     names: list[str] = []
     after, sizes = "", []
     while True:
@@ -93,7 +93,7 @@ async def test_listing_costs_one_batched_decision(light_catalog: CatalogHarness)
     for number in range(50):
         await light_catalog.create(f"t{number}")
     fake = FakeDecisionPoint(showing(lambda table: True))
-    catalog = asking(light_catalog, fake)
+    catalog = with_authorizer(light_catalog, fake)
     assert len((await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=100)).names) == 50
     assert [len(query["resource"]["targets"]) for query in fake.inputs] == [1, 50]
 
@@ -101,7 +101,7 @@ async def test_listing_costs_one_batched_decision(light_catalog: CatalogHarness)
 async def test_listing_is_complete_without_batched_decisions(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     fake = FakeDecisionPoint()
-    catalog = asking(light_catalog, fake, batch=False)
+    catalog = with_authorizer(light_catalog, fake, batch=False)
     assert (await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=9)).names == ["t"]
     assert len(fake.inputs) == 1
 
@@ -109,7 +109,7 @@ async def test_listing_is_complete_without_batched_decisions(light_catalog: Cata
 async def test_namespace_listing_follows_decisions(light_catalog: CatalogHarness) -> None:
     for child in ("a", "b", "c"):
         await light_catalog.namespace("ns", child)
-    catalog = asking(light_catalog, FakeDecisionPoint(showing(lambda child: child != "b")))
+    catalog = with_authorizer(light_catalog, FakeDecisionPoint(showing(lambda child: child != "b")))
     page = await catalog.namespaces.list(ANN, "lake", ["ns"], after="", limit=2)
     assert ([one.levels[-1] for one in page.namespaces], page.truncated) == (["a", "c"], False)
 
@@ -117,7 +117,7 @@ async def test_namespace_listing_follows_decisions(light_catalog: CatalogHarness
 async def test_missing_decision_denies_reads_and_changes(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     fake = FakeDecisionPoint()
-    catalog = asking(light_catalog, fake)
+    catalog = with_authorizer(light_catalog, fake)
     fake.is_down = True
     async with light_catalog.unchanged():
         with pytest.raises(Unavailable):
@@ -155,7 +155,7 @@ async def test_no_decision_is_requested_inside_a_transaction(
 
     monkeypatch.setattr(store.meta, "transact", watched)
     fake = Watching()
-    catalog = asking(light_catalog, fake)
+    catalog = with_authorizer(light_catalog, fake)
     await catalog.namespace("other", caller=ANN)
     await catalog.create("u", caller=ANN)
     await catalog.drop("u", caller=ANN)

@@ -102,7 +102,7 @@ async def test_recreated_table_with_the_same_id_has_no_earlier_grants(catalog: C
 
 
 async def test_renamed_and_restored_table_keeps_its_grants(catalog: CatalogHarness, roles: Roles) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.create("t")
     await roles.give(TABLE, P.TABLE_WRITE_DATA)
     before = await roles.number()
@@ -137,7 +137,7 @@ async def test_grant_generation_changes_only_with_grants(catalog: CatalogHarness
 async def test_catalog_admin_role_is_created_and_deleted_with_its_catalog(
     catalog: CatalogHarness, roles: Roles
 ) -> None:
-    await catalog.warehouse("pond")
+    await catalog.create_table_bucket("pond")
     assert [one.name for one in await roles.catalog_roles.list(roles.by, "pond")] == [CATALOG_ADMIN]
     holders = await roles.catalog_roles.assignees(roles.by, "pond", CATALOG_ADMIN)
     assert [one.name for one in holders] == ["service_admin"]
@@ -156,7 +156,7 @@ async def test_catalog_admin_role_is_created_and_deleted_with_its_catalog(
 
 
 async def test_any_catalog_role_can_load_the_configuration(catalog: CatalogHarness, roles: Roles) -> None:
-    await catalog.warehouse("pond")
+    await catalog.create_table_bucket("pond")
     guest_role = f"guest-{uuid4().hex}"
     await roles.principal_roles.create(roles.by, guest_role, properties={})
     await roles.catalog_roles.assign(roles.by, guest_role, "lake", "role")

@@ -175,7 +175,7 @@ async def _restore(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.dropping.restore(mutation, "lake", name("dropped"))
 
 
-async def _give_up(catalog: CatalogHarness, mutation: Mutation) -> None:
+async def _purge_dropped(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.dropping.purge_now(mutation, "lake", name("dropped"), files=True)
 
 
@@ -188,16 +188,16 @@ CHANGES: dict[str, Callable[[CatalogHarness, Mutation], Awaitable[None]]] = {
     "rename": _rename,
     "protect": _protect,
     "restore": _restore,
-    "give up": _give_up,
+    "give up": _purge_dropped,
     "create namespace": _namespace,
     "configure namespace": _configure,
     "drop namespace": _drop_namespace,
 }
 
 
-async def _furnished(catalog: CatalogHarness) -> None:
+async def _with_entries(catalog: CatalogHarness) -> None:
     await catalog.namespace("empty")
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.create()
     await catalog.create("dropped")
     await catalog.drop("dropped")
@@ -207,7 +207,7 @@ async def _furnished(catalog: CatalogHarness) -> None:
 async def test_one_of_concurrent_requests_with_a_key_changes_something(
     catalog: CatalogHarness, change: Callable[[CatalogHarness, Mutation], Awaitable[None]]
 ) -> None:
-    await _furnished(catalog)
+    await _with_entries(catalog)
     before = await catalog.last_event()
     outcomes = await asyncio.gather(*(change(catalog, Mutation(ROOT, KEY)) for _ in range(4)), return_exceptions=True)
     assert outcomes.count(None) == 1
@@ -220,7 +220,7 @@ async def test_one_of_concurrent_requests_with_a_key_changes_something(
 async def test_second_request_gets_the_stored_response_not_a_conflict(
     catalog: CatalogHarness, change: Callable[[CatalogHarness, Mutation], Awaitable[None]]
 ) -> None:
-    await _furnished(catalog)
+    await _with_entries(catalog)
     eventful = FaultyStore(catalog.store.meta)
     second = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: change(catalog, Mutation(ROOT, KEY))

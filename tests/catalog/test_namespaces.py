@@ -92,7 +92,7 @@ async def test_rejected_namespace_leaves_nothing(catalog: CatalogHarness) -> Non
 
 
 async def test_namespaces_of_two_catalogs_are_separate(catalog: CatalogHarness) -> None:
-    await catalog.warehouse("pond")
+    await catalog.create_table_bucket("pond")
     await catalog.namespaces.create(AS_ROOT, "pond", ["ns"], {"in": "pond"})
     assert (await catalog.namespaces.get(ROOT, "lake", ["ns"])).properties == {}
 
@@ -205,7 +205,7 @@ async def test_nonempty_namespace_cannot_be_dropped(catalog: CatalogHarness, hel
     else:
         await catalog.create()
     if held == "dropped table":
-        await catalog.keep_dropped(60)
+        await catalog.set_undrop_window(60)
         await catalog.drop()
     async with catalog.unchanged():
         with pytest.raises(NamespaceNotEmpty, match="is not empty: it contains"):

@@ -54,7 +54,7 @@ def with_tables(data: Path, *tables: str, drop: bool = False) -> None:
     async def make() -> None:
         async with catalog_in(data) as catalog:
             if await catalog.store.meta.row("SELECT 1 FROM buckets") is None:
-                await catalog.warehouse()
+                await catalog.create_table_bucket()
                 await catalog.namespace("ns")
             for table in tables:
                 await catalog.create(table)

@@ -65,7 +65,7 @@ async def test_dropped_tables_are_given_up_when_their_time_is_over(
     job_catalog: JobCatalog, jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drops, "_EXPIRED_A_RUN", 1)
-    await job_catalog.catalog.keep_dropped(60)
+    await job_catalog.catalog.set_undrop_window(60)
     for one in ("a", "b"):
         await job_catalog.table(one)
         await job_catalog.catalog.drop(one)

@@ -268,13 +268,13 @@ class Entries:
             names_after = held.names
         else:
             names_after = partial(self._names, lookup.found.namespace, kind)
-        shown: list[str] = []
+        visible: list[str] = []
         while True:
             names = await names_after(after, limit + 1)
-            shown += await self._authorizer.visible_names(caller, lookup.catalog, name, names)
+            visible += await self._authorizer.visible_names(caller, lookup.catalog, name, names)
             # A second query is needed only if some names are not visible to the caller.
-            if len(shown) > limit or len(names) <= limit:
-                return NamePage(name, shown[:limit], len(shown) > limit)
+            if len(visible) > limit or len(names) <= limit:
+                return NamePage(name, visible[:limit], len(visible) > limit)
             after = names[-1]
 
     async def _names(self, namespace: Namespace, kind: EntryKind, after: str, size: int) -> Sequence[str]:

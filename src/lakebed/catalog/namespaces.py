@@ -141,14 +141,14 @@ class Namespaces:
             return NamespacePage([*some[:limit]], len(some) > limit)
         if parent_name:
             await self.find(self._f.meta, catalog, parent_name)
-        shown: list[Namespace] = []
+        visible: list[Namespace] = []
         while True:
             found = await self._f.meta.rows(rows.CHILD_NAMESPACES, catalog.id, path_of(parent_name), after, limit + 1)
             children = [namespace_from(row) for row in found]
-            shown += await self._visible(caller, catalog, parent_name, children)
+            visible += await self._visible(caller, catalog, parent_name, children)
             # As for tables: a second query is needed only if some namespaces are not visible to the caller.
-            if len(shown) > limit or len(children) <= limit:
-                return NamespacePage(shown[:limit], len(shown) > limit)
+            if len(visible) > limit or len(children) <= limit:
+                return NamespacePage(visible[:limit], len(visible) > limit)
             after = children[-1].path
 
     async def _visible(
@@ -215,7 +215,7 @@ class Namespaces:
             if await tx.row(rows.NAMESPACE_HAS_CHILDREN, catalog.id, namespace.path) is not None:
                 raise _not_empty(name, "namespaces")
             if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
-                # They may be attached elsewhere: detach and drop them explicitly.
+                # They may be attached outside the namespace: detach and drop them explicitly.
                 raise _not_empty(name, "policies")
             await invalidate_namespace_grants(tx, namespace.id)
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)

@@ -37,7 +37,7 @@ BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 AWAY = name("t", "none")
 """A table in a missing namespace."""
-STRANGER = Caller(principal("carol", "999999999999", policy(statement(action="s3tables:*", resource="*"))))
+OTHER_ACCOUNT = Caller(principal("carol", "999999999999", policy(statement(action="s3tables:*", resource="*"))))
 """A user of another account with all permissions there."""
 
 
@@ -62,7 +62,7 @@ async def test_only_root_has_permissions_by_default(light_catalog: CatalogHarnes
     warehouse = await the_warehouse(light_catalog)
     for action in Action:
         assert await passes(light_catalog, ROOT, warehouse, action)
-        for caller in (UNPRIVILEGED, Caller(ANONYMOUS), STRANGER, Caller(root_of("999999999999"))):
+        for caller in (UNPRIVILEGED, Caller(ANONYMOUS), OTHER_ACCOUNT, Caller(root_of("999999999999"))):
             assert not await passes(light_catalog, caller, warehouse, action)
 
 
@@ -136,9 +136,9 @@ async def test_conditions_match_namespace_and_table_name(
 
 
 def test_policies_can_name_every_authorized_resource() -> None:
-    asked = {action.value for action in Action if action.value.startswith("s3tables:")}
+    actions = {action.value for action in Action if action.value.startswith("s3tables:")}
     # Authorized on the account, so not by a bucket policy.
-    assert asked - {Action.LIST_TABLE_BUCKETS} == TABLE_ACTIONS | TABLE_BUCKET_ACTIONS
+    assert actions - {Action.LIST_TABLE_BUCKETS} == TABLE_ACTIONS | TABLE_BUCKET_ACTIONS
 
 
 async def test_bucket_policy_allows_other_accounts_and_denies_own_users(light_catalog: CatalogHarness) -> None:
@@ -156,8 +156,8 @@ async def test_bucket_policy_allows_other_accounts_and_denies_own_users(light_ca
     entry = (await light_catalog.create()).entry
     warehouse = await the_warehouse(light_catalog)
     authorizer = light_catalog.authorizer
-    assert await authorizer.allows(STRANGER, warehouse, Action.GET_TABLE, entry=entry)
-    assert not await authorizer.allows(STRANGER, warehouse, Action.PUT_TABLE_DATA, entry=entry)
+    assert await authorizer.allows(OTHER_ACCOUNT, warehouse, Action.GET_TABLE, entry=entry)
+    assert not await authorizer.allows(OTHER_ACCOUNT, warehouse, Action.PUT_TABLE_DATA, entry=entry)
     assert not await authorizer.allows(may("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
 
 
@@ -166,50 +166,52 @@ async def test_bucket_policy_allows_other_accounts_and_denies_own_users(light_ca
 UseCase = Callable[[CatalogHarness, Caller], Awaitable[object]]
 
 USE_CASES: dict[str, tuple[UseCase, tuple[str, ...]]] = {
-    "enable": (lambda c, who: c.catalogs.enable(who, "lake"), (Action.CREATE_TABLE_BUCKET,)),
-    "get warehouse": (lambda c, who: c.catalogs.get(who, "lake"), (Action.GET_TABLE_BUCKET,)),
-    "list warehouses": (lambda c, who: c.catalogs.list(who, after="", limit=1), (Action.LIST_TABLE_BUCKETS,)),
+    "enable": (lambda c, caller: c.catalogs.enable(caller, "lake"), (Action.CREATE_TABLE_BUCKET,)),
+    "get warehouse": (lambda c, caller: c.catalogs.get(caller, "lake"), (Action.GET_TABLE_BUCKET,)),
+    "list warehouses": (lambda c, caller: c.catalogs.list(caller, after="", limit=1), (Action.LIST_TABLE_BUCKETS,)),
     "configure warehouse": (
-        lambda c, who: c.catalogs.set_properties(who, "lake", updates={"a": "1"}, removals=[]),
+        lambda c, caller: c.catalogs.set_properties(caller, "lake", updates={"a": "1"}, removals=[]),
         (Action.CREATE_TABLE_BUCKET,),
     ),
-    "create namespace": (lambda c, who: c.namespace("new", caller=who), (Action.CREATE_NAMESPACE,)),
-    "get namespace": (lambda c, who: c.namespaces.get(who, "lake", ["ns"]), (Action.GET_NAMESPACE,)),
+    "create namespace": (lambda c, caller: c.namespace("new", caller=caller), (Action.CREATE_NAMESPACE,)),
+    "get namespace": (lambda c, caller: c.namespaces.get(caller, "lake", ["ns"]), (Action.GET_NAMESPACE,)),
     "list namespaces": (
-        lambda c, who: c.namespaces.list(who, "lake", [], after="", limit=1),
+        lambda c, caller: c.namespaces.list(caller, "lake", [], after="", limit=1),
         (Action.LIST_NAMESPACES,),
     ),
     "configure namespace": (
-        lambda c, who: c.namespaces.set_properties(Mutation(who), "lake", ["ns"], updates={"a": "1"}, removals=[]),
+        lambda c, caller: c.namespaces.set_properties(
+            Mutation(caller), "lake", ["ns"], updates={"a": "1"}, removals=[]
+        ),
         (Action.UPDATE_NAMESPACE,),
     ),
     "drop namespace": (
-        lambda c, who: c.namespaces.drop(Mutation(who), "lake", ["empty"]),
+        lambda c, caller: c.namespaces.drop(Mutation(caller), "lake", ["empty"]),
         (Action.DELETE_NAMESPACE,),
     ),
     "list tables": (
-        lambda c, who: c.entries.list(who, "lake", ["ns"], TABLE, after="", limit=1),
+        lambda c, caller: c.entries.list(caller, "lake", ["ns"], TABLE, after="", limit=1),
         (Action.LIST_TABLES,),
     ),
     "load table": (
-        lambda c, who: c.entries.load(who, "lake", name(), TABLE, Action.GET_METADATA_LOCATION),
+        lambda c, caller: c.entries.load(caller, "lake", name(), TABLE, Action.GET_METADATA_LOCATION),
         (Action.GET_METADATA_LOCATION,),
     ),
-    "create table": (lambda c, who: c.create("new", caller=who), (Action.CREATE_TABLE,)),
+    "create table": (lambda c, caller: c.create("new", caller=caller), (Action.CREATE_TABLE,)),
     "stage table": (
-        lambda c, who: c.creation.stage(Mutation(who), "lake", ("ns",), a_table("new")),
+        lambda c, caller: c.creation.stage(Mutation(caller), "lake", ("ns",), a_table("new")),
         (Action.CREATE_TABLE,),
     ),
     "commit": (
-        lambda c, who: c.commit(name(), set_properties(a="1"), caller=who),
+        lambda c, caller: c.commit(name(), set_properties(a="1"), caller=caller),
         (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA),
     ),
     "commit several": (
-        lambda c, who: c.commit_all(a_change(name(), set_properties(a="1")), caller=who),
+        lambda c, caller: c.commit_all(a_change(name(), set_properties(a="1")), caller=caller),
         (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA),
     ),
     "register table": (
-        lambda c, who: c.registration.register_table(Mutation(who), "lake", name("new"), "s3://lake/loose.json"),
+        lambda c, caller: c.registration.register_table(Mutation(caller), "lake", name("new"), "s3://lake/loose.json"),
         (
             Action.CREATE_TABLE,
             "s3:GetObject",
@@ -223,10 +225,10 @@ USE_CASES: dict[str, tuple[UseCase, tuple[str, ...]]] = {
             "s3:GetBucketLocation",
         ),
     ),
-    "create view": (lambda c, who: c.create_view("new", caller=who), (Action.CREATE_TABLE,)),
+    "create view": (lambda c, caller: c.create_view("new", caller=caller), (Action.CREATE_TABLE,)),
     "replace view": (
-        lambda c, who: c.views.replace(
-            Mutation(who),
+        lambda c, caller: c.views.replace(
+            Mutation(caller),
             "lake",
             name("v"),
             (),
@@ -234,32 +236,35 @@ USE_CASES: dict[str, tuple[UseCase, tuple[str, ...]]] = {
         ),
         (Action.UPDATE_METADATA_LOCATION,),
     ),
-    "drop table": (lambda c, who: c.drop("t", caller=who), (Action.DELETE_TABLE,)),
-    "drop view": (lambda c, who: c.drop("v", kind=VIEW, caller=who), (Action.DELETE_TABLE,)),
+    "drop table": (lambda c, caller: c.drop("t", caller=caller), (Action.DELETE_TABLE,)),
+    "drop view": (lambda c, caller: c.drop("v", kind=VIEW, caller=caller), (Action.DELETE_TABLE,)),
     "protect": (
-        lambda c, who: c.dropping.protect(Mutation(who), "lake", name(), TABLE, protected=True),
+        lambda c, caller: c.dropping.protect(Mutation(caller), "lake", name(), TABLE, protected=True),
         (Action.DELETE_TABLE,),
     ),
-    "list dropped": (lambda c, who: c.dropping.dropped(who, "lake", after="", limit=1), (Action.LIST_TABLES,)),
-    "restore": (lambda c, who: c.dropping.restore(Mutation(who), "lake", name("dropped")), (Action.CREATE_TABLE,)),
+    "list dropped": (lambda c, caller: c.dropping.dropped(caller, "lake", after="", limit=1), (Action.LIST_TABLES,)),
+    "restore": (
+        lambda c, caller: c.dropping.restore(Mutation(caller), "lake", name("dropped")),
+        (Action.CREATE_TABLE,),
+    ),
     "give up": (
-        lambda c, who: c.dropping.purge_now(Mutation(who), "lake", name("dropped"), files=True),
+        lambda c, caller: c.dropping.purge_now(Mutation(caller), "lake", name("dropped"), files=True),
         (Action.DELETE_TABLE,),
     ),
     "rename": (
-        lambda c, who: c.renaming.rename(Mutation(who), "lake", name(), name("new"), TABLE),
+        lambda c, caller: c.renaming.rename(Mutation(caller), "lake", name(), name("new"), TABLE),
         (Action.RENAME_TABLE, Action.CREATE_TABLE),
     ),
-    "report": (lambda c, who: c.reports.keep(who, "lake", name(), "scan-report", b"{}"), (Action.GET_TABLE,)),
+    "report": (lambda c, caller: c.reports.keep(caller, "lake", name(), "scan-report", b"{}"), (Action.GET_TABLE,)),
     "list reports": (
-        lambda c, who: c.reports.list(who, "lake", name(), before=2**62, limit=1),
+        lambda c, caller: c.reports.list(caller, "lake", name(), before=2**62, limit=1),
         (Action.GET_TABLE,),
     ),
 }
 
 
-async def _furnished(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+async def _with_entries(catalog: CatalogHarness) -> None:
+    await catalog.set_undrop_window(60)
     await catalog.namespace("empty")
     for table in ("t", "dropped"):
         await catalog.create(table)
@@ -273,7 +278,7 @@ async def _furnished(catalog: CatalogHarness) -> None:
 
 @pytest.mark.parametrize("what", USE_CASES)
 async def test_operation_requires_exactly_its_actions(light_catalog: CatalogHarness, what: str) -> None:
-    await _furnished(light_catalog)
+    await _with_entries(light_catalog)
     use, rights = USE_CASES[what]
     all_others = [action for action in Action if action not in rights]
     async with light_catalog.unchanged():
@@ -293,68 +298,88 @@ def _without(rights: tuple[str, ...], one: str) -> list[str]:
 
 
 NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
-    "get namespace": (lambda c, who: c.namespaces.get(who, "lake", ["none"]), NoSuchNamespace),
+    "get namespace": (lambda c, caller: c.namespaces.get(caller, "lake", ["none"]), NoSuchNamespace),
     "list namespaces": (
-        lambda c, who: c.namespaces.list(who, "lake", ["none"], after="", limit=1),
+        lambda c, caller: c.namespaces.list(caller, "lake", ["none"], after="", limit=1),
         NoSuchNamespace,
     ),
     "configure namespace": (
-        lambda c, who: c.namespaces.set_properties(Mutation(who), "lake", ["none"], updates={"a": "1"}, removals=[]),
-        NoSuchNamespace,
-    ),
-    "drop namespace": (lambda c, who: c.namespaces.drop(Mutation(who), "lake", ["none"]), NoSuchNamespace),
-    "list tables": (
-        lambda c, who: c.entries.list(who, "lake", ["none"], TABLE, after="", limit=1),
-        NoSuchNamespace,
-    ),
-    "find table": (lambda c, who: c.entries.get(who, "lake", AWAY, TABLE, Action.GET_TABLE), NoSuchTable),
-    "load table": (lambda c, who: c.entries.load(who, "lake", AWAY, TABLE, Action.GET_METADATA_LOCATION), NoSuchTable),
-    "find view": (lambda c, who: c.entries.get(who, "lake", AWAY, VIEW, Action.GET_TABLE), NoSuchView),
-    "create table": (lambda c, who: c.create("t", namespace="none", caller=who), NoSuchNamespace),
-    "stage table": (
-        lambda c, who: c.creation.stage(Mutation(who), "lake", ("none",), a_table("t")),
-        NoSuchNamespace,
-    ),
-    "commit": (lambda c, who: c.commit(AWAY, set_properties(a="1"), caller=who), NoSuchNamespace),
-    "commit by id": (
-        lambda c, who: c.commit(AWAY, set_properties(a="1"), caller=who, options=CommitOptions("c1")),
-        NoSuchNamespace,
-    ),
-    "commit what was staged": (
-        lambda c, who: c.commit(AWAY, set_properties(a="1"), requirements=[ASSERT_CREATE], caller=who),
-        NoSuchNamespace,
-    ),
-    "commit several": (lambda c, who: c.commit_all(a_change(AWAY, set_properties(a="1")), caller=who), NoSuchNamespace),
-    "register table": (
-        lambda c, who: c.registration.register_table(Mutation(who), "lake", AWAY, "s3://lake/loose.json"),
-        NoSuchNamespace,
-    ),
-    "register view": (
-        lambda c, who: c.registration.register_view(Mutation(who), "lake", AWAY, "s3://lake/loose.json"),
-        NoSuchNamespace,
-    ),
-    "create view": (lambda c, who: c.create_view("v", namespace="none", caller=who), NoSuchNamespace),
-    "replace view": (
-        lambda c, who: c.views.replace(Mutation(who), "lake", AWAY, (), ()),
-        NoSuchView,
-    ),
-    "drop table": (lambda c, who: c.dropping.drop(Mutation(who), "lake", AWAY, TABLE), NoSuchTable),
-    "protect": (lambda c, who: c.dropping.protect(Mutation(who), "lake", AWAY, TABLE, protected=True), NoSuchTable),
-    "restore": (lambda c, who: c.dropping.restore(Mutation(who), "lake", AWAY), NoSuchNamespace),
-    "give up": (lambda c, who: c.dropping.purge_now(Mutation(who), "lake", AWAY, files=True), NoSuchNamespace),
-    "rename from there": (lambda c, who: c.renaming.rename(Mutation(who), "lake", AWAY, name("u"), TABLE), NoSuchTable),
-    "rename to there": (lambda c, who: c.renaming.rename(Mutation(who), "lake", name(), AWAY, TABLE), NoSuchNamespace),
-    "report": (lambda c, who: c.reports.keep(who, "lake", AWAY, "scan-report", b"{}"), NoSuchTable),
-    "import": (
-        lambda c, who: extended(c).tables.imports.import_table(
-            Mutation(who), "lake", AWAY, "s3://lake/loose.json", properties={}
+        lambda c, caller: c.namespaces.set_properties(
+            Mutation(caller), "lake", ["none"], updates={"a": "1"}, removals=[]
         ),
         NoSuchNamespace,
     ),
-    "diagnose": (lambda c, who: extended(c).tables.diagnostics.diagnose(who, "lake", AWAY), NoSuchNamespace),
-    "see a bridge": (lambda c, who: extended(c).tables.bridges.get(who, "lake", AWAY), NoSuchNamespace),
-    "remove a bridge": (lambda c, who: extended(c).tables.bridges.remove(who, "lake", AWAY), NoSuchNamespace),
-    "follow a bridge": (lambda c, who: extended(c).tables.bridges.authorize_sync(who, "lake", AWAY), NoSuchNamespace),
+    "drop namespace": (lambda c, caller: c.namespaces.drop(Mutation(caller), "lake", ["none"]), NoSuchNamespace),
+    "list tables": (
+        lambda c, caller: c.entries.list(caller, "lake", ["none"], TABLE, after="", limit=1),
+        NoSuchNamespace,
+    ),
+    "find table": (lambda c, caller: c.entries.get(caller, "lake", AWAY, TABLE, Action.GET_TABLE), NoSuchTable),
+    "load table": (
+        lambda c, caller: c.entries.load(caller, "lake", AWAY, TABLE, Action.GET_METADATA_LOCATION),
+        NoSuchTable,
+    ),
+    "find view": (lambda c, caller: c.entries.get(caller, "lake", AWAY, VIEW, Action.GET_TABLE), NoSuchView),
+    "create table": (lambda c, caller: c.create("t", namespace="none", caller=caller), NoSuchNamespace),
+    "stage table": (
+        lambda c, caller: c.creation.stage(Mutation(caller), "lake", ("none",), a_table("t")),
+        NoSuchNamespace,
+    ),
+    "commit": (lambda c, caller: c.commit(AWAY, set_properties(a="1"), caller=caller), NoSuchNamespace),
+    "commit by id": (
+        lambda c, caller: c.commit(AWAY, set_properties(a="1"), caller=caller, options=CommitOptions("c1")),
+        NoSuchNamespace,
+    ),
+    "commit what was staged": (
+        lambda c, caller: c.commit(AWAY, set_properties(a="1"), requirements=[ASSERT_CREATE], caller=caller),
+        NoSuchNamespace,
+    ),
+    "commit several": (
+        lambda c, caller: c.commit_all(a_change(AWAY, set_properties(a="1")), caller=caller),
+        NoSuchNamespace,
+    ),
+    "register table": (
+        lambda c, caller: c.registration.register_table(Mutation(caller), "lake", AWAY, "s3://lake/loose.json"),
+        NoSuchNamespace,
+    ),
+    "register view": (
+        lambda c, caller: c.registration.register_view(Mutation(caller), "lake", AWAY, "s3://lake/loose.json"),
+        NoSuchNamespace,
+    ),
+    "create view": (lambda c, caller: c.create_view("v", namespace="none", caller=caller), NoSuchNamespace),
+    "replace view": (
+        lambda c, caller: c.views.replace(Mutation(caller), "lake", AWAY, (), ()),
+        NoSuchView,
+    ),
+    "drop table": (lambda c, caller: c.dropping.drop(Mutation(caller), "lake", AWAY, TABLE), NoSuchTable),
+    "protect": (
+        lambda c, caller: c.dropping.protect(Mutation(caller), "lake", AWAY, TABLE, protected=True),
+        NoSuchTable,
+    ),
+    "restore": (lambda c, caller: c.dropping.restore(Mutation(caller), "lake", AWAY), NoSuchNamespace),
+    "give up": (lambda c, caller: c.dropping.purge_now(Mutation(caller), "lake", AWAY, files=True), NoSuchNamespace),
+    "rename from there": (
+        lambda c, caller: c.renaming.rename(Mutation(caller), "lake", AWAY, name("u"), TABLE),
+        NoSuchTable,
+    ),
+    "rename to there": (
+        lambda c, caller: c.renaming.rename(Mutation(caller), "lake", name(), AWAY, TABLE),
+        NoSuchNamespace,
+    ),
+    "report": (lambda c, caller: c.reports.keep(caller, "lake", AWAY, "scan-report", b"{}"), NoSuchTable),
+    "import": (
+        lambda c, caller: extended(c).tables.imports.import_table(
+            Mutation(caller), "lake", AWAY, "s3://lake/loose.json", properties={}
+        ),
+        NoSuchNamespace,
+    ),
+    "diagnose": (lambda c, caller: extended(c).tables.diagnostics.diagnose(caller, "lake", AWAY), NoSuchNamespace),
+    "see a bridge": (lambda c, caller: extended(c).tables.bridges.get(caller, "lake", AWAY), NoSuchNamespace),
+    "remove a bridge": (lambda c, caller: extended(c).tables.bridges.remove(caller, "lake", AWAY), NoSuchNamespace),
+    "follow a bridge": (
+        lambda c, caller: extended(c).tables.bridges.authorize_sync(caller, "lake", AWAY),
+        NoSuchNamespace,
+    ),
 }
 """The actions on a missing namespace, and the error that authorized callers get."""
 
@@ -363,11 +388,11 @@ NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
 async def test_missing_namespace_is_reported_to_authorized_callers_only(
     light_catalog: CatalogHarness, what: str
 ) -> None:
-    await _furnished(light_catalog)
+    await _with_entries(light_catalog)
     use, expected = NOWHERE[what]
     elsewhere = {"StringEquals": {"s3tables:namespace": "ns"}}
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, Caller(ANONYMOUS), STRANGER, may("s3tables:*", "s3:*", condition=elsewhere)):
+        for caller in (UNPRIVILEGED, Caller(ANONYMOUS), OTHER_ACCOUNT, may("s3tables:*", "s3:*", condition=elsewhere)):
             with pytest.raises(AccessDenied):
                 await use(light_catalog, caller)
         for caller in (ROOT, may("s3tables:*", "s3:*")):
@@ -377,7 +402,7 @@ async def test_missing_namespace_is_reported_to_authorized_callers_only(
 
 @pytest.mark.parametrize("what", [what for what in USE_CASES if what != "list warehouses"])
 async def test_operation_is_denied_to_other_accounts(light_catalog: CatalogHarness, what: str) -> None:
-    await _furnished(light_catalog)
+    await _with_entries(light_catalog)
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
-            await USE_CASES[what][0](light_catalog, STRANGER)
+            await USE_CASES[what][0](light_catalog, OTHER_ACCOUNT)

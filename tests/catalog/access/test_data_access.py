@@ -45,8 +45,8 @@ async def access_to(catalog: CatalogHarness, table: str = "t", caller: Caller = 
 
 async def stage(catalog: CatalogHarness, caller: Caller = ROOT, **request: Any) -> StagedTable:
     document = {"name": "staged", "schema": SCHEMA, "stage-create": True, **request}
-    asked = parse_create_table(msgspec.json.encode(document))
-    return await catalog.creation.stage(Mutation(caller), "lake", ("ns",), asked)
+    create_request = parse_create_table(msgspec.json.encode(document))
+    return await catalog.creation.stage(Mutation(caller), "lake", ("ns",), create_request)
 
 
 async def access_to_staged(catalog: CatalogHarness, staged: StagedTable, caller: Caller = ROOT) -> TableData:

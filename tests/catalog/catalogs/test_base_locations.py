@@ -132,7 +132,7 @@ async def test_directories_of_catalogs_never_overlap(
         async def work(tx: Transaction, one: int = one, places: CatalogLocations = places) -> None:
             await claim_locations(tx, bucket, places, one)
 
-        others = [directory for who, had in held.items() if who != one for directory in had]
+        others = [directory for owner, had in held.items() if owner != one for directory in had]
         taken = any(a.startswith(b) or b.startswith(a) for a in places.claimed for b in others)
         if taken:
             with pytest.raises(LocationConflict):
@@ -141,6 +141,6 @@ async def test_directories_of_catalogs_never_overlap(
             await meta.transact(work)
             held[one] = places.claimed
     for key in keys:
-        owners = [who for who, had in held.items() if any(f"{key}file".startswith(directory) for directory in had)]
+        owners = [owner for owner, had in held.items() if any(f"{key}file".startswith(directory) for directory in had)]
         found = await catalog_at(meta, bucket, f"{key}file")
         assert ([] if found is None else [found.id]) == owners

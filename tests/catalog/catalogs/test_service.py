@@ -42,7 +42,7 @@ async def test_bucket_becomes_a_table_bucket(catalog: CatalogHarness) -> None:
 
 
 async def test_enabling_a_table_bucket_is_idempotent(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     kept = await catalog.catalogs.get(ROOT, "lake")
     catalog.store.clock.advance(1)
     async with catalog.unchanged():
@@ -90,7 +90,7 @@ async def test_bucket_with_expiration_rules_cannot_become_a_table_bucket(
 async def test_table_buckets_are_listed_by_name_and_page(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("plain")
     for one in ("river", "pond", "sea"):
-        await catalog.warehouse(one)
+        await catalog.create_table_bucket(one)
     names: list[str] = []
     pages = 0
     truncated = True
@@ -216,7 +216,7 @@ async def test_bucket_with_metadata_of_another_buckets_table_cannot_be_deleted(
 
 
 async def test_bucket_with_a_restorable_table_cannot_be_deleted(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     made = await catalog.create()
     document = await catalog.files.read(made.entry.metadata_at)
     await catalog.drop()

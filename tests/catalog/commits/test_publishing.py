@@ -88,7 +88,7 @@ async def test_checked_entry_must_be_unchanged(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(PointerMoved, match="changed while the commit was prepared"):
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c")], ANSWER, [stays])
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.drop("a")
     with pytest.raises(PointerMoved):
         await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c")], ANSWER, [dropped])

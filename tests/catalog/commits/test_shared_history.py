@@ -41,7 +41,7 @@ def _text(*, settled: int, recent: int = 0, rest: int = 100) -> TableText:
     return TableText(b"{" * rest, TextRun(b"s" * (settled - 10), b"r" * recent), b"][", TextRun(b"l" * 10), b"}" * 10)
 
 
-def _loan(size: int, *, seal: bytes | None = None) -> BaseContent:
+def _base_content(size: int, *, seal: bytes | None = None) -> BaseContent:
     return BaseContent(1, Extent(size, blob=BlobId("0" * 32), seal=seal))
 
 
@@ -61,17 +61,17 @@ def _loan(size: int, *, seal: bytes | None = None) -> BaseContent:
     ],
 )
 def test_file_shares_history_while_little_of_it_is_new(text: TableText, worth: bool) -> None:
-    base_file = base_file_of(text, _loan(text.size))
+    base_file = base_file_of(text, _base_content(text.size))
     assert should_share_history(text, base_file, encrypt=False) is worth
     assert not should_share_history(text, base_file, encrypt=True)
-    sealed = base_file_of(text, _loan(text.size, seal=b"seal"))
+    sealed = base_file_of(text, _base_content(text.size, seal=b"seal"))
     assert should_share_history(text, sealed, encrypt=True) is worth
     assert not should_share_history(text, sealed, encrypt=False)
 
 
 def test_only_the_base_files_history_is_shared() -> None:
     text = _text(settled=1000)
-    base_file = base_file_of(text, _loan(text.size))
+    base_file = base_file_of(text, _base_content(text.size))
     assert should_share_history(replace(text, head=b"{"), base_file, encrypt=False)
     other = bytes(bytearray(text.snapshots.settled))
     assert not should_share_history(replace(text, snapshots=TextRun(other)), base_file, encrypt=False)
@@ -82,7 +82,7 @@ def test_only_the_base_files_history_is_shared() -> None:
 def test_parts_are_the_document(log: bytes) -> None:
     before = TableText(b'{"a":[', TextRun(b"1,2"), b'],"b":[', TextRun(log), b"]}")
     whole = b"".join(before.pieces)
-    base_file = base_file_of(before, _loan(len(whole)))
+    base_file = base_file_of(before, _base_content(len(whole)))
     after = TableText(b'{"aa":[', replace(before.snapshots, recent=b",3"), b'],"bb":[', TextRun(log, b",4"), b"]}}")
     parts = shared_parts(after, base_file)
     assert [isinstance(part, BaseRange) for part in parts] == [False, True, False, False, True, False, False]
@@ -96,12 +96,12 @@ def test_parts_are_the_document(log: bytes) -> None:
 class _File(NamedTuple):
     location: str
     content: int
-    lender: int | None
+    base_file: int | None
 
 
 async def _file(catalog: CatalogHarness, location: str) -> _File:
     row = await catalog.store.meta.row(
-        "SELECT o.content, c.lender FROM objects o JOIN contents c ON c.id = o.content WHERE o.key = ?",
+        "SELECT o.content, c.base_file FROM objects o JOIN contents c ON c.id = o.content WHERE o.key = ?",
         parse_location(location).key,
     )
     assert row is not None
@@ -114,7 +114,7 @@ async def _append(catalog: CatalogHarness, times: int = 1) -> Committed:
     return committed
 
 
-async def _borrowing(catalog: CatalogHarness, server: CatalogHarness | None = None) -> _File:
+async def _table_with_shared_history(catalog: CatalogHarness, server: CatalogHarness | None = None) -> _File:
     """A table with a history so long that the current file and the next ones share it."""
     server = server or catalog
     await catalog.create()
@@ -125,12 +125,12 @@ async def _borrowing(catalog: CatalogHarness, server: CatalogHarness | None = No
     for number in range(4):
         committed = await server.commit(name(), set_property("number", str(number)))
         file = await _file(catalog, committed.entry.metadata_at)
-        if file.lender is not None:
+        if file.base_file is not None:
             return file
-    raise AssertionError("nothing was ever borrowed")
+    raise AssertionError("nothing was ever shared")
 
 
-async def _lose_metadata(catalog: CatalogHarness) -> None:
+async def _delete_metadata(catalog: CatalogHarness) -> None:
     """Delete all metadata files, the current one too. Clients cannot do that; it simulates unforeseen loss."""
     store = catalog.store
     displaced = NewGarbage(store.clock.now_ms())
@@ -146,9 +146,9 @@ async def _lose_metadata(catalog: CatalogHarness) -> None:
     await store.sweeper.sweep()
 
 
-async def _lender_of(catalog: CatalogHarness, file: _File) -> str:
+async def _base_file_key(catalog: CatalogHarness, file: _File) -> str:
     """The key of the base file of this one."""
-    row = await catalog.store.meta.row("SELECT key FROM objects WHERE content = ?", file.lender)
+    row = await catalog.store.meta.row("SELECT key FROM objects WHERE content = ?", file.base_file)
     assert row is not None
     return str(row[0])
 
@@ -160,13 +160,13 @@ async def test_every_file_reads_as_its_whole_document(catalog: CatalogHarness) -
         document = await catalog.files.read(one.entry.metadata_at)
         assert document == one.metadata.document == serialize_table(one.metadata.table)
     files = [await _file(catalog, one.entry.metadata_at) for one in committed]
-    assert len({file.lender for file in files}) > 2, "there were several anchors"
-    assert {file.lender for file in files} - {None} <= {file.content for file in files if file.lender is None}
+    assert len({file.base_file for file in files}) > 2, "there were several anchors"
+    assert {file.base_file for file in files} - {None} <= {file.content for file in files if file.base_file is None}
     await check_tables(catalog.store)
 
 
 async def test_file_with_shared_history_is_an_ordinary_object(catalog: CatalogHarness) -> None:
-    file = await _borrowing(catalog)
+    file = await _table_with_shared_history(catalog)
     key = parse_location(file.location).key
     whole = await catalog.store.get("lake", key)
     found = await catalog.store.reader.get(ROOT, "lake", key)
@@ -178,42 +178,42 @@ async def test_file_with_shared_history_is_an_ordinary_object(catalog: CatalogHa
 
 
 async def test_commit_without_data_shares_all_history(catalog: CatalogHarness) -> None:
-    file = await _borrowing(catalog)
+    file = await _table_with_shared_history(catalog)
     committed = await catalog.commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender == file.lender
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file == file.base_file
     assert (await catalog.metadata(name())).properties["a"] == "1"
 
 
 async def test_base_file_can_be_deleted_while_its_history_is_shared(catalog: CatalogHarness) -> None:
-    file = await _borrowing(catalog)
+    file = await _table_with_shared_history(catalog)
     before = await catalog.files.read(file.location)
-    await catalog.store.delete("lake", await _lender_of(catalog, file))
+    await catalog.store.delete("lake", await _base_file_key(catalog, file))
     await catalog.store.sweeper.sweep()
     assert await catalog.files.read(file.location) == before
     committed = await catalog.commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender == file.lender
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file == file.base_file
     assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
     await check_tables(catalog.store)
 
 
 async def test_file_is_written_whole_without_a_base_file(catalog: CatalogHarness) -> None:
-    await _borrowing(catalog)
-    await _lose_metadata(catalog)
+    await _table_with_shared_history(catalog)
+    await _delete_metadata(catalog)
     # The worker has the table cached, and does not know that its file is missing.
     committed = await catalog.commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file is None
     assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
     await check_tables(catalog.store)
 
 
 async def test_file_is_written_whole_after_snapshot_expiration(catalog: CatalogHarness) -> None:
-    file = await _borrowing(catalog)
+    file = await _table_with_shared_history(catalog)
     oldest = next(iter((await catalog.metadata(name())).snapshots))
     committed = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
-    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file is None
     assert oldest not in (await catalog.metadata(name())).snapshots
     assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
-    assert (await _file(catalog, file.location)).lender == file.lender
+    assert (await _file(catalog, file.location)).base_file == file.base_file
     await check_tables(catalog.store)
 
 
@@ -224,17 +224,17 @@ async def test_deleted_metadata_files_leave_no_blobs(catalog: CatalogHarness) ->
             "write.metadata.delete-after-commit.enabled": "true",
         }
     )
-    borrowed = 0
+    shared = 0
     for _ in range(20):
         committed = await _append(catalog)
-        borrowed += (await _file(catalog, committed.entry.metadata_at)).lender is not None
+        shared += (await _file(catalog, committed.entry.metadata_at)).base_file is not None
         await check_tables(catalog.store)
         await catalog.store.sweeper.sweep()
         assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
-    assert borrowed > 5
+    assert shared > 5
     metadata_files = [key for key in await catalog.keys_in() if key.endswith(".metadata.json")]
     assert len(metadata_files) == 3
-    alive = await catalog.store.meta.rows("SELECT id FROM contents WHERE layout IS NOT NULL AND lender IS NULL")
+    alive = await catalog.store.meta.rows("SELECT id FROM contents WHERE layout IS NOT NULL AND base_file IS NULL")
     assert len(await catalog.store.stored_blobs()) == len(alive)
 
 
@@ -244,7 +244,7 @@ async def test_purge_removes_base_files_and_files_that_share_them(
 ) -> None:
     if versioning is not Versioning.UNVERSIONED:
         await catalog.store.buckets.set_versioning(ROOT, "lake", versioning)
-    await _borrowing(catalog)
+    await _table_with_shared_history(catalog)
     await catalog.drop(purge=True)
     await catalog.purges.run_due()
     await catalog.store.sweeper.sweep()
@@ -255,7 +255,7 @@ async def test_purge_removes_base_files_and_files_that_share_them(
 
 async def test_files_of_an_encrypted_bucket_share_history_and_stay_encrypted(catalog: CatalogHarness) -> None:
     await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
-    file = await _borrowing(catalog)
+    file = await _table_with_shared_history(catalog)
     row = await catalog.store.meta.row("SELECT layout FROM contents WHERE id = ?", file.content)
     assert row is not None
     assert b"format-version" not in row[0]
@@ -266,15 +266,15 @@ async def test_files_of_an_encrypted_bucket_share_history_and_stay_encrypted(cat
 
 
 async def test_file_is_written_whole_when_the_bucket_s_encryption_changed(catalog: CatalogHarness) -> None:
-    await _borrowing(catalog)
+    await _table_with_shared_history(catalog)
     await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
     committed = await catalog.commit(name(), set_property("a", "1"))
     file = await _file(catalog, committed.entry.metadata_at)
-    assert file.lender is None
+    assert file.base_file is None
     head = await catalog.store.reader.head(ROOT, "lake", parse_location(file.location).key)
     assert head.object.attributes.encrypted
     again = await catalog.commit(name(), set_property("a", "2"))
-    assert (await _file(catalog, again.entry.metadata_at)).lender == file.content
+    assert (await _file(catalog, again.entry.metadata_at)).base_file == file.content
     await check_tables(catalog.store)
 
 
@@ -282,32 +282,32 @@ async def test_file_is_written_whole_when_the_bucket_s_encryption_changed(catalo
 async def test_servers_share_history_with_files_of_other_servers(catalog: CatalogHarness, encrypted: bool) -> None:
     if encrypted:
         await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
-    first = await _borrowing(catalog)
+    first = await _table_with_shared_history(catalog)
     servers = [wire_catalog(catalog.store) for _ in range(3)]
     for number in range(9):
         committed = await servers[number % 3].commit(name(), *await appended(catalog, name()))
         file = await _file(catalog, committed.entry.metadata_at)
-        assert file.lender == first.lender
+        assert file.base_file == first.base_file
         assert await catalog.files.read(file.location) == committed.metadata.document
         assert committed.metadata.document == serialize_table(committed.metadata.table)
     await check_tables(catalog.store)
 
 
 async def test_server_shares_history_with_a_base_file_that_it_read(catalog: CatalogHarness) -> None:
-    await _borrowing(catalog)
+    await _table_with_shared_history(catalog)
     oldest = next(iter((await catalog.metadata(name())).snapshots))
     whole = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
     base_file = await _file(catalog, whole.entry.metadata_at)
-    assert base_file.lender is None
+    assert base_file.base_file is None
     committed = await wire_catalog(catalog.store).commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender == base_file.content
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file == base_file.content
     assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
     await check_tables(catalog.store)
 
 
 @pytest.mark.parametrize("form", ["other words", "packed"])
 async def test_equal_content_in_other_bytes_is_not_shared(catalog: CatalogHarness, form: str) -> None:
-    await _borrowing(catalog)
+    await _table_with_shared_history(catalog)
     entry = await catalog.entry(name())
     document = await catalog.files.read(entry.metadata_at)
     body = gzip.compress(document) if form == "packed" else msgspec.json.format(document, indent=1)
@@ -316,7 +316,7 @@ async def test_equal_content_in_other_bytes_is_not_shared(catalog: CatalogHarnes
     await catalog.registration.register_table(Mutation(ROOT), "lake", name(), "s3://lake/inbox/v1.metadata.json")
     server = wire_catalog(catalog.store)
     committed = await server.commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file is None
     assert await catalog.files.read(committed.entry.metadata_at) == serialize_table(committed.metadata.table)
     await check_tables(catalog.store)
 
@@ -331,8 +331,8 @@ async def test_tables_of_a_transaction_share_their_own_history_only(catalog: Cat
         table = await catalog.metadata(name(one))
         assert len(table.snapshots) == 14
         assert await catalog.files.read((await catalog.entry(name(one))).metadata_at) == serialize_table(table)
-    lenders = await catalog.store.meta.rows("SELECT DISTINCT lender FROM contents WHERE lender IS NOT NULL")
-    assert len(lenders) >= 2
+    base_files = await catalog.store.meta.rows("SELECT DISTINCT base_file FROM contents WHERE base_file IS NOT NULL")
+    assert len(base_files) >= 2
     await check_tables(catalog.store)
 
 
@@ -343,7 +343,7 @@ async def _failing(catalog: CatalogHarness) -> tuple[CatalogHarness, FaultyStore
     """A server whose next metadata file will share history, on a store that can fail."""
     eventful = FaultyStore(catalog.store.meta)
     server = wire_catalog(catalog.store, eventful)
-    await _borrowing(catalog, server)
+    await _table_with_shared_history(catalog, server)
     return server, eventful
 
 
@@ -355,7 +355,7 @@ async def test_failed_commit_keeps_the_base_file(catalog: CatalogHarness) -> Non
             await server.commit(name(), set_property("a", "1"))
     await check_tables(catalog.store)
     committed = await server.commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender is not None
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file is not None
     await check_tables(catalog.store)
 
 
@@ -365,7 +365,7 @@ async def test_undecided_commit_keeps_its_shared_history(catalog: CatalogHarness
     with pytest.raises(Unavailable):
         await server.commit(name(), set_property("a", "1"))
     entry = await catalog.entry(name())
-    assert (await _file(catalog, entry.metadata_at)).lender is not None
+    assert (await _file(catalog, entry.metadata_at)).base_file is not None
     assert (await catalog.metadata(name())).properties["a"] == "1"
     await check_tables(catalog.store)
     assert (await server.commit(name(), set_property("a", "2"))).entry.generation == entry.generation + 1
@@ -374,9 +374,9 @@ async def test_undecided_commit_keeps_its_shared_history(catalog: CatalogHarness
 
 async def test_base_file_removed_during_a_commit_is_not_shared(catalog: CatalogHarness) -> None:
     server, eventful = await _failing(catalog)
-    eventful.meanwhile = lambda: _lose_metadata(catalog)
+    eventful.meanwhile = lambda: _delete_metadata(catalog)
     committed = await server.commit(name(), set_property("a", "1"))
-    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert (await _file(catalog, committed.entry.metadata_at)).base_file is None
     assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
     await check_tables(catalog.store)
 

@@ -12,14 +12,14 @@ from tests.catalog.harness import name
 async def test_changes_of_one_table_are_serialized_in_order() -> None:
     turns, seen = TableLocks(), list[str]()
 
-    async def change(who: str) -> None:
+    async def change(task: str) -> None:
         async with turns.hold("lake", [name("t")]):
-            seen.append(f"{who} begins")
+            seen.append(f"{task} begins")
             await asyncio.sleep(0)
-            seen.append(f"{who} ends")
+            seen.append(f"{task} ends")
 
-    await asyncio.gather(*(change(who) for who in "abc"))
-    assert seen == [f"{who} {what}" for who in "abc" for what in ("begins", "ends")]
+    await asyncio.gather(*(change(task) for task in "abc"))
+    assert seen == [f"{task} {what}" for task in "abc" for what in ("begins", "ends")]
 
 
 async def test_changes_of_different_tables_do_not_wait_for_each_other() -> None:

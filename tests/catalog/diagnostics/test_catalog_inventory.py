@@ -19,7 +19,7 @@ async def survey(catalog: CatalogHarness) -> CatalogInventory:
 
 
 async def test_catalog_contents_are_counted(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.namespace("a", "b")
     for table in ("t", "u", "w"):
         await catalog.create(table)
@@ -33,7 +33,7 @@ async def test_catalog_contents_are_counted(catalog: CatalogHarness) -> None:
 
 
 async def test_other_catalogs_are_not_counted(light_catalog: CatalogHarness) -> None:
-    await light_catalog.warehouse("other")
+    await light_catalog.create_table_bucket("other")
     await light_catalog.create()
     found = await extended(light_catalog).tables.inventories.survey(ROOT, "other")
     assert (found.namespaces, found.tables, found.commits, found.directories) == (0, 0, 0, 0)

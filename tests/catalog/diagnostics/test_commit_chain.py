@@ -60,7 +60,7 @@ def states(line: CommitChain) -> dict[int, RecoveryState]:
     return {finding.generation: finding.recovery_state for finding in line.findings}
 
 
-def judged(records: Sequence[CommitRecord], at: int) -> CommitChain:
+def checked(records: Sequence[CommitRecord], at: int) -> CommitChain:
     return check_chain(state(at), at, records)
 
 
@@ -69,7 +69,7 @@ lengths = st.integers(1, 30)
 
 @given(lengths)
 def test_healthy_log_is_a_chain_to_the_first_commit(length: int) -> None:
-    line = judged(log(length), length)
+    line = checked(log(length), length)
     assert line.status is ChainStatus.COMPLETE
     assert states(line) == dict.fromkeys(range(1, length + 1), RecoveryState.COMMITTED)
     assert log_status(line) is LogStatus.RECOVERABLE
@@ -81,7 +81,7 @@ def test_healthy_log_is_a_chain_to_the_first_commit(length: int) -> None:
 @given(lengths, st.data())
 def test_newest_part_of_a_log_is_a_chain_to_its_start(length: int, data: st.DataObject) -> None:
     kept = data.draw(st.integers(1, length))
-    line = judged(log(length)[:kept], length)
+    line = checked(log(length)[:kept], length)
     assert line.status is (ChainStatus.COMPLETE if kept == length else ChainStatus.CUT)
     assert set(states(line).values()) == {RecoveryState.COMMITTED}
     assert len(line.findings) == kept
@@ -90,7 +90,7 @@ def test_newest_part_of_a_log_is_a_chain_to_its_start(length: int, data: st.Data
 @given(st.integers(2, 30), st.data())
 def test_single_missing_record_can_be_written(length: int, data: st.DataObject) -> None:
     gone = data.draw(st.integers(2, length))
-    line = judged([one for one in log(length) if one.generation != gone], length)
+    line = checked([one for one in log(length) if one.generation != gone], length)
     assert line.status is ChainStatus.COMPLETE
     (found,) = [finding for finding in line.findings if finding.recovery_state is not RecoveryState.COMMITTED]
     wanted = record(gone)
@@ -112,7 +112,7 @@ def test_single_missing_record_can_be_written(length: int, data: st.DataObject) 
 
 @given(st.integers(1, 20), st.integers(1, 10))
 def test_records_above_the_pointer_can_be_removed(at: int, ahead: int) -> None:
-    line = judged(log(at + ahead), at)
+    line = checked(log(at + ahead), at)
     assert line.status is ChainStatus.COMPLETE
     above = {finding.generation: finding for finding in line.findings if finding.generation > at}
     assert {finding.recovery_state for finding in above.values()} == {RecoveryState.STAGED_BEFORE_TABLE_UPDATE}
@@ -127,7 +127,7 @@ def test_records_above_the_pointer_can_be_removed(at: int, ahead: int) -> None:
 @given(st.integers(4, 30), st.data())
 def test_two_missing_records_in_a_row_break_the_chain(length: int, data: st.DataObject) -> None:
     upper = data.draw(st.integers(3, length))
-    line = judged([one for one in log(length) if one.generation not in (upper, upper - 1)], length)
+    line = checked([one for one in log(length) if one.generation not in (upper, upper - 1)], length)
     assert line.status is ChainStatus.BROKEN
     assert log_status(line) is LogStatus.MANUAL_REVIEW_REQUIRED
     assert recovery_status(line, MetadataStatus.VALID, []) is RecoveryStatus.MANUAL_REVIEW_REQUIRED
@@ -139,7 +139,7 @@ def test_two_missing_records_in_a_row_break_the_chain(length: int, data: st.Data
 
 def test_record_of_another_chain_breaks_it() -> None:
     foreign = record(2)._replace(metadata_at="s3://lake/t/metadata/other.metadata.json")
-    line = judged([record(3), foreign, record(1)], 3)
+    line = checked([record(3), foreign, record(1)], 3)
     assert line.status is ChainStatus.BROKEN
     assert states(line) == {
         3: RecoveryState.COMMITTED,
@@ -151,42 +151,42 @@ def test_record_of_another_chain_breaks_it() -> None:
 
 
 def test_unrelated_record_above_the_pointer_requires_manual_review() -> None:
-    line = judged([record(5), record(3), record(2), record(1)], 3)
+    line = checked([record(5), record(3), record(2), record(1)], 3)
     assert states(line)[5] is RecoveryState.MANUAL_REVIEW
 
 
 def test_empty_log_of_a_new_table_can_be_repaired() -> None:
-    line = judged([], 1)
+    line = checked([], 1)
     assert states(line) == {1: RecoveryState.FINALIZATION_REQUIRED}
     assert line.findings[0].previous_metadata_location is None
 
 
 def test_empty_log_of_an_old_table_cannot_be_repaired() -> None:
-    line = judged([], 7)
+    line = checked([], 7)
     assert line.status is ChainStatus.BROKEN
     assert states(line) == {7: RecoveryState.MANUAL_REVIEW}
 
 
 def test_record_of_a_first_commit_ends_the_chain() -> None:
     first = record(2)._replace(previous_at=None, expected_token=None)
-    line = judged([record(3), first, record(1)], 3)
+    line = checked([record(3), first, record(1)], 3)
     assert line.status is ChainStatus.BROKEN
     assert states(line)[1] is RecoveryState.MANUAL_REVIEW
 
 
 def test_commits_are_found_by_commit_id() -> None:
-    line = judged([record(2, "mine"), record(1)], 2)
+    line = checked([record(2, "mine"), record(1)], 2)
     given_id, none_given = line.findings
     assert (given_id.idempotency_key, given_id.idempotency_index_status) == ("mine", IndexStatus.MATCHES)
     assert given_id.idempotency_index_present
     assert (none_given.idempotency_key, none_given.idempotency_index_status) == (None, IndexStatus.NOT_REQUIRED)
-    twice = judged([record(2, "mine"), record(1, "mine")], 2)
+    twice = checked([record(2, "mine"), record(1, "mine")], 2)
     assert twice.conflicting_ids == 2
     assert set(states(twice).values()) == {RecoveryState.MANUAL_REVIEW}
 
 
 def test_unreadable_metadata_is_the_most_severe_status() -> None:
-    line = judged(log(2), 2)
+    line = checked(log(2), 2)
     for metadata, action in (
         (MetadataStatus.MISSING_OBJECT, RecoveryAction.RESTORE_CURRENT_METADATA_OBJECT),
         (MetadataStatus.INVALID_JSON, RecoveryAction.FIX_CURRENT_METADATA_JSON),
@@ -197,6 +197,6 @@ def test_unreadable_metadata_is_the_most_severe_status() -> None:
 
 
 def test_unrecorded_directory_can_be_repaired() -> None:
-    line = judged(log(2), 2)
+    line = checked(log(2), 2)
     assert recovery_status(line, MetadataStatus.VALID, ["t/"]) is RecoveryStatus.RECOVERABLE
     assert recommended_actions(line, MetadataStatus.VALID, ["t/"]) == [RecoveryAction.RUN_COMMIT_RECOVERY]

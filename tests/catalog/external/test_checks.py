@@ -105,7 +105,7 @@ async def test_operations_on_the_catalog_itself_are_served(catalog: CatalogHarne
 
 
 async def test_other_catalogs_stay_internal(catalog: CatalogHarness) -> None:
-    await catalog.warehouse("pond")
+    await catalog.create_table_bucket("pond")
     await connect(catalog, "pond")
     assert not (await catalog.catalogs.find(catalog.store.meta, "lake")).is_federated
     page = await catalog.namespaces.list(ROOT, "lake", (), after="", limit=10)

@@ -155,7 +155,7 @@ async def test_renamed_table_keeps_its_labels(harness: LabelHarness) -> None:
 
 
 async def test_dropped_table_is_found_again_when_it_is_restored(harness: LabelHarness) -> None:
-    await harness.catalog.keep_dropped(60)
+    await harness.catalog.set_undrop_window(60)
     await harness.label(tier="gold")
     await harness.catalog.drop("t")
     assert await harness.found("tier:gold") == set()

@@ -116,28 +116,28 @@ async def test_one_of_two_concurrent_claims_is_rejected(catalog: CatalogHarness)
 
 async def test_claim_of_a_reserved_directory_is_rejected(catalog: CatalogHarness) -> None:
     claim = await catalog.claims.prepare(ENGINE, await a_place(catalog))
-    await catalog.claims.promise(user("other", allow("s3tables:*")), name("u"), await a_place(catalog))
+    await catalog.claims.reserve(user("other", allow("s3tables:*")), name("u"), await a_place(catalog))
     with pytest.raises(LocationConflict):
         await catalog.store.meta.transact(lambda tx: catalog.claims.take(tx, claim))
 
 
 async def test_reservation_is_extended_by_each_request(catalog: CatalogHarness) -> None:
     place, clock = await a_place(catalog), catalog.store.clock
-    await catalog.claims.promise(ENGINE, name("t"), place)
+    await catalog.claims.reserve(ENGINE, name("t"), place)
     for _ in range(3):
         await catalog.store.put("lake", "mine/data/f", b"rows", caller=user("engine", allow("s3:*")))
         clock.advance(PROMISED_MS / 1000 * 0.6)
-        await catalog.claims.promise(ENGINE, name("t"), place)
+        await catalog.claims.reserve(ENGINE, name("t"), place)
     assert await catalog.claims.delete_expired() == 0
     clock.advance(PROMISED_MS / 1000)
     assert await catalog.claims.delete_expired() == 1
     with pytest.raises(AccessDenied):
-        await catalog.claims.promise(ENGINE, name("t"), place)
+        await catalog.claims.reserve(ENGINE, name("t"), place)
 
 
 async def test_overlapping_reservations_of_one_principal_are_merged(catalog: CatalogHarness) -> None:
     for location in ("s3://lake/a/b", "s3://lake/a", "s3://lake/a/c"):
-        await catalog.claims.promise(ENGINE, name("t"), await a_place(catalog, location))
+        await catalog.claims.reserve(ENGINE, name("t"), await a_place(catalog, location))
         await catalog.store.put("lake", "a/b/f", b"rows", caller=user("engine", allow("s3:*")))
     found = await catalog.store.meta.rows("SELECT prefix FROM promised_locations")
     assert [row[0] for row in found] == ["a/"]
@@ -181,7 +181,7 @@ async def test_claim_of_a_nonempty_reservation_requires_permissions_again(catalo
     await catalog.store.put("lake", "mine/f", b"secret")
     owner = user("engine", allow("s3tables:*", "s3:*"))
     for location in ("s3://lake/mine", "s3://lake/mine/inside"):
-        await catalog.claims.promise(owner, name("t"), await a_place(catalog, location))
+        await catalog.claims.reserve(owner, name("t"), await a_place(catalog, location))
     with pytest.raises(AccessDenied):
         await catalog.claims.prepare(ENGINE, await a_place(catalog, "s3://lake/mine"))
 

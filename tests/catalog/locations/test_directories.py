@@ -234,7 +234,7 @@ async def test_table_can_move_within_its_own_directories(catalog: CatalogHarness
 
 
 async def test_equal_keys_in_two_buckets_do_not_overlap(catalog: CatalogHarness) -> None:
-    await catalog.warehouse("pond")
+    await catalog.create_table_bucket("pond")
     await catalog.namespaces.create(Mutation(ROOT), "pond", ["ns"], {})
     await catalog.create("t", location="s3://lake/a/t")
     warehouse = await catalog.catalogs.find(catalog.store.meta, "pond")
@@ -296,22 +296,28 @@ async def test_directories_of_entries_never_overlap(
         # the fifth and sixth move the first two, which keep their directories
         entry = f"e{number % 4}"
         properties = {} if data is None else {"write.data.path": f"s3://lake/{data}"}
-        asked = {place} if data is None else {place, data}
+        directories = {place} if data is None else {place, data}
 
-        wish = EntryLocations(warehouse, None, EntryKind.TABLE, entry, f"s3://lake/{place}", properties)
+        condition = EntryLocations(warehouse, None, EntryKind.TABLE, entry, f"s3://lake/{place}", properties)
 
-        async def claim(wish: EntryLocations = wish) -> None:
-            prepared = await catalog.claims.prepare(ROOT, wish)
+        async def claim(condition: EntryLocations = condition) -> None:
+            prepared = await catalog.claims.prepare(ROOT, condition)
             await meta.transact(lambda tx: catalog.claims.take(tx, prepared))
 
-        taken = any(_overlap(one, other) for who, had in held.items() if who != entry for other in had for one in asked)
+        taken = any(
+            _overlap(one, other)
+            for owner, had in held.items()
+            if owner != entry
+            for other in had
+            for one in directories
+        )
         if taken:
             with pytest.raises(LocationConflict):
                 await claim()
         else:
             await claim()
-            held[entry] = held.get(entry, set()) | asked
+            held[entry] = held.get(entry, set()) | directories
     for key in keys:
-        owners = {who for who, had in held.items() if any(f"{key}/x".startswith(f"{one}/") for one in had)}
+        owners = {owner for owner, had in held.items() if any(f"{key}/x".startswith(f"{one}/") for one in had)}
         assert await entry_id_at(meta, warehouse.bucket.id, f"{key}/x") == (owners.pop() if owners else None)
         assert not owners

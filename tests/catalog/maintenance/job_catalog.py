@@ -54,14 +54,14 @@ class JobCatalog:
         await self.catalog.create(table, **request)
         return name(table)
 
-    async def home(self, identifier: Identifier) -> str:
+    async def directory(self, identifier: Identifier) -> str:
         """The directory of a table, as a key prefix."""
         location = (await self.catalog.entry(identifier)).location
         return location.removeprefix("s3://lake/") + "/"
 
     async def put(self, identifier: Identifier, path: str, body: bytes = BODY) -> str:
         """Put a file into the table's directory; returns its location."""
-        key = await self.home(identifier) + path
+        key = await self.directory(identifier) + path
         await self.store.put("lake", key, body)
         return f"s3://lake/{key}"
 

@@ -240,9 +240,9 @@ async def test_detaching_withdraws_policy_tasks_and_keeps_requested_ones(
     await maintained.schedule()
     orders = await maintained.specs_in()
     assert sorted(spec.table for spec in orders) == ["t", "u"]
-    asked = TaskSpec(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table=orders[0].table)
+    requested = TaskSpec(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table=orders[0].table)
     await maintained.complete(await maintained.lease())
-    await maintained.parts.tasks.submit(ROOT, asked)
+    await maintained.parts.tasks.submit(ROOT, requested)
     await maintained.policing.detach("p", CATALOG)
     maintained.age(DEBOUNCE_SECONDS)
     await maintained.schedule()

@@ -71,7 +71,7 @@ async def test_tables_of_external_catalogs_are_not_maintained(maintained: Mainta
     await maintained.policy()
     await maintained.schedule()
     assert [spec.job for spec in await maintained.specs_in()] == [JobKind.COMPACT]
-    await maintained.catalog.become_external()
+    await maintained.catalog.make_external()
     plan, placed = await maintained.parts.maintenance.plan_now(ROOT, "lake", table)
     assert (plan.plan.tasks, placed) == ((), [])
     # The earlier task is withdrawn.

@@ -68,8 +68,8 @@ class PolicyHarness:
         key: RequestKey | None = None,
     ) -> Policy:
         """Create a policy."""
-        asked = NewPolicy(name, kind, content, description)
-        return await self.policies.create(Mutation(caller, key), "lake", namespace, asked, shown)
+        request = NewPolicy(name, kind, content, description)
+        return await self.policies.create(Mutation(caller, key), "lake", namespace, request, shown)
 
     async def update(
         self,

@@ -15,7 +15,7 @@ async def test_batch_and_single_reads_agree(catalog: CatalogHarness) -> None:
     meta = catalog.store.meta
     await catalog.namespace("ns", "deep")
     await catalog.namespace("plain")
-    await catalog.warehouse("pond")
+    await catalog.create_table_bucket("pond")
     await policing.define(inheritable=False)
     for policy, kind in (("p", COMPACTION), ("q", COMPACTION), ("e", EXPIRY), ("n", "user.note")):
         await policing.create(policy, kind)

@@ -26,7 +26,7 @@ from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, P
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 
 
-async def furnished(catalog: CatalogHarness) -> PolicyHarness:
+async def with_policies(catalog: CatalogHarness) -> PolicyHarness:
     """A table, a view, and two policies of a type."""
     policing = wire_policies(catalog)
     await catalog.create()
@@ -43,7 +43,7 @@ async def furnished(catalog: CatalogHarness) -> PolicyHarness:
 async def test_policy_is_attached_to_every_target_kind_and_detached(
     catalog: CatalogHarness, target: TargetName, place: str
 ) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     before = await catalog.last_event()
     await policing.attach(target=target, parameters={"b": "2", "a": "1"})
     assert await policing.targets() == [place]
@@ -65,7 +65,7 @@ async def test_policy_is_attached_to_every_target_kind_and_detached(
 
 async def test_detaching_uses_stable_ids(catalog: CatalogHarness) -> None:
     """By ids: name, version and parameters may have changed. A detached policy no longer applies."""
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await policing.attach(parameters={"a": "1"})
     await policing.update(version=0)
     await catalog.renaming.rename(Mutation(ROOT), "lake", name("t"), name("renamed"), EntryKind.TABLE)
@@ -79,7 +79,7 @@ async def test_detaching_uses_stable_ids(catalog: CatalogHarness) -> None:
 
 
 async def test_attaching_again_replaces_the_parameters(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await policing.attach(parameters={"a": "1"})
     async with catalog.unchanged():
         await policing.attach(parameters={"a": "1"})
@@ -91,7 +91,7 @@ async def test_attaching_again_replaces_the_parameters(catalog: CatalogHarness) 
 
 
 async def test_target_has_one_policy_per_inheritable_type(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await policing.create("other", EXPIRY)
     await policing.attach(target=NS)
     await policing.attach("q", TABLE)
@@ -105,7 +105,7 @@ async def test_target_has_one_policy_per_inheritable_type(catalog: CatalogHarnes
 
 
 async def test_target_has_any_number_of_noninheritable_policies(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     await policing.define(inheritable=False)
     for policy in ("y", "x"):
         await policing.create(policy, "user.note")
@@ -115,7 +115,7 @@ async def test_target_has_any_number_of_noninheritable_policies(light_catalog: C
 
 
 async def test_policy_type_limits_target_kinds(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     await policing.define(targets=(PolicyTargetKind.VIEW, PolicyTargetKind.NAMESPACE))
     await policing.create("n", "user.note")
     await policing.attach("n", NS)
@@ -127,7 +127,7 @@ async def test_policy_type_limits_target_kinds(light_catalog: CatalogHarness) ->
 
 
 async def test_missing_policy_or_target_is_rejected(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     async with light_catalog.unchanged():
         for target in (TargetName.of(["none"]), TargetName.of(["ns"], "none"), TargetName.of(["none"], "t")):
             with pytest.raises(NoSuchTarget):
@@ -143,7 +143,7 @@ async def test_missing_policy_or_target_is_rejected(light_catalog: CatalogHarnes
 
 
 async def test_policies_are_inherited_and_the_nearest_wins(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await catalog.namespace("ns", "deep", "er")
     deep = ("ns", "deep", "er")
     await policing.create("expire", EXPIRY)
@@ -165,7 +165,7 @@ async def test_policies_are_inherited_and_the_nearest_wins(catalog: CatalogHarne
 
 
 async def test_policies_are_inherited_through_nested_namespaces(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     levels = [f"level{number}" for number in range(40)]
     await light_catalog.namespace(*levels)
     await policing.attach(target=TargetName.of(levels[:30]))
@@ -176,14 +176,14 @@ async def test_policies_are_inherited_through_nested_namespaces(light_catalog: C
 
 
 async def test_names_with_a_common_prefix_do_not_inherit(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     await light_catalog.namespace("nsx")
     await policing.attach(target=NS)
     assert await policing.applicable(TargetName.of(["nsx"])) == []
 
 
 async def test_applicable_policies_require_an_existing_target(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     for target, kind, error in (
         (TargetName.of(["none"]), "", NoSuchNamespace),
         (TargetName.of(["none"], "t"), "", NoSuchNamespace),
@@ -198,7 +198,7 @@ async def test_applicable_policies_require_an_existing_target(light_catalog: Cat
 
 
 async def test_renamed_table_keeps_its_policies_and_inherits_from_its_new_namespace(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await catalog.namespace("other")
     await policing.create("expire", EXPIRY)
     await policing.attach("p", TABLE)
@@ -213,7 +213,7 @@ async def test_renamed_table_keeps_its_policies_and_inherits_from_its_new_namesp
 
 
 async def test_dropping_a_table_removes_its_attachments(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await policing.attach()
     await policing.attach("q", VIEW)
     await catalog.drop()
@@ -225,7 +225,7 @@ async def test_dropping_a_table_removes_its_attachments(catalog: CatalogHarness)
 
 
 async def test_dropping_a_namespace_removes_its_attachments(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await catalog.namespace("gone")
     await policing.attach(target=TargetName.of(["gone"]))
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ["gone"])
@@ -235,8 +235,8 @@ async def test_dropping_a_namespace_removes_its_attachments(catalog: CatalogHarn
 
 
 async def test_restorable_table_keeps_its_attachments(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
-    await catalog.keep_dropped(60)
+    policing = await with_policies(catalog)
+    await catalog.set_undrop_window(60)
     await policing.attach(parameters={"a": "1"})
     await catalog.drop()
     with pytest.raises(NoSuchTable):
@@ -254,7 +254,7 @@ async def test_restorable_table_keeps_its_attachments(catalog: CatalogHarness) -
 
 
 async def test_targets_of_a_policy_are_listed_in_pages(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     for target in (CATALOG, NS, TABLE, VIEW):
         await policing.attach(target=target)
     seen: list[str] = []
@@ -273,7 +273,7 @@ async def test_targets_of_a_policy_are_listed_in_pages(catalog: CatalogHarness) 
 async def test_attaching_requires_permission_on_policy_and_target(
     light_catalog: CatalogHarness, action: Action
 ) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     await light_catalog.namespace("home")
     await policing.create("far", EXPIRY, namespace=["home"])
     entry = await light_catalog.entry(name())
@@ -298,7 +298,7 @@ async def test_attaching_requires_permission_on_policy_and_target(
 
 
 async def test_denial_does_not_reveal_existence(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     for target in (TABLE, TargetName.of(["none"], "t"), TargetName.of(["none"])):
         with pytest.raises(AccessDenied):
             await policing.attach(target=target, caller=UNPRIVILEGED)
@@ -318,7 +318,7 @@ async def test_denial_does_not_reveal_existence(light_catalog: CatalogHarness) -
 async def test_applicable_policies_require_permission_on_the_target(
     light_catalog: CatalogHarness, target: TargetName, action: Action
 ) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     others = [other for other in Action if other is not action]
     with pytest.raises(AccessDenied):
         await policing.attachments.applicable(may(*others), "lake", target)

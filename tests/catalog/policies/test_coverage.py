@@ -34,7 +34,7 @@ TARGETS = (CATALOG, NS, DEEP, TABLE, VIEW)
 LOOKING = (Action.GET_TABLE, Action.GET_TABLE_BUCKET, Action.GET_NAMESPACE, Action.READ_POLICY)
 
 
-async def furnished(catalog: CatalogHarness) -> PolicyHarness:
+async def with_policies(catalog: CatalogHarness) -> PolicyHarness:
     """`ns.t`, `ns.v` (a view), `ns.deep.u`, `ns10.x` and `other.w`; compaction policies `p` and `q`."""
     policing = wire_policies(catalog)
     for levels in (("ns", "deep"), ("ns10",), ("other",)):
@@ -103,7 +103,7 @@ async def held(policing: PolicyHarness) -> dict[str, str | None]:
 async def test_preview_matches_the_actual_change(
     catalog: CatalogHarness, attached: tuple[tuple[str, TargetName], ...]
 ) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     for policy, target in attached:
         await policing.attach(policy, target)
     for target in TARGETS:
@@ -127,7 +127,7 @@ async def test_preview_matches_the_actual_change(
 
 
 async def test_reason_names_the_overridden_policy(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await policing.attach("q", CATALOG)
     page = await policing.coverage.effect(ROOT, "lake", ["ns"], "p", NS, AttachmentChange.ATTACH)
     assert (page.policy.name, str(page.place)) == ("p", "namespace ns")
@@ -139,7 +139,7 @@ async def test_reason_names_the_overridden_policy(catalog: CatalogHarness) -> No
 
 
 async def test_noninheritable_policy_affects_its_target_only(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     await policing.define(inheritable=False)
     await policing.create("n", "user.note")
     assert await effect(policing, NS, "n") == {}
@@ -147,7 +147,7 @@ async def test_noninheritable_policy_affects_its_target_only(light_catalog: Cata
 
 
 async def test_preview_fails_like_the_change_itself(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     await policing.define("user.tables", targets=(PolicyTargetKind.TABLE,))
     await policing.create("tables-only", "user.tables")
     await policing.attach("q", NS)
@@ -165,7 +165,7 @@ async def test_preview_fails_like_the_change_itself(light_catalog: CatalogHarnes
 
 
 async def test_uncovered_tables_are_listed_by_type_and_namespace(catalog: CatalogHarness) -> None:
-    policing = await furnished(catalog)
+    policing = await with_policies(catalog)
     await policing.create("e", EXPIRY)
     everything = {"ns.t", "ns.deep.u", "ns10.x", "other.w"}
     assert await uncovered(policing) == everything
@@ -184,10 +184,10 @@ async def test_uncovered_tables_are_listed_by_type_and_namespace(catalog: Catalo
 
 
 async def test_dropped_tables_and_other_catalogs_are_omitted(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
-    await light_catalog.keep_dropped(60)
+    policing = await with_policies(light_catalog)
+    await light_catalog.set_undrop_window(60)
     await light_catalog.drop("t")
-    await light_catalog.warehouse("pond")
+    await light_catalog.create_table_bucket("pond")
     assert await uncovered(policing, "ns") == {"ns.deep.u"}
     assert set(await effect(policing, CATALOG)) == {"ns.v", "ns.deep.u", "ns10.x", "other.w"}
 
@@ -198,13 +198,13 @@ async def test_pages_of_any_size_list_all_results(
 ) -> None:
     monkeypatch.setattr(coverage_module, "_ENTRIES_A_STEP", step)
     monkeypatch.setattr(coverage_module, "_MAX_EXAMINED", most)
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     assert await uncovered(policing, limit=limit) == {"ns.t", "ns.deep.u", "ns10.x", "other.w"}
     assert set(await effect(policing, CATALOG, limit=limit)) == {"ns.t", "ns.v", "ns.deep.u", "ns10.x", "other.w"}
 
 
 async def test_results_contain_readable_entries_only(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     seen = await light_catalog.entry(name("t"))
     resource = f"arn:aws:s3tables:*:*:bucket/lake/table/{seen.id}"
     for caller in (UNPRIVILEGED, may(Action.GET_TABLE, Action.READ_POLICY)):
@@ -218,7 +218,7 @@ async def test_results_contain_readable_entries_only(light_catalog: CatalogHarne
 
 
 async def test_results_follow_the_callers_grants(light_catalog: CatalogHarness) -> None:
-    policing = await furnished(light_catalog)
+    policing = await with_policies(light_catalog)
     policy = await policing.get()
     seen = await light_catalog.entry(name("t"))
     lake = await key_of(light_catalog)

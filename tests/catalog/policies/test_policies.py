@@ -42,7 +42,7 @@ async def test_policy_is_created_with_an_event(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "error"),
+    ("request", "error"),
     [
         (NewPolicy("p", "system.nothing", ON), InvalidInput),
         (NewPolicy("p", "", ON), InvalidInput),
@@ -54,13 +54,13 @@ async def test_policy_is_created_with_an_event(catalog: CatalogHarness) -> None:
     ],
 )
 async def test_rejected_policy_leaves_nothing(
-    light_catalog: CatalogHarness, asked: NewPolicy, error: type[LakebedError]
+    light_catalog: CatalogHarness, request: NewPolicy, error: type[LakebedError]
 ) -> None:
     policing = wire_policies(light_catalog)
     await policing.create("there")
     async with light_catalog.unchanged():
         with pytest.raises(error) as refused:
-            await policing.policies.create(Mutation(ROOT), "lake", ["ns"], asked, shown)
+            await policing.policies.create(Mutation(ROOT), "lake", ["ns"], request, shown)
     assert type(refused.value) is error
 
 
@@ -226,11 +226,11 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
     policing = wire_policies(light_catalog)
     await policing.create()
     uses: dict[Action, UseCase] = {
-        Action.CREATE_POLICY: lambda who: policing.create("new", caller=who),
-        Action.READ_POLICY: lambda who: policing.get(caller=who),
-        Action.LIST_POLICIES: lambda who: policing.policies.list(who, "lake", ["ns"], after="", limit=1),
-        Action.UPDATE_POLICY: lambda who: policing.update(caller=who),
-        Action.DROP_POLICY: lambda who: policing.drop(caller=who),
+        Action.CREATE_POLICY: lambda caller: policing.create("new", caller=caller),
+        Action.READ_POLICY: lambda caller: policing.get(caller=caller),
+        Action.LIST_POLICIES: lambda caller: policing.policies.list(caller, "lake", ["ns"], after="", limit=1),
+        Action.UPDATE_POLICY: lambda caller: policing.update(caller=caller),
+        Action.DROP_POLICY: lambda caller: policing.drop(caller=caller),
     }
     for action, use in uses.items():
         others = [other for other in Action if other is not action]

@@ -21,9 +21,9 @@ P = Privilege
 Operation = Callable[[PolicyHarness, Caller], Awaitable[object]]
 
 ON_POLICY: dict[str, tuple[Privilege, Operation]] = {
-    "load": (P.POLICY_READ, lambda policing, who: policing.get(caller=who)),
-    "update": (P.POLICY_WRITE, lambda policing, who: policing.update(caller=who)),
-    "drop": (P.POLICY_DROP, lambda policing, who: policing.drop(caller=who)),
+    "load": (P.POLICY_READ, lambda policing, caller: policing.get(caller=caller)),
+    "update": (P.POLICY_WRITE, lambda policing, caller: policing.update(caller=caller)),
+    "drop": (P.POLICY_DROP, lambda policing, caller: policing.drop(caller=caller)),
 }
 
 

@@ -64,7 +64,7 @@ async def test_type_with_policies_cannot_be_dropped(light_catalog: CatalogHarnes
 
 async def test_types_are_scoped_to_a_table_bucket(light_catalog: CatalogHarness) -> None:
     policing = wire_policies(light_catalog)
-    await light_catalog.warehouse("pond")
+    await light_catalog.create_table_bucket("pond")
     await policing.define()
     with pytest.raises(NoSuchPolicyType):
         await policing.types.get(ROOT, "pond", "user.note")
@@ -89,14 +89,14 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
     policing = wire_policies(light_catalog)
     await policing.define("there")
 
-    async def define(who: Caller) -> object:
-        return await policing.types.create(Mutation(who), "lake", define_type("new", {}), lambda _: b"")
+    async def define(caller: Caller) -> object:
+        return await policing.types.create(Mutation(caller), "lake", define_type("new", {}), lambda _: b"")
 
     uses: list[tuple[Action, UseCase]] = [
         (Action.CREATE_POLICY_TYPE, define),
-        (Action.LIST_POLICIES, lambda who: policing.types.list(who, "lake", after="", limit=1)),
-        (Action.LIST_POLICIES, lambda who: policing.types.get(who, "lake", "there")),
-        (Action.DROP_POLICY_TYPE, lambda who: policing.types.drop(Mutation(who), "lake", "there")),
+        (Action.LIST_POLICIES, lambda caller: policing.types.list(caller, "lake", after="", limit=1)),
+        (Action.LIST_POLICIES, lambda caller: policing.types.get(caller, "lake", "there")),
+        (Action.DROP_POLICY_TYPE, lambda caller: policing.types.drop(Mutation(caller), "lake", "there")),
     ]
     for action, use in uses:
         others = [other for other in Action if other is not action]

@@ -167,7 +167,7 @@ async def test_restricted_principal_cannot_purge_a_dropped_table(light_catalog: 
     policing = wire_policies(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing)
-    await light_catalog.keep_dropped(3600)
+    await light_catalog.set_undrop_window(3600)
     await light_catalog.drop()
     purge = light_catalog.dropping.purge_now
     async with light_catalog.unchanged():

@@ -16,7 +16,7 @@ from .subjects import FIELDS, a_restriction, a_schema, a_snapshot, a_table
 SSN_AS_TAX = [*FIELDS[:2], {**FIELDS[2], "name": "tax"}, *FIELDS[3:]]
 
 
-def recipe(table: TableMetadata, restriction: Restriction, snapshot: int = 1) -> CopyDefinition:
+def definition(table: TableMetadata, restriction: Restriction, snapshot: int = 1) -> CopyDefinition:
     return define_copy(table, table.snapshots[snapshot], restriction)
 
 
@@ -32,7 +32,7 @@ def evolved(fields: list[dict[str, Any]]) -> TableMetadata:
 
 def test_definition_selects_filtered_masked_rows() -> None:
     table = a_table(*a_snapshot(1))
-    made = recipe(
+    made = definition(
         table,
         a_restriction(
             {"type": "eq", "term": "region", "value": "EU"}, {"type": "is-null", "term": "inner.a.b"}, ssn="hash"
@@ -50,7 +50,7 @@ def test_definition_selects_filtered_masked_rows() -> None:
 
 
 def test_copy_keeps_field_ids_and_all_columns_are_optional() -> None:
-    made = recipe(a_table(*a_snapshot(1)), a_restriction(True))
+    made = definition(a_table(*a_snapshot(1)), a_restriction(True))
     assert [(field["id"], field["name"], field["type"]) for field in made.schema["fields"]] == [
         (field["id"], field["name"], field["type"]) for field in FIELDS
     ]
@@ -63,8 +63,8 @@ def test_mask_applies_to_every_column_that_ever_had_the_name() -> None:
     for name in ("ssn", "tax", "TAX"):
         restriction = a_restriction(**{name: "null"})
         assert masked_columns(table, restriction) == {3: HIDDEN}
-        assert "IF(FALSE, `ssn`, NULL) AS `ssn`" in recipe(table, restriction, 1).columns
-        assert "IF(FALSE, `tax`, NULL) AS `tax`" in recipe(table, restriction, 2).columns
+        assert "IF(FALSE, `ssn`, NULL) AS `ssn`" in definition(table, restriction, 1).columns
+        assert "IF(FALSE, `tax`, NULL) AS `tax`" in definition(table, restriction, 2).columns
     both = masked_columns(table, a_restriction(ssn={"mask": "partial", "first": 3}, tax={"mask": "partial", "last": 3}))
     assert both == {3: Mask(MaskKind.PARTIAL)}
 
@@ -84,19 +84,19 @@ def test_filter_applies_to_the_column_with_the_name_now() -> None:
     # The former `ssn` is `born` now, and the former `born` was dropped.
     table = evolved([*FIELDS[:2], {**FIELDS[2], "name": "born"}, *FIELDS[4:]])
     restriction = a_restriction({"type": "is-null", "term": "born"})
-    assert recipe(table, restriction, 2).condition == "(`born` IS NULL)"
+    assert definition(table, restriction, 2).condition == "(`born` IS NULL)"
     # Not pushed down by Spark: Iceberg would look for `ssn` among the current columns.
-    assert recipe(table, restriction, 1).condition == "((`ssn` IS NULL)) <=> (rand() >= 0)"
+    assert definition(table, restriction, 1).condition == "((`ssn` IS NULL)) <=> (rand() >= 0)"
     for snapshot in (1, 2):
         with pytest.raises(AccessDenied, match="no column 'ssn'"):
-            recipe(table, a_restriction({"type": "is-null", "term": "ssn"}), snapshot)
+            definition(table, a_restriction({"type": "is-null", "term": "ssn"}), snapshot)
 
 
 def test_rows_older_than_a_column_have_null() -> None:
     table = evolved([*FIELDS, {"id": 9, "name": "later", "required": False, "type": "int"}])
     restriction = a_restriction({"type": "eq", "term": "later", "value": 1})
-    assert recipe(table, restriction, 1).condition == "(NULL = CAST('1' AS BIGINT))"
-    assert recipe(table, restriction, 2).condition == "(`later` = CAST('1' AS BIGINT))"
+    assert definition(table, restriction, 1).condition == "(NULL = CAST('1' AS BIGINT))"
+    assert definition(table, restriction, 2).condition == "(`later` = CAST('1' AS BIGINT))"
 
 
 @pytest.mark.parametrize(
@@ -110,26 +110,26 @@ def test_rows_older_than_a_column_have_null() -> None:
 )
 def test_inapplicable_filter_denies_access(document: Any) -> None:
     with pytest.raises(AccessDenied, match=r"ns\.p v0"):
-        recipe(a_table(*a_snapshot(1)), a_restriction(document))
+        definition(a_table(*a_snapshot(1)), a_restriction(document))
 
 
 def test_column_names_match_in_any_case_unless_ambiguous() -> None:
     fields = [*FIELDS, {"id": 9, "name": "Region", "required": False, "type": "string"}]
     table = a_table(*a_snapshot(1), fields=fields)
-    assert recipe(table, a_restriction({"type": "is-null", "term": "Region"})).condition == "(`Region` IS NULL)"
+    assert definition(table, a_restriction({"type": "is-null", "term": "Region"})).condition == "(`Region` IS NULL)"
     with pytest.raises(AccessDenied):
-        recipe(table, a_restriction({"type": "is-null", "term": "REGION"}))
-    assert recipe(table, a_restriction({"type": "is-null", "term": "BORN"})).condition == "(`born` IS NULL)"
+        definition(table, a_restriction({"type": "is-null", "term": "REGION"}))
+    assert definition(table, a_restriction({"type": "is-null", "term": "BORN"})).condition == "(`born` IS NULL)"
 
 
 def test_digest_identifies_the_definition() -> None:
     table = a_table(*a_snapshot(1))
-    one, again = recipe(table, a_restriction(False)), recipe(table, a_restriction(False, key="other"))
+    one, again = definition(table, a_restriction(False)), definition(table, a_restriction(False, key="other"))
     assert one.digest == again.digest
     others = {
-        recipe(table, a_restriction(True)).digest,
-        recipe(table, a_restriction(False, ssn="null")).digest,
-        recipe(evolved(SSN_AS_TAX), a_restriction(False), 2).digest,
+        definition(table, a_restriction(True)).digest,
+        definition(table, a_restriction(False, ssn="null")).digest,
+        definition(evolved(SSN_AS_TAX), a_restriction(False), 2).digest,
     }
     assert len(others | {one.digest}) == 4
     assert msgspec.json.encode(one.schema)

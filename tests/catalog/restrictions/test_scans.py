@@ -41,7 +41,7 @@ EU = {"type": "eq", "term": "payload", "value": "EU"}
 
 
 @dataclass(frozen=True)
-class Stage:
+class RestrictedHarness:
     """A table with a snapshot, on which ann is restricted."""
 
     catalog: CatalogHarness
@@ -77,8 +77,8 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(catalog: CatalogHarness) -> Stage:
-    made = Stage(catalog, wire_policies(catalog), wire_scans(catalog))
+async def stage(catalog: CatalogHarness) -> RestrictedHarness:
+    made = RestrictedHarness(catalog, wire_policies(catalog), wire_scans(catalog))
     await catalog.create("t")
     await made.append()
     await restrict_rows(made.policing, condition=EU)
@@ -90,7 +90,7 @@ def paths(planned: PlannedScan) -> list[str]:
     return [task["data-file"]["file-path"] for task in tasks]
 
 
-async def test_plan_waits_for_its_copy_and_reads_only_the_copy(stage: Stage) -> None:
+async def test_plan_waits_for_its_copy_and_reads_only_the_copy(stage: RestrictedHarness) -> None:
     waiting = await stage.plan()
     assert waiting.is_restricted
     assert waiting.result.status is PlanStatus.SUBMITTED
@@ -122,7 +122,7 @@ async def test_plan_waits_for_its_copy_and_reads_only_the_copy(stage: Stage) -> 
 
 
 async def test_principals_with_equal_restrictions_share_a_copy(light_catalog: CatalogHarness) -> None:
-    stage = Stage(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
+    stage = RestrictedHarness(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()
     await role(light_catalog, "reader", "ann", "bo")
@@ -135,7 +135,7 @@ async def test_principals_with_equal_restrictions_share_a_copy(light_catalog: Ca
     assert (await stage.plan(ANN)).copy == one.copy
 
 
-async def test_another_snapshot_or_policy_requires_another_copy(stage: Stage) -> None:
+async def test_another_snapshot_or_policy_requires_another_copy(stage: RestrictedHarness) -> None:
     first = await stage.plan()
     before = (await stage.catalog.metadata(name())).current_snapshot_id
     await stage.append()
@@ -148,7 +148,7 @@ async def test_another_snapshot_or_policy_requires_another_copy(stage: Stage) ->
     assert len(await stage.tasks()) == 3
 
 
-async def test_plan_is_not_available_to_other_principals(stage: Stage) -> None:
+async def test_plan_is_not_available_to_other_principals(stage: RestrictedHarness) -> None:
     waiting = await stage.plan()
     everything = await stage.plan(BO)
     with pytest.raises(NoSuchPlanId):
@@ -161,7 +161,7 @@ async def test_plan_is_not_available_to_other_principals(stage: Stage) -> None:
     assert (await stage.result(waiting)).result.status is PlanStatus.CANCELLED
 
 
-async def test_policy_change_invalidates_plans_and_credentials_at_once(stage: Stage) -> None:
+async def test_policy_change_invalidates_plans_and_credentials_at_once(stage: RestrictedHarness) -> None:
     await stage.plan()
     await stage.fill()
     planned = await stage.plan()
@@ -188,7 +188,7 @@ async def test_policy_change_invalidates_plans_and_credentials_at_once(stage: St
     await reader.get(ROOT, "lake", file)
 
 
-async def test_failed_copy_fails_the_plan_and_is_requested_again(stage: Stage) -> None:
+async def test_failed_copy_fails_the_plan_and_is_requested_again(stage: RestrictedHarness) -> None:
     waiting = await stage.plan()
     (claim,) = await stage.catalog.tasks.claim([JobKind.COPY_RESTRICTED], "w", 60, limit=9)
     await stage.catalog.tasks.fail(claim, "column ssn = 123-45-6789 is odd", retry=False)
@@ -204,14 +204,14 @@ async def test_failed_copy_fails_the_plan_and_is_requested_again(stage: Stage) -
 
 
 async def test_table_without_a_snapshot_is_planned_without_a_copy(light_catalog: CatalogHarness) -> None:
-    stage = Stage(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
+    stage = RestrictedHarness(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await restrict_rows(stage.policing)
     planned = await stage.plan()
     assert (planned.result.status, planned.copy, paths(planned)) == (PlanStatus.COMPLETED, None, [])
 
 
-async def test_unsupported_scans_of_restricted_principals_are_rejected(stage: Stage) -> None:
+async def test_unsupported_scans_of_restricted_principals_are_rejected(stage: RestrictedHarness) -> None:
     before = (await stage.catalog.metadata(name())).current_snapshot_id
     await stage.append()
     after = (await stage.catalog.metadata(name())).current_snapshot_id
@@ -228,9 +228,9 @@ async def test_unsupported_scans_of_restricted_principals_are_rejected(stage: St
         await closed.plan(ANN, "lake", name(), {})
 
 
-async def test_unused_copies_are_removed_with_their_files(stage: Stage) -> None:
+async def test_unused_copies_are_removed_with_their_files(stage: RestrictedHarness) -> None:
     copies = stage.catalog.copies
-    await stage.catalog.keep_dropped(7 * 86_400)
+    await stage.catalog.set_undrop_window(7 * 86_400)
     planned = await stage.plan()
     await stage.fill()
     assert planned.copy is not None
@@ -249,7 +249,7 @@ async def test_unused_copies_are_removed_with_their_files(stage: Stage) -> None:
     assert (await stage.plan()).result.status is PlanStatus.SUBMITTED
 
 
-async def test_renamed_columns_are_scanned_by_their_current_name(stage: Stage) -> None:
+async def test_renamed_columns_are_scanned_by_their_current_name(stage: RestrictedHarness) -> None:
     fields = [
         {"id": 1, "name": "id", "required": True, "type": "long"},
         {"id": 2, "name": "area", "required": False, "type": "string"},
@@ -266,7 +266,7 @@ async def test_renamed_columns_are_scanned_by_their_current_name(stage: Stage) -
     assert len(paths(planned)) == 1
 
 
-async def test_copies_are_in_a_separate_namespace(stage: Stage) -> None:
+async def test_copies_are_in_a_separate_namespace(stage: RestrictedHarness) -> None:
     planned = await stage.plan()
     assert planned.copy is not None
     known = await stage.catalog.entries.by_id(planned.copy.id)
@@ -275,11 +275,11 @@ async def test_copies_are_in_a_separate_namespace(stage: Stage) -> None:
     assert [field["id"] for field in msgspec.json.decode(metadata.schema.written)["fields"]] == [1, 2]
 
 
-async def test_copies_are_removed_with_their_table(stage: Stage) -> None:
+async def test_copies_are_removed_with_their_table(stage: RestrictedHarness) -> None:
     copies = stage.catalog.copies
     planned = await stage.plan()
     assert planned.copy is not None
-    await stage.catalog.keep_dropped(3600)
+    await stage.catalog.set_undrop_window(3600)
     await stage.catalog.drop()
     # The table can be restored, and its copies with it.
     assert await copies.discard_unneeded() == 0
@@ -290,7 +290,7 @@ async def test_copies_are_removed_with_their_table(stage: Stage) -> None:
         await stage.catalog.entries.by_id(planned.copy.id)
 
 
-async def test_copies_do_not_prevent_deleting_their_catalog(stage: Stage) -> None:
+async def test_copies_do_not_prevent_deleting_their_catalog(stage: RestrictedHarness) -> None:
     catalog = stage.catalog
     assert (await stage.plan()).copy is not None
     with pytest.raises(CatalogNotEmpty):
@@ -305,7 +305,7 @@ async def test_copies_do_not_prevent_deleting_their_catalog(stage: Stage) -> Non
         await catalog.catalogs.find(catalog.store.meta, "lake")
 
 
-async def test_number_of_copies_is_limited(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_copies_is_limited(stage: RestrictedHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies_module, "MAX_COPIES", 2)
     await stage.plan()
     await stage.append()
@@ -317,7 +317,7 @@ async def test_number_of_copies_is_limited(stage: Stage, monkeypatch: pytest.Mon
 
 
 async def test_copies_are_in_their_catalogs_base_location(light_catalog: CatalogHarness) -> None:
-    stage = Stage(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
+    stage = RestrictedHarness(light_catalog, wire_policies(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()
     await restrict_rows(stage.policing)

@@ -25,7 +25,7 @@ from lakebed.catalog.scans import PlanningLimits, ScanPlanner, open_scan, parse_
 from lakebed.iceberg.metadata import TableMetadata, parse_table
 from tests.catalog.validation.test_real_writers import LOCATION, LocalFiles, LocalIO, Recorder
 from tests.iceberg.expressions.columns import BY_NAME, EPOCH, ColumnSample
-from tests.iceberg.expressions.filters import Wish, document, matches, to_pyiceberg, wishes
+from tests.iceberg.expressions.filters import RandomFilter, document, matches, random_filters, to_pyiceberg
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning:pyiceberg")]
 
@@ -107,36 +107,36 @@ def warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return Warehouse(tmp_path_factory.mktemp("warehouse"), request.param)
 
 
-async def plan(warehouse: Warehouse, wish: Wish, limits: PlanningLimits) -> set[str]:
+async def plan(warehouse: Warehouse, drawn: RandomFilter, limits: PlanningLimits) -> set[str]:
     planner, scan = (
         ScanPlanner(warehouse.files, limits),
-        open_scan(warehouse.ours, parse_request({"filter": document(wish)})),
+        open_scan(warehouse.ours, parse_request({"filter": document(drawn)})),
     )
     return {task.file.file_path for work in await planner.divide(scan) for task in await planner.collect(scan, work)}
 
 
-def plan_of_pyiceberg(warehouse: Warehouse, wish: Wish) -> set[str]:
-    return {task.file.file_path for task in warehouse.table.scan(row_filter=to_pyiceberg(wish)).plan_files()}
+def plan_of_pyiceberg(warehouse: Warehouse, drawn: RandomFilter) -> set[str]:
+    return {task.file.file_path for task in warehouse.table.scan(row_filter=to_pyiceberg(drawn)).plan_files()}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(wishes(COLUMNS), st.sampled_from([1, 3, 1000]))
-def test_plans_match_pyiceberg(warehouse: Warehouse, wish: Wish, files: int) -> None:
-    ours = asyncio.run(plan(warehouse, wish, PlanningLimits(files=files, manifests=2)))
-    theirs = plan_of_pyiceberg(warehouse, wish)
+@given(random_filters(COLUMNS), st.sampled_from([1, 3, 1000]))
+def test_plans_match_pyiceberg(warehouse: Warehouse, drawn: RandomFilter, files: int) -> None:
+    ours = asyncio.run(plan(warehouse, drawn, PlanningLimits(files=files, manifests=2)))
+    theirs = plan_of_pyiceberg(warehouse, drawn)
     # Ours may be fewer, because we also check the residual against a file's statistics.
     assert ours <= theirs
-    found = [row for path in ours for row in warehouse.read(path) if matches(wish, row)]
-    expected = [row for row in map(in_planning_s_form, warehouse.rows) if matches(wish, row)]
+    found = [row for path in ours for row in warehouse.read(path) if matches(drawn, row)]
+    expected = [row for row in map(in_planning_s_form, warehouse.rows) if matches(drawn, row)]
     assert sorted(row["l"] for row in found) == sorted(row["l"] for row in expected)
-    assert not {path for path in theirs - ours if any(matches(wish, row) for row in warehouse.read(path))}
+    assert not {path for path in theirs - ours if any(matches(drawn, row) for row in warehouse.read(path))}
 
 
 def test_filter_prunes_files(warehouse: Warehouse) -> None:
     everything = asyncio.run(plan(warehouse, (True,), PlanningLimits()))
-    for wish in (("eq", "s", "eu"), ("eq", "l", 7), ("lt", "ts", 3 * 3_600_000_000), ("gt", "d", 15.0)):
-        some = asyncio.run(plan(warehouse, wish, PlanningLimits()))
+    for drawn in (("eq", "s", "eu"), ("eq", "l", 7), ("lt", "ts", 3 * 3_600_000_000), ("gt", "d", 15.0)):
+        some = asyncio.run(plan(warehouse, drawn, PlanningLimits()))
         assert some < everything
         assert some == {
-            task.file.file_path for task in warehouse.table.scan(row_filter=to_pyiceberg(wish)).plan_files()
+            task.file.file_path for task in warehouse.table.scan(row_filter=to_pyiceberg(drawn)).plan_files()
         }

@@ -156,9 +156,9 @@ async def test_pyiceberg_parses_rendered_tasks() -> None:
     lake.append(lake.data_file("a"), file_of([ROW], file_path=B))
     lake.snapshot([lake.manifest([an_entry(lake.vector(A))], content=1), *lake.lines], "delete")
     stats = [column.name for column in COLUMNS]
-    asked = {"type": "gt", "term": "dt", "value": "2017-01-01"}
+    condition = {"type": "gt", "term": "dt", "value": "2017-01-01"}
     answer = PlanCompleted.model_validate({"status": "completed", **await rendered(lake, stats_fields=stats)})
-    filtered = PlanCompleted.model_validate({"status": "completed", **await rendered(lake, filter=asked)})
+    filtered = PlanCompleted.model_validate({"status": "completed", **await rendered(lake, filter=condition)})
     tasks = [PyFileScanTask.from_rest_response(task, answer.delete_files) for task in answer.file_scan_tasks]
     assert [task.file.file_path for task in tasks] == [A, B]
     assert [task.residual for task in tasks] == [AlwaysTrue(), AlwaysTrue()]

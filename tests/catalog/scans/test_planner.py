@@ -71,9 +71,9 @@ async def test_files_are_pruned_by_partition() -> None:
         files = [lake.data_file(f"{text}{at}", partition=(text,)) for at in range(2)]
         lake.snapshot([by_text(lake, files), *lake.lines])
     lake.snapshot([by_text(lake, [lake.data_file("null", partition=(None,))]), *lake.lines])
-    asked = {"type": "eq", "term": "s", "value": "b"}
+    condition = {"type": "eq", "term": "s", "value": "b"}
     lake.files.reads.clear()
-    tasks = await planned(lake, filter=asked)
+    tasks = await planned(lake, filter=condition)
     assert [task.file.file_path for task in tasks] == [_path("b0"), _path("b1")]
     assert [render_filter(task.residual) for task in tasks] == [True, True]
     assert len([path for path in lake.files.reads if "/m" in path.removeprefix("s3://lake/t/metadata")]) == 1
@@ -128,7 +128,7 @@ async def test_irrelevant_delete_manifests_are_not_read() -> None:
         file = lake.data_file(f"d{name}", content=POSITIONS, partition=(name,))
         lake.snapshot([by_text(lake, [file], name=f"deletes-{name}.avro", content=1), *lake.lines], "delete")
     lake.snapshot([by_text(lake, [lake.data_file("new", partition=("x",))]), *lake.lines])
-    asked = {"type": "eq", "term": "s", "value": "x"}
+    condition = {"type": "eq", "term": "s", "value": "x"}
 
     async def read(**request: Any) -> set[str]:
         lake.files.reads.clear()
@@ -136,9 +136,9 @@ async def test_irrelevant_delete_manifests_are_not_read() -> None:
         return {path.rpartition("/")[2] for path in lake.files.reads if "deletes-" in path}
 
     assert await read() == {"deletes-x.avro", "deletes-y.avro"}
-    assert await read(filter=asked) == {"deletes-x.avro"}
+    assert await read(filter=condition) == {"deletes-x.avro"}
     # Each manifest in its own task: earlier deletes do not apply to the new file.
-    assert await read(filter=asked, limits=PlanningLimits(manifests=1)) == {"deletes-x.avro"}
+    assert await read(filter=condition, limits=PlanningLimits(manifests=1)) == {"deletes-x.avro"}
 
 
 async def test_equality_deletes_excluded_by_the_filter_are_pruned() -> None:

@@ -94,7 +94,7 @@ async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str,
     else:
         await catalog.create("t")
     if taken == "dropped table":
-        await catalog.keep_dropped(60)
+        await catalog.set_undrop_window(60)
         await catalog.drop()
     async with catalog.unchanged():
         with pytest.raises(AlreadyExists, match=message):
@@ -180,9 +180,9 @@ async def test_staged_table_is_created_by_its_commit(catalog: CatalogHarness) ->
 async def test_location_of_a_staged_table_is_checked_before_vending(
     light_catalog: CatalogHarness, location: str | None, properties: dict[str, str]
 ) -> None:
-    asked = a_table(properties=properties) if location is None else a_table(location=location)
+    request = a_table(properties=properties) if location is None else a_table(location=location)
     with pytest.raises(InvalidInput):
-        await light_catalog.creation.stage(AS_ROOT, "lake", ("ns",), asked)
+        await light_catalog.creation.stage(AS_ROOT, "lake", ("ns",), request)
 
 
 # -- who may ---------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ async def test_one_of_concurrent_drops_succeeds(catalog: CatalogHarness) -> None
 
 
 async def test_restorable_table_keeps_its_name(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     made = await catalog.create(location="s3://lake/t")
     now_ms = catalog.store.clock.now_ms()
     await catalog.drop(purge=True)
@@ -133,7 +133,7 @@ async def test_restorable_table_keeps_its_name(catalog: CatalogHarness) -> None:
 
 
 async def test_restored_table_is_unchanged(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     await catalog.create(location="s3://lake/t")
     committed = await catalog.commit(name(), set_properties(a="1"))
     await catalog.drop(purge=True)
@@ -151,7 +151,7 @@ async def test_restored_table_is_unchanged(catalog: CatalogHarness) -> None:
 
 
 async def test_restored_view_is_a_view(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     await catalog.create_view()
     await catalog.drop("v", kind=VIEW)
     assert (await catalog.dropping.restore(AS_ROOT, "lake", name("v"))).kind is VIEW
@@ -171,7 +171,7 @@ async def test_only_dropped_entries_are_restored(catalog: CatalogHarness) -> Non
 
 @pytest.mark.parametrize("purge", [True, False])
 async def test_dropped_table_is_removed_after_its_window(catalog: CatalogHarness, purge: bool) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     made = await catalog.create(location="s3://lake/t")
     await catalog.drop(purge=purge)
     catalog.store.clock.advance(WINDOW - 0.001)
@@ -193,7 +193,7 @@ async def test_many_dropped_tables_are_removed_in_several_runs(
     catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dropping_module, "_EXPIRED_A_RUN", 2)
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     for number in range(5):
         await catalog.create(f"t{number}")
         await catalog.drop(f"t{number}")
@@ -202,10 +202,10 @@ async def test_many_dropped_tables_are_removed_in_several_runs(
 
 
 async def test_dropped_tables_of_all_catalogs_are_removed(catalog: CatalogHarness) -> None:
-    await catalog.warehouse("pond")
+    await catalog.create_table_bucket("pond")
     await catalog.namespaces.create(AS_ROOT, "pond", ["ns"], {})
     await catalog.catalogs.set_properties(ROOT, "pond", updates={UNDROP_WINDOW: "5"}, removals=[])
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     await catalog.create()
     await catalog.creation.create(AS_ROOT, "pond", ("ns",), a_table())
     for warehouse in ("lake", "pond"):
@@ -220,10 +220,10 @@ async def test_dropped_tables_of_all_catalogs_are_removed(catalog: CatalogHarnes
 
 
 async def test_undrop_window_is_fixed_at_the_drop(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     await catalog.create()
     await catalog.drop()
-    await catalog.keep_dropped(0)
+    await catalog.set_undrop_window(0)
     catalog.store.clock.advance(WINDOW - 1)
     assert await catalog.dropping.expire_dropped() == 0
     await catalog.dropping.restore(AS_ROOT, "lake", name())
@@ -235,7 +235,7 @@ async def test_undrop_window_is_fixed_at_the_drop(catalog: CatalogHarness) -> No
 async def test_dropped_table_can_be_purged_early(
     catalog: CatalogHarness, asked_at_the_drop: bool, asked_now: bool
 ) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     await catalog.create(location="s3://lake/t")
     await catalog.drop(purge=asked_at_the_drop)
     before = await catalog.last_event()
@@ -257,7 +257,7 @@ async def test_only_dropped_entries_are_purged(catalog: CatalogHarness) -> None:
 
 
 async def test_concurrent_restore_and_expiry_agree_on_one_outcome(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     for number in range(3):
         table = f"t{number}"
         await catalog.create(table)
@@ -273,7 +273,7 @@ async def test_concurrent_restore_and_expiry_agree_on_one_outcome(catalog: Catal
 
 
 async def test_dropped_entries_are_listed_in_pages_by_id(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     made = []
     for number in range(5):
         made.append((await catalog.create(f"t{number}")).entry.id)
@@ -340,7 +340,7 @@ async def test_protection_requires_an_existing_entry(catalog: CatalogHarness) ->
 
 async def test_each_operation_requires_its_action(light_catalog: CatalogHarness) -> None:
     catalog, dropping = light_catalog, light_catalog.dropping
-    await catalog.keep_dropped(WINDOW)
+    await catalog.set_undrop_window(WINDOW)
     for table in ("t", "gone"):
         await catalog.create(table)
     await catalog.drop("gone")

@@ -185,9 +185,9 @@ async def test_states_of_many_files_are_read(catalog: CatalogHarness, count: int
         await catalog.store.put("lake", key, key.encode())
     await catalog.store.put("other", "f0", b"another")
     now_ms = catalog.store.clock.now_ms()
-    asked = [*there, "s3a://lake/f0", "s3://other/f0", "s3://lake/none", "s3://no-such-bucket/f0"]
-    facts = await catalog.files.stat(asked)
-    assert list(facts) == asked
+    locations = [*there, "s3a://lake/f0", "s3://other/f0", "s3://lake/none", "s3://no-such-bucket/f0"]
+    facts = await catalog.files.stat(locations)
+    assert list(facts) == locations
     for location, key in there.items():
         assert facts[location] == FileStat(len(key), md5(key.encode()), now_ms)
     assert facts["s3a://lake/f0"] == facts.get("s3://lake/f0")
@@ -198,12 +198,12 @@ async def test_states_of_many_files_are_read(catalog: CatalogHarness, count: int
 
 @pytest.mark.parametrize("count", [STAT_LARGE_BATCH // 2, STAT_LARGE_BATCH - 1, STAT_LARGE_BATCH, STAT_LARGE_BATCH + 1])
 async def test_states_of_very_many_files_are_read_in_batches(light_catalog: CatalogHarness, count: int) -> None:
-    asked = [f"s3://lake/f{number}" for number in range(count)]
-    there = {asked[0], asked[count // 2], asked[-1]}
+    locations = [f"s3://lake/f{number}" for number in range(count)]
+    there = {locations[0], locations[count // 2], locations[-1]}
     for location in there:
         await light_catalog.store.put("lake", location.removeprefix("s3://lake/"), b"x")
-    facts = await light_catalog.files.stat(asked)
-    assert list(facts) == asked
+    facts = await light_catalog.files.stat(locations)
+    assert list(facts) == locations
     assert {location for location, found in facts.items() if found is not None} == there
 
 

@@ -55,9 +55,9 @@ async def create(
     key: RequestKey | None = None,
     with_data: bool = False,
     namespace: str = "ns",
-    **asked: Any,
+    **request: Any,
 ) -> GenericTable:
-    new = NewGenericTable(table, **{"format": "delta", **asked})
+    new = NewGenericTable(table, **{"format": "delta", **request})
     return await generic_on(catalog).create(Mutation(caller, key), "lake", (namespace,), new, with_data=with_data)
 
 
@@ -127,7 +127,7 @@ async def test_other_listings_and_operations_ignore_generic_tables(catalog: Cata
 
 
 @pytest.mark.parametrize(
-    ("asked", "error"),
+    ("request", "error"),
     [
         ({"base_location": "s3://other/g"}, InvalidInput),
         ({"base_location": "s3://lake"}, InvalidInput),
@@ -150,11 +150,11 @@ async def test_other_listings_and_operations_ignore_generic_tables(catalog: Cata
     ],
 )
 async def test_rejected_generic_table_leaves_nothing(
-    light_catalog: CatalogHarness, asked: dict[str, Any], error: type[LakebedError]
+    light_catalog: CatalogHarness, request: dict[str, Any], error: type[LakebedError]
 ) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(error):
-            await create(light_catalog, **asked)
+            await create(light_catalog, **request)
 
 
 async def test_generic_table_directories_never_overlap(catalog: CatalogHarness) -> None:
@@ -187,7 +187,7 @@ async def test_dropping_frees_name_and_directory(catalog: CatalogHarness) -> Non
 
 
 async def test_dropped_generic_table_is_restored_unchanged(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     made = await create(catalog, base_location=WHERE, properties={"a": "1"})
     await catalog.drop("g", kind=GENERIC)
     with pytest.raises(AlreadyExists):
@@ -245,8 +245,8 @@ async def test_grants_go_by_the_privileges_of_tables(light_catalog: CatalogHarne
     await create(light_catalog, "other")
     ns, own = await key_of(light_catalog, "ns"), entry_key(made.entry.id)
     for privilege, run in (
-        (P.TABLE_READ_PROPERTIES, lambda who: get(light_catalog, caller=who)),
-        (P.TABLE_DROP, lambda who: light_catalog.drop("g", kind=GENERIC, caller=who)),
+        (P.TABLE_READ_PROPERTIES, lambda caller: get(light_catalog, caller=caller)),
+        (P.TABLE_DROP, lambda caller: light_catalog.drop("g", kind=GENERIC, caller=caller)),
     ):
         others = [each for each in Privilege if privilege not in INCLUDES[each]]
         with pytest.raises(AccessDenied):

@@ -76,7 +76,7 @@ async def test_table_that_was_not_imported_has_no_version_elsewhere(light_catalo
 async def test_names_of_views_and_dropped_tables_are_taken(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     await light_catalog.create_view("v")
-    await light_catalog.keep_dropped(60)
+    await light_catalog.set_undrop_window(60)
     await light_catalog.create("dropped")
     await light_catalog.drop("dropped")
     for taken in ("v", "dropped"):

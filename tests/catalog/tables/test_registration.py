@@ -173,7 +173,7 @@ async def test_existing_name_is_rejected(catalog: CatalogHarness, taken: str) ->
     else:
         await catalog.create("t")
     if taken == "dropped table":
-        await catalog.keep_dropped(60)
+        await catalog.set_undrop_window(60)
         await catalog.drop()
     async with catalog.unchanged():
         with pytest.raises(AlreadyExists):

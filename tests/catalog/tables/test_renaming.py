@@ -72,7 +72,7 @@ async def test_view_is_renamed_like_a_table(catalog: CatalogHarness) -> None:
     ],
 )
 async def test_existing_name_is_rejected(catalog: CatalogHarness, taken: str, message: str) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.create()
     if taken == "view":
         await catalog.create_view("u")
@@ -92,7 +92,7 @@ async def test_rename_to_the_same_name_changes_nothing(catalog: CatalogHarness) 
 
 
 async def test_missing_table_is_not_renamed(catalog: CatalogHarness) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     await catalog.create()
     await catalog.create_view()
     await catalog.create("dropped")

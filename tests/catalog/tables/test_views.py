@@ -126,7 +126,7 @@ async def test_view_metadata_follows_write_metadata_path(catalog: CatalogHarness
     ],
 )
 async def test_tables_and_views_share_names(catalog: CatalogHarness, taken: str, message: str) -> None:
-    await catalog.keep_dropped(60)
+    await catalog.set_undrop_window(60)
     if taken == "table":
         await catalog.create("v")
     else:

@@ -229,12 +229,12 @@ class TestCost:
 
     async def test_delete_also_reads_dropped_manifests(self) -> None:
         lake = Lake()
-        doomed = lake.data_file()
+        removed = lake.data_file()
         lake.snapshot(
-            [lake.manifest([an_entry(lake.data_file())]) for _ in range(100)] + [lake.manifest([an_entry(doomed)])]
+            [lake.manifest([an_entry(lake.data_file())]) for _ in range(100)] + [lake.manifest([an_entry(removed)])]
         )
         dropped = lake.lines[-1].path
-        base = lake.snapshot([lake.manifest([deleted(doomed, 101)]), *lake.lines[:-1]], "delete")
+        base = lake.snapshot([lake.manifest([deleted(removed, 101)]), *lake.lines[:-1]], "delete")
         lake.files.reads.clear()
         await check(lake, base)
         assert len(lake.files.reads) == 4

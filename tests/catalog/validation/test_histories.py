@@ -42,14 +42,14 @@ class Writer:
     listed: dict[str, list[Live]] = field(default_factory=dict)
 
     def commit(
-        self, rewritten: Iterable[ManifestFile], doomed: set[str], new_files: int, operation: str
+        self, rewritten: Iterable[ManifestFile], removed: set[str], new_files: int, operation: str
     ) -> TableMetadata:
         """Replace some manifests by one that keeps all but the deleted files, and add others."""
         lake, snapshot_id, number = self.lake, self.lake.next_id, self.lake.next_sequence_number
         dropped = [line.path for line in rewritten]
         old = [live for path in dropped for live in self.listed.pop(path)]
-        kept = [live for live in old if live.file.file_path not in doomed]
-        gone = [live for live in old if live.file.file_path in doomed]
+        kept = [live for live in old if live.file.file_path not in removed]
+        gone = [live for live in old if live.file.file_path in removed]
         added = [Live(lake.data_file(), number, snapshot_id) for _ in range(new_files)]
         next_row_id = lake.document["next-row-id"]
         entries = [an_entry(live.file) for live in added]
@@ -74,12 +74,12 @@ def test_valid_histories_pass(data: st.DataObject, version: int) -> None:
     for _ in range(data.draw(st.integers(1, 6))):
         lines = data.draw(st.lists(st.sampled_from(lake.lines), unique=True)) if lake.lines else []
         at_hand = [live.file.file_path for line in lines for live in writer.listed[line.path]]
-        doomed = data.draw(st.sets(st.sampled_from(at_hand))) if at_hand else set()
+        removed = data.draw(st.sets(st.sampled_from(at_hand))) if at_hand else set()
         new_files = data.draw(st.integers(0, 3))
         operation = "append"
-        if doomed:
+        if removed:
             operation = data.draw(st.sampled_from(["overwrite", "replace"] if new_files else ["delete", "overwrite"]))
-        base = writer.commit(lines, doomed, new_files, operation)
+        base = writer.commit(lines, removed, new_files, operation)
         for level in ValidationLevel:
             asyncio.run(CommitValidator(lake.files, level=level).check(base, lake.table))
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.iceberg.expressions.columns import BY_NAME, COLUMNS, ColumnSample, Value
 
-Wish = tuple[Any, ...]
-"""A filter: `("eq", column, value)`, `("in", column, [values])`, `("and", wish, wish)`, `("not", wish)`, `(True,)`."""
+RandomFilter = tuple[Any, ...]
+"""`("eq", column, value)`, `("in", column, [values])`, `("and", filter, filter)`, `("not", filter)` or `(True,)`."""
 Row = Mapping[str, Value]
 
 UNARY = ("is-null", "not-null", "is-nan", "not-nan")
@@ -30,19 +30,19 @@ NEGATED |= {negated: plain for plain, negated in NEGATED.items()}
 
 
 @st.composite
-def wishes(draw: st.DrawFn, columns: Sequence[ColumnSample] = COLUMNS, depth: int = 2) -> Wish:
+def random_filters(draw: st.DrawFn, columns: Sequence[ColumnSample] = COLUMNS, depth: int = 2) -> RandomFilter:
     kind = draw(st.sampled_from(["leaf", "leaf", "and", "or", "not", "constant"] if depth else ["leaf"]))
     if kind in ("and", "or"):
-        return kind, draw(wishes(columns, depth - 1)), draw(wishes(columns, depth - 1))
+        return kind, draw(random_filters(columns, depth - 1)), draw(random_filters(columns, depth - 1))
     if kind == "not":
-        return kind, draw(wishes(columns, depth - 1))
+        return kind, draw(random_filters(columns, depth - 1))
     if kind == "constant":
         return (draw(st.booleans()),)
-    return draw(leaves(columns))
+    return draw(random_predicates(columns))
 
 
 @st.composite
-def leaves(draw: st.DrawFn, columns: Sequence[ColumnSample] = COLUMNS) -> Wish:
+def random_predicates(draw: st.DrawFn, columns: Sequence[ColumnSample] = COLUMNS) -> RandomFilter:
     column = draw(st.sampled_from(columns))
     literals = column.values.filter(lambda value: not is_nan(value))
     operations = [*UNARY[:2], *ORDERED, "eq", "not-eq", "in", "not-in"]
@@ -68,21 +68,21 @@ def is_nan(value: Value) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def matches(wish: Wish, row: Row, *, negated: bool = False) -> bool:
+def matches(drawn: RandomFilter, row: Row, *, negated: bool = False) -> bool:
     """Whether a row matches. A negation uses the opposite operations, which are false for null too."""
-    operation = wish[0]
+    operation = drawn[0]
     if isinstance(operation, bool):
         return operation != negated
     if operation == "not":
-        return matches(wish[1], row, negated=not negated)
+        return matches(drawn[1], row, negated=not negated)
     if operation in ("and", "or"):
-        both = [matches(inner, row, negated=negated) for inner in wish[1:]]
+        both = [matches(inner, row, negated=negated) for inner in drawn[1:]]
         return all(both) if (operation == "and") != negated else any(both)
     operation = NEGATED[operation] if negated else operation
-    return passes(operation, row[wish[1]], wish[2] if len(wish) > 2 else None)
+    return passes(operation, row[drawn[1]], drawn[2] if len(drawn) > 2 else None)
 
 
-def passes(operation: str, value: Value, asked: Value) -> bool:
+def passes(operation: str, value: Value, literal: Value) -> bool:
     match operation:
         case "is-null":
             return value is None
@@ -93,37 +93,39 @@ def passes(operation: str, value: Value, asked: Value) -> bool:
         case "not-nan":
             return not is_nan(value)
         case "eq":
-            return bool(value == asked)
+            return bool(value == literal)
         case "not-eq":
-            return bool(value != asked)
+            return bool(value != literal)
         case "in":
-            return any(value == one for one in asked)
+            return any(value == one for one in literal)
         case "not-in":
-            return all(value != one for one in asked)
+            return all(value != one for one in literal)
         case "starts-with":
-            return value is not None and value[: len(asked)] == asked
+            return value is not None and value[: len(literal)] == literal
         case "not-starts-with":
-            return value is None or value[: len(asked)] != asked
+            return value is None or value[: len(literal)] != literal
     if value is None:
         return False
-    return bool({"lt": value < asked, "lt-eq": value <= asked, "gt": value > asked, "gt-eq": value >= asked}[operation])
+    return bool(
+        {"lt": value < literal, "lt-eq": value <= literal, "gt": value > literal, "gt-eq": value >= literal}[operation]
+    )
 
 
-def document(wish: Wish) -> Any:
+def document(drawn: RandomFilter) -> Any:
     """The filter as clients send it."""
-    operation = wish[0]
+    operation = drawn[0]
     if isinstance(operation, bool):
         return operation
     if operation == "not":
-        return {"type": "not", "child": document(wish[1])}
+        return {"type": "not", "child": document(drawn[1])}
     if operation in ("and", "or"):
-        return {"type": operation, "left": document(wish[1]), "right": document(wish[2])}
+        return {"type": operation, "left": document(drawn[1]), "right": document(drawn[2])}
     if operation in UNARY:
-        return {"type": operation, "term": wish[1]}
-    write = BY_NAME[wish[1]].json
+        return {"type": operation, "term": drawn[1]}
+    write = BY_NAME[drawn[1]].json
     if operation in ("in", "not-in"):
-        return {"type": operation, "term": wish[1], "values": [_json(write(value)) for value in wish[2]]}
-    return {"type": operation, "term": wish[1], "value": _json(write(wish[2]))}
+        return {"type": operation, "term": drawn[1], "values": [_json(write(value)) for value in drawn[2]]}
+    return {"type": operation, "term": drawn[1], "value": _json(write(drawn[2]))}
 
 
 def _json(value: Any) -> Any:
@@ -148,17 +150,17 @@ PREDICATES: Mapping[str, Any] = {
 }
 
 
-def to_pyiceberg(wish: Wish) -> py.BooleanExpression:
-    operation = wish[0]
+def to_pyiceberg(drawn: RandomFilter) -> py.BooleanExpression:
+    operation = drawn[0]
     if isinstance(operation, bool):
         return py.AlwaysTrue() if operation else py.AlwaysFalse()
     if operation == "not":
-        return py.Not(to_pyiceberg(wish[1]))
+        return py.Not(to_pyiceberg(drawn[1]))
     if operation in ("and", "or"):
-        return {"and": py.And, "or": py.Or}[operation](to_pyiceberg(wish[1]), to_pyiceberg(wish[2]))
+        return {"and": py.And, "or": py.Or}[operation](to_pyiceberg(drawn[1]), to_pyiceberg(drawn[2]))
     predicate = PREDICATES[operation]
     if operation in UNARY:
-        return predicate(wish[1])  # type: ignore[no-any-return]
-    write = BY_NAME[wish[1]].py
-    literal = [write(value) for value in wish[2]] if operation in ("in", "not-in") else write(wish[2])
-    return predicate(wish[1], literal)  # type: ignore[no-any-return]
+        return predicate(drawn[1])  # type: ignore[no-any-return]
+    write = BY_NAME[drawn[1]].py
+    literal = [write(value) for value in drawn[2]] if operation in ("in", "not-in") else write(drawn[2])
+    return predicate(drawn[1], literal)  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from lakebed.iceberg.expressions.rendering import render_filter
 from lakebed.iceberg.expressions.unbound import FALSE, TRUE, PredicateOperation
 from lakebed.iceberg.schema import Schema
 from tests.iceberg.expressions.columns import BY_NAME, SCHEMA, a_schema
-from tests.iceberg.expressions.filters import Row, Wish, document, matches, rows, wishes
+from tests.iceberg.expressions.filters import RandomFilter, Row, document, matches, random_filters, rows
 
 NESTED = a_schema(
     [
@@ -59,16 +59,16 @@ def shown(filter_: Any, schema: Schema | None = None) -> Any:
 
 
 @pytest.mark.slow
-@given(wishes(), rows())
-def test_bound_filter_matches_the_same_rows(wish: Wish, row: Row) -> None:
+@given(random_filters(), rows())
+def test_bound_filter_matches_the_same_rows(drawn: RandomFilter, row: Row) -> None:
     def passes(claim: BoundPredicate) -> bool:
         return predicate_matches(claim, row[claim.term.name])
 
-    assert evaluate(bound(document(wish)), passes) == matches(wish, row)
+    assert evaluate(bound(document(drawn)), passes) == matches(drawn, row)
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("expression", "expected"),
     [
         ({"type": "not", "child": {"type": "lt", "term": "i", "value": 5}}, {"type": "gt-eq", "term": "i", "value": 5}),
         (
@@ -103,8 +103,8 @@ def test_bound_filter_matches_the_same_rows(wish: Wish, row: Row) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_filters_are_simplified(asked: Any, expected: Any) -> None:
-    assert shown(asked) == expected
+def test_filters_are_simplified(expression: Any, expected: Any) -> None:
+    assert shown(expression) == expected
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_transform_results_are_compared_in_the_result_type(
     transform: str, column: str, value: Any, expected: Any
 ) -> None:
     term = {"type": "transform", "transform": transform, "term": column}
-    asked = {"type": "eq", "term": term, "value": value}
-    assert shown(asked) == {**asked, "value": expected}
+    expression = {"type": "eq", "term": term, "value": value}
+    assert shown(expression) == {**expression, "value": expected}
 
 
 def test_required_field_of_an_optional_struct_can_be_null() -> None:
@@ -132,10 +132,10 @@ def test_required_field_of_an_optional_struct_can_be_null() -> None:
 
 
 def test_names_are_resolved_case_insensitively_on_request() -> None:
-    asked = {"type": "eq", "term": "OTHER", "value": 5}
-    assert render_filter(bound(asked, NESTED, case_sensitive=False)) == {"type": "eq", "term": "Other", "value": 5}
+    expression = {"type": "eq", "term": "OTHER", "value": 5}
+    assert render_filter(bound(expression, NESTED, case_sensitive=False)) == {"type": "eq", "term": "Other", "value": 5}
     with pytest.raises(InvalidInput, match="no such column"):
-        bound(asked, NESTED)
+        bound(expression, NESTED)
 
 
 def test_ambiguous_name_is_rejected_only_if_used() -> None:
@@ -145,7 +145,7 @@ def test_ambiguous_name_is_rejected_only_if_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("expression", "reason"),
     [
         ({"type": "eq", "term": "nothing", "value": 1}, "no such column"),
         ({"type": "eq", "left": {"type": "reference", "id": 99}, "right": 1}, "no such column"),
@@ -166,9 +166,9 @@ def test_ambiguous_name_is_rejected_only_if_used() -> None:
     ],
     ids=str,
 )
-def test_filters_that_do_not_match_the_schema_are_rejected(asked: Any, reason: str) -> None:
+def test_filters_that_do_not_match_the_schema_are_rejected(expression: Any, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        bound(asked, NESTED)
+        bound(expression, NESTED)
 
 
 def test_nested_columns_can_be_tested_for_null() -> None:

@@ -18,7 +18,16 @@ from lakebed.iceberg.expressions.projection import inclusive
 from lakebed.iceberg.manifests import FieldSummary
 from tests.catalog.scans.files import py_summary, summary_of
 from tests.iceberg.expressions.columns import BY_NAME, COLUMNS, PY_SCHEMA, SCHEMA
-from tests.iceberg.expressions.filters import Row, Wish, document, leaves, matches, rows, to_pyiceberg, wishes
+from tests.iceberg.expressions.filters import (
+    RandomFilter,
+    Row,
+    document,
+    matches,
+    random_filters,
+    random_predicates,
+    rows,
+    to_pyiceberg,
+)
 from tests.iceberg.expressions.specs import a_layout, py_spec
 from tests.iceberg.manifests.avro_files import a_manifest
 
@@ -37,14 +46,14 @@ def may_match(filter_: Any, layout: BoundSpec, summaries: tuple[FieldSummary, ..
 BY_ALL = a_layout(tuple((column.name, "identity") for column in COLUMNS))
 
 
-@given(wishes(), st.lists(rows(), min_size=1, max_size=4))
-def test_manifest_with_a_matching_partition_is_never_pruned(wish: Wish, content: list[Row]) -> None:
+@given(random_filters(), st.lists(rows(), min_size=1, max_size=4))
+def test_manifest_with_a_matching_partition_is_never_pruned(drawn: RandomFilter, content: list[Row]) -> None:
     summaries = tuple(
         summary_of([row[column.name] for row in content], column.bound, floating=column.type in FLOATING)
         for column in COLUMNS
     )
-    if any(matches(wish, row) for row in content):
-        assert may_match(document(wish), BY_ALL, summaries)
+    if any(matches(drawn, row) for row in content):
+        assert may_match(document(drawn), BY_ALL, summaries)
 
 
 @pytest.mark.parametrize("name", [column.name for column in COLUMNS if column.name not in ("tns", "u", "f", "d")])
@@ -52,16 +61,16 @@ def test_manifest_with_a_matching_partition_is_never_pruned(wish: Wish, content:
 @given(st.data())
 def test_pyiceberg_prunes_the_same_manifests(name: str, data: st.DataObject) -> None:
     column = BY_NAME[name]
-    wish = data.draw(leaves([column]))
+    drawn = data.draw(random_predicates([column]))
     content = data.draw(st.lists(rows([column]), min_size=1, max_size=4))
     summary = summary_of([row[name] for row in content], column.bound)
     fields = ((name, "identity"),)
-    projected = inclusive_projection(PY_SCHEMA, py_spec(fields))(to_pyiceberg(wish))
+    projected = inclusive_projection(PY_SCHEMA, py_spec(fields))(to_pyiceberg(drawn))
     evaluator = manifest_evaluator(py_spec(fields), PY_SCHEMA, projected, case_sensitive=True)
     theirs = evaluator(PyManifestFile.from_args(partitions=[py_summary(summary)]))
-    ours = may_match(document(wish), a_layout(fields), (summary,))
+    ours = may_match(document(drawn), a_layout(fields), (summary,))
     # PyIceberg only compares the extremes of a set, not the values between the bounds.
-    assert ours == theirs or (wish[0] == "in" and theirs)
+    assert ours == theirs or (drawn[0] == "in" and theirs)
 
 
 BY_F = a_layout((("f", "identity"),))

@@ -15,7 +15,7 @@ from lakebed.iceberg.expressions.parsing import parse_expression
 from lakebed.iceberg.manifests import DataFile
 from tests.catalog.scans.files import file_of, py_file
 from tests.iceberg.expressions.columns import BY_NAME, COLUMNS, PY_SCHEMA, SCHEMA
-from tests.iceberg.expressions.filters import Row, Wish, document, matches, rows, to_pyiceberg, wishes
+from tests.iceberg.expressions.filters import RandomFilter, Row, document, matches, random_filters, rows, to_pyiceberg
 from tests.iceberg.manifests.avro_files import a_file
 
 NAMES = ColumnNames(SCHEMA)
@@ -30,25 +30,25 @@ def may_match(filter_: Any, file: DataFile) -> bool:
 
 @pytest.mark.slow
 @given(
-    wishes(),
+    random_filters(),
     st.lists(rows(), min_size=1, max_size=4),
     st.sets(st.sampled_from(STATISTICS)),
     st.sampled_from([None, 1, 2]),
 )
 def test_file_with_a_matching_row_is_never_pruned(
-    wish: Wish, content: list[Row], without: set[str], width: int | None
+    drawn: RandomFilter, content: list[Row], without: set[str], width: int | None
 ) -> None:
     file = file_of(content, without=without, width=width)
-    if any(matches(wish, row) for row in content):
-        assert may_match(document(wish), file)
+    if any(matches(drawn, row) for row in content):
+        assert may_match(document(drawn), file)
 
 
 @pytest.mark.slow
-@given(wishes(COMPARED), st.lists(rows(COMPARED), max_size=3), st.sets(st.sampled_from(STATISTICS[3:])))
-def test_pyiceberg_prunes_the_same_files(wish: Wish, content: list[Row], without: set[str]) -> None:
+@given(random_filters(COMPARED), st.lists(rows(COMPARED), max_size=3), st.sets(st.sampled_from(STATISTICS[3:])))
+def test_pyiceberg_prunes_the_same_files(drawn: RandomFilter, content: list[Row], without: set[str]) -> None:
     file = file_of(content, columns=COMPARED, without=without)
-    theirs = _InclusiveMetricsEvaluator(PY_SCHEMA, to_pyiceberg(wish)).eval(py_file(file))
-    assert may_match(document(wish), file) == theirs
+    theirs = _InclusiveMetricsEvaluator(PY_SCHEMA, to_pyiceberg(drawn)).eval(py_file(file))
+    assert may_match(document(drawn), file) == theirs
 
 
 TRANSFORMED = [

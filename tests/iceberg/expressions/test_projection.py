@@ -22,7 +22,15 @@ from lakebed.iceberg.transform_functions import TIME_UNITS, function_of
 from lakebed.iceberg.transforms import parse_transform
 from lakebed.iceberg.types import parse_primitive
 from tests.iceberg.expressions.columns import BY_NAME, COLUMNS, PY_SCHEMA, SCHEMA, ColumnSample, Value
-from tests.iceberg.expressions.filters import Row, document, leaves, matches, rows, to_pyiceberg, wishes
+from tests.iceberg.expressions.filters import (
+    Row,
+    document,
+    matches,
+    random_filters,
+    random_predicates,
+    rows,
+    to_pyiceberg,
+)
 from tests.iceberg.expressions.specs import Fields, a_layout, a_table, py_spec
 
 pytestmark = pytest.mark.slow
@@ -73,10 +81,10 @@ def test_inclusive_projection_matches_partitions_of_matching_rows(
     spec: tuple[Fields, list[ColumnSample]], data: st.DataObject
 ) -> None:
     fields, columns = spec
-    wish, row = data.draw(wishes(columns)), data.draw(rows(columns))
+    drawn, row = data.draw(random_filters(columns)), data.draw(rows(columns))
     layout = a_layout(fields)
-    if matches(wish, row):
-        projected = inclusive(bound(document(wish)), layout)
+    if matches(drawn, row):
+        projected = inclusive(bound(document(drawn)), layout)
         assert passes(projected, layout, made(row, fields))
         assert passes(projected, layout, made(row, fields, rounded_up=True))
 
@@ -86,12 +94,12 @@ def test_strict_projection_matches_only_fully_matching_partitions(
     spec: tuple[Fields, list[ColumnSample]], data: st.DataObject
 ) -> None:
     fields, columns = spec
-    wish, row = data.draw(wishes(columns)), data.draw(rows(columns))
+    drawn, row = data.draw(random_filters(columns)), data.draw(rows(columns))
     layout = a_layout(fields)
-    projected = strict(bound(document(wish)), layout)
+    projected = strict(bound(document(drawn)), layout)
     partitions = made(row, fields), made(row, fields, rounded_up=True)
     if any(passes(projected, layout, partition) for partition in partitions):
-        assert matches(wish, row)
+        assert matches(drawn, row)
 
 
 COMPARED = [pair for pair in PAIRS if pair[0] not in ("tns", "u", "f", "d") and pair not in (("bin", "truncate[1]"),)]
@@ -105,15 +113,15 @@ def test_projections_agree_with_pyiceberg(pair: tuple[str, str], data: st.DataOb
     fields, column = (pair,), BY_NAME[name]
     if transform in TIME_UNITS:  # PyIceberg does not allow for old writers
         column = column.after_1970
-    wish, row = data.draw(leaves([column])), data.draw(rows([column]))
+    drawn, row = data.draw(random_predicates([column])), data.draw(rows([column]))
     layout, partition = a_layout(fields), made(row, fields)
     struct: Any = py_spec(fields).partition_type(PY_SCHEMA)
     schema = PySchema(*struct.fields)
     record = Record(*(_for_pyiceberg(name, transform, value) for value in partition))
     for ours, theirs in ((inclusive, inclusive_projection), (strict, strict_projection)):
-        projected = theirs(PY_SCHEMA, py_spec(fields))(to_pyiceberg(wish))
+        projected = theirs(PY_SCHEMA, py_spec(fields))(to_pyiceberg(drawn))
         expected = expression_evaluator(schema, projected, case_sensitive=True)(record)
-        assert passes(ours(bound(document(wish)), layout), layout, partition) == expected
+        assert passes(ours(bound(document(drawn)), layout), layout, partition) == expected
 
 
 def _for_pyiceberg(name: str, transform: str, value: Value) -> Any:
@@ -123,7 +131,7 @@ def _for_pyiceberg(name: str, transform: str, value: Value) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("field", "asked", "wide", "narrow"),
+    ("field", "predicate", "wide", "narrow"),
     [
         (("ts", "day"), {"type": "gt", "value": "2017-11-16T12:00:00"},
          {"type": "gt-eq", "value": "2017-11-16"}, {"type": "gt", "value": "2017-11-16"}),
@@ -151,8 +159,8 @@ def _for_pyiceberg(name: str, transform: str, value: Value) -> Any:
     ],
     ids=str,
 )  # fmt: skip
-def test_projections(field: tuple[str, str], asked: Any, wide: Any, narrow: Any) -> None:
-    condition = bound({**asked, "term": field[0]})
+def test_projections(field: tuple[str, str], predicate: Any, wide: Any, narrow: Any) -> None:
+    condition = bound({**predicate, "term": field[0]})
     layout = a_layout((field,))
     expected = [one if isinstance(one, bool) else {**one, "term": "p0"} for one in (wide, narrow)]
     assert [render_filter(inclusive(condition, layout)), render_filter(strict(condition, layout))] == expected
@@ -166,14 +174,14 @@ def test_projection_laws_hold_for_transform_terms(pair: tuple[str, str], data: s
     name, transform = pair
     column, layout = BY_NAME[name], a_layout((pair,))
     row = data.draw(rows([column]))
-    asked = made({name: data.draw(column.values)}, (pair,))[0]
+    predicate = made({name: data.draw(column.values)}, (pair,))[0]
     operations = ["eq", "not-eq", "lt", "lt-eq", "gt", "gt-eq"]
     operation = data.draw(st.sampled_from([*operations, "is-null", "not-null"]))
     term = {"type": "transform", "transform": transform, "term": name}
     unary = operation not in operations
-    literal = _literal(column, transform, asked)
+    literal = _literal(column, transform, predicate)
     condition = bound({"type": operation, "term": term} | ({} if unary else {"value": literal}))
-    matching = matches((operation, "x") if unary else (operation, "x", asked), {"x": made(row, (pair,))[0]})
+    matching = matches((operation, "x") if unary else (operation, "x", predicate), {"x": made(row, (pair,))[0]})
     for rounded_up in (False, True):
         partition = made(row, (pair,), rounded_up=rounded_up)
         if matching:
@@ -190,10 +198,10 @@ def _literal(column: ColumnSample, transform: str, value: Value) -> Any:
 def test_negative_time_units_may_be_stored_one_too_high(operation: str) -> None:
     layout = a_layout((("ts", "day"),))
     term = {"type": "transform", "transform": "day", "term": "ts"}
-    for asked in range(-3, 4):
-        condition = bound({"type": operation, "term": term, "value": asked})
+    for predicate in range(-3, 4):
+        condition = bound({"type": operation, "term": term, "value": predicate})
         for day in range(-5, 6):
-            matching = matches((operation, "x", asked), {"x": day})
+            matching = matches((operation, "x", predicate), {"x": day})
             for stored in (day, day + 1) if day < 0 else (day,):
                 assert passes(inclusive(condition, layout), layout, (stored,)) or not matching
                 assert matching or not passes(strict(condition, layout), layout, (stored,))

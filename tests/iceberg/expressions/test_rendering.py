@@ -15,7 +15,7 @@ from lakebed.iceberg.expressions.binding import ColumnNames, bind
 from lakebed.iceberg.expressions.parsing import parse_expression
 from lakebed.iceberg.expressions.rendering import render_filter
 from tests.iceberg.expressions.columns import COLUMNS, SCHEMA, py_schema_of
-from tests.iceberg.expressions.filters import Row, Wish, document, matches, rows, to_pyiceberg, wishes
+from tests.iceberg.expressions.filters import RandomFilter, Row, document, matches, random_filters, rows, to_pyiceberg
 
 NAMES = ColumnNames(SCHEMA)
 READ_BY_PYICEBERG = [column for column in COLUMNS if column.name not in ("tns", "f", "d", "bin", "fx", "u")]
@@ -27,39 +27,39 @@ def rendered(filter_: Any) -> Any:
 
 
 @pytest.mark.slow
-@given(wishes())
-def test_rendered_filters_round_trip(wish: Wish) -> None:
-    once = rendered(document(wish))
+@given(random_filters())
+def test_rendered_filters_round_trip(drawn: RandomFilter) -> None:
+    once = rendered(document(drawn))
     assert rendered(once) == once
     assert msgspec.json.decode(msgspec.json.encode(once)) == once
 
 
 @pytest.mark.slow
-@given(wishes(READ_BY_PYICEBERG), rows(READ_BY_PYICEBERG))
-def test_pyiceberg_parses_rendered_filters(wish: Wish, row: Row) -> None:
-    read = PlanTableScanRequest.model_validate({"filter": rendered(document(wish))}).filter
+@given(random_filters(READ_BY_PYICEBERG), rows(READ_BY_PYICEBERG))
+def test_pyiceberg_parses_rendered_filters(drawn: RandomFilter, row: Row) -> None:
+    read = PlanTableScanRequest.model_validate({"filter": rendered(document(drawn))}).filter
     assert read is not None
     fields = [column.document for column in READ_BY_PYICEBERG]
     py_bind(py_schema_of(fields), rewrite_not(read), case_sensitive=True)
     evaluate = expression_evaluator(py_schema_of(fields), rewrite_not(read), case_sensitive=True)
     values = Record(*(_for_pyiceberg(column.name, row[column.name]) for column in READ_BY_PYICEBERG))
-    assert evaluate(values) == matches(wish, row)
+    assert evaluate(values) == matches(drawn, row)
 
 
 @pytest.mark.slow
-@given(wishes([column for column in COLUMNS if column.name not in ("tns", "f", "d")]))
-def test_filters_of_pyiceberg_are_parsed(wish: Wish) -> None:
+@given(random_filters([column for column in COLUMNS if column.name not in ("tns", "f", "d")]))
+def test_filters_of_pyiceberg_are_parsed(drawn: RandomFilter) -> None:
     """PyIceberg sends nanoseconds in another unit, and infinities as null."""
-    request = PlanTableScanRequest(filter=to_pyiceberg(wish))
+    request = PlanTableScanRequest(filter=to_pyiceberg(drawn))
     sent = msgspec.json.decode(request.model_dump_json(by_alias=True, exclude_none=True))["filter"]
-    assert in_order(rendered(sent)) == in_order(rendered(document(wish)))
+    assert in_order(rendered(sent)) == in_order(rendered(document(drawn)))
 
 
 def test_long_conjunctions_are_shallow_trees() -> None:
-    asked: Any = False
+    nested: Any = False
     for number in range(1000):
-        asked = {"type": "or", "left": {"type": "eq", "term": "i", "value": number}, "right": asked}
-    depth, level = 0, [rendered(asked)]
+        nested = {"type": "or", "left": {"type": "eq", "term": "i", "value": number}, "right": nested}
+    depth, level = 0, [rendered(nested)]
     while level:
         level = [one[side] for one in level for side in ("left", "right") if side in one]
         depth += 1

@@ -17,7 +17,7 @@ from lakebed.iceberg.expressions.rendering import render_filter
 from lakebed.iceberg.expressions.residuals import ResidualEvaluator
 from lakebed.iceberg.expressions.unbound import FALSE, TRUE
 from tests.iceberg.expressions.columns import BY_NAME, PY_SCHEMA, ColumnSample
-from tests.iceberg.expressions.filters import document, leaves, matches, rows, to_pyiceberg, wishes
+from tests.iceberg.expressions.filters import document, matches, random_filters, random_predicates, rows, to_pyiceberg
 from tests.iceberg.expressions.specs import Fields, a_layout, py_spec
 from tests.iceberg.expressions.test_projection import COMPARED, bound, made, partitioned
 
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.slow
 @given(partitioned(), st.data())
 def test_residual_agrees_with_the_filter(spec: tuple[Fields, list[ColumnSample]], data: st.DataObject) -> None:
     fields, columns = spec
-    wish, row = data.draw(wishes(columns)), data.draw(rows(columns))
+    drawn, row = data.draw(random_filters(columns)), data.draw(rows(columns))
     for rounded_up in (False, True):
         partition = made(row, fields, rounded_up=rounded_up)
-        residual = ResidualEvaluator(bound(document(wish)), a_layout(fields)).of(partition)
+        residual = ResidualEvaluator(bound(document(drawn)), a_layout(fields)).of(partition)
 
         def passes(claim: BoundPredicate) -> bool:
             return predicate_matches(claim, row[claim.term.name])
 
-        assert evaluate(residual, passes) == matches(wish, row)
+        assert evaluate(residual, passes) == matches(drawn, row)
 
 
 @pytest.mark.parametrize("pair", [pair for pair in COMPARED if pair[0] in ("i", "s", "ts")], ids="-".join)
@@ -46,11 +46,11 @@ def test_residuals_agree_with_pyiceberg(pair: tuple[str, str], data: st.DataObje
     if pair[0] == "ts":  # PyIceberg does not allow for old writers
         column = BY_NAME["ts"].after_1970
     # PyIceberg cannot compare a null partition.
-    wish, row = data.draw(leaves([column])), {column.name: data.draw(column.values)}
+    drawn, row = data.draw(random_predicates([column])), {column.name: data.draw(column.values)}
     partition = made(row, (pair,))
-    expression = py_bind(PY_SCHEMA, rewrite_not(to_pyiceberg(wish)), case_sensitive=True)
+    expression = py_bind(PY_SCHEMA, rewrite_not(to_pyiceberg(drawn)), case_sensitive=True)
     theirs = residual_evaluator_of(py_spec((pair,)), expression, True, PY_SCHEMA).residual_for(Record(*partition))
-    ours = ResidualEvaluator(bound(document(wish)), a_layout((pair,))).of(partition)
+    ours = ResidualEvaluator(bound(document(drawn)), a_layout((pair,))).of(partition)
     assert (ours == TRUE, ours == FALSE) == (theirs == AlwaysTrue(), theirs == AlwaysFalse())
 
 

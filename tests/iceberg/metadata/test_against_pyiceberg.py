@@ -176,10 +176,10 @@ def draw_update(data: st.DataObject, table: TableMetadata) -> list[Json]:
 def test_commits_equal_those_of_pyiceberg(version: int, data: st.DataObject) -> None:
     table = make_table(version, columns=COLUMNS)
     for _ in range(data.draw(st.integers(1, 10))):
-        asked = draw_update(data, table)
-        after = commit(table, *asked, now_ms=NOW, previous_location=PLACE)
+        updates = draw_update(data, table)
+        after = commit(table, *updates, now_ms=NOW, previous_location=PLACE)
         theirs = update_table_metadata(
-            read_by_them(table), UPDATES.validate_json(dump(asked)), enforce_validation=True, metadata_location=PLACE
+            read_by_them(table), UPDATES.validate_json(dump(updates)), enforce_validation=True, metadata_location=PLACE
         )
         if after is table:
             # PyIceberg counts some updates without effect.

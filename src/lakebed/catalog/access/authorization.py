@@ -162,9 +162,9 @@ class CatalogAuthorizer:
         except AccessDenied as error:
             # Its text has the resource, which differs if the table exists: the caller must not learn that.
             why = str(error).partition(". principal=")[0]
-            asked = "".join(f" {key}={value}" for key, value in facts.items())
+            details = "".join(f" {key}={value}" for key, value in facts.items())
             raise AccessDenied(
-                f"{why}. action={reported_action or action} table-bucket={catalog.name}{asked}"
+                f"{why}. action={reported_action or action} table-bucket={catalog.name}{details}"
             ) from error
 
     def could_allow(self, caller: Caller, rules: ResourceRules, catalog: int, actions: Iterable[Action]) -> bool:
@@ -207,9 +207,9 @@ class CatalogAuthorizer:
 
     async def can_run_tasks(self, caller: Caller) -> bool:
         """Whether the caller may run tasks, regardless of the session policy of its credentials."""
-        who = caller._replace(principal=replace(caller.principal, session=None))
+        without_session = caller._replace(principal=replace(caller.principal, session=None))
         try:
-            await self.check_server(who, ServerAction.RUN_TASKS)
+            await self.check_server(without_session, ServerAction.RUN_TASKS)
         except AccessDenied:
             return False
         return True

@@ -97,7 +97,7 @@ class DataAccess:
         """
         writes = await self._may_write(caller, catalog, identifier.namespace, identifier.name, entry_id=entry_id)
         locations = await self._locations(catalog, identifier, entry_id, location, properties)
-        await self._claims.promise(caller, identifier, locations)
+        await self._claims.reserve(caller, identifier, locations)
         return _data_at(locations, writes=writes)
 
     async def of_unregistered(

@@ -1,6 +1,6 @@
 """Catalogs of the management API: several in one bucket, each in its own directories. Changes commit with events.
 
-A table bucket is created elsewhere (`service`), and can be read, updated and deleted here like any other catalog.
+Table buckets are created by `service`, and are read, updated and deleted here like other catalogs.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ ServerTableRemoval = Callable[[Catalog], Awaitable[None]]
 class CatalogManagement:
     """The management API's use cases for catalogs."""
 
-    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, leave: ServerTableRemoval) -> None:
+    def __init__(
+        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, remove_server_tables: ServerTableRemoval
+    ) -> None:
         self._f = object_context
         self._authorizer = authorizer
-        self._leave = leave
+        self._remove_server_tables = remove_server_tables
 
     async def create(
         self,
@@ -86,7 +88,7 @@ class CatalogManagement:
 
         async def work(tx: Transaction) -> ManagedCatalog:
             bucket = await f.bucket(tx, places.bucket)
-            if bucket.id != asked.id:
+            if bucket.id != authorized.id:
                 raise WriteConflict(f"bucket was recreated concurrently. bucket={places.bucket}")
             await create_catalog(tx, f, bucket, CatalogDefinition(name, places, kind, kept), by.principal, now_ms)
             await append_catalog_event(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
@@ -95,10 +97,10 @@ class CatalogManagement:
             return await find_catalog(tx, name)
 
         try:
-            asked = await f.bucket(f.meta, places.bucket)
+            authorized = await f.bucket(f.meta, places.bucket)
             await self._authorizer.check(
                 caller,
-                placeholder_catalog(asked, name),
+                placeholder_catalog(authorized, name),
                 Action.CREATE_TABLE_BUCKET,
                 securable=SERVICE,
                 privileges=(Privilege.CATALOG_CREATE,),
@@ -127,10 +129,10 @@ class CatalogManagement:
         """
         f = self._f
         now_ms = f.clock.now_ms()
-        asked = await self._admitted(by, "updateCatalog", name)
+        authorized = await self._authorized(by, "updateCatalog", name)
 
         async def work(tx: Transaction) -> ManagedCatalog:
-            catalog = await _found_again(tx, asked)
+            catalog = await _find_unchanged(tx, authorized)
             check_version((await find_catalog(tx, name)).version, version)
             kept = catalog.properties if properties is None else _unmoved(catalog, properties)
             check_catalog_properties(kept)
@@ -152,11 +154,11 @@ class CatalogManagement:
         """
         f = self._f
         now_ms = f.clock.now_ms()
-        asked = await self._admitted(by, "deleteCatalog", name)
-        await self._leave(asked)
+        authorized = await self._authorized(by, "deleteCatalog", name)
+        await self._remove_server_tables(authorized)
 
         async def work(tx: Transaction) -> None:
-            catalog = await _found_again(tx, asked)
+            catalog = await _find_unchanged(tx, authorized)
             if first is not None:
                 await first(tx, now_ms)
             bucket = catalog.bucket
@@ -178,7 +180,7 @@ class CatalogManagement:
 
         await f.meta.transact(work)
 
-    async def _admitted(self, by: Administrator, operation: str, name: str) -> Catalog:
+    async def _authorized(self, by: Administrator, operation: str, name: str) -> Catalog:
         """The catalog, if the caller has the permission for the operation. Raises NoSuchCatalog, AccessDenied."""
         catalog = await _find(self._f.meta, name)
         await by.authorize(operation, catalog_securable(catalog.id), resource=catalog.arn)
@@ -192,11 +194,11 @@ async def _find(reader: Reader, name: str) -> Catalog:
     return catalog_from(row)
 
 
-async def _found_again(tx: Transaction, asked: Catalog) -> Catalog:
+async def _find_unchanged(tx: Transaction, authorized: Catalog) -> Catalog:
     """The same catalog inside the transaction. Raises NoSuchCatalog, WriteConflict."""
-    found = await _find(tx, asked.name)
-    if found.id != asked.id:
-        raise WriteConflict(f"catalog was recreated concurrently. name={asked.name}")
+    found = await _find(tx, authorized.name)
+    if found.id != authorized.id:
+        raise WriteConflict(f"catalog was recreated concurrently. name={authorized.name}")
     return found
 
 

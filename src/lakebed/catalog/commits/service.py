@@ -320,10 +320,10 @@ class Commits:
     def _keep(self, one: _Prepared, entry: Entry, file: PreparedFile | None) -> CachedMetadata:
         """Cache the committed metadata, and the base file for the next one."""
         assert one.text is not None and file is not None  # noqa: S101,PT018  # what moves was written
-        text, loan, base_file = one.text, file.loan, None
-        if loan is not None:
+        text, base_content, base_file = one.text, file.base_content, None
+        if base_content is not None:
             text = text.whole()
-            base_file = base_file_of(text, loan)
+            base_file = base_file_of(text, base_content)
         elif isinstance(file.taken, ComposedObject) and one.kept is not None:
             base_file = one.kept.base_file
         if one.found.live is not None:
@@ -392,18 +392,18 @@ class Commits:
         if one.base is None or one.new.properties.get(_DELETE_OLD_METADATA, "false").lower() != "true":
             return
         kept = {entry.metadata_file for entry in one.new.metadata_log}
-        gone = [entry.metadata_file for entry in one.base.metadata_log if entry.metadata_file not in kept]
+        removed = [entry.metadata_file for entry in one.base.metadata_log if entry.metadata_file not in kept]
         catalog = one.found.catalog
         own = table_directories(catalog, one.new.location, one.new.properties)
         prefixes = tuple(f"s3://{address.bucket}/{address.directory}" for address in own)
         with suppress(LakebedError):
             # Locations with our scheme. Others are in another store, or from before the table was registered.
-            doomed = [
-                ObjectIdentifier(parse_location(location).key) for location in gone if location.startswith(prefixes)
+            deletable = [
+                ObjectIdentifier(parse_location(location).key) for location in removed if location.startswith(prefixes)
             ]
-            if doomed:
+            if deletable:
                 system = Caller(root_of(catalog.bucket.owner))
-                await self._deleter.delete_many(system, catalog.bucket.name, doomed)
+                await self._deleter.delete_many(system, catalog.bucket.name, deletable)
 
 
 def _merged(changes: Sequence[TableChange]) -> list[TableChange]:

@@ -45,7 +45,7 @@ class BaseFile:
     """A metadata file that was written whole, with the ranges of its settled text runs."""
 
     text: TableText
-    loan: BaseContent
+    content: BaseContent
     snapshots: BaseRange
     log: BaseRange
 
@@ -55,17 +55,17 @@ class BaseFile:
         return text.snapshots.settled is own.snapshots.settled and text.log.settled is own.log.settled
 
 
-def base_file_of(text: TableText, loan: BaseContent) -> BaseFile:
+def base_file_of(text: TableText, content: BaseContent) -> BaseFile:
     """The base file with this text, all of which is settled. Costs a checksum of its history."""
     at = len(text.head)
     snapshots = BaseRange(at, len(text.snapshots.settled), digest_of(text.snapshots.settled))
     at += text.snapshots.size + len(text.middle)
-    return BaseFile(text, loan, snapshots, BaseRange(at, len(text.log.settled), digest_of(text.log.settled)))
+    return BaseFile(text, content, snapshots, BaseRange(at, len(text.log.settled), digest_of(text.log.settled)))
 
 
 def should_share_history(text: TableText, base_file: BaseFile, *, encrypt: bool) -> bool:
     """Whether a file with this text should share the base file's history."""
-    if not base_file.holds(text) or base_file.loan.encrypted != encrypt:
+    if not base_file.holds(text) or base_file.content.encrypted != encrypt:
         return False  # its history or the bucket's encryption changed since
     size, settled = text.size, text.settled_size
     most_own = min(settled, max(_MAX_OWN_BYTES, size // _MAX_OWN_SHARE))
@@ -89,7 +89,7 @@ class DocumentSource(NamedTuple):
     """The content of a document that was read, the content it shares, and its pieces."""
 
     content: int
-    lender: int | None
+    base_content: int | None
     pieces: Sequence[Extent]
 
 
@@ -100,8 +100,8 @@ def recover_base_file(
 
     So any worker can continue from a file that another one wrote. Costs a copy.
     """
-    if origin.lender is not None:
-        return _recall_borrowed(document, origin.pieces, origin.lender)
+    if origin.base_content is not None:
+        return _recover_shared(document, origin.pieces, origin.base_content)
     if len(origin.pieces) != 1 or origin.pieces[0].blob is None or origin.pieces[0].size != len(document):
         return None
     text = write_table(table)
@@ -110,7 +110,7 @@ def recover_base_file(
     return text, base_file_of(text, BaseContent(origin.content, origin.pieces[0]))
 
 
-def _recall_borrowed(document: bytes, pieces: Sequence[Extent], lender: int) -> tuple[TableText, BaseFile] | None:
+def _recover_shared(document: bytes, pieces: Sequence[Extent], base_content: int) -> tuple[TableText, BaseFile] | None:
     ends = list(accumulate(piece.size for piece in pieces))
     if [bool(piece.blob_size) for piece in pieces] != _IS_BORROWED or ends[-1] != len(document):
         return None
@@ -118,10 +118,10 @@ def _recall_borrowed(document: bytes, pieces: Sequence[Extent], lender: int) -> 
         document[end - piece.size : end] for piece, end in zip(pieces, ends, strict=True)
     )
     text = TableText(head, TextRun(snapshots, recent), middle, TextRun(log, recent_log), tail)
-    lent, lent_log = (piece for piece in pieces if piece.blob_size)
+    shared, shared_log = (piece for piece in pieces if piece.blob_size)
     return text, BaseFile(
         text,
-        BaseContent(lender, Extent(lent.blob_size, blob=lent.blob, seal=lent.seal)),
-        BaseRange(lent.start, lent.size, digest_of(snapshots)),
-        BaseRange(lent_log.start, lent_log.size, digest_of(log)),
+        BaseContent(base_content, Extent(shared.blob_size, blob=shared.blob, seal=shared.seal)),
+        BaseRange(shared.start, shared.size, digest_of(snapshots)),
+        BaseRange(shared_log.start, shared_log.size, digest_of(log)),
     )

@@ -77,7 +77,7 @@ class CatalogInventories:
 
     async def survey(self, caller: Caller, catalog_name: str) -> CatalogInventory:
         """Count the contents of a catalog. Raises NoSuchCatalog. The cost grows with the contents."""
-        catalog = await self._admitted(caller, catalog_name, Action.GET_TABLE_BUCKET)
+        catalog = await self._authorized(caller, catalog_name, Action.GET_TABLE_BUCKET)
         number = catalog.id
 
         async def work(tx: Transaction) -> CatalogInventory:
@@ -114,7 +114,7 @@ class CatalogInventories:
 
     async def fingerprint(self, caller: Caller, catalog_name: str) -> str:
         """A digest of all pointers of a catalog, which changes with every commit."""
-        catalog = await self._admitted(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
+        catalog = await self._authorized(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> str:
             digest = hashlib.sha256()
@@ -129,9 +129,9 @@ class CatalogInventories:
 
     async def authorize_change(self, caller: Caller, catalog_name: str) -> Catalog:
         """The catalog, if the caller can configure it. Raises NoSuchCatalog, AccessDenied."""
-        return await self._admitted(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
+        return await self._authorized(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
 
-    async def _admitted(self, caller: Caller, catalog_name: str, action: Action) -> Catalog:
+    async def _authorized(self, caller: Caller, catalog_name: str, action: Action) -> Catalog:
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
         await self._authorizer.check(caller, catalog, action)
         return catalog
@@ -147,11 +147,11 @@ async def _count(tx: Transaction, statement: str, *args: Value) -> int:
 async def _directories(tx: Transaction, catalog: Catalog) -> tuple[int, int]:
     """The number of recorded directories, and of those inside another."""
     count = overlapping = 0
-    for home in outermost(catalog.directories):
+    for directory in outermost(catalog.directories):
         around, after, is_within = "", "", True
-        while is_within and (page := await tx.rows(rows.LOCATIONS, catalog.bucket.id, home, after, _PAGE_ROWS)):
+        while is_within and (page := await tx.rows(rows.LOCATIONS, catalog.bucket.id, directory, after, _PAGE_ROWS)):
             for prefix, _ in page:
-                is_within = prefix.startswith(home)
+                is_within = prefix.startswith(directory)
                 if not is_within:
                     break
                 count += 1

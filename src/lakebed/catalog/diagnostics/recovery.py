@@ -50,8 +50,8 @@ class Recovery:
         f = self._f
         now_ms = f.clock.now_ms()
         action = Action.UPDATE_METADATA_LOCATION
-        asked = await self._examination.authorize(caller, catalog_name, identifier, action)
-        before = await self._examination.read(f.meta, catalog_name, asked)
+        authorized = await self._examination.authorize(caller, catalog_name, identifier, action)
+        before = await self._examination.read(f.meta, catalog_name, authorized)
         metadata, parsed = await self._examination.metadata(before)
         claim: LocationClaim | None = None
         if metadata.missing_directories and parsed is not None:
@@ -64,7 +64,7 @@ class Recovery:
             claim = await self._claims.prepare(caller, locations, ChosenBy.CATALOG if is_trusted else ChosenBy.CLIENT)
 
         async def work(tx: Transaction) -> Recovered:
-            found = await self._examination.read(tx, catalog_name, asked)
+            found = await self._examination.read(tx, catalog_name, authorized)
             finalized = discarded = 0
             for finding in found.line.findings:
                 if finding.recovery_state is RecoveryState.FINALIZATION_REQUIRED:
@@ -95,7 +95,7 @@ class Recovery:
                     "reclaimed": ", ".join(reclaimed),
                 },
             )
-            after = await self._examination.read(tx, catalog_name, asked)
+            after = await self._examination.read(tx, catalog_name, authorized)
             return Recovered(after, finalized, discarded, reclaimed)
 
         return await f.meta.transact(work)

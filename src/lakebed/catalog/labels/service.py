@@ -72,7 +72,7 @@ class LabelManagement:
     async def get(self, caller: Caller, subject: LabelSubject) -> Labels:
         """The labels of a target. Raises the NotFound of its kind."""
         meta = self._f.meta
-        key = await self._admitted(meta, caller, subject, Action.GET_LABELS)
+        key = await self._authorized(meta, caller, subject, Action.GET_LABELS)
         return await _labels(meta, key)
 
     async def change(self, caller: Caller, subject: LabelSubject, change: LabelChange) -> Labels:
@@ -81,7 +81,7 @@ class LabelManagement:
         Raises the NotFound of its kind, NoSuchPrincipal for an owner that does not exist, InvalidInput.
         """
         f = self._f
-        await self._admitted(f.meta, caller, subject, Action.SET_LABELS)
+        await self._authorized(f.meta, caller, subject, Action.SET_LABELS)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Labels:
@@ -117,7 +117,7 @@ class LabelManagement:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    async def _admitted(self, reader: Reader, caller: Caller, subject: LabelSubject, action: Action) -> str:
+    async def _authorized(self, reader: Reader, caller: Caller, subject: LabelSubject, action: Action) -> str:
         """The key of a target, if the caller has the permission for `action` on its labels."""
         target = await self._targets.find(reader, subject)
         await self._targets.check(caller, target, action)

@@ -10,7 +10,7 @@ those.
 
 Besides the directories of tables and views, two kinds of directories are not free:
 
-- promised: reserved for a principal that staged a table there. No other principal can claim it or write into it. So if
+- reserved: kept for a principal that staged a table there. No other principal can claim it or write into it. So if
   it was empty when it was reserved, it contains at the commit only what that principal wrote.
 - retained: a table was dropped there without a purge, and its files remain. It is free again when they are deleted, or
   for a claimant with all S3 permissions on them. The principal that dropped the table can get credentials for a limited
@@ -90,7 +90,7 @@ _RESERVATIONS_OF_KEY: Final = (
     " FROM retained_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) r"
     ") l JOIN warehouses w ON w.id = l.warehouse"
 )
-"""The last promised and the last retained directory at or before a key."""
+"""The last reserved and the last retained directory at or before a key."""
 _DELETE_EXPIRED: Final = "DELETE FROM promised_locations WHERE expires_ms <= ?"
 
 _INSERT_RETAINED: Final = (
@@ -231,7 +231,7 @@ class LocationClaims:
         held = tuple(await _held(self._f.meta, locations))
         return bool(held) and all(address.directory.startswith(held) for address in locations.addresses)
 
-    async def promise(self, caller: Caller, identifier: Identifier, locations: EntryLocations) -> None:
+    async def reserve(self, caller: Caller, identifier: Identifier, locations: EntryLocations) -> None:
         """Reserve the directories of a staged table for the caller, until its commit or the expiry of the reservation.
 
         Raises what `prepare` and `take` raise.
@@ -244,16 +244,16 @@ class LocationClaims:
 
         async def work(tx: Transaction) -> None:
             await self._check_again(tx, claim)
-            promised: set[str] = set()
+            reserved: set[str] = set()
             for address in locations.addresses:
-                promised.add(address.directory)
+                reserved.add(address.directory)
                 for prefix, _, was_empty, expires_ms in await _take_overlapping(
                     tx, _PROMISED, bucket_id, address.directory
                 ):
                     # A reservation of the same principal: its files stay reserved.
                     if was_empty and expires_ms > now_ms:
-                        promised.add(prefix)
-            for directory in outermost(promised):
+                        reserved.add(prefix)
+            for directory in outermost(reserved):
                 await tx.run(
                     _INSERT_PROMISE,
                     bucket_id,

@@ -1,6 +1,6 @@
 """Table maintenance: what a table needs, the tasks that follow from it, and the maintenance jobs of table buckets.
 
-`rules` says when each job is worth running, by the policies that apply to a table and its health (`health`). `planner`
+`rules` decides when each job is worth running, by the policies and the health (`health`) of a table. `planner`
 decides, without I/O, which tasks that makes; `table_planner` reads what it needs, and `scheduler` runs it on commits
 and on a timer. `tasks` is the task queue as workers and operators use it.
 

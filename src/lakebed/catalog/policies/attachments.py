@@ -69,13 +69,13 @@ class PolicyAttachments:
         """
         f, caller = self._f, mutation.caller
         check_properties(parameters)
-        home = await self._admitted(caller, catalog_name, levels, name, target, Action.ATTACH_POLICY)
+        parent = await self._authorized(caller, catalog_name, levels, name, target, Action.ATTACH_POLICY)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, StoredResponse(204))
             catalog = await self._catalogs.find(tx, catalog_name)
-            policy = await self._policies.find(tx, catalog, home, name)
+            policy = await self._policies.find(tx, catalog, parent, name)
             lookup, place = await self._targets.find(tx, catalog_name, target)
             kind = await self.confirm_attachable(tx, catalog, policy, lookup, place)
             changed = await tx.run(
@@ -126,12 +126,12 @@ class PolicyAttachments:
     ) -> None:
         """Detach a policy from a target. Raises NoSuchPolicy, NoSuchTarget, NoSuchAttachment."""
         f, caller = self._f, mutation.caller
-        home = await self._admitted(caller, catalog_name, levels, name, target, Action.DETACH_POLICY)
+        parent = await self._authorized(caller, catalog_name, levels, name, target, Action.DETACH_POLICY)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, StoredResponse(204))
-            policy = await self._policies.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
+            policy = await self._policies.find(tx, await self._catalogs.find(tx, catalog_name), parent, name)
             lookup, place = await self._targets.find(tx, catalog_name, target)
             if not await tx.run(rows.DETACH, lookup.key, policy.id):
                 raise not_attached(policy, place)
@@ -172,7 +172,7 @@ class PolicyAttachments:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    async def _admitted(
+    async def _authorized(
         self,
         caller: Caller,
         catalog_name: str,
@@ -182,13 +182,13 @@ class PolicyAttachments:
         action: Action,
     ) -> Levels:
         """The namespace of a policy, if the caller has the permission for `action` on it and on the target."""
-        home = check_namespace(levels)
+        parent = check_namespace(levels)
         check_policy_name(name)
         lookup = await self._targets.look_up(self._f.meta, catalog_name, target)
-        policy = await self._policies.look_up(self._f.meta, lookup.catalog, home, name)
-        await self._policies.authorize(caller, lookup.catalog, home, policy, action)
+        policy = await self._policies.look_up(self._f.meta, lookup.catalog, parent, name)
+        await self._policies.authorize(caller, lookup.catalog, parent, policy, action)
         await self._targets.check(caller, lookup, action)
-        return home
+        return parent
 
     async def _append_event(
         self,

@@ -90,7 +90,7 @@ class _Scope(NamedTuple):
 _Take = Callable[[LiveEntry], bool]
 """Examines a table or view; whether it is part of the result."""
 
-_Judge = Callable[[Attached], _Take]
+_Classifier = Callable[[Attached], _Take]
 """Creates one for the attachments of a page."""
 
 
@@ -138,7 +138,7 @@ class PolicyCoverage:
             await self._types.stated(self._f.meta, catalog, kind)
         found: list[LiveEntry] = []
 
-        def judge(attached: Attached) -> _Take:
+        def classify(attached: Attached) -> _Take:
             def take(known: LiveEntry) -> bool:
                 held = attached.applicable_to(known.namespace.levels, known.entry)
                 if any(not kind or one.policy.type == kind for one in held):
@@ -149,7 +149,7 @@ class PolicyCoverage:
             return take
 
         tables = frozenset({EntryKind.TABLE})
-        progress = await self._scan(caller, _Scope(catalog, namespace), tables, judge, after, limit)
+        progress = await self._scan(caller, _Scope(catalog, namespace), tables, classify, after, limit)
         return UncoveredPage(found, progress)
 
     async def effect(
@@ -180,7 +180,7 @@ class PolicyCoverage:
             raise not_attached(policy, place)
         affected: list[AffectedEntry] = []
 
-        def judge(attached: Attached) -> _Take:
+        def classify(attached: Attached) -> _Take:
             assumed = _assuming(attached, lookup, policy, change)
 
             def take(known: LiveEntry) -> bool:
@@ -195,17 +195,17 @@ class PolicyCoverage:
 
         scope = _Scope(lookup.catalog, target.namespace, "" if lookup.entry is None else lookup.entry.id)
         both = frozenset({EntryKind.TABLE, EntryKind.VIEW})
-        return EffectPage(policy, place, affected, await self._scan(caller, scope, both, judge, after, limit))
+        return EffectPage(policy, place, affected, await self._scan(caller, scope, both, classify, after, limit))
 
     async def _scan(
-        self, caller: Caller, scope: _Scope, kinds: frozenset[EntryKind], judge: _Judge, after: str, limit: int
+        self, caller: Caller, scope: _Scope, kinds: frozenset[EntryKind], classify: _Classifier, after: str, limit: int
     ) -> PageProgress:
         """Examine the entries of a scope that the caller can read, by id, until the page is full."""
         meta = self._f.meta
         containers = await read_attached(meta, scope.catalog.id)
         scanned = examined = taken = 0
         while page := await self._page(scope, after):
-            take = judge(await containers.with_entries(meta, page[0].entry.id, page[-1].entry.id))
+            take = classify(await containers.with_entries(meta, page[0].entry.id, page[-1].entry.id))
             for known in page:
                 if taken == limit or scanned == _MAX_EXAMINED:
                     return PageProgress(examined, after, truncated=True)

@@ -92,37 +92,37 @@ class PolicyManagement:
         return None if row is None else rows.policy_from(row)
 
     async def authorize(
-        self, caller: Caller, catalog: Catalog, home: Levels, policy: Policy | None, action: Action
+        self, caller: Caller, catalog: Catalog, parent: Levels, policy: Policy | None, action: Action
     ) -> None:
-        """Check the permission for `action` on a policy in the namespace `home`. Raises AccessDenied.
+        """Check the permission for `action` on a policy in the namespace `parent`. Raises AccessDenied.
 
         Access policies name the namespace, grants the policy itself.
         """
-        on = None if policy is None else policy_securable(catalog.id, home, policy.id)
-        await self._authorizer.check(caller, catalog, action, namespace=home, kind=GrantKind.POLICY, securable=on)
+        on = None if policy is None else policy_securable(catalog.id, parent, policy.id)
+        await self._authorizer.check(caller, catalog, action, namespace=parent, kind=GrantKind.POLICY, securable=on)
 
     async def create(
-        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], asked: NewPolicy, show: RenderPolicy
+        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], request: NewPolicy, show: RenderPolicy
     ) -> Policy:
         """Create a policy. Raises NoSuchNamespace, AlreadyExists, InvalidInput for an unknown type, InvalidPolicy."""
         f, caller = self._f, mutation.caller
-        home = check_namespace(levels)
-        check_policy_name(asked.name)
-        check_description(asked.description)
+        parent = check_namespace(levels)
+        check_policy_name(request.name)
+        check_description(request.description)
         now_ms = f.clock.now_ms()
         catalog = await self._catalogs.find(f.meta, catalog_name)
-        await self._authorizer.check(caller, catalog, Action.CREATE_POLICY, namespace=home)
-        await self._namespaces.find(f.meta, catalog, home)
-        kind = await self._types.stated(f.meta, catalog, asked.type)
-        kind.check_content(asked.content)
+        await self._authorizer.check(caller, catalog, Action.CREATE_POLICY, namespace=parent)
+        await self._namespaces.find(f.meta, catalog, parent)
+        kind = await self._types.stated(f.meta, catalog, request.type)
+        kind.check_content(request.content)
         new = Policy(
             id=0,
-            namespace=home,
-            name=asked.name,
+            namespace=parent,
+            name=request.name,
             type=kind.name,
             inheritable=kind.inheritable,
-            description=asked.description,
-            content=asked.content or "",
+            description=request.description,
+            content=request.content or "",
             version=0,
             created_ms=now_ms,
             updated_ms=now_ms,
@@ -131,7 +131,7 @@ class PolicyManagement:
         async def work(tx: Transaction) -> Policy:
             await self._keys.keep(tx, mutation.key, StoredResponse(200, body=show(new)))
             catalog = await self._catalogs.find(tx, catalog_name)
-            namespace = await self._namespaces.find(tx, catalog, home)
+            namespace = await self._namespaces.find(tx, catalog, parent)
             await self._confirm_type(tx, catalog, kind)
             made = await tx.row(
                 rows.INSERT_POLICY,
@@ -156,8 +156,8 @@ class PolicyManagement:
 
     async def get(self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str) -> Policy:
         """The policy, if the caller can read it. Raises NoSuchPolicy."""
-        catalog, home = await self._admitted(caller, catalog_name, levels, name, Action.READ_POLICY)
-        return await self.find(self._f.meta, catalog, home, name)
+        catalog, parent = await self._authorized(caller, catalog_name, levels, name, Action.READ_POLICY)
+        return await self.find(self._f.meta, catalog, parent, name)
 
     async def list(
         self, caller: Caller, catalog_name: str, levels: Sequence[str], *, kind: str = "", after: str, limit: int
@@ -166,14 +166,14 @@ class PolicyManagement:
 
         Raises NoSuchNamespace, InvalidInput for an unknown type.
         """
-        home = check_namespace(levels)
+        parent = check_namespace(levels)
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
-        await self._authorizer.check(caller, catalog, Action.LIST_POLICIES, namespace=home)
-        namespace = await self._namespaces.find(self._f.meta, catalog, home)
+        await self._authorizer.check(caller, catalog, Action.LIST_POLICIES, namespace=parent)
+        namespace = await self._namespaces.find(self._f.meta, catalog, parent)
         if kind:
             await self._types.stated(self._f.meta, catalog, kind)
         found = await self._f.meta.rows(rows.POLICY_NAMES_AFTER, namespace.id, kind, kind, after, limit + 1)
-        return PolicyPage(home, [str(row[0]) for row in found[:limit]], len(found) > limit)
+        return PolicyPage(parent, [str(row[0]) for row in found[:limit]], len(found) > limit)
 
     async def update(
         self,
@@ -193,8 +193,8 @@ class PolicyManagement:
         """
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        catalog, home = await self._admitted(caller, catalog_name, levels, name, Action.UPDATE_POLICY)
-        seen = await self.find(f.meta, catalog, home, name)
+        catalog, parent = await self._authorized(caller, catalog_name, levels, name, Action.UPDATE_POLICY)
+        seen = await self.find(f.meta, catalog, parent, name)
         _check_version(seen, current_version)
         new_description = seen.description if description is UNSET else check_description(description)
         text = seen.content if content is UNSET else content
@@ -203,7 +203,7 @@ class PolicyManagement:
             kind.check_content(text)
 
         async def work(tx: Transaction) -> Policy:
-            policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
+            policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), parent, name)
             _check_version(policy, current_version)
             if policy.id != seen.id:
                 # A new policy of that name, perhaps of another type: the content was not checked for it.
@@ -239,11 +239,11 @@ class PolicyManagement:
         """Remove a policy, and with `detach_all` its attachments. Raises NoSuchPolicy, PolicyInUse."""
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        _, home = await self._admitted(caller, catalog_name, levels, name, Action.DROP_POLICY)
+        _, parent = await self._authorized(caller, catalog_name, levels, name, Action.DROP_POLICY)
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, StoredResponse(204))
-            policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
+            policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), parent, name)
             targets = await self._targets(tx, policy)
             if targets and not detach_all:
                 raise PolicyInUse(
@@ -267,15 +267,15 @@ class PolicyManagement:
 
         await f.meta.transact(work)
 
-    async def _admitted(
+    async def _authorized(
         self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str, action: Action
     ) -> tuple[Catalog, Levels]:
         """The catalog and namespace of a policy, if the caller has the permission for `action`."""
-        home = check_namespace(levels)
+        parent = check_namespace(levels)
         check_policy_name(name)
         catalog = await self._catalogs.find(self._f.meta, catalog_name)
-        await self.authorize(caller, catalog, home, await self.look_up(self._f.meta, catalog, home, name), action)
-        return catalog, home
+        await self.authorize(caller, catalog, parent, await self.look_up(self._f.meta, catalog, parent, name), action)
+        return catalog, parent
 
     async def _confirm_type(self, tx: Transaction, catalog: Catalog, kind: PolicyType) -> None:
         """Raise InvalidInput if the type changed since the content was checked."""
@@ -314,5 +314,5 @@ def _check_version(policy: Policy, current_version: int) -> None:
 
 def _named(targets: Sequence[PolicyMapping]) -> str:
     """Some of the targets, for an error message."""
-    shown = ", ".join(str(target.target) for target in targets[:_TARGETS_NAMED])
-    return f"targets={shown}" + (f" and {len(targets) - _TARGETS_NAMED} more" if len(targets) > _TARGETS_NAMED else "")
+    names = ", ".join(str(target.target) for target in targets[:_TARGETS_NAMED])
+    return f"targets={names}" + (f" and {len(targets) - _TARGETS_NAMED} more" if len(targets) > _TARGETS_NAMED else "")

@@ -86,46 +86,46 @@ class ScanPlans:
 
     async def plan(self, caller: Caller, catalog: str, identifier: Identifier, document: object) -> PlannedScan:
         """Plan a scan; a long plan continues in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
-        asked = await self._asked(caller, catalog, identifier)
+        requested = await self._requested(caller, catalog, identifier)
         request = parse_request(document)
-        if asked.viewer is not None:
-            return asked.restricted(await self._for_restricted(asked).plan(asked.viewer, request))
-        result = await self._planning.plan(asked.entry.id, asked.table, request)
+        if requested.viewer is not None:
+            return requested.restricted(await self._for_restricted(requested).plan(requested.viewer, request))
+        result = await self._planning.plan(requested.entry.id, requested.table, request)
         if result.status is PlanStatus.SUBMITTED:
-            self._carry_out(asked.entry, asked.table, result.plan_id)
-        return asked.planned(result)
+            self._carry_out(requested.entry, requested.table, result.plan_id)
+        return requested.planned(result)
 
     async def result(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> PlannedScan:
         """The status and result of a plan. Raises NoSuchPlanId."""
-        asked = await self._asked(caller, catalog, identifier)
-        if asked.viewer is not None:
-            return asked.restricted(await self._for_restricted(asked).result(asked.viewer, plan_id))
-        result = await self._planning.result(asked.entry.id, asked.table, plan_id)
+        requested = await self._requested(caller, catalog, identifier)
+        if requested.viewer is not None:
+            return requested.restricted(await self._for_restricted(requested).result(requested.viewer, plan_id))
+        result = await self._planning.result(requested.entry.id, requested.table, plan_id)
         if result.status is PlanStatus.SUBMITTED:
             # The worker that planned it may have died; two workers produce the same plan.
-            self._carry_out(asked.entry, asked.table, result.plan_id)
-        return asked.planned(result)
+            self._carry_out(requested.entry, requested.table, result.plan_id)
+        return requested.planned(result)
 
     async def cancel(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> None:
         """Cancel a plan. Raises NoSuchPlanId."""
-        asked = await self._asked(caller, catalog, identifier)
-        if asked.viewer is not None:
-            await self._for_restricted(asked).cancel(asked.viewer, plan_id)
+        requested = await self._requested(caller, catalog, identifier)
+        if requested.viewer is not None:
+            await self._for_restricted(requested).cancel(requested.viewer, plan_id)
         else:
-            await self._planning.cancel(asked.entry.id, plan_id)
+            await self._planning.cancel(requested.entry.id, plan_id)
 
     async def tasks(self, caller: Caller, catalog: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
         """The files of one plan task. Raises NoSuchPlanTask."""
-        asked = await self._asked(caller, catalog, identifier)
-        if asked.viewer is not None:
-            return await self._for_restricted(asked).tasks(asked.viewer, plan_task)
-        return await self._planning.fetch_tasks(asked.entry.id, asked.table, plan_task)
+        requested = await self._requested(caller, catalog, identifier)
+        if requested.viewer is not None:
+            return await self._for_restricted(requested).tasks(requested.viewer, plan_task)
+        return await self._planning.fetch_tasks(requested.entry.id, requested.table, plan_task)
 
     async def delete_expired(self) -> int:
         """Delete expired plans. Returns their number."""
         return await self._plans.remove_expired(self._clock.now_ms())
 
-    async def _asked(self, caller: Caller, catalog: str, identifier: Identifier) -> _RequestedScan:
+    async def _requested(self, caller: Caller, catalog: str, identifier: Identifier) -> _RequestedScan:
         found = await self._entries.get(caller, catalog, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
@@ -136,11 +136,11 @@ class ScanPlans:
         source = LiveEntry(found.catalog, found.namespace, entry)
         return _RequestedScan(found, entry, table, RestrictedPrincipal(caller, source, table, restriction))
 
-    def _for_restricted(self, asked: _RequestedScan) -> RestrictedScans:
+    def _for_restricted(self, requested: _RequestedScan) -> RestrictedScans:
         if self._restricted is None:
             raise restricted_denial(
-                asked.found.namespace.levels,
-                asked.entry,
+                requested.found.namespace.levels,
+                requested.entry,
                 "scan planning for restricted principals is not available here",
             )
         return self._restricted

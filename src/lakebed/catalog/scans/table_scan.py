@@ -103,8 +103,8 @@ def _snapshots(table: TableMetadata, request: ScanRequest) -> tuple[Sequence[Sna
         end = _snapshot(table, request.end_snapshot_id, "end-snapshot-id")
         return _appends_between(table, request.start_snapshot_id, end), end
     if request.snapshot_id is not None:
-        asked = _snapshot(table, request.snapshot_id, "snapshot-id")
-        return (asked,), asked
+        named = _snapshot(table, request.snapshot_id, "snapshot-id")
+        return (named,), named
     current = table.current_snapshot
     return ((), None) if current is None else ((current,), current)
 

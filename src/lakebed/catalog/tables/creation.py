@@ -80,7 +80,7 @@ class Creation:
         Raises what `create` raises.
         """
         draft = await self._draft(mutation, catalog_name, levels, request)
-        await self._claims.promise(mutation.caller, draft.identifier, draft.locations)
+        await self._claims.reserve(mutation.caller, draft.identifier, draft.locations)
         return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
 
     async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> CreatedTable:

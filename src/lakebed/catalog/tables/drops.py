@@ -152,17 +152,17 @@ class Dropping:
             found = await self._entries.load(
                 mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
             )
-            entry, shown = found.entry, show(found.entry, found.metadata.document)
+            entry, document = found.entry, show(found.entry, found.metadata.document)
             await self._refuse_restricted(mutation.caller, found.catalog, identifier, entry)
             try:
                 await self._drop(
-                    mutation, catalog_name, identifier, entry.kind, StoredResponse(200, body=shown), last_seen=entry
+                    mutation, catalog_name, identifier, entry.kind, StoredResponse(200, body=document), last_seen=entry
                 )
             except PointerMoved:
                 if attempt == _ATTEMPTS:
                     raise
             else:
-                return shown
+                return document
         raise AssertionError("unreachable")
 
     async def _refuse_restricted(

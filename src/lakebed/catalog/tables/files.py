@@ -143,7 +143,7 @@ class PreparedFile:
     """Its content id, once it is visible."""
 
     @property
-    def loan(self) -> BaseContent | None:
+    def base_content(self) -> BaseContent | None:
         """The bytes that other files can share: all of them, if the file is a blob."""
         taken = self.taken
         if isinstance(taken, ComposedObject) or taken.extent.blob is None:
@@ -199,8 +199,8 @@ class TableFiles:
         document = unpack_metadata(data)
         if document is not data or not source.extents:
             return document, None
-        lender = await self._f.meta.row(object_rows.BASE_OF_CONTENT, content)
-        return document, DocumentSource(content, None if lender is None else lender[0], source.extents)
+        base = await self._f.meta.row(object_rows.BASE_OF_CONTENT, content)
+        return document, DocumentSource(content, None if base is None else base[0], source.extents)
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
         """The whole file, if the caller has S3 permission to read it."""
@@ -239,7 +239,7 @@ class TableFiles:
         encrypt = await self._admit(address, text.size)
         if base_file is None or not should_share_history(text, base_file, encrypt=encrypt):
             return await self._ingest(address, text.pieces, encrypt=encrypt)
-        composed = await self._f.ingester.compose(base_file.loan, shared_parts(text, base_file))
+        composed = await self._f.ingester.compose(base_file.content, shared_parts(text, base_file))
         return PreparedFile(address, NewObject(address.key, _JSON), composed)
 
     async def _admit(self, address: FileAddress, size: int) -> bool:

@@ -83,7 +83,7 @@ class GenericTables:
         mutation: Mutation,
         catalog_name: str,
         levels: Sequence[str],
-        asked: NewGenericTable,
+        request: NewGenericTable,
         *,
         with_data: bool = False,
     ) -> GenericTable:
@@ -92,8 +92,8 @@ class GenericTables:
         `with_data` also requires permission to read its files, for a caller that requests vended credentials.
         """
         f, caller = self._f, mutation.caller
-        identifier = check_identifier(levels, asked.name)
-        _check(asked)
+        identifier = check_identifier(levels, request.name)
+        _check(request)
         identity = uuid4()
         lookup = await self._entries.look_up(f.meta, catalog_name, identifier)
         await self._authorizer.check(
@@ -105,10 +105,10 @@ class GenericTables:
             kind=EntryKind.GENERIC_TABLE,
         )
         if with_data:
-            check_has_files(asked.base_location)
+            check_has_files(request.base_location)
             await self._check_data(caller, lookup.catalog, identifier, identity.hex)
         found = lookup.found
-        location = _location(found.catalog, asked.base_location)
+        location = _location(found.catalog, request.base_location)
         now_ms = f.clock.now_ms()
         claim = None
         if location:
@@ -137,8 +137,8 @@ class GenericTables:
                 protected=False,
             )
             await tx.row(rows.INSERT_ENTRY, *entry_columns(entry))
-            properties = pack_properties(dict(asked.properties))
-            await tx.run(rows.INSERT_GENERIC_TABLE, entry.id, asked.format, asked.doc, properties)
+            properties = pack_properties(dict(request.properties))
+            await tx.run(rows.INSERT_GENERIC_TABLE, entry.id, request.format, request.doc, properties)
             if claim is not None:
                 await self._claims.take(tx, claim)
             await append_catalog_event(
@@ -150,12 +150,12 @@ class GenericTables:
                 catalog_name,
                 identifier.namespace,
                 entry,
-                facts={"format": asked.format, **({"location": location} if location else {})},
+                facts={"format": request.format, **({"location": location} if location else {})},
             )
             return entry
 
         entry = await f.meta.transact(work)
-        return GenericTable(found.catalog, identifier, entry, asked.format, asked.doc, dict(asked.properties))
+        return GenericTable(found.catalog, identifier, entry, request.format, request.doc, dict(request.properties))
 
     async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> GenericTable:
         """The generic table. Raises NoSuchTable, AccessDenied."""
@@ -200,18 +200,18 @@ def _location(catalog: Catalog, base_location: str | None) -> str:
     return base_location.rstrip("/")
 
 
-def _check(asked: NewGenericTable) -> None:
+def _check(request: NewGenericTable) -> None:
     """Raise InvalidInput for invalid fields."""
-    if not 1 <= len(asked.format) <= MAX_FORMAT_CHARS or not asked.format.isprintable():
+    if not 1 <= len(request.format) <= MAX_FORMAT_CHARS or not request.format.isprintable():
         raise InvalidInput(
             f"invalid format: expected 1 to {MAX_FORMAT_CHARS} printable characters, such as delta", argument="format"
         )
-    check_properties(asked.properties)
-    if asked.doc is None:
+    check_properties(request.properties)
+    if request.doc is None:
         return
     try:
-        size = len(asked.doc.encode())
+        size = len(request.doc.encode())
     except UnicodeEncodeError as error:
         raise InvalidInput("doc is not valid UTF-8", argument="doc") from error
-    if size > MAX_DOC_BYTES or "\0" in asked.doc:
+    if size > MAX_DOC_BYTES or "\0" in request.doc:
         raise InvalidInput(f"doc is too long or contains a NUL. maximum={MAX_DOC_BYTES} bytes", argument="doc")

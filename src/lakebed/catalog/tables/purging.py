@@ -71,8 +71,8 @@ class PurgeWorker:
         purge = decode_purge(claim.task.payload)
         removed = kept = 0
         for prefix in purge.prefixes:
-            gone, held = await self._empty(claim, purge, prefix)
-            removed += gone
+            deleted, held = await self._empty(claim, purge, prefix)
+            removed += deleted
             kept += held
 
         async def work(tx: Transaction) -> None:
@@ -93,11 +93,11 @@ class PurgeWorker:
         while True:
             # Every version by its id: in a versioned bucket a simple delete would only hide the files.
             page = await listed_versions_after(self._f.meta, BucketId(purge.bucket), key, rank, _PAGE_KEYS)
-            doomed = [ObjectIdentifier(row[0], row[2]) for row in page if row[0].startswith(prefix)]
-            if not doomed:
+            objects = [ObjectIdentifier(row[0], row[2]) for row in page if row[0].startswith(prefix)]
+            if not objects:
                 return removed, kept
             await self._tasks.heartbeat(claim, _LEASE_SECONDS)
-            outcomes = await self._deleter.delete_many(system, bucket_name, doomed)
+            outcomes = await self._deleter.delete_many(system, bucket_name, objects)
             failed = sum(isinstance(outcome, LakebedError) for outcome in outcomes)
             removed += len(outcomes) - failed
             kept += failed

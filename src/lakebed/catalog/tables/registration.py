@@ -88,7 +88,7 @@ class TableRegistration:
         another version.
         """
         caller = mutation.caller
-        found = await self._admitted(
+        found = await self._authorized(
             caller, catalog_name, identifier, EntryKind.TABLE, overwrite=overwrite, follows=follows
         )
         entry = found.live
@@ -215,7 +215,7 @@ class TableRegistration:
     ) -> Committed:
         """Register a view's metadata file."""
         caller = mutation.caller
-        found = await self._admitted(caller, catalog_name, identifier, EntryKind.VIEW, overwrite=False)
+        found = await self._authorized(caller, catalog_name, identifier, EntryKind.VIEW, overwrite=False)
         document, observed = await self._read(caller, metadata_at)
         metadata: ViewMetadata = parse_view(document)
         check_uuid(metadata.uuid)
@@ -242,7 +242,7 @@ class TableRegistration:
         (published,) = await self._publisher.publish(mutation, [pointer], StoredResponse(200, pointer.entry_id))
         return Committed(found, published, self._cache.keep(published.version_token, document))
 
-    async def _admitted(
+    async def _authorized(
         self,
         caller: Caller,
         catalog_name: str,

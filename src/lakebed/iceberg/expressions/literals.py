@@ -45,22 +45,22 @@ _UNLIKE: Final = "literal is not a value of its column"
 
 def convert_literal(literal: Literal, kind: PrimitiveType) -> TypedLiteral:
     """Convert a literal to a value of the type. Raises InvalidInput if that is not possible."""
-    said = literal.kind
-    if said is None or said.name == kind.name:
+    stated = literal.kind
+    if stated is None or stated.name == kind.name:
         return _read(literal.value, kind)
     # A literal with its own type is converted only without loss.
-    value = _read(literal.value, said)
+    value = _read(literal.value, stated)
     if isinstance(value, OutOfRange):
-        raise _refused(literal.value, said)
-    if said.name in _WHOLE and type(value) is int:
+        raise _refused(literal.value, stated)
+    if stated.name in _WHOLE and type(value) is int:
         return _read(value, kind)
-    if said.name in FLOATING and kind.name in FLOATING:
+    if stated.name in FLOATING and kind.name in FLOATING:
         return _read(value, kind)
-    if said.name == "decimal" and kind.name in FLOATING:
+    if stated.name == "decimal" and kind.name in FLOATING:
         return _read(float(literal.value), kind)
-    if said.name in NANOS and kind.name in NANOS and _agree_on_zone(said.name, kind.name):
-        return _in_unit(int(value) * NANOS[said.name], kind, literal.value)
-    if said.name == "string" and isinstance(value, str):
+    if stated.name in NANOS and kind.name in NANOS and _agree_on_zone(stated.name, kind.name):
+        return _in_unit(int(value) * NANOS[stated.name], kind, literal.value)
+    if stated.name == "string" and isinstance(value, str):
         return _read(value, kind)
     if isinstance(value, bytes) and kind.name in ("fixed", "binary", "uuid"):
         return _sized(value, kind)

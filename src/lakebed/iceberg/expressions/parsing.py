@@ -194,7 +194,7 @@ def _reference(fields: Mapping[str, object]) -> ColumnReference:
     column = given[0]
     if isinstance(column, bool) or not isinstance(column, int if "id" in fields else str):
         raise _refused("a reference's name must be a string, its id a number")
-    assert isinstance(column, int | str)  # noqa: S101  # the line before says so to readers, this one to mypy
+    assert isinstance(column, int | str)  # noqa: S101  # for mypy
     return ColumnReference(column)
 
 

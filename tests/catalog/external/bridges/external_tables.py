@@ -51,10 +51,10 @@ class ExternalRestCatalog:
     uuid: str | None = None
     status: int = 200
     failure: LakebedError | None = None
-    asked: list[HttpRequest] = field(default_factory=list)
+    requests: list[HttpRequest] = field(default_factory=list)
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         if self.failure is not None:
             raise self.failure
         if "/v1/config" in request.url:

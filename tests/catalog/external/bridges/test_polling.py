@@ -74,11 +74,11 @@ async def test_bridge_is_not_polled_before_it_is_due(light_catalog: CatalogHarne
     await sides.configure()
     await sides.configure(OPERATED, "u")
     await sides.poll()
-    asked = len(sides.external.asked)
+    before = len(sides.external.requests)
     assert await sides.polling.poll_due() == 0
     light_catalog.store.clock.advance(POLLED.poll_seconds - 1)
     assert await sides.polling.poll_due() == 0
-    assert len(sides.external.asked) == asked
+    assert len(sides.external.requests) == before
     light_catalog.store.clock.advance(1)
     assert await sides.polling.poll_due() == 1
 
@@ -258,7 +258,7 @@ async def test_metadata_folder_is_polled(catalog: CatalogHarness) -> None:
     await catalog.store.put("loose", "t/v3.metadata.json", await catalog.files.read(files[2]))
     assert (await sides.poll()).state.status is SyncStatus.COMMITTED
     assert (await catalog.entry(name())).metadata_at == "s3://loose/t/v3.metadata.json"
-    assert sides.external.asked == []
+    assert sides.external.requests == []
 
 
 async def test_bridge_is_polled_once_by_several_servers(catalog: CatalogHarness) -> None:
@@ -395,9 +395,9 @@ async def test_host_removed_from_the_settings_is_not_polled(light_catalog: Catal
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.poll()
-    asked = len(sides.external.asked)
+    before = len(sides.external.requests)
     sides.extensions = extended(light_catalog, sides.external, hosts=("other.example",))
     state = (await sides.poll()).state
     assert state.status is SyncStatus.UNREACHABLE
     assert "federation.hosts" in state.message
-    assert len(sides.external.asked) == asked
+    assert len(sides.external.requests) == before

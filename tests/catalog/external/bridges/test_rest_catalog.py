@@ -46,8 +46,8 @@ def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -
 
 
 def answering(config: dict[str, Any] | None = None, table: Answer | None = None) -> Callable[[Asked], Answer]:
-    def script(asked: Asked) -> Answer:
-        if "/v1/config" in asked.path:
+    def script(request: Asked) -> Answer:
+        if "/v1/config" in request.path:
             return Answer(200, json.dumps(config or {}).encode())
         return table or Answer(200, json.dumps(TABLE).encode())
 
@@ -61,17 +61,17 @@ async def test_table_is_requested_by_the_published_configuration() -> None:
     assert found.metadata_at == LOCATION
     assert found.uuid == "u"
     assert list(found.log) == ["s3://lake/t/metadata/1.metadata.json"]
-    assert [asked.path for asked in server.asked] == [
+    assert [request.path for request in server.asked] == [
         "/iceberg/v1/config?warehouse=s3%3A%2F%2Flake%2F",
         "/iceberg/v1/wh/1/namespaces/a.b/tables/t%20x?snapshots=refs",
     ]
-    assert all("authorization" not in asked.headers for asked in server.asked)
+    assert all("authorization" not in request.headers for request in server.asked)
 
 
 async def test_namespace_levels_are_joined_by_the_published_separator() -> None:
     with scripted_server(answering()) as server:
         await catalog_at(server.url).current()
-    assert [asked.path for asked in server.asked] == [
+    assert [request.path for request in server.asked] == [
         "/iceberg/v1/config",
         "/iceberg/v1/namespaces/a%1Fb/tables/t%20x?snapshots=refs",
     ]
@@ -81,7 +81,7 @@ async def test_bearer_token_is_sent() -> None:
     with scripted_server(answering()) as server:
         secrets = RemoteSecrets(token=Secret("t0k3n"))
         await catalog_at(server.url, secrets, auth=RemoteAuth(kind=AuthKind.BEARER)).current()
-    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer t0k3n"}
+    assert {request.headers["authorization"] for request in server.asked} == {"Bearer t0k3n"}
 
 
 async def test_requests_are_signed() -> None:
@@ -89,12 +89,12 @@ async def test_requests_are_signed() -> None:
     with scripted_server(answering()) as server:
         secrets = RemoteSecrets(secret_access_key=Secret("secret"), session_token=Secret("session"))
         await catalog_at(server.url, secrets, auth=auth).current()
-    for asked in server.asked:
-        stamp = asked.headers["x-amz-date"]
-        signed = {"accept": asked.headers["accept"]}
+    for request in server.asked:
+        stamp = request.headers["x-amz-date"]
+        signed = {"accept": request.headers["accept"]}
         signer = Signer(Keys("AKID", "secret", "session"), at=_moment(stamp))
-        wanted = signer.headers("GET", f"{server.url}{asked.path}", EMPTY_SHA256, signed)
-        assert asked.headers["authorization"] == wanted["Authorization"]
+        wanted = signer.headers("GET", f"{server.url}{request.path}", EMPTY_SHA256, signed)
+        assert request.headers["authorization"] == wanted["Authorization"]
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ async def test_errors_are_reported_by_type_only(answer: Answer, error: type[Lake
         with pytest.raises(error) as refused:
             await catalog_at(server.url).current()
         assert "s3cret" not in str(refused.value)
-    assert all("169.254" not in asked.path for asked in server.asked)
+    assert all("169.254" not in request.path for request in server.asked)
 
 
 async def test_failed_request_is_retried_once() -> None:
     failures = iter([Answer(503)])
 
-    def script(asked: Asked) -> Answer:
-        if "/tables/" in asked.path:
+    def script(request: Asked) -> Answer:
+        if "/tables/" in request.path:
             return next(failures, Answer(200, json.dumps(TABLE).encode()))
         return Answer(200, b"{}")
 

@@ -192,12 +192,12 @@ async def test_caller_that_may_not_sync_sends_no_request(light_catalog: CatalogH
     history = await external_history(light_catalog)
     external = ExternalRestCatalog(history, at=1)
     await sync(light_catalog, SyncRequest(POLLED), external)
-    asked = len(external.asked)
+    before = len(external.requests)
     reader = Mutation(may("s3tables:GetTableMetadataLocation"))
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
             await sync(light_catalog, SyncRequest(), external, reader)
-    assert len(external.asked) == asked
+    assert len(external.requests) == before
 
 
 async def test_metadata_folder_is_synced(light_catalog: CatalogHarness) -> None:

@@ -28,7 +28,7 @@ T, U = Identifier(("a", "b"), "t"), Identifier(("a",), "u")
 NOW = 1_700_000_000_000
 
 
-class Behind:
+class FederatedHarness:
     """An empty catalog, and steps of transactions on it."""
 
     def __init__(self, catalog: CatalogHarness, number: int) -> None:
@@ -77,65 +77,67 @@ class Behind:
 
 
 @pytest.fixture
-async def behind(catalog: CatalogHarness) -> Behind:
-    await catalog.warehouse("behind")
-    return Behind(catalog, (await find_catalog(catalog.store.object_context.meta, "behind")).id)
+async def federated(catalog: CatalogHarness) -> FederatedHarness:
+    await catalog.create_table_bucket("federated")
+    return FederatedHarness(catalog, (await find_catalog(catalog.store.object_context.meta, "federated")).id)
 
 
-async def test_entity_is_created_once_with_its_namespaces(behind: Behind) -> None:
-    first = await behind.record(T)
-    assert await behind.record(T) == first
-    assert await behind.paths() == ["a", "a\x1fb"]
-    assert await behind.find(T, EntryKind.VIEW) is None
-    assert await behind.find(U) is None
+async def test_entity_is_created_once_with_its_namespaces(federated: FederatedHarness) -> None:
+    first = await federated.record(T)
+    assert await federated.record(T) == first
+    assert await federated.paths() == ["a", "a\x1fb"]
+    assert await federated.find(T, EntryKind.VIEW) is None
+    assert await federated.find(U) is None
     place = await resolve_target(
-        behind.meta, await find_catalog(behind.meta, "behind"), GrantTarget(GrantKind.TABLE, T.namespace, T.name)
+        federated.meta,
+        await find_catalog(federated.meta, "federated"),
+        GrantTarget(GrantKind.TABLE, T.namespace, T.name),
     )
     assert place.entry == first
 
 
-async def test_entity_of_another_kind_is_replaced(behind: Behind) -> None:
-    table = await behind.record(T)
-    await behind.grant(table)
-    before = await behind.changes()
-    view = await behind.record(T, EntryKind.VIEW)
+async def test_entity_of_another_kind_is_replaced(federated: FederatedHarness) -> None:
+    table = await federated.record(T)
+    await federated.grant(table)
+    before = await federated.changes()
+    view = await federated.record(T, EntryKind.VIEW)
     assert view != table
-    assert await behind.find(T) is None
-    assert await behind.changes() == before + 1
-    assert await behind.meta.rows("SELECT 1 FROM grants WHERE entry IS NOT NULL") == []
+    assert await federated.find(T) is None
+    assert await federated.changes() == before + 1
+    assert await federated.meta.rows("SELECT 1 FROM grants WHERE entry IS NOT NULL") == []
 
 
-async def test_entities_are_not_listed_as_tables(behind: Behind) -> None:
-    await behind.record(T)
-    found = await behind.meta.rows(rows.TABLES_AFTER, "", 1000)
+async def test_entities_are_not_listed_as_tables(federated: FederatedHarness) -> None:
+    await federated.record(T)
+    found = await federated.meta.rows(rows.TABLES_AFTER, "", 1000)
     assert found == []
-    assert await behind.meta.rows(rows.IS_CURRENT_METADATA, "s3://x", "s3://y", "s3://z") == []
+    assert await federated.meta.rows(rows.IS_CURRENT_METADATA, "s3://x", "s3://y", "s3://z") == []
 
 
-async def test_grants_follow_renames_and_end_with_drops(behind: Behind) -> None:
-    moved, displaced = await behind.record(T), await behind.record(U)
-    await behind.grant(moved)
-    await behind.grant(displaced)
-    await behind.run(lambda tx: rename_synthetic_entry(tx, behind.id, T, U, EntryKind.TABLE, NOW))
-    assert await behind.find(U) == moved
-    assert await behind.find(T) is None
-    left = await behind.meta.rows("SELECT entry FROM grants WHERE entry IS NOT NULL")
+async def test_grants_follow_renames_and_end_with_drops(federated: FederatedHarness) -> None:
+    moved, displaced = await federated.record(T), await federated.record(U)
+    await federated.grant(moved)
+    await federated.grant(displaced)
+    await federated.run(lambda tx: rename_synthetic_entry(tx, federated.id, T, U, EntryKind.TABLE, NOW))
+    assert await federated.find(U) == moved
+    assert await federated.find(T) is None
+    left = await federated.meta.rows("SELECT entry FROM grants WHERE entry IS NOT NULL")
     assert left == [(moved,)]
-    before = await behind.changes()
-    await behind.run(lambda tx: drop_synthetic_entry(tx, behind.id, U))
-    assert await behind.changes() == before + 1
-    assert await behind.meta.rows("SELECT entry FROM grants WHERE entry IS NOT NULL") == []
-    await behind.run(lambda tx: drop_synthetic_entry(tx, behind.id, U))
-    assert await behind.changes() == before + 1
+    before = await federated.changes()
+    await federated.run(lambda tx: drop_synthetic_entry(tx, federated.id, U))
+    assert await federated.changes() == before + 1
+    assert await federated.meta.rows("SELECT entry FROM grants WHERE entry IS NOT NULL") == []
+    await federated.run(lambda tx: drop_synthetic_entry(tx, federated.id, U))
+    assert await federated.changes() == before + 1
 
 
-async def test_dropped_namespace_removes_the_entities_in_it_only(behind: Behind) -> None:
-    await behind.record(T)
-    await behind.run(lambda tx: ensure_synthetic_namespace(tx, behind.id, ("a\u0020", "x"), NOW))
-    await behind.run(lambda tx: ensure_synthetic_namespace(tx, behind.id, ("ab",), NOW))
-    await behind.run(lambda tx: drop_synthetic_namespace(tx, behind.id, ("a",)))
-    assert await behind.paths() == ["a ", "a \x1fx", "ab"]
-    await behind.run(lambda tx: drop_synthetic_entities(tx, behind.id))
-    assert await behind.paths() == []
+async def test_dropped_namespace_removes_the_entities_in_it_only(federated: FederatedHarness) -> None:
+    await federated.record(T)
+    await federated.run(lambda tx: ensure_synthetic_namespace(tx, federated.id, ("a\u0020", "x"), NOW))
+    await federated.run(lambda tx: ensure_synthetic_namespace(tx, federated.id, ("ab",), NOW))
+    await federated.run(lambda tx: drop_synthetic_namespace(tx, federated.id, ("a",)))
+    assert await federated.paths() == ["a ", "a \x1fx", "ab"]
+    await federated.run(lambda tx: drop_synthetic_entities(tx, federated.id))
+    assert await federated.paths() == []
     # Other catalogs keep their entities.
-    assert await behind.meta.rows("SELECT path FROM namespaces") == [("ns",)]
+    assert await federated.meta.rows("SELECT path FROM namespaces") == [("ns",)]

@@ -42,7 +42,7 @@ def by_role(sts: ScriptedServer, clock: ManualClock) -> Authentication:
 async def test_role_is_assumed_with_the_servers_credentials_and_renewed_when_rejected() -> None:
     given = 0
 
-    def script(asked: Asked) -> Answer:
+    def script(request: Asked) -> Answer:
         nonlocal given
         given += 1
         return Answer(200, ASSUMED.replace("{n}", str(given)).encode())

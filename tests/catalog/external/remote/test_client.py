@@ -42,7 +42,7 @@ class Other:
     answer: Script = lambda request: HttpResponse(200, b"{}")
     token: Script | None = None
     lifetime: int = 3600
-    asked: list[HttpRequest] = field(default_factory=list)
+    requests: list[HttpRequest] = field(default_factory=list)
     tokens: int = 0
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -62,7 +62,7 @@ class Other:
             return HttpResponse(200, json.dumps(given).encode())
         if urlsplit(request.url).path.endswith("/v1/config"):
             return HttpResponse(200, json.dumps(self.config).encode())
-        self.asked.append(request)
+        self.requests.append(request)
         return self.answer(request)
 
 
@@ -78,9 +78,9 @@ async def test_requests_follow_the_published_configuration() -> None:
     remote = catalog(other)
     request = RemoteRequest("POST", ("namespaces", await remote.namespace(("x", "y")), "t able"), {"k": "v w"}, b"{}")
     await remote.send(request)
-    assert other.asked[0].url == "https://far.example/base/v1/a/b/namespaces/x.y/t%20able?k=v%20w"
-    assert other.asked[0].headers["authorization"] == "Bearer token-1"
-    assert other.asked[0].headers["content-type"] == "application/json"
+    assert other.requests[0].url == "https://far.example/base/v1/a/b/namespaces/x.y/t%20able?k=v%20w"
+    assert other.requests[0].headers["authorization"] == "Bearer token-1"
+    assert other.requests[0].headers["content-type"] == "application/json"
 
 
 async def test_endpoints_are_the_published_ones_or_the_defaults() -> None:
@@ -115,7 +115,7 @@ async def test_token_is_shared_until_shortly_before_it_expires() -> None:
     clock.advance(2)
     await remote.send(READ)
     assert other.tokens == 2
-    assert other.asked[-1].headers["authorization"] == "Bearer token-2"
+    assert other.requests[-1].headers["authorization"] == "Bearer token-2"
 
 
 @pytest.mark.parametrize("request_", [READ, CHANGE])
@@ -125,18 +125,18 @@ async def test_rejected_token_is_replaced_once(request_: RemoteRequest) -> None:
         401 if request.headers["authorization"] == "Bearer token-1" else 200, b"{}"
     )
     assert (await catalog(other).send(request_)).status == 200
-    assert len(other.asked) == 2
+    assert len(other.requests) == 2
     other.answer = lambda request: HttpResponse(401, b"{}")
-    other.asked.clear()
+    other.requests.clear()
     assert (await catalog(other).send(request_)).status == 401
-    assert len(other.asked) == 2
+    assert len(other.requests) == 2
 
 
 async def test_rejected_bearer_token_is_not_sent_again() -> None:
     other = Other(answer=lambda request: HttpResponse(401, b"{}"))
     remote = catalog(other, auth=RemoteAuth(kind=AuthKind.BEARER), secrets=RemoteSecrets(token=Secret("t")))
     assert (await remote.send(READ)).status == 401
-    assert [asked.headers["authorization"] for asked in other.asked] == ["Bearer t"]
+    assert [request.headers["authorization"] for request in other.requests] == ["Bearer t"]
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ async def test_no_request_is_sent_without_a_token(answer: HttpResponse, error: t
         await catalog(other).send(CHANGE)
     assert "s3cret" not in str(refused.value)
     assert not getattr(refused.value, "undecided", False)
-    assert other.asked == []
+    assert other.requests == []
 
 
 async def test_token_without_expires_in_is_used() -> None:
     other = Other(token=lambda request: HttpResponse(200, b'{"access_token": "t"}'))
     await catalog(other).send(READ)
-    assert other.asked[0].headers["authorization"] == "Bearer t"
+    assert other.requests[0].headers["authorization"] == "Bearer t"
 
 
 @pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
@@ -173,7 +173,7 @@ async def test_token_without_expires_in_is_used() -> None:
 async def test_reads_are_retried_and_changes_are_not(request_: RemoteRequest, times: int, status: int) -> None:
     other = Other(answer=lambda request: HttpResponse(status, b"{}"))
     assert (await catalog(other).send(request_)).status == status
-    assert len(other.asked) == times
+    assert len(other.requests) == times
 
 
 @pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
@@ -185,7 +185,7 @@ async def test_missing_response_to_a_change_is_undecided(request_: RemoteRequest
     with pytest.raises(Unavailable) as lost:
         await catalog(other).send(request_)
     assert lost.value.undecided is (request_ is CHANGE)
-    assert len(other.asked) == times
+    assert len(other.requests) == times
     assert "far.example" in str(lost.value)
 
 
@@ -229,7 +229,7 @@ async def test_host_that_is_not_allowed_gets_no_requests(hosts: list[str], auth:
         RemoteCatalogs(other, ManualClock(), AllowedHosts(hosts, setting="federation.hosts")).open(
             RemoteAddress("https://far.example"), auth, secrets
         )
-    assert not other.asked
+    assert not other.requests
     assert not other.tokens
 
 

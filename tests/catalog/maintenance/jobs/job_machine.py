@@ -101,18 +101,18 @@ class JobMachine(RuleBasedStateMachine):
     def _patch_executor(self) -> None:
         survey, run = JobExecutor.survey, JobExecutor.run
 
-        async def moody_survey(executor: JobExecutor, entry_id: str, **how: Any) -> Surveyed:
+        async def failing_survey(executor: JobExecutor, entry_id: str, **how: Any) -> Surveyed:
             if self.mood == "failing":
                 raise Unavailable("not now")
             return await survey(executor, entry_id, **how)
 
-        async def moody_run(executor: JobExecutor, *arguments: Any) -> StoredJob:
+        async def failing_run(executor: JobExecutor, *arguments: Any) -> StoredJob:
             if self.mood == "killed":
                 raise Killed
             return await run(executor, *arguments)
 
-        self.patch.setattr(JobExecutor, "survey", moody_survey)
-        self.patch.setattr(JobExecutor, "run", moody_run)
+        self.patch.setattr(JobExecutor, "survey", failing_survey)
+        self.patch.setattr(JobExecutor, "run", failing_run)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: coroutines yield values of the event loop
         return self.runner.run(work)
@@ -124,7 +124,7 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- the model ------------------------------------------------------------------------------------------------
 
-    def stands_in_the_way(self, trigger: str) -> str | None:
+    def blocking(self, trigger: str) -> str | None:
         """The outcome of a trigger: a control status, `current`, or none. Fails the job if its lease expired."""
         if not self.config.background:
             return "DISABLED"
@@ -196,7 +196,7 @@ class JobMachine(RuleBasedStateMachine):
     def schedule(self) -> None:
         self.mood = "well"
         stored = self.run(self.job_catalog.schedule(self.table, "s"))
-        in_the_way = self.stands_in_the_way("scheduler")
+        in_the_way = self.blocking("scheduler")
         if in_the_way == "current":
             assert self.current is not None
             self.check(stored, self.current)
@@ -222,7 +222,7 @@ class JobMachine(RuleBasedStateMachine):
             pass
         except CommitConflict:
             is_stale = True
-        in_the_way = self.stands_in_the_way("worker")
+        in_the_way = self.blocking("worker")
         if in_the_way is not None:
             assert stored is not None
             if in_the_way == "current":

@@ -45,7 +45,7 @@ async def test_tables_of_external_catalogs_are_skipped(job_catalog: JobCatalog) 
     await job_catalog.put(table, "data/orphan.parquet")
     job_catalog.age()
     await job_catalog.configure(table, background_enabled=True, delete_enabled=True)
-    await job_catalog.catalog.become_external()
+    await job_catalog.catalog.make_external()
     async with job_catalog.catalog.unchanged():
         assert (await job_catalog.background.run_due()).jobs == 0
         with pytest.raises(InvalidInput, match="external catalog"):

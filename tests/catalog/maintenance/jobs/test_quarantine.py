@@ -52,7 +52,7 @@ async def test_quarantine_moves_files_without_copying(job_catalog: JobCatalog) -
     table = await job_catalog.table()
     await job_catalog.append(table)
     attributes = ObjectAttributes(content_type="application/x-parquet", metadata={"colour": "red"})
-    key = await job_catalog.home(table) + "data/o.parquet"
+    key = await job_catalog.directory(table) + "data/o.parquet"
     await job_catalog.store.put("lake", key, BODY, attributes=attributes)
     warehouse = await job_catalog.catalog.catalogs.get(ROOT, "lake")
     bucket = warehouse.bucket

@@ -305,7 +305,7 @@ async def test_metadata_file_of_another_registered_table_is_kept(job_catalog: Jo
 
 async def test_files_with_unusual_names_are_removed(job_catalog: JobCatalog) -> None:
     table = await job_catalog.table()
-    home = await job_catalog.home(table)
+    home = await job_catalog.directory(table)
     odd = {f"{home}data//a.parquet", f"{home}data/../b.parquet", f"{home}data/\u00e9 %2F\\\n.parquet"}
     for key in odd:
         await job_catalog.store.put("lake", key, BODY)
@@ -332,7 +332,7 @@ async def test_files_of_other_tables_are_never_removed(job_catalog: JobCatalog) 
 async def test_concurrently_dropped_table_keeps_its_files(
     job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await job_catalog.catalog.keep_dropped(1000)
+    await job_catalog.catalog.set_undrop_window(1000)
     table, orphan = await with_orphan(job_catalog)
     with pytest.raises(CommitConflict):
         await between_plan_and_removal(job_catalog, monkeypatch, table, job_catalog.catalog.drop)
@@ -357,7 +357,7 @@ class Killed(BaseException):
     """The process ends: its failure is not recorded either."""
 
 
-class Mortal(FaultyStore):
+class DyingStore(FaultyStore):
     """A metadata store of a process that ends after a number of transactions."""
 
     def __init__(self, inner: MetaStore, left: int) -> None:
@@ -416,9 +416,9 @@ async def test_removal_continues_after_a_killed_worker(
     await job_catalog.configure(table, delete_enabled=True, background_enabled=True, **held)
 
     for step in range(8):
-        doomed = wire_job_catalog(job_catalog.catalog, Mortal(job_catalog.store.meta, step))
+        removed = wire_job_catalog(job_catalog.catalog, DyingStore(job_catalog.store.meta, step))
         with suppress(Killed):
-            await doomed.work(table)
+            await removed.work(table)
         await job_catalog.check_whole(table)
         await check_tables(job_catalog.store)
         there = set(await job_catalog.keys()) & orphans

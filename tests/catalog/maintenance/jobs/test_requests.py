@@ -216,18 +216,18 @@ async def test_compaction_is_planned_then_queued(job_catalog: JobCatalog) -> Non
         seen.append(stored.findings.compaction.task_id)
     (task,) = await job_catalog.catalog.tasks.inspect(job_catalog.store.meta, TaskState.READY, kind=JobKind.COMPACT)
     assert seen == [task.id, task.id]
-    asked = decode_spec(task.payload)
-    assert (asked.job, asked.warehouse, asked.namespace, asked.table) == (JobKind.COMPACT, "lake", ("ns",), "t")
-    assert (asked.entry, asked.policy, asked.requested_by) == (entry.id, None, "root")
-    assert asked.options == {
+    spec = decode_spec(task.payload)
+    assert (spec.job, spec.warehouse, spec.namespace, spec.table) == (JobKind.COMPACT, "lake", ("ns",), "t")
+    assert (spec.entry, spec.policy, spec.requested_by) == (entry.id, None, "root")
+    assert spec.options == {
         "target-file-size-bytes": 1000,
         "min-file-size-bytes": 100,
         "min-input-files": 2,
         "max-file-group-size-bytes": 1000,
     }
-    assert asked.cost is not None
-    assert (asked.cost.input_files, asked.cost.input_bytes) == (3, 3 * len(BODY))
-    assert "3 data files" in asked.reason
+    assert spec.cost is not None
+    assert (spec.cost.input_files, spec.cost.input_bytes) == (3, 3 * len(BODY))
+    assert "3 data files" in spec.reason
     # The server itself rewrites nothing.
     assert await job_catalog.keys() == keys
     assert await job_catalog.catalog.entry(table) == entry
@@ -256,7 +256,7 @@ async def test_plan_lists_no_files_of_overwritten_manifests_of_another_table(
     assert planned is not None
     assert (planned.status, planned.candidate_files) == (CompactionStatus.MANUAL_REVIEW_REQUIRED, 0)
     assert planned.reasons == (Reason.OUTSIDE_TABLE,)
-    assert (await job_catalog.home(victim) + "data") not in msgspec.json.encode(stored).decode()
+    assert (await job_catalog.directory(victim) + "data") not in msgspec.json.encode(stored).decode()
     # None of its own files counts as unreferenced.
     job_catalog.age()
     assert (await job_catalog.run(table, delete=True)).job.counts.deleted_objects == 0

@@ -180,7 +180,7 @@ async def test_timeline_has_the_ten_newest_jobs(light_job_catalog: JobCatalog) -
 async def test_scheduling_requires_permission(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
     service = light_job_catalog.maintenance
-    for asking in (
+    for call in (
         service.scheduler(UNPRIVILEGED, "lake", table),
         service.schedule(UNPRIVILEGED, "lake", table, "s"),
         service.work(UNPRIVILEGED, "lake", table, "w"),
@@ -188,7 +188,7 @@ async def test_scheduling_requires_permission(light_job_catalog: JobCatalog) -> 
         service.job(UNPRIVILEGED, "lake", table, "j"),
     ):
         with pytest.raises(AccessDenied):
-            await asking
+            await call
 
 
 async def test_table_has_no_job_at_first(light_job_catalog: JobCatalog) -> None:

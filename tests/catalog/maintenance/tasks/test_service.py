@@ -36,13 +36,13 @@ def spec(job: JobKind = JobKind.COMPACT, table: str = "t", **more: Any) -> TaskS
 
 
 async def submit(
-    maintained: MaintainedCatalog, asked: TaskSpec | None = None, caller: Caller = ROOT
+    maintained: MaintainedCatalog, task_spec: TaskSpec | None = None, caller: Caller = ROOT
 ) -> tuple[int, bool]:
-    seen, is_new = await maintained.parts.tasks.submit(caller, asked or spec())
+    seen, is_new = await maintained.parts.tasks.submit(caller, task_spec or spec())
     return seen.task.id, is_new
 
 
-# -- asking ----------------------------------------------------------------------------------------------------------
+# -- submitting ------------------------------------------------------------------------------------------------------
 
 
 async def test_task_is_submitted_once_per_table_and_job(maintained: MaintainedCatalog) -> None:
@@ -62,8 +62,8 @@ async def test_task_is_submitted_once_per_table_and_job(maintained: MaintainedCa
 async def test_requester_and_policy_in_the_request_are_ignored(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
-    asked = spec(requested_by="root", entry="another", reason="x" * 5000)
-    task_id, _ = await submit(light_maintained, asked, caller)
+    task_spec = spec(requested_by="root", entry="another", reason="x" * 5000)
+    task_id, _ = await submit(light_maintained, task_spec, caller)
     seen = await light_maintained.parts.tasks.get(ROOT, task_id)
     assert seen.spec.requested_by == "alice"
     assert seen.spec.entry == (await light_maintained.known()).entry.id
@@ -81,13 +81,13 @@ async def test_submitting_requires_permission_on_server_and_table(light_maintain
 async def test_invalid_tasks_are_rejected(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
     await light_maintained.catalog.create_view()
-    for asked, argument in (
+    for task_spec, argument in (
         (spec(options={"colour": "red"}), "colour"),
         (spec(options={"min-input-files": "many"}), "min-input-files"),
         (spec(JobKind.IMPORT, "new"), "source"),
     ):
         with pytest.raises(InvalidInput) as refused:
-            await submit(light_maintained, asked)
+            await submit(light_maintained, task_spec)
         assert refused.value.argument == argument
     for table in ("none", "v"):
         with pytest.raises(NoSuchTable):
@@ -128,13 +128,13 @@ async def test_import_requires_permission_to_read_the_source(
     light_maintained: MaintainedCatalog, options: dict[str, Any], also: tuple[str, ...]
 ) -> None:
     await light_maintained.store.bucket("source")
-    asked = spec(JobKind.IMPORT, "new", options=options)
+    task_spec = spec(JobKind.IMPORT, "new", options=options)
     for missing in range(len(also)):
         with pytest.raises(AccessDenied):
-            await submit(light_maintained, asked, may(*IMPORTS, *also[:missing], *also[missing + 1 :]))
+            await submit(light_maintained, task_spec, may(*IMPORTS, *also[:missing], *also[missing + 1 :]))
     with pytest.raises(AccessDenied):
-        await submit(light_maintained, asked, may("lakebed:SubmitTask", *also))
-    assert (await submit(light_maintained, asked, may(*IMPORTS, *also)))[1]
+        await submit(light_maintained, task_spec, may("lakebed:SubmitTask", *also))
+    assert (await submit(light_maintained, task_spec, may(*IMPORTS, *also)))[1]
 
 
 @pytest.mark.parametrize("source", ["", "tables/", "tables/{id}/", "tables/{id}/data/"])
@@ -144,16 +144,16 @@ async def test_importing_table_files_requires_permission_to_read_the_tables(
     await light_maintained.table("t")
     known = await light_maintained.known("t")
     options = {"source": f"s3://lake/{source.format(id=known.entry.id)}", "mode": "copy"}
-    asked = spec(JobKind.IMPORT, "new", options=options)
+    task_spec = spec(JobKind.IMPORT, "new", options=options)
     s3 = (*IMPORTS, "s3:ListBucket", "s3:GetObject")
     with pytest.raises(AccessDenied):
-        await submit(light_maintained, asked, may(*s3))
+        await submit(light_maintained, task_spec, may(*s3))
     readers = may(*s3, "s3tables:GetTableData")
     await restrict_rows(light_maintained.policing, principals=["alice"])
     with pytest.raises(AccessDenied, match="a policy restricts"):
-        await submit(light_maintained, asked, readers)
+        await submit(light_maintained, task_spec, readers)
     await light_maintained.policing.detach()
-    assert (await submit(light_maintained, asked, readers))[1]
+    assert (await submit(light_maintained, task_spec, readers))[1]
 
 
 IN_PLACE = ("s3:Get*", "s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
@@ -165,12 +165,12 @@ async def test_import_in_place_requires_every_permission_on_the_folder(
 ) -> None:
     """The worker claims the folder with its own permissions, and then permission on the table gives access to the
     files."""
-    asked = spec(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
+    task_spec = spec(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
     with pytest.raises(AccessDenied):
-        await submit(light_maintained, asked, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
+        await submit(light_maintained, task_spec, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
     copied = spec(JobKind.IMPORT, "copied", options={"source": "s3://lake/other", "mode": "copy"})
     assert (await submit(light_maintained, copied, may(*IMPORTS, "s3:ListBucket", "s3:GetObject")))[1]
-    assert (await submit(light_maintained, asked, may(*IMPORTS, *IN_PLACE)))[1]
+    assert (await submit(light_maintained, task_spec, may(*IMPORTS, *IN_PLACE)))[1]
 
 
 @pytest.mark.parametrize("source", ["s3://source/folder", "s3://source", "s3://lake/folder"])
@@ -179,22 +179,22 @@ async def test_import_requires_permission_for_every_file_of_the_folder(
     light_maintained: MaintainedCatalog, source: str, mode: str
 ) -> None:
     await light_maintained.store.bucket("source")
-    asked = spec(JobKind.IMPORT, "new", options={"source": source, "mode": mode})
+    task_spec = spec(JobKind.IMPORT, "new", options={"source": source, "mode": mode})
     allowed = statement(action=[*IMPORTS, *IN_PLACE], resource="*")
     denied = statement(effect="Deny", action="s3:GetObject", resource="arn:aws:s3:::*/folder/secret/*")
     with pytest.raises(AccessDenied):
-        await submit(light_maintained, asked, user("alice", policy(allowed, denied)))
+        await submit(light_maintained, task_spec, user("alice", policy(allowed, denied)))
 
 
 async def test_event_export_requires_permission_to_read_events(light_maintained: MaintainedCatalog) -> None:
-    asked = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="lake", options={"batch-limit": 10})
+    task_spec = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="lake", options={"batch-limit": 10})
     rights = ("lakebed:SubmitTask", "lakebed:ReadEvents", "s3tables:CreateTable")
     for missing in range(3):
         with pytest.raises(AccessDenied):
-            await submit(light_maintained, asked, may(*rights[:missing], *rights[missing + 1 :]))
-    first, is_new = await submit(light_maintained, asked, may(*rights))
+            await submit(light_maintained, task_spec, may(*rights[:missing], *rights[missing + 1 :]))
+    first, is_new = await submit(light_maintained, task_spec, may(*rights))
     assert is_new
-    assert await submit(light_maintained, asked) == (first, False)
+    assert await submit(light_maintained, task_spec) == (first, False)
     with pytest.raises(NoSuchCatalog):
         await submit(light_maintained, TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="none"))
     assert (await submit(light_maintained, spec(JobKind.EXPORT_EVENTS, "events")))[1]

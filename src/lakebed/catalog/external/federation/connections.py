@@ -57,7 +57,7 @@ class CatalogConnections:
 
         Reads the store each time, so that all processes route alike as soon as a connection is committed: one point
         read for an internal catalog, two for a federated one. Reads nothing on a server that cannot have connections:
-        `federation.hosts` is empty, and no connection existed when it was first asked.
+        `federation.hosts` is empty, and no connection existed at the first request.
         """
         if self._may_exist is None:
             self._may_exist = await self._f.meta.row(rows.ANY) is not None

@@ -59,10 +59,10 @@ class FilteredList(Generic[T]):
             return RemotePage([*await self.visible(names)], None)
         while True:
             page = await self.load(paging)
-            shown = [*await self.visible(page.items)]
+            visible = [*await self.visible(page.items)]
             # The pages are the external catalog's. Empty ones are skipped: some clients take one for the last.
-            if shown or not page.next_token or page.next_token == paging.token:
-                return replace(page, items=shown)
+            if visible or not page.next_token or page.next_token == paging.token:
+                return replace(page, items=visible)
             paging = paging._replace(token=page.next_token)
 
     async def _all(self) -> list[T]:

@@ -17,7 +17,7 @@ from ..remote.errors import StatusMapping
 from ..remote.model import RemoteAddress, RemoteAuth
 
 CREDENTIALS_FOR: Final = "lakebed.credentials-for"
-"""The property of a connection that says which callers receive credentials vended by the external catalog."""
+"""The property of a connection for the callers that receive credentials vended by the external catalog."""
 
 _MISSING: Final[dict[EntryKind, type[LakebedError]]] = {EntryKind.TABLE: NoSuchTable, EntryKind.VIEW: NoSuchView}
 

@@ -95,8 +95,8 @@ class QuarantineReview:
                 job = msgspec.structs.replace(job, next_retry_ms=None)
             job = msgspec.structs.replace(job, actions=recommended_for_job(job))
             # One audit step for all files, although the counts change with each.
-            asked = msgspec.structs.replace(stored.record, job=before.job)
-            record = record_step(asked, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
+            before_review = msgspec.structs.replace(stored.record, job=before.job)
+            record = record_step(before_review, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
             await self._jobs.change(tx, record, now_ms)
             return StoredJob(record, stored.findings)
 

@@ -73,11 +73,11 @@ class Remover:
         """
         clock = self._f.clock
         removal = Removal(plan.version_token)
-        doomed = plan.deletable
-        for start in range(0, len(doomed), _A_COMMIT):
+        deletable = plan.deletable
+        for start in range(0, len(deletable), _A_COMMIT):
             began = clock.monotonic()
-            await self._batch(caller, job, plan, doomed[start : start + _A_COMMIT], removal)
-            if start + _A_COMMIT < len(doomed):
+            await self._batch(caller, job, plan, deletable[start : start + _A_COMMIT], removal)
+            if start + _A_COMMIT < len(deletable):
                 await asyncio.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE * (clock.monotonic() - began)))
         return removal
 
@@ -86,7 +86,7 @@ class Remover:
         caller: Caller,
         job: MaintenanceJob,
         plan: RemovalPlan,
-        doomed: Sequence[ObjectReport],
+        deletable: Sequence[ObjectReport],
         removal: Removal,
     ) -> None:
         f = self._f
@@ -101,15 +101,15 @@ class Remover:
             entry = known.entry
             prefixes = tuple(str(row[0]) for row in await tx.rows(catalog_rows.LOCATIONS_OF, entry.id))
             outcomes: dict[str, tuple[ObjectState, Reason]] = {}
-            for one in doomed:
+            for one in deletable:
                 outcomes[one.location] = await self._one(
                     tx, caller, record.job, known.catalog, prefixes, plan, one, now_ms, displaced
                 )
             generation = removal.generation
-            gone = [one for one in doomed if outcomes[one.location][0] is not ObjectState.RETAINED]
-            if gone:
+            removed = [one for one in deletable if outcomes[one.location][0] is not ObjectState.RETAINED]
+            if removed:
                 generation = await self._move_on(tx, record.job, entry, generation, next_token, now_ms)
-            counts = _counted(record.job.counts, gone, outcomes)
+            counts = _counted(record.job.counts, removed, outcomes)
             changed = msgspec.structs.replace(record.job, counts=counts, heartbeat_ms=now_ms)
             await self._jobs.change(tx, JobRecord(job=changed, audit=record.audit), now_ms)
             return outcomes, generation
@@ -138,11 +138,11 @@ class Remover:
         catalog: Catalog,
         prefixes: tuple[str, ...],
         plan: RemovalPlan,
-        doomed: ObjectReport,
+        candidate: ObjectReport,
         now_ms: int,
         displaced: NewGarbage,
     ) -> tuple[ObjectState, Reason]:
-        planned, bucket = plan.files[doomed.location], catalog.bucket
+        planned, bucket = plan.files[candidate.location], catalog.bucket
         key = planned.key
         if not key.startswith(prefixes) or key.startswith(catalog.reserved_prefix):
             return ObjectState.RETAINED, Reason.CHANGED_SINCE_PLAN
@@ -159,7 +159,7 @@ class Remover:
         except AccessDenied:
             return ObjectState.RETAINED, Reason.IN_USE
         if job.config.quarantine_enabled:
-            await move_to_quarantine(self._f, tx, catalog, job, current, doomed.kind, now_ms, displaced)
+            await move_to_quarantine(self._f, tx, catalog, job, current, candidate.kind, now_ms, displaced)
         await remove_file(self._f, tx, bucket, current, caller, now_ms, displaced)
         if job.config.quarantine_enabled:
             return ObjectState.QUARANTINED, Reason.QUARANTINE_ENABLED
@@ -194,10 +194,10 @@ class Remover:
 
 
 def _counted(
-    counts: FileCounts, gone: Sequence[ObjectReport], outcomes: dict[str, tuple[ObjectState, Reason]]
+    counts: FileCounts, removed: Sequence[ObjectReport], outcomes: dict[str, tuple[ObjectState, Reason]]
 ) -> FileCounts:
-    held = sum(outcomes[one.location][0] is ObjectState.QUARANTINED for one in gone)
-    deleted = [one for one in gone if outcomes[one.location][0] is ObjectState.DELETED]
+    held = sum(outcomes[one.location][0] is ObjectState.QUARANTINED for one in removed)
+    deleted = [one for one in removed if outcomes[one.location][0] is ObjectState.DELETED]
     metadata = sum(one.kind is ObjectKind.METADATA_FILE for one in deleted)
     return msgspec.structs.replace(
         counts,

@@ -263,12 +263,12 @@ def check_run(request: RunRequest) -> None:
     """Reject contradictory requests. Raises InvalidInput."""
     changes = [
         name
-        for name, asked in (
+        for name, is_requested in (
             ("delete", request.delete),
             ("commit-snapshot-expiration", request.commit_snapshot_expiration),
             ("commit-compaction", request.commit_compaction),
         )
-        if asked
+        if is_requested
     ]
     if len(changes) > 1:
         raise InvalidInput(f"these exclude each other: {', '.join(changes)}", argument=changes[1])

@@ -64,32 +64,32 @@ class MaintenanceJobs:
 
     async def run(self, caller: Caller, catalog_name: str, identifier: Identifier, request: RunRequest) -> JobView:
         """Run an operator's request."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._operating.run(caller, known, request))
 
     async def job(self, caller: Caller, catalog_name: str, identifier: Identifier, job_name: str) -> JobView:
         """A job with its report. Raises NotFound."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         return await self._seen(known, await self._jobs.find(self._f.meta, known.entry.id, job_name))
 
     async def scheduler(
         self, caller: Caller, catalog_name: str, identifier: Identifier
     ) -> tuple[LiveEntry, SchedulerView]:
         """The state of a table's maintenance."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         return known, await self._scheduling.view(known.entry.id)
 
     async def schedule(
         self, caller: Caller, catalog_name: str, identifier: Identifier, scheduler_id: str
     ) -> tuple[JobView, SchedulerView]:
         """Queue a job."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         stored = await self._scheduling.schedule(known, scheduler_id)
         return await self._seen(known, stored), await self._scheduling.view(known.entry.id)
 
     async def work(self, caller: Caller, catalog_name: str, identifier: Identifier, worker_id: str) -> JobView:
         """Run a job."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._scheduling.work(caller, known, worker_id))
 
     async def heartbeat(
@@ -103,7 +103,7 @@ class MaintenanceJobs:
         lease_id: str,
     ) -> JobView:
         """Accept a worker's heartbeat."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._scheduling.heartbeat(known, job_name, worker_id, lease_id))
 
     async def quarantine(
@@ -116,7 +116,7 @@ class MaintenanceJobs:
         reason: str,
     ) -> tuple[JobView, ReviewOutcome, SchedulerView]:
         """Inspect the files of a job in quarantine, or decide on them."""
-        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._authorized(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         reviewed = await self._review.act(caller, known.entry.id, job_name, action, reason)
         return (
             await self._seen(known, reviewed.stored),
@@ -124,7 +124,7 @@ class MaintenanceJobs:
             await self._scheduling.view(known.entry.id),
         )
 
-    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
+    async def _authorized(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> LiveEntry:
         found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if action is Action.RUN_MAINTENANCE:
             check_internal_catalog(found.catalog, "maintain a table")

@@ -114,7 +114,7 @@ class Surveyor:
             watermark_ms=watermark_ms,
             listed=listed,
             retained=split.retained,
-            # A file that is gone by now needs no decision.
+            # A file deleted since then needs no decision.
             unlisted=[file for file in unlisted if file.location in named],
             named=named,
             suspects=suspects,

@@ -162,13 +162,13 @@ def _groups(small: Iterable[DataFile], most_bytes: int) -> Iterator[list[DataFil
 def _listed(groups: Sequence[Sequence[DataFile]]) -> Iterator[RewriteGroup]:
     left = MAX_LISTED
     for number, group in enumerate(groups[:MAX_LISTED], 1):
-        shown = group[: max(left, 0)]
-        left -= len(shown)
+        listed = group[: max(left, 0)]
+        left -= len(listed)
         yield RewriteGroup(
             id=f"group-{number:05d}",
             spec_id=group[0].spec_id,
             sort_order_id=group[0].sort_order_id,
-            input_locations=tuple(file.file_path for file in shown),
+            input_locations=tuple(file.file_path for file in listed),
             input_files=len(group),
             input_bytes=sum(file.file_size_in_bytes for file in group),
         )
