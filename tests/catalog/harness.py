@@ -345,9 +345,9 @@ def name(table: str = "t", *levels: str) -> Identifier:
     return check_identifier(levels or ("ns",), table)
 
 
-def may(*actions: str, resource: object = "*", condition: object = None, who: str = "alice") -> Caller:
+def user_with(*actions: str, resource: object = "*", condition: object = None, principal: str = "alice") -> Caller:
     """A user with exactly these permissions."""
-    return user(who, policy(statement(action=list(actions), resource=resource, condition=condition)))
+    return user(principal, policy(statement(action=list(actions), resource=resource, condition=condition)))
 
 
 def _document(document: dict[str, Any], request: dict[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from lakebed.core.errors import (
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
-from .harness import UNPRIVILEGED, CatalogHarness, may, name, set_property, wire_catalog
+from .harness import UNPRIVILEGED, CatalogHarness, name, set_property, user_with, wire_catalog
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 
@@ -163,10 +163,12 @@ async def test_lookup_requires_the_given_action(light_catalog: CatalogHarness) -
     with pytest.raises(AccessDenied):
         await entries.list(UNPRIVILEGED, "lake", ["ns"], TABLE, after="", limit=1)
     with pytest.raises(AccessDenied):
-        await entries.load(may("s3tables:GetTable"), "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
-    await entries.get(may("s3tables:GetTable"), "lake", name("t"), TABLE, Action.GET_TABLE)
-    await entries.load(may("s3tables:GetTableMetadataLocation"), "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
-    await entries.list(may("s3tables:ListTables"), "lake", ["ns"], TABLE, after="", limit=1)
+        await entries.load(user_with("s3tables:GetTable"), "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
+    await entries.get(user_with("s3tables:GetTable"), "lake", name("t"), TABLE, Action.GET_TABLE)
+    await entries.load(
+        user_with("s3tables:GetTableMetadataLocation"), "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION
+    )
+    await entries.list(user_with("s3tables:ListTables"), "lake", ["ns"], TABLE, after="", limit=1)
 
 
 async def test_peek_uses_the_cache_without_adding_to_it(light_catalog: CatalogHarness) -> None:

@@ -17,10 +17,10 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
 from tests.governance.decision_point.fakes import FakeDecisionPoint
 
-from .harness import CatalogHarness, may, name, wire_catalog
+from .harness import CatalogHarness, name, user_with, wire_catalog
 
 TABLE = EntryKind.TABLE
-ANN = may("s3tables:*")
+ANN = user_with("s3tables:*")
 ANN = ANN._replace(principal=replace(ANN.principal, key=LongLivedKey("KEY", 1)), request_id="R1")
 
 

@@ -70,7 +70,7 @@ async def roles(catalog: CatalogHarness) -> Roles:
     return await Roles(catalog).open()
 
 
-async def may(catalog: CatalogHarness, caller: Caller, table: str = "t") -> bool:
+async def is_allowed(catalog: CatalogHarness, caller: Caller, table: str = "t") -> bool:
     try:
         await catalog.entries.get(caller, "lake", name(table), EntryKind.TABLE, Action.PUT_TABLE_DATA)
     except AccessDenied:
@@ -81,24 +81,24 @@ async def may(catalog: CatalogHarness, caller: Caller, table: str = "t") -> bool
 async def test_recreated_namespace_has_no_earlier_grants(catalog: CatalogHarness, roles: Roles) -> None:
     await roles.give(NAMESPACE, P.TABLE_WRITE_DATA)
     await catalog.create("t")
-    assert await may(catalog, await roles.caller())
+    assert await is_allowed(catalog, await roles.caller())
     await catalog.drop("t")
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ("ns",))
     await catalog.namespace("ns")
     await catalog.create("t")
-    assert not await may(catalog, await roles.caller())
+    assert not await is_allowed(catalog, await roles.caller())
     await roles.give(NAMESPACE, P.TABLE_WRITE_DATA)
-    assert await may(catalog, await roles.caller())
+    assert await is_allowed(catalog, await roles.caller())
 
 
 async def test_recreated_table_with_the_same_id_has_no_earlier_grants(catalog: CatalogHarness, roles: Roles) -> None:
     made = await catalog.create("t")
     await roles.give(TABLE, P.TABLE_WRITE_DATA)
-    assert await may(catalog, await roles.caller())
+    assert await is_allowed(catalog, await roles.caller())
     await catalog.drop("t")
     await catalog.commit(name("t"), *staged(made.metadata.document), requirements=[ASSERT_CREATE])
     assert (await catalog.entry(name("t"))).id == made.entry.id
-    assert not await may(catalog, await roles.caller())
+    assert not await is_allowed(catalog, await roles.caller())
 
 
 async def test_renamed_and_restored_table_keeps_its_grants(catalog: CatalogHarness, roles: Roles) -> None:
@@ -107,11 +107,11 @@ async def test_renamed_and_restored_table_keeps_its_grants(catalog: CatalogHarne
     await roles.give(TABLE, P.TABLE_WRITE_DATA)
     before = await roles.number()
     await catalog.renaming.rename(Mutation(ROOT), "lake", name("t"), name("u"), EntryKind.TABLE)
-    assert await may(catalog, await roles.caller(), "u")
+    assert await is_allowed(catalog, await roles.caller(), "u")
     await catalog.drop("u")
-    assert not await may(catalog, await roles.caller(), "u")
+    assert not await is_allowed(catalog, await roles.caller(), "u")
     await catalog.dropping.restore(Mutation(ROOT), "lake", name("u"))
-    assert await may(catalog, await roles.caller(), "u")
+    assert await is_allowed(catalog, await roles.caller(), "u")
     assert await roles.number() == before
     await catalog.drop("u")
     await catalog.dropping.purge_now(Mutation(ROOT), "lake", name("u"), files=False)

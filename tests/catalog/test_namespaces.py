@@ -20,7 +20,7 @@ from lakebed.core.errors import (
 )
 from tests.objects.stores import ROOT
 
-from .harness import UNPRIVILEGED, CatalogHarness, may
+from .harness import UNPRIVILEGED, CatalogHarness, user_with
 
 AS_ROOT = Mutation(ROOT)
 
@@ -250,13 +250,13 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
             await namespaces.set_properties(Mutation(UNPRIVILEGED), "lake", ["ns"], updates={}, removals=[])
         with pytest.raises(AccessDenied):
             await namespaces.drop(Mutation(UNPRIVILEGED), "lake", ["ns"])
-    await namespaces.create(Mutation(may("s3tables:CreateNamespace")), "lake", ["a"], {})
-    await namespaces.get(may("s3tables:GetNamespace"), "lake", ["a"])
-    await namespaces.list(may("s3tables:ListNamespaces"), "lake", [], after="", limit=1)
+    await namespaces.create(Mutation(user_with("s3tables:CreateNamespace")), "lake", ["a"], {})
+    await namespaces.get(user_with("s3tables:GetNamespace"), "lake", ["a"])
+    await namespaces.list(user_with("s3tables:ListNamespaces"), "lake", [], after="", limit=1)
     await namespaces.set_properties(
-        Mutation(may("s3tables:UpdateNamespace")), "lake", ["a"], updates={"k": "v"}, removals=[]
+        Mutation(user_with("s3tables:UpdateNamespace")), "lake", ["a"], updates={"k": "v"}, removals=[]
     )
-    await namespaces.drop(Mutation(may("s3tables:DeleteNamespace")), "lake", ["a"])
+    await namespaces.drop(Mutation(user_with("s3tables:DeleteNamespace")), "lake", ["a"])
 
 
 async def test_denial_does_not_reveal_whether_the_namespace_exists(light_catalog: CatalogHarness) -> None:
@@ -266,7 +266,7 @@ async def test_denial_does_not_reveal_whether_the_namespace_exists(light_catalog
 
 
 async def test_permissions_can_be_limited_to_one_namespace(light_catalog: CatalogHarness) -> None:
-    sales = may("s3tables:*", condition={"StringLike": {"s3tables:namespace": ["sales", "sales.*"]}})
+    sales = user_with("s3tables:*", condition={"StringLike": {"s3tables:namespace": ["sales", "sales.*"]}})
     await light_catalog.namespaces.create(Mutation(sales), "lake", ["sales"], {})
     await light_catalog.namespaces.create(Mutation(sales), "lake", ["sales", "eu"], {})
     async with light_catalog.unchanged():

@@ -25,9 +25,9 @@ from tests.catalog.harness import (
     CatalogHarness,
     a_change,
     a_table,
-    may,
     name,
     set_properties,
+    user_with,
 )
 from tests.governance.documents import policy, statement
 from tests.governance.documents import user as principal
@@ -69,7 +69,7 @@ async def test_only_root_has_permissions_by_default(light_catalog: CatalogHarnes
 @pytest.mark.parametrize("action", Action)
 async def test_allow_applies_to_one_action(light_catalog: CatalogHarness, action: Action) -> None:
     warehouse = await the_warehouse(light_catalog)
-    allowed = [other for other in Action if await passes(light_catalog, may(action), warehouse, other)]
+    allowed = [other for other in Action if await passes(light_catalog, user_with(action), warehouse, other)]
     assert allowed == [action]
 
 
@@ -90,7 +90,7 @@ async def test_table_resource_is_named_by_its_id(light_catalog: CatalogHarness) 
     warehouse = await the_warehouse(light_catalog)
     mine = (await light_catalog.create("t")).entry
     other = (await light_catalog.create("u")).entry
-    caller = may(Action.GET_TABLE, resource=f"{BUCKET}/table/{mine.id}")
+    caller = user_with(Action.GET_TABLE, resource=f"{BUCKET}/table/{mine.id}")
     authorizer = light_catalog.authorizer
     assert await authorizer.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=mine)
     assert not await authorizer.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=other)
@@ -98,7 +98,7 @@ async def test_table_resource_is_named_by_its_id(light_catalog: CatalogHarness) 
     await authorizer.check(caller, warehouse, Action.GET_TABLE, entry_id=mine.id)
     with pytest.raises(AccessDenied):
         await authorizer.check(caller, warehouse, Action.GET_TABLE)
-    all_tables = may(Action.GET_TABLE, resource=f"{BUCKET}/table/*")
+    all_tables = user_with(Action.GET_TABLE, resource=f"{BUCKET}/table/*")
     assert await authorizer.allows(all_tables, warehouse, Action.GET_TABLE, entry=other)
 
 
@@ -131,7 +131,7 @@ async def test_conditions_match_namespace_and_table_name(
     light_catalog: CatalogHarness, condition: object, namespace: Levels, allowed: bool
 ) -> None:
     warehouse = await the_warehouse(light_catalog)
-    caller = may(Action.GET_TABLE, condition=condition)
+    caller = user_with(Action.GET_TABLE, condition=condition)
     assert await passes(light_catalog, caller, warehouse, Action.GET_TABLE, namespace) is allowed
 
 
@@ -158,7 +158,7 @@ async def test_bucket_policy_allows_other_accounts_and_denies_own_users(light_ca
     authorizer = light_catalog.authorizer
     assert await authorizer.allows(OTHER_ACCOUNT, warehouse, Action.GET_TABLE, entry=entry)
     assert not await authorizer.allows(OTHER_ACCOUNT, warehouse, Action.PUT_TABLE_DATA, entry=entry)
-    assert not await authorizer.allows(may("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
+    assert not await authorizer.allows(user_with("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
 
 
 # -- each use case ---------------------------------------------------------------------------------------------------
@@ -284,13 +284,13 @@ async def test_operation_requires_exactly_its_actions(light_catalog: CatalogHarn
     async with light_catalog.unchanged():
         for caller in (
             UNPRIVILEGED,
-            may(*all_others),
+            user_with(*all_others),
             Caller(ANONYMOUS),
-            *(may(*all_others, *_without(rights, one)) for one in rights),
+            *(user_with(*all_others, *_without(rights, one)) for one in rights),
         ):
             with pytest.raises(AccessDenied):
                 await use(light_catalog, caller)
-    await use(light_catalog, may(*rights))
+    await use(light_catalog, user_with(*rights))
 
 
 def _without(rights: tuple[str, ...], one: str) -> list[str]:
@@ -392,10 +392,15 @@ async def test_missing_namespace_is_reported_to_authorized_callers_only(
     use, expected = NOWHERE[what]
     elsewhere = {"StringEquals": {"s3tables:namespace": "ns"}}
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, Caller(ANONYMOUS), OTHER_ACCOUNT, may("s3tables:*", "s3:*", condition=elsewhere)):
+        for caller in (
+            UNPRIVILEGED,
+            Caller(ANONYMOUS),
+            OTHER_ACCOUNT,
+            user_with("s3tables:*", "s3:*", condition=elsewhere),
+        ):
             with pytest.raises(AccessDenied):
                 await use(light_catalog, caller)
-        for caller in (ROOT, may("s3tables:*", "s3:*")):
+        for caller in (ROOT, user_with("s3tables:*", "s3:*")):
             with pytest.raises(expected):
                 await use(light_catalog, caller)
 

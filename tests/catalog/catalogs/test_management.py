@@ -28,7 +28,7 @@ from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.meta.seam import Transaction
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_change, a_table, may, name, set_properties
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_change, a_table, name, set_properties, user_with
 from tests.catalog.test_catalog_grants import holding
 from tests.governance.documents import policy, statement
 from tests.objects.stores import ROOT
@@ -315,16 +315,18 @@ async def test_management_requires_permission(light_catalog: CatalogHarness) -> 
     await light_catalog.make("one", "s3://sea/one")
     management = light_catalog.management
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, may("lakebed:CreateCatalog"), may("s3tables:CreateTableBucket")):
+        for caller in (UNPRIVILEGED, user_with("lakebed:CreateCatalog"), user_with("s3tables:CreateTableBucket")):
             with pytest.raises(AccessDenied):
                 await light_catalog.make("two", "s3://sea/two", caller=caller)
-        for caller in (UNPRIVILEGED, may("lakebed:CreateCatalog", "s3tables:*")):
+        for caller in (UNPRIVILEGED, user_with("lakebed:CreateCatalog", "s3tables:*")):
             by = light_catalog.administrator(caller)
             with pytest.raises(AccessDenied):
                 await management.update(by, caller, "one", version=1, properties={})
             with pytest.raises(AccessDenied):
                 await management.delete(by, caller, "one")
-    await light_catalog.make("two", "s3://sea/two", caller=may("lakebed:CreateCatalog", "s3tables:CreateTableBucket"))
+    await light_catalog.make(
+        "two", "s3://sea/two", caller=user_with("lakebed:CreateCatalog", "s3tables:CreateTableBucket")
+    )
     maker = holding(("service", Privilege.CATALOG_CREATE))
     await light_catalog.make("three", "s3://sea/three", caller=maker)
     with pytest.raises(AccessDenied):
@@ -345,7 +347,7 @@ async def test_bucket_policy_can_deny_catalogs(light_catalog: CatalogHarness) ->
 async def test_policies_can_name_single_catalogs(light_catalog: CatalogHarness) -> None:
     one = await light_catalog.make("one", "s3://sea/one")
     two = await light_catalog.make("two", "s3://sea/two")
-    reader = may("s3tables:*", resource=[one.arn, f"{one.arn}/*"])
+    reader = user_with("s3tables:*", resource=[one.arn, f"{one.arn}/*"])
     await light_catalog.authorizer.check(reader, one, Action.LIST_NAMESPACES)
     with pytest.raises(AccessDenied):
         await light_catalog.authorizer.check(reader, two, Action.LIST_NAMESPACES)

@@ -24,7 +24,7 @@ from lakebed.objects.config.lifecycle import (
     LifecycleRule,
     NoncurrentExpiration,
 )
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, name, user_with
 from tests.objects.stores import ROOT, user
 
 
@@ -103,7 +103,7 @@ async def test_table_buckets_are_listed_by_name_and_page(catalog: CatalogHarness
 
 
 async def test_table_buckets_of_other_accounts_are_not_listed(catalog: CatalogHarness) -> None:
-    stranger = user("carol", may("s3tables:*").principal.policies[0], account="999999999999")
+    stranger = user("carol", user_with("s3tables:*").principal.policies[0], account="999999999999")
     assert (await catalog.catalogs.list(stranger, after="", limit=10)).catalogs == []
 
 
@@ -158,14 +158,14 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
         with pytest.raises(AccessDenied):
             await catalogs.set_properties(UNPRIVILEGED, "lake", updates={}, removals=[])
     pond = "arn:aws:s3tables:us-east-1:000000000000:bucket/pond"
-    await catalogs.enable(may("s3tables:CreateTableBucket", resource=pond), "pond")
-    await catalogs.get(may("s3tables:GetTableBucket", resource=pond), "pond")
-    await catalogs.list(may("s3tables:ListTableBuckets"), after="", limit=1)
+    await catalogs.enable(user_with("s3tables:CreateTableBucket", resource=pond), "pond")
+    await catalogs.get(user_with("s3tables:GetTableBucket", resource=pond), "pond")
+    await catalogs.list(user_with("s3tables:ListTableBuckets"), after="", limit=1)
     await catalogs.set_properties(
-        may("s3tables:CreateTableBucket", resource=pond), "pond", updates={"a": "1"}, removals=[]
+        user_with("s3tables:CreateTableBucket", resource=pond), "pond", updates={"a": "1"}, removals=[]
     )
     with pytest.raises(AccessDenied):
-        await catalogs.get(may("s3tables:GetTableBucket", resource=pond), "lake")
+        await catalogs.get(user_with("s3tables:GetTableBucket", resource=pond), "lake")
 
 
 # -- the bucket behind it --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
 from tests.catalog.appends import appended
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, FaultyStore, may, name, wire_catalog
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, FaultyStore, name, user_with, wire_catalog
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -168,7 +168,7 @@ async def test_changes_require_permission_on_table_metadata(light_catalog: Catal
     refs = extended(light_catalog).tables.refs
     with pytest.raises(AccessDenied):
         await refs.list(UNPRIVILEGED, "lake", name())
-    reader = may("s3tables:GetTableMetadataLocation")
+    reader = user_with("s3tables:GetTableMetadataLocation")
     assert (await refs.list(reader, "lake", name())).refs
     with pytest.raises(AccessDenied):
         await refs.remove(Mutation(reader), "lake", name(), "v1", msgspec.UNSET, NO_OPTIONS, force=True)

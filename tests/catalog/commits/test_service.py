@@ -32,11 +32,11 @@ from tests.catalog.harness import (
     FaultyStore,
     a_change,
     a_table,
-    may,
     name,
     set_properties,
     set_property,
     staged,
+    user_with,
     wire_catalog,
 )
 from tests.objects.stores import ROOT
@@ -794,16 +794,22 @@ async def test_commit_requires_permission(light_catalog: CatalogHarness) -> None
     await light_catalog.create("other")
     update = set_properties(a="1")
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, *(may(one) for one in COMMIT_RIGHTS), may("s3:*", Action.CREATE_TABLE)):
+        for caller in (
+            UNPRIVILEGED,
+            *(user_with(one) for one in COMMIT_RIGHTS),
+            user_with("s3:*", Action.CREATE_TABLE),
+        ):
             with pytest.raises(AccessDenied):
                 await light_catalog.commit(name(), update, caller=caller)
             with pytest.raises(AccessDenied):
                 await light_catalog.commit_all(a_change(name(), update), caller=caller)
     table = f"arn:aws:s3tables:us-east-1:000000000000:bucket/lake/table/{made.entry.id}"
-    await light_catalog.commit(name(), update, caller=may(*COMMIT_RIGHTS, resource=table))
+    await light_catalog.commit(name(), update, caller=user_with(*COMMIT_RIGHTS, resource=table))
     with pytest.raises(AccessDenied):
-        await light_catalog.commit(name("other"), update, caller=may(*COMMIT_RIGHTS, resource=table))
-    by_name = may(*COMMIT_RIGHTS, condition={"StringEquals": {"s3tables:tableName": "t", "s3tables:namespace": "ns"}})
+        await light_catalog.commit(name("other"), update, caller=user_with(*COMMIT_RIGHTS, resource=table))
+    by_name = user_with(
+        *COMMIT_RIGHTS, condition={"StringEquals": {"s3tables:tableName": "t", "s3tables:namespace": "ns"}}
+    )
     await light_catalog.commit(name(), set_properties(a="2"), caller=by_name)
     with pytest.raises(AccessDenied):
         await light_catalog.commit(name("other"), update, caller=by_name)
@@ -812,7 +818,7 @@ async def test_commit_requires_permission(light_catalog: CatalogHarness) -> None
 async def test_transaction_requires_permission_for_each_table(light_catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await light_catalog.create(table)
-    only_a = may(*COMMIT_RIGHTS, condition={"StringEquals": {"s3tables:tableName": "a"}})
+    only_a = user_with(*COMMIT_RIGHTS, condition={"StringEquals": {"s3tables:tableName": "a"}})
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
             await light_catalog.commit_all(
@@ -821,14 +827,14 @@ async def test_transaction_requires_permission_for_each_table(light_catalog: Cat
 
 
 async def test_staged_commit_requires_permission_to_create(light_catalog: CatalogHarness) -> None:
-    mine = Mutation(may(Action.CREATE_TABLE))
+    mine = Mutation(user_with(Action.CREATE_TABLE))
     promised = await light_catalog.creation.stage(mine, "lake", ("ns",), a_table())
     updates = staged(promised.document)
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, may(*COMMIT_RIGHTS)):
+        for caller in (UNPRIVILEGED, user_with(*COMMIT_RIGHTS)):
             with pytest.raises(AccessDenied):
                 await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=caller)
-    await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=may(Action.CREATE_TABLE))
+    await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=user_with(Action.CREATE_TABLE))
 
 
 async def test_parsed_metadata_is_that_of_the_pointer(light_catalog: CatalogHarness) -> None:

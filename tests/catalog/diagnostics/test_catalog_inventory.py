@@ -8,7 +8,7 @@ from lakebed.catalog.diagnostics.recovery_status import MigrationBlocker, Recove
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, NoSuchCatalog
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_table, may, name, set_properties
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_table, name, set_properties, user_with
 from tests.objects.stores import ROOT
 
 from .test_table_diagnostics import tamper
@@ -101,7 +101,7 @@ async def test_inventory_requires_permission(light_catalog: CatalogHarness) -> N
         await surveys.survey(ROOT, "none")
     with pytest.raises(AccessDenied):
         await surveys.survey(UNPRIVILEGED, "lake")
-    reader = may("s3tables:GetTableBucket")
+    reader = user_with("s3tables:GetTableBucket")
     assert (await surveys.survey(reader, "lake")).tables == 0
     with pytest.raises(AccessDenied):
         await surveys.fingerprint(reader, "lake")

@@ -12,7 +12,7 @@ from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable
 from lakebed.meta.seam import Transaction, Value
 from tests.catalog.appends import appended
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name, set_properties
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, name, set_properties, user_with
 from tests.objects.stores import ROOT
 
 
@@ -95,7 +95,7 @@ async def test_diagnosis_requires_permission(light_catalog: CatalogHarness) -> N
     with pytest.raises(AccessDenied):
         await tables.diagnostics.diagnose(UNPRIVILEGED, "lake", name())
     with pytest.raises(AccessDenied):
-        await tables.recovery.recover(may("s3tables:GetTableMetadataLocation"), "lake", name())
+        await tables.recovery.recover(user_with("s3tables:GetTableMetadataLocation"), "lake", name())
     for absent in (name("none"), name("v")):
         with pytest.raises(NoSuchTable):
             await tables.diagnostics.diagnose(ROOT, "lake", absent)

@@ -28,10 +28,10 @@ from tests.catalog.harness import (
     FaultyStore,
     a_change,
     a_table,
-    may,
     name,
     set_properties,
     staged,
+    user_with,
     wire_catalog,
 )
 from tests.objects.stores import ROOT
@@ -125,7 +125,7 @@ async def test_checks_and_restrictions_cost_no_statement(
         return await read(sql, *args)  # type: ignore[arg-type]  # as it was given
 
     monkeypatch.setattr(reader, "row", counted)
-    ann = may("s3:*", "s3tables:*", who="ann")
+    ann = user_with("s3:*", "s3tables:*", principal="ann")
     found = await light_catalog.entries.get(ann, "lake", name(), EntryKind.TABLE, Action.GET_TABLE)
     assert found.live is not None
     seen = await light_catalog.entries.restrictions.of(ann.principal, found.catalog, ("ns",), found.live)

@@ -23,7 +23,7 @@ from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels
 from lakebed.governance.rbac import INCLUDES, Privilege
 from lakebed.governance.rbac.operations import LABEL_OPERATIONS
 from lakebed.governance.rbac.securables import SERVICE_KEY, catalog_key, entry_key, namespace_key, policy_key
-from tests.catalog.harness import UNPRIVILEGED, may, name
+from tests.catalog.harness import UNPRIVILEGED, name, user_with
 from tests.catalog.test_catalog_grants import holding
 from tests.objects.stores import ROOT
 
@@ -260,7 +260,7 @@ async def test_operations_require_permission(light_labels: LabelHarness, kind: L
     subject = SUBJECTS[kind]
     await light_labels.label(subject, tier="gold")
     missing = subject._replace(name="ghost") if subject.name else subject._replace(namespace=("ghost",))
-    for caller in (UNPRIVILEGED, may("s3tables:*", "s3:*", "lakebed:*Polic*")):
+    for caller in (UNPRIVILEGED, user_with("s3tables:*", "s3:*", "lakebed:*Polic*")):
         async with light_labels.catalog.unchanged():
             for refused in (
                 light_labels.labels(subject, caller),
@@ -270,12 +270,14 @@ async def test_operations_require_permission(light_labels: LabelHarness, kind: L
                 with pytest.raises(AccessDenied):
                     await refused
             assert await light_labels.found("tier", caller=caller) == set()
-    reader = may("lakebed:GetLabels")
+    reader = user_with("lakebed:GetLabels")
     assert (await light_labels.labels(subject, reader)).tags == {"tier": "gold"}
     assert len(await light_labels.find("tier", caller=reader)) == 1
     with pytest.raises(AccessDenied):
         await light_labels.label(subject, tier="iron", caller=reader)
-    assert (await light_labels.label(subject, tier="iron", caller=may("lakebed:SetLabels"))).tags == {"tier": "iron"}
+    assert (await light_labels.label(subject, tier="iron", caller=user_with("lakebed:SetLabels"))).tags == {
+        "tier": "iron"
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ from lakebed.catalog.maintenance.health import Measured
 from lakebed.catalog.maintenance.reachability.walking import WalkLimits
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchNamespace, NoSuchTable
 from lakebed.core.jobs import JobKind, TaskSpec
-from tests.catalog.harness import UNPRIVILEGED, may, name
+from tests.catalog.harness import UNPRIVILEGED, name, user_with
 
 from .maintained_catalog import ROOT, MaintainedCatalog, open_maintained_catalog
 
@@ -109,9 +109,9 @@ async def test_health_requires_permission(light_maintained: MaintainedCatalog) -
     with pytest.raises(AccessDenied):
         await parts.health(UNPRIVILEGED, "lake", table)
     with pytest.raises(AccessDenied):
-        await parts.list_health(may(LOOKS), "lake")
-    assert (await parts.list_health(may("s3tables:ListTables"), "lake")).tables == []
-    assert len((await parts.list_health(may("s3tables:ListTables", LOOKS), "lake")).tables) == 1
+        await parts.list_health(user_with(LOOKS), "lake")
+    assert (await parts.list_health(user_with("s3tables:ListTables"), "lake")).tables == []
+    assert len((await parts.list_health(user_with("s3tables:ListTables", LOOKS), "lake")).tables) == 1
     with pytest.raises(NoSuchTable):
         await parts.health(ROOT, "lake", name("none"))
 
@@ -122,7 +122,7 @@ async def test_plan_has_reasons_and_changes_nothing(maintained: MaintainedCatalo
     await maintained.policy("e", "system.snapshot-expiry")
     await maintained.policy("o", "system.orphan-file-removal", enable=False)
     before = await maintained.catalog.last_event()
-    plan = await maintained.parts.maintenance.plan(may(LOOKS), "lake", table)
+    plan = await maintained.parts.maintenance.plan(user_with(LOOKS), "lake", table)
     assert [task.spec.job for task in plan.plan.tasks] == [JobKind.COMPACT]
     assert sorted(skipped.reason.partition("; ")[2] for skipped in plan.plan.skipped) == [
         "it is disabled",
@@ -140,9 +140,9 @@ async def test_plan_can_be_submitted_at_once(maintained: MaintainedCatalog) -> N
     await maintained.policy()
     parts = maintained.parts.maintenance
     with pytest.raises(AccessDenied):
-        await parts.plan_now(may("lakebed:SubmitTask", LOOKS), "lake", table)
+        await parts.plan_now(user_with("lakebed:SubmitTask", LOOKS), "lake", table)
     with pytest.raises(AccessDenied):
-        await parts.plan_now(may("s3tables:RunTableMaintenance"), "lake", table)
+        await parts.plan_now(user_with("s3tables:RunTableMaintenance"), "lake", table)
     _, placed = await parts.plan_now(ROOT, "lake", table)
     assert [one.spec.job for one in placed] == [JobKind.COMPACT]
     plan, again = await parts.plan_now(ROOT, "lake", table)

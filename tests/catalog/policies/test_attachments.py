@@ -18,7 +18,7 @@ from lakebed.core.errors import (
     NotAttachable,
 )
 from lakebed.governance.policies import PolicyTargetKind
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, name, user_with
 from tests.objects.stores import ROOT
 
 from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, PolicyHarness, wire_policies
@@ -286,15 +286,15 @@ async def test_attaching_requires_permission_on_policy_and_target(
     async with light_catalog.unchanged():
         for caller in (
             UNPRIVILEGED,
-            may(*(other for other in Action if other is not action)),
-            may(action, resource=BUCKET),
-            may(action, resource=table),
-            may(action, condition={"StringEquals": {"s3tables:namespace": "ns"}}),
-            may(action, condition={"StringEquals": {"s3tables:namespace": "home"}}),
+            user_with(*(other for other in Action if other is not action)),
+            user_with(action, resource=BUCKET),
+            user_with(action, resource=table),
+            user_with(action, condition={"StringEquals": {"s3tables:namespace": "ns"}}),
+            user_with(action, condition={"StringEquals": {"s3tables:namespace": "home"}}),
         ):
             with pytest.raises(AccessDenied):
                 await use(Mutation(caller), *arguments)  # type: ignore[arg-type]
-    await use(Mutation(may(action, resource=[BUCKET, table])), *arguments)  # type: ignore[arg-type]
+    await use(Mutation(user_with(action, resource=[BUCKET, table])), *arguments)  # type: ignore[arg-type]
 
 
 async def test_denial_does_not_reveal_existence(light_catalog: CatalogHarness) -> None:
@@ -321,7 +321,7 @@ async def test_applicable_policies_require_permission_on_the_target(
     policing = await with_policies(light_catalog)
     others = [other for other in Action if other is not action]
     with pytest.raises(AccessDenied):
-        await policing.attachments.applicable(may(*others), "lake", target)
-    assert await policing.attachments.applicable(may(action), "lake", target) == []
-    maintainer = may(Action.GET_MAINTENANCE)
+        await policing.attachments.applicable(user_with(*others), "lake", target)
+    assert await policing.attachments.applicable(user_with(action), "lake", target) == []
+    maintainer = user_with(Action.GET_MAINTENANCE)
     assert await policing.attachments.applicable(maintainer, "lake", target, action=Action.GET_MAINTENANCE) == []

@@ -23,7 +23,7 @@ from lakebed.governance.policies import PolicyTargetKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_table, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, a_table, name, user_with
 from tests.catalog.test_catalog_grants import holding, key_of
 from tests.objects.stores import ROOT
 
@@ -207,13 +207,13 @@ async def test_results_contain_readable_entries_only(light_catalog: CatalogHarne
     policing = await with_policies(light_catalog)
     seen = await light_catalog.entry(name("t"))
     resource = f"arn:aws:s3tables:*:*:bucket/lake/table/{seen.id}"
-    for caller in (UNPRIVILEGED, may(Action.GET_TABLE, Action.READ_POLICY)):
+    for caller in (UNPRIVILEGED, user_with(Action.GET_TABLE, Action.READ_POLICY)):
         with pytest.raises(AccessDenied):
             await effect(policing, CATALOG, caller=caller)
         with pytest.raises(AccessDenied):
             await uncovered(policing, caller=caller)
-    assert set(await effect(policing, NS, caller=may(*LOOKING))) == {"ns.t", "ns.v", "ns.deep.u"}
-    one = may(Action.GET_TABLE, Action.LIST_TABLES, resource=[resource, resource.partition("/table/")[0]])
+    assert set(await effect(policing, NS, caller=user_with(*LOOKING))) == {"ns.t", "ns.v", "ns.deep.u"}
+    one = user_with(Action.GET_TABLE, Action.LIST_TABLES, resource=[resource, resource.partition("/table/")[0]])
     assert await uncovered(policing, caller=one) == {"ns.t"}
 
 

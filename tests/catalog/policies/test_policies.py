@@ -21,7 +21,7 @@ from lakebed.core.errors import (
     PolicyInUse,
     PolicyVersionMismatch,
 )
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, user_with
 from tests.objects.stores import ROOT
 
 from .policy_catalog import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, shown, wire_policies
@@ -236,7 +236,12 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
         others = [other for other in Action if other is not action]
         elsewhere = {"StringEquals": {"s3tables:namespace": "elsewhere"}}
         async with light_catalog.unchanged():
-            for caller in (UNPRIVILEGED, may(*others), may("s3tables:*"), may(action, condition=elsewhere)):
+            for caller in (
+                UNPRIVILEGED,
+                user_with(*others),
+                user_with("s3tables:*"),
+                user_with(action, condition=elsewhere),
+            ):
                 with pytest.raises(AccessDenied):
                     await use(caller)
-        await use(may(action, condition={"StringEquals": {"s3tables:namespace": "ns"}}))
+        await use(user_with(action, condition={"StringEquals": {"s3tables:namespace": "ns"}}))

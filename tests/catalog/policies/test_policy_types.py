@@ -7,7 +7,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidPolicy, NoSuchPolicyType, PolicyInUse
 from lakebed.governance.policies import SYSTEM_TYPES, PolicyTargetKind, define_type
 from lakebed.objects.model import Caller
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, user_with
 from tests.objects.stores import ROOT
 
 from .policy_catalog import UseCase, wire_policies
@@ -101,7 +101,7 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
     for action, use in uses:
         others = [other for other in Action if other is not action]
         async with light_catalog.unchanged():
-            for caller in (UNPRIVILEGED, may(*others), may("s3tables:*")):
+            for caller in (UNPRIVILEGED, user_with(*others), user_with("s3tables:*")):
                 with pytest.raises(AccessDenied):
                     await use(caller)
-        await use(may(action))
+        await use(user_with(action))

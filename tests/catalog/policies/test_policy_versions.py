@@ -7,7 +7,7 @@ from lakebed.catalog.policies.policy_versions import PolicyVersions
 from lakebed.core.errors import AccessDenied, NoSuchPolicy, PolicyVersionMismatch
 from lakebed.core.unset import UNSET
 from lakebed.governance.policies import PolicyVersion
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, user_with
 from tests.objects.stores import ROOT
 
 from .policy_catalog import OFF, ON, PolicyHarness, wire_policies
@@ -28,7 +28,7 @@ async def test_every_version_is_stored_with_its_author(catalog: CatalogHarness) 
     await policing.create(description="first")
     start = catalog.store.clock.now_ms()
     catalog.store.clock.advance(7)
-    ann = may("lakebed:UpdatePolicy", "lakebed:ReadPolicy", who="ann")
+    ann = user_with("lakebed:UpdatePolicy", "lakebed:ReadPolicy", principal="ann")
     await policing.update(content=OFF, version=0, caller=ann)
     await policing.update(content=COMPACT, version=1, description="third")
     later = catalog.store.clock.now_ms()
@@ -91,12 +91,12 @@ async def test_versions_require_permission_to_read_the_policy(light_catalog: Cat
     policing = wire_policies(light_catalog)
     await policing.create()
     versions = versions_of(policing)
-    for caller in (UNPRIVILEGED, may("lakebed:ListPolicies", "s3tables:*")):
+    for caller in (UNPRIVILEGED, user_with("lakebed:ListPolicies", "s3tables:*")):
         with pytest.raises(AccessDenied):
             await versions.list(caller, "lake", ["ns"], "p")
         with pytest.raises(AccessDenied):
             await versions.get(caller, "lake", ["ns"], "p", 0)
-    reader = may(Action.READ_POLICY)
+    reader = user_with(Action.READ_POLICY)
     assert len((await versions.list(reader, "lake", ["ns"], "p")).versions) == 1
     with pytest.raises(NoSuchPolicy):
         await versions.list(reader, "lake", ["ns"], "none")

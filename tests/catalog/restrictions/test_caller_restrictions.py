@@ -14,14 +14,14 @@ from lakebed.catalog.restrictions import COPIES_NAMESPACE
 from lakebed.core.access import ActivatedRoles
 from lakebed.core.errors import AccessDenied
 from lakebed.objects.model import Caller
-from tests.catalog.harness import CatalogHarness, a_change, may, name, set_properties
+from tests.catalog.harness import CatalogHarness, a_change, name, set_properties, user_with
 from tests.catalog.policies.policy_catalog import CATALOG, NS, TABLE, wire_policies
 from tests.objects.stores import ROOT
 
 from .subjects import content, delegated, restrict_rows, role
 
-ANN = may("s3:*", "s3tables:*", who="ann")
-BO = may("s3:*", "s3tables:*", who="bo")
+ANN = user_with("s3:*", "s3tables:*", principal="ann")
+BO = user_with("s3:*", "s3tables:*", principal="bo")
 
 
 async def is_restricted(catalog: CatalogHarness, caller: Caller, table: str = "t") -> bool:
@@ -195,7 +195,7 @@ async def test_restricted_principal_cannot_read_files_with_any_credentials(light
 
 
 async def test_copies_namespace_is_for_workers_only(light_catalog: CatalogHarness) -> None:
-    worker = may("s3tables:*", "lakebed:RunTasks", who="worker")
+    worker = user_with("s3tables:*", "lakebed:RunTasks", principal="worker")
     await light_catalog.namespace(COPIES_NAMESPACE)
     await light_catalog.create("c", namespace=COPIES_NAMESPACE)
     listed = light_catalog.entries.list

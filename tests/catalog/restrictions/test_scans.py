@@ -29,14 +29,14 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.appends import appended
-from tests.catalog.harness import CatalogHarness, may, name
+from tests.catalog.harness import CatalogHarness, name, user_with
 from tests.catalog.policies.policy_catalog import NS, PolicyHarness, wire_policies
 from tests.objects.stores import ROOT
 
 from .subjects import content, delegated, restrict_rows, role, wire_scans
 
-ANN = may("s3:*", "s3tables:*", who="ann")
-BO = may("s3:*", "s3tables:*", who="bo")
+ANN = user_with("s3:*", "s3tables:*", principal="ann")
+BO = user_with("s3:*", "s3tables:*", principal="bo")
 EU = {"type": "eq", "term": "payload", "value": "EU"}
 
 

@@ -19,7 +19,7 @@ from lakebed.core.errors import (
     NoSuchNamespace,
 )
 from lakebed.iceberg.metadata import parse_table
-from tests.catalog.harness import ASSERT_CREATE, UNPRIVILEGED, CatalogHarness, a_table, may, name, staged
+from tests.catalog.harness import ASSERT_CREATE, UNPRIVILEGED, CatalogHarness, a_table, name, staged, user_with
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -195,16 +195,16 @@ async def test_create_requires_permission(light_catalog: CatalogHarness) -> None
         with pytest.raises(AccessDenied):
             await light_catalog.creation.stage(Mutation(UNPRIVILEGED), "lake", ("ns",), a_table())
         with pytest.raises(AccessDenied):
-            await light_catalog.create(caller=may("s3tables:GetTable", "s3:*"))
+            await light_catalog.create(caller=user_with("s3tables:GetTable", "s3:*"))
         with pytest.raises(AccessDenied):
             await light_catalog.create(
-                "t", caller=may(Action.CREATE_TABLE, condition={"StringEquals": {"s3tables:tableName": "u"}})
+                "t", caller=user_with(Action.CREATE_TABLE, condition={"StringEquals": {"s3tables:tableName": "u"}})
             )
         with pytest.raises(AccessDenied):
             await light_catalog.create(
-                "u", caller=may(Action.CREATE_TABLE, condition={"StringEquals": {"s3tables:namespace": "other"}})
+                "u", caller=user_with(Action.CREATE_TABLE, condition={"StringEquals": {"s3tables:namespace": "other"}})
             )
-    only_u = may(
+    only_u = user_with(
         Action.CREATE_TABLE,
         resource="arn:aws:s3tables:us-east-1:000000000000:bucket/lake",
         condition={"StringEquals": {"s3tables:tableName": "u", "s3tables:namespace": "ns"}},

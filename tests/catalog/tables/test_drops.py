@@ -25,9 +25,9 @@ from tests.catalog.harness import (
     CatalogHarness,
     FaultyStore,
     a_table,
-    may,
     name,
     set_properties,
+    user_with,
     wire_catalog,
 )
 from tests.objects.stores import ROOT
@@ -344,7 +344,7 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
     for table in ("t", "gone"):
         await catalog.create(table)
     await catalog.drop("gone")
-    wrong = may(Action.GET_TABLE, Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)
+    wrong = user_with(Action.GET_TABLE, Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)
     async with catalog.unchanged():
         for caller in (UNPRIVILEGED, wrong):
             with pytest.raises(AccessDenied):
@@ -358,12 +358,14 @@ async def test_each_operation_requires_its_action(light_catalog: CatalogHarness)
             with pytest.raises(AccessDenied):
                 await dropping.purge_now(Mutation(caller), "lake", name("gone"), files=True)
     of_gone = {"StringEquals": {"s3tables:tableName": "gone", "s3tables:namespace": "ns"}}
-    await dropping.dropped(may(Action.LIST_TABLES), "lake", after="", limit=1)
-    await dropping.restore(Mutation(may(Action.CREATE_TABLE, condition=of_gone)), "lake", name("gone"))
+    await dropping.dropped(user_with(Action.LIST_TABLES), "lake", after="", limit=1)
+    await dropping.restore(Mutation(user_with(Action.CREATE_TABLE, condition=of_gone)), "lake", name("gone"))
     await dropping.protect(
-        Mutation(may(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), TABLE, protected=False
+        Mutation(user_with(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), TABLE, protected=False
     )
-    await catalog.drop("gone", caller=may(Action.DELETE_TABLE, condition=of_gone))
-    await dropping.purge_now(Mutation(may(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), files=True)
+    await catalog.drop("gone", caller=user_with(Action.DELETE_TABLE, condition=of_gone))
+    await dropping.purge_now(
+        Mutation(user_with(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), files=True
+    )
     with pytest.raises(AccessDenied):
-        await catalog.drop("t", caller=may(Action.DELETE_TABLE, condition=of_gone))
+        await catalog.drop("t", caller=user_with(Action.DELETE_TABLE, condition=of_gone))

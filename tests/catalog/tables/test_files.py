@@ -21,7 +21,7 @@ from lakebed.core.errors import (
 )
 from lakebed.meta.seam import Transaction
 from lakebed.objects.publishing import NewGarbage
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, name, user_with
 from tests.objects.model import md5
 from tests.objects.stores import ROOT
 
@@ -171,7 +171,7 @@ async def test_missing_file_is_not_found(catalog: CatalogHarness) -> None:
 async def test_file_is_read_with_the_callers_permissions(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("other")
     await light_catalog.store.put("other", "a/file", b"body")
-    allowed = may("s3:GetObject", resource="arn:aws:s3:::other/a/*")
+    allowed = user_with("s3:GetObject", resource="arn:aws:s3:::other/a/*")
     assert await light_catalog.files.read_for(allowed, "s3://other/a/file") == b"body"
     with pytest.raises(AccessDenied):
         await light_catalog.files.read_for(UNPRIVILEGED, "s3://other/a/file")

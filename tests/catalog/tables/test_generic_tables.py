@@ -30,7 +30,7 @@ from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.model import GrantTarget, RoleGrant
 from lakebed.governance.rbac.securables import entry_key
 from lakebed.objects.model import Caller
-from tests.catalog.harness import ASSERT_CREATE, UNPRIVILEGED, CatalogHarness, a_table, may, name, staged
+from tests.catalog.harness import ASSERT_CREATE, UNPRIVILEGED, CatalogHarness, a_table, name, staged, user_with
 from tests.catalog.policies.policy_catalog import wire_policies
 from tests.catalog.test_catalog_grants import holding, key_of
 from tests.objects.stores import ROOT
@@ -224,7 +224,7 @@ async def test_idempotent_response_commits_with_the_change(light_catalog: Catalo
 
 async def test_operations_require_permission(light_catalog: CatalogHarness) -> None:
     await create(light_catalog, base_location=WHERE)
-    for caller in (UNPRIVILEGED, may("s3tables:ListTableBuckets")):
+    for caller in (UNPRIVILEGED, user_with("s3tables:ListTableBuckets")):
         async with light_catalog.unchanged():
             for refused in (
                 create(light_catalog, "h", caller=caller),
@@ -234,10 +234,10 @@ async def test_operations_require_permission(light_catalog: CatalogHarness) -> N
             ):
                 with pytest.raises(AccessDenied):
                     await refused
-    await create(light_catalog, "h", caller=may("s3tables:CreateTable"))
-    assert (await get(light_catalog, caller=may("s3tables:GetTable"))).format == "delta"
-    assert await names(light_catalog, caller=may("s3tables:ListTables")) == ["g", "h"]
-    await light_catalog.drop("h", kind=GENERIC, caller=may("s3tables:DeleteTable"))
+    await create(light_catalog, "h", caller=user_with("s3tables:CreateTable"))
+    assert (await get(light_catalog, caller=user_with("s3tables:GetTable"))).format == "delta"
+    assert await names(light_catalog, caller=user_with("s3tables:ListTables")) == ["g", "h"]
+    await light_catalog.drop("h", kind=GENERIC, caller=user_with("s3tables:DeleteTable"))
 
 
 async def test_grants_go_by_the_privileges_of_tables(light_catalog: CatalogHarness) -> None:
@@ -306,10 +306,10 @@ async def test_files_require_permission_on_data(light_catalog: CatalogHarness) -
     store = light_catalog.store
     await store.put("lake", "delta/g/part-0", b"x")
     arn = f"arn:aws:s3tables:us-east-1:{DEFAULT_ACCOUNT}:bucket/lake/table/{made.entry.id}"
-    reader = may("s3:GetObject")
+    reader = user_with("s3:GetObject")
     with pytest.raises(AccessDenied):
         await light_catalog.files.read_for(reader, "s3://lake/delta/g/part-0")
-    both = may("s3:GetObject", "s3tables:GetTableData", resource=["arn:aws:s3:::*", arn])
+    both = user_with("s3:GetObject", "s3tables:GetTableData", resource=["arn:aws:s3:::*", arn])
     assert await light_catalog.files.read_for(both, "s3://lake/delta/g/part-0") == b"x"
 
 

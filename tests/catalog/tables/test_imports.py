@@ -7,7 +7,7 @@ from lakebed.catalog.tables.imports import Imported, import_origin
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, InvalidInput, NoSuchNamespace
 from lakebed.objects.model import Caller
 from tests.catalog.extension_catalog import extended
-from tests.catalog.harness import CatalogHarness, FaultyStore, may, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, FaultyStore, name, set_properties, user_with, wire_catalog
 from tests.objects.stores import ROOT
 
 
@@ -112,12 +112,12 @@ async def test_table_and_origin_commit_together(light_catalog: CatalogHarness) -
 async def test_import_requires_permission_to_create_and_to_read_the_file(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     with pytest.raises(AccessDenied):
-        await import_table(light_catalog, where, caller=may("s3:GetObject"))
+        await import_table(light_catalog, where, caller=user_with("s3:GetObject"))
     with pytest.raises(AccessDenied):
-        await import_table(light_catalog, where, caller=may("s3tables:CreateTable"))
+        await import_table(light_catalog, where, caller=user_with("s3tables:CreateTable"))
     with pytest.raises(AccessDenied, match="S3 permission"):
-        await import_table(light_catalog, where, caller=may("s3tables:CreateTable", "s3:GetObject"))
-    maker = may("s3tables:CreateTable", "s3:*")
+        await import_table(light_catalog, where, caller=user_with("s3tables:CreateTable", "s3:GetObject"))
+    maker = user_with("s3tables:CreateTable", "s3:*")
     assert (await import_table(light_catalog, where, caller=maker)).is_new
     with pytest.raises(AccessDenied):
         await import_table(light_catalog, where, caller=maker)  # it exists, but the caller cannot see it

@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.catalog.tables.metrics_reports import KEPT_MS
 from lakebed.core.errors import AccessDenied, NoSuchTable
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, name, user_with
 from tests.objects.stores import ROOT
 
 ALL = 2**62
@@ -65,12 +65,15 @@ async def test_old_reports_are_deleted(catalog: CatalogHarness) -> None:
 async def test_reporting_requires_permission_to_read_the_table(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, may("s3tables:GetTable", condition={"StringEquals": {"s3tables:tableName": "u"}})):
+        for caller in (
+            UNPRIVILEGED,
+            user_with("s3tables:GetTable", condition={"StringEquals": {"s3tables:tableName": "u"}}),
+        ):
             with pytest.raises(AccessDenied):
                 await light_catalog.reports.keep(caller, "lake", name(), "scan-report", b"{}")
             with pytest.raises(AccessDenied):
                 await light_catalog.reports.list(caller, "lake", name(), before=ALL, limit=1)
-    reader = may("s3tables:GetTable")
+    reader = user_with("s3tables:GetTable")
     await light_catalog.reports.keep(reader, "lake", name(), "scan-report", b"{}")
     [report] = await light_catalog.reports.list(reader, "lake", name(), before=ALL, limit=1)
     assert report.principal == "alice"

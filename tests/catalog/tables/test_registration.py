@@ -29,7 +29,15 @@ from lakebed.iceberg.commits import parse_view_updates
 from lakebed.iceberg.metadata import parse_table
 from lakebed.objects.model import Caller
 from tests.catalog.appends import appended
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, FaultyStore, may, name, set_properties, wire_catalog
+from tests.catalog.harness import (
+    UNPRIVILEGED,
+    CatalogHarness,
+    FaultyStore,
+    name,
+    set_properties,
+    user_with,
+    wire_catalog,
+)
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -141,15 +149,15 @@ async def test_file_in_another_bucket_requires_permission_to_read_it(catalog: Ca
     document = await exported(catalog)
     await catalog.store.bucket("other")
     where = await stored(catalog, document, "s3://other/backups/t.metadata.json")
-    rights = may(Action.CREATE_TABLE)
+    rights = user_with(Action.CREATE_TABLE)
     async with catalog.unchanged():
         with pytest.raises(AccessDenied):
             await register(catalog, where, caller=rights)
         with pytest.raises(AccessDenied):
-            await register(catalog, where, caller=may("s3:GetObject"))
+            await register(catalog, where, caller=user_with("s3:GetObject"))
         with pytest.raises(AccessDenied):
-            await register(catalog, where, caller=may("s3:GetObject", Action.CREATE_TABLE))
-    reading = may("s3:*", Action.CREATE_TABLE)
+            await register(catalog, where, caller=user_with("s3:GetObject", Action.CREATE_TABLE))
+    reading = user_with("s3:*", Action.CREATE_TABLE)
     made = await register(catalog, where, caller=reading)
     assert (made.entry.metadata_at, made.entry.location) == (where, "s3://lake/ext")
     committed = await catalog.commit(name(), set_properties(a="1"))
@@ -161,8 +169,8 @@ async def test_file_in_another_tables_directory_requires_permission_on_its_data(
     await light_catalog.create("secret", location="s3://lake/secret")
     where = await stored(light_catalog, document, "s3://lake/secret/export.json")
     with pytest.raises(AccessDenied, match="GetTableData"):
-        await register(light_catalog, where, caller=may("s3:*", Action.CREATE_TABLE))
-    await register(light_catalog, where, caller=may("s3:*", Action.CREATE_TABLE, Action.GET_TABLE_DATA))
+        await register(light_catalog, where, caller=user_with("s3:*", Action.CREATE_TABLE))
+    await register(light_catalog, where, caller=user_with("s3:*", Action.CREATE_TABLE, Action.GET_TABLE_DATA))
 
 
 @pytest.mark.parametrize("taken", ["table", "view", "dropped table"])
@@ -383,14 +391,19 @@ async def test_register_requires_permission(light_catalog: CatalogHarness) -> No
     where = await stored(light_catalog, await exported(light_catalog))
     reads = "s3:GetObject"
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, may(reads), may(Action.CREATE_TABLE), may(reads, Action.UPDATE_METADATA_LOCATION)):
+        for caller in (
+            UNPRIVILEGED,
+            user_with(reads),
+            user_with(Action.CREATE_TABLE),
+            user_with(reads, Action.UPDATE_METADATA_LOCATION),
+        ):
             with pytest.raises(AccessDenied):
                 await register(light_catalog, where, caller=caller)
     with pytest.raises(AccessDenied, match="s3:"):
-        await register(light_catalog, where, caller=may(reads, Action.CREATE_TABLE))
-    await register(light_catalog, where, caller=may("s3:*", Action.CREATE_TABLE))
+        await register(light_catalog, where, caller=user_with(reads, Action.CREATE_TABLE))
+    await register(light_catalog, where, caller=user_with("s3:*", Action.CREATE_TABLE))
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, may(reads, Action.CREATE_TABLE, Action.GET_TABLE_DATA)):
+        for caller in (UNPRIVILEGED, user_with(reads, Action.CREATE_TABLE, Action.GET_TABLE_DATA)):
             with pytest.raises(AccessDenied):
                 await register(light_catalog, where, caller=caller, overwrite=True)
 

@@ -17,7 +17,15 @@ from lakebed.core.errors import (
     NoSuchView,
 )
 from lakebed.objects.model import Caller
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, FaultyStore, may, name, set_properties, wire_catalog
+from tests.catalog.harness import (
+    UNPRIVILEGED,
+    CatalogHarness,
+    FaultyStore,
+    name,
+    set_properties,
+    user_with,
+    wire_catalog,
+)
 from tests.objects.stores import ROOT
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
@@ -157,10 +165,10 @@ async def test_rename_requires_permission_on_source_and_target(
     async with light_catalog.unchanged():
         for caller in (
             UNPRIVILEGED,
-            may(Action.RENAME_TABLE),
-            may(Action.CREATE_TABLE),
-            may(Action.RENAME_TABLE, Action.CREATE_TABLE, condition=condition),
+            user_with(Action.RENAME_TABLE),
+            user_with(Action.CREATE_TABLE),
+            user_with(Action.RENAME_TABLE, Action.CREATE_TABLE, condition=condition),
         ):
             with pytest.raises(AccessDenied):
                 await rename(light_catalog, name(), name("u"), caller=caller)
-    await rename(light_catalog, name(), name("u"), caller=may(Action.RENAME_TABLE, Action.CREATE_TABLE))
+    await rename(light_catalog, name(), name("u"), caller=user_with(Action.RENAME_TABLE, Action.CREATE_TABLE))

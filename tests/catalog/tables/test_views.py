@@ -32,10 +32,10 @@ from tests.catalog.harness import (
     VIEW_VERSION,
     CatalogHarness,
     FaultyStore,
-    may,
     name,
     set_properties,
     set_property,
+    user_with,
     wire_catalog,
 )
 from tests.objects.stores import ROOT
@@ -264,14 +264,14 @@ async def test_idempotency_key_stores_the_response(catalog: CatalogHarness) -> N
 async def test_each_operation_requires_its_action(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view()
     async with light_catalog.unchanged():
-        for caller in (UNPRIVILEGED, may(Action.GET_TABLE, "s3:*")):
+        for caller in (UNPRIVILEGED, user_with(Action.GET_TABLE, "s3:*")):
             with pytest.raises(AccessDenied):
                 await light_catalog.create_view("w", caller=caller)
             with pytest.raises(AccessDenied):
                 await replace(light_catalog, set_properties(a="1"), caller=caller)
     only_w = {"StringEquals": {"s3tables:tableName": "w"}}
-    await light_catalog.create_view("w", caller=may(Action.CREATE_TABLE, condition=only_w))
-    changer = may(Action.UPDATE_METADATA_LOCATION, condition=only_w)
+    await light_catalog.create_view("w", caller=user_with(Action.CREATE_TABLE, condition=only_w))
+    changer = user_with(Action.UPDATE_METADATA_LOCATION, condition=only_w)
     await replace(light_catalog, set_properties(a="1"), view="w", caller=changer)
     with pytest.raises(AccessDenied):
         await replace(light_catalog, set_properties(a="1"), view="v", caller=changer)

@@ -14,7 +14,7 @@ from lakebed.core.secrets import Secret
 from lakebed.meta.seam import Transaction
 from tests.catalog.extension_catalog import extended
 from tests.catalog.external.bridges.external_tables import OPERATED, POLLED
-from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, may, name
+from tests.catalog.harness import UNPRIVILEGED, CatalogHarness, name, user_with
 from tests.objects.stores import ROOT
 
 BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
@@ -99,12 +99,12 @@ async def test_invalid_configuration_stores_nothing(light_catalog: CatalogHarnes
 
 async def test_rest_bridges_require_a_separate_permission(light_catalog: CatalogHarness) -> None:
     bridges = bridges_of(light_catalog)
-    maker = may("s3tables:*")
+    maker = user_with("s3tables:*")
     await bridges.configure(maker, "lake", name(), OPERATED)
     with pytest.raises(AccessDenied):
         await bridges.configure(maker, "lake", name(), POLLED)
-    await bridges.configure(may("s3tables:*", "lakebed:ConfigureBridge"), "lake", name(), POLLED)
-    for outsider in (UNPRIVILEGED, may("lakebed:*")):
+    await bridges.configure(user_with("s3tables:*", "lakebed:ConfigureBridge"), "lake", name(), POLLED)
+    for outsider in (UNPRIVILEGED, user_with("lakebed:*")):
         with pytest.raises(AccessDenied):
             await bridges.configure(outsider, "lake", name(), POLLED)
         with pytest.raises(AccessDenied):
@@ -118,10 +118,10 @@ async def test_folder_bridge_requires_permission_to_read_the_folder(light_catalo
     bridges = bridges_of(light_catalog)
     folder = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder="s3://loose/t/metadata", sync_mode=SyncMode.POLL)
     with pytest.raises(AccessDenied):
-        await bridges.configure(may("s3tables:*"), "lake", name(), folder)
+        await bridges.configure(user_with("s3tables:*"), "lake", name(), folder)
     with pytest.raises(AccessDenied):
-        await bridges.configure(may("s3tables:*", "s3:ListBucket"), "lake", name(), folder)
-    await bridges.configure(may("s3tables:*", "s3:ListBucket", "s3:GetObject"), "lake", name(), folder)
+        await bridges.configure(user_with("s3tables:*", "s3:ListBucket"), "lake", name(), folder)
+    await bridges.configure(user_with("s3tables:*", "s3:ListBucket", "s3:GetObject"), "lake", name(), folder)
     with pytest.raises(NoSuchBucket):
         await bridges.configure(ROOT, "lake", name(), msgspec.structs.replace(folder, folder="s3://nowhere/t/metadata"))
 
@@ -129,7 +129,7 @@ async def test_folder_bridge_requires_permission_to_read_the_folder(light_catalo
 async def test_folder_of_another_table_requires_permission_for_that_table(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create("secret")
     folder = BridgeConfig(catalog=ExternalCatalogKind.FOLDER, folder=f"{made.entry.location}/metadata")
-    reader = may("s3tables:CreateTable", "s3:*")
+    reader = user_with("s3tables:CreateTable", "s3:*")
     with pytest.raises(AccessDenied):
         await bridges_of(light_catalog).configure(reader, "lake", name(), folder)
 

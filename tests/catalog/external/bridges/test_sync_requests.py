@@ -17,7 +17,7 @@ from tests.catalog.external.bridges.external_tables import (
     History,
     external_history,
 )
-from tests.catalog.harness import CatalogHarness, may, name, set_properties
+from tests.catalog.harness import CatalogHarness, name, set_properties, user_with
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -180,8 +180,8 @@ async def test_sync_requires_the_permissions_of_its_changes(light_catalog: Catal
         (see, "s3tables:CreateTable", "s3:GetObject"),
     ):
         with pytest.raises(AccessDenied):
-            await sync(catalog, request, mutation=Mutation(may(*data_access)))
-    maker = may(see, "s3tables:CreateTable", "s3:*")
+            await sync(catalog, request, mutation=Mutation(user_with(*data_access)))
+    maker = user_with(see, "s3tables:CreateTable", "s3:*")
     await sync(catalog, request, mutation=Mutation(maker))
     async with catalog.unchanged():
         with pytest.raises(AccessDenied):
@@ -193,7 +193,7 @@ async def test_caller_that_may_not_sync_sends_no_request(light_catalog: CatalogH
     external = ExternalRestCatalog(history, at=1)
     await sync(light_catalog, SyncRequest(POLLED), external)
     before = len(external.requests)
-    reader = Mutation(may("s3tables:GetTableMetadataLocation"))
+    reader = Mutation(user_with("s3tables:GetTableMetadataLocation"))
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
             await sync(light_catalog, SyncRequest(), external, reader)

@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.catalog.maintenance.jobs.config import DEFAULT_CONFIG, ConfigSource, MaintenanceConfig, check_config
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchTable
-from tests.catalog.harness import UNPRIVILEGED, may, name
+from tests.catalog.harness import UNPRIVILEGED, name, user_with
 from tests.catalog.maintenance.job_catalog import JobCatalog
 from tests.objects.stores import ROOT
 
@@ -98,7 +98,10 @@ async def test_setting_a_configuration_emits_an_event(light_job_catalog: JobCata
 
 async def test_operations_require_separate_permissions(light_job_catalog: JobCatalog) -> None:
     configs, table = light_job_catalog.maintenance.configs, await light_job_catalog.table()
-    reads, writes = may("s3tables:GetTableMaintenanceConfiguration"), may("s3tables:PutTableMaintenanceConfiguration")
+    reads, writes = (
+        user_with("s3tables:GetTableMaintenanceConfiguration"),
+        user_with("s3tables:PutTableMaintenanceConfiguration"),
+    )
     await configs.get(reads, "lake", table)
     await configs.get_default(reads, "lake")
     await configs.put(writes, "lake", table, DEFAULT_CONFIG)

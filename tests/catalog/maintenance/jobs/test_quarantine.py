@@ -23,7 +23,7 @@ from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import MAX_KEY_BYTES, ObjectAttributes
 from lakebed.objects.rows import CURRENT
-from tests.catalog.harness import a_table, may, name
+from tests.catalog.harness import a_table, name, user_with
 from tests.catalog.maintenance.job_catalog import BODY, JobCatalog
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT
@@ -203,7 +203,7 @@ async def test_object_lock_postpones_the_purge(light_job_catalog: JobCatalog, mo
 async def test_quarantine_cannot_be_read_or_written(light_job_catalog: JobCatalog) -> None:
     await held_files(light_job_catalog)
     (key, *_) = await light_job_catalog.held()
-    everything = may("s3:*", "s3tables:*")
+    everything = user_with("s3:*", "s3tables:*")
     for caller in (ROOT, everything):
         with pytest.raises(AccessDenied):
             await light_job_catalog.store.reader.get(caller, "lake", key)

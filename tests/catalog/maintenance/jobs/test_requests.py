@@ -15,7 +15,7 @@ from lakebed.catalog.maintenance.rules.expiration import ExpirationRequest, Expi
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable, StateConflict
 from lakebed.core.jobs import JobKind, decode_spec
 from lakebed.meta.tasks import TaskState
-from tests.catalog.harness import UNPRIVILEGED, may, name, set_property
+from tests.catalog.harness import UNPRIVILEGED, name, set_property, user_with
 from tests.catalog.maintenance.job_catalog import BODY, JobCatalog
 
 ALL_BUT_ONE = ExpirationRequest(min_snapshots_to_keep=1, max_snapshot_age_ms=0)
@@ -116,9 +116,9 @@ async def test_removal_supersedes_a_queued_job_but_not_a_running_one(light_job_c
 
 async def test_requests_require_permission(light_job_catalog: JobCatalog) -> None:
     table = await light_job_catalog.table()
-    runs = may("s3tables:RunTableMaintenance")
+    runs = user_with("s3tables:RunTableMaintenance")
     assert await light_job_catalog.run(table, caller=runs)
-    for caller in (UNPRIVILEGED, may("s3tables:GetTableMaintenanceConfiguration")):
+    for caller in (UNPRIVILEGED, user_with("s3tables:GetTableMaintenanceConfiguration")):
         with pytest.raises(AccessDenied):
             await light_job_catalog.run(table, caller=caller)
     with pytest.raises(AccessDenied):
@@ -189,7 +189,7 @@ async def test_expiration_that_requires_manual_review_is_not_committed(light_job
 
 async def test_expiration_requires_permission_to_commit(light_job_catalog: JobCatalog) -> None:
     table = await three_snapshots(light_job_catalog)
-    runs = may("s3tables:RunTableMaintenance")
+    runs = user_with("s3tables:RunTableMaintenance")
     with pytest.raises(AccessDenied):
         await light_job_catalog.run(
             table, caller=runs, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True

@@ -22,13 +22,13 @@ from lakebed.core.errors import (
 from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
-from tests.catalog.harness import UNPRIVILEGED, may, name
+from tests.catalog.harness import UNPRIVILEGED, name, user_with
 from tests.catalog.maintenance.maintained_catalog import ROOT, MaintainedCatalog
 from tests.catalog.restrictions.subjects import restrict_rows
 from tests.governance.documents import policy, statement
 from tests.objects.stores import user
 
-WORKER = may("lakebed:RunTasks", who="worker")
+WORKER = user_with("lakebed:RunTasks", principal="worker")
 
 
 def spec(job: JobKind = JobKind.COMPACT, table: str = "t", **more: Any) -> TaskSpec:
@@ -61,7 +61,7 @@ async def test_task_is_submitted_once_per_table_and_job(maintained: MaintainedCa
 
 async def test_requester_and_policy_in_the_request_are_ignored(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
-    caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
+    caller = user_with("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
     task_spec = spec(requested_by="root", entry="another", reason="x" * 5000)
     task_id, _ = await submit(light_maintained, task_spec, caller)
     seen = await light_maintained.parts.tasks.get(ROOT, task_id)
@@ -72,10 +72,15 @@ async def test_requester_and_policy_in_the_request_are_ignored(light_maintained:
 
 async def test_submitting_requires_permission_on_server_and_table(light_maintained: MaintainedCatalog) -> None:
     await light_maintained.table()
-    for caller in (UNPRIVILEGED, may("lakebed:SubmitTask"), may("s3tables:RunTableMaintenance"), may("s3tables:*")):
+    for caller in (
+        UNPRIVILEGED,
+        user_with("lakebed:SubmitTask"),
+        user_with("s3tables:RunTableMaintenance"),
+        user_with("s3tables:*"),
+    ):
         with pytest.raises(AccessDenied):
             await submit(light_maintained, caller=caller)
-    assert (await submit(light_maintained, caller=may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")))[1]
+    assert (await submit(light_maintained, caller=user_with("lakebed:SubmitTask", "s3tables:RunTableMaintenance")))[1]
 
 
 async def test_invalid_tasks_are_rejected(light_maintained: MaintainedCatalog) -> None:
@@ -131,10 +136,10 @@ async def test_import_requires_permission_to_read_the_source(
     task_spec = spec(JobKind.IMPORT, "new", options=options)
     for missing in range(len(also)):
         with pytest.raises(AccessDenied):
-            await submit(light_maintained, task_spec, may(*IMPORTS, *also[:missing], *also[missing + 1 :]))
+            await submit(light_maintained, task_spec, user_with(*IMPORTS, *also[:missing], *also[missing + 1 :]))
     with pytest.raises(AccessDenied):
-        await submit(light_maintained, task_spec, may("lakebed:SubmitTask", *also))
-    assert (await submit(light_maintained, task_spec, may(*IMPORTS, *also)))[1]
+        await submit(light_maintained, task_spec, user_with("lakebed:SubmitTask", *also))
+    assert (await submit(light_maintained, task_spec, user_with(*IMPORTS, *also)))[1]
 
 
 @pytest.mark.parametrize("source", ["", "tables/", "tables/{id}/", "tables/{id}/data/"])
@@ -147,8 +152,8 @@ async def test_importing_table_files_requires_permission_to_read_the_tables(
     task_spec = spec(JobKind.IMPORT, "new", options=options)
     s3 = (*IMPORTS, "s3:ListBucket", "s3:GetObject")
     with pytest.raises(AccessDenied):
-        await submit(light_maintained, task_spec, may(*s3))
-    readers = may(*s3, "s3tables:GetTableData")
+        await submit(light_maintained, task_spec, user_with(*s3))
+    readers = user_with(*s3, "s3tables:GetTableData")
     await restrict_rows(light_maintained.policing, principals=["alice"])
     with pytest.raises(AccessDenied, match="a policy restricts"):
         await submit(light_maintained, task_spec, readers)
@@ -167,10 +172,10 @@ async def test_import_in_place_requires_every_permission_on_the_folder(
     files."""
     task_spec = spec(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
     with pytest.raises(AccessDenied):
-        await submit(light_maintained, task_spec, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
+        await submit(light_maintained, task_spec, user_with(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
     copied = spec(JobKind.IMPORT, "copied", options={"source": "s3://lake/other", "mode": "copy"})
-    assert (await submit(light_maintained, copied, may(*IMPORTS, "s3:ListBucket", "s3:GetObject")))[1]
-    assert (await submit(light_maintained, task_spec, may(*IMPORTS, *IN_PLACE)))[1]
+    assert (await submit(light_maintained, copied, user_with(*IMPORTS, "s3:ListBucket", "s3:GetObject")))[1]
+    assert (await submit(light_maintained, task_spec, user_with(*IMPORTS, *IN_PLACE)))[1]
 
 
 @pytest.mark.parametrize("source", ["s3://source/folder", "s3://source", "s3://lake/folder"])
@@ -191,8 +196,8 @@ async def test_event_export_requires_permission_to_read_events(light_maintained:
     rights = ("lakebed:SubmitTask", "lakebed:ReadEvents", "s3tables:CreateTable")
     for missing in range(3):
         with pytest.raises(AccessDenied):
-            await submit(light_maintained, task_spec, may(*rights[:missing], *rights[missing + 1 :]))
-    first, is_new = await submit(light_maintained, task_spec, may(*rights))
+            await submit(light_maintained, task_spec, user_with(*rights[:missing], *rights[missing + 1 :]))
+    first, is_new = await submit(light_maintained, task_spec, user_with(*rights))
     assert is_new
     assert await submit(light_maintained, task_spec) == (first, False)
     with pytest.raises(NoSuchCatalog):
@@ -236,7 +241,7 @@ async def test_listing_requires_permission_and_omits_other_task_kinds(
     assert len(purges) == 1
     with pytest.raises(NotFound):
         await light_maintained.parts.tasks.get(ROOT, purges[0].id)
-    assert len(await light_maintained.parts.tasks.list(may("lakebed:ListTasks"))) == 1
+    assert len(await light_maintained.parts.tasks.list(user_with("lakebed:ListTasks"))) == 1
 
 
 # -- working ---------------------------------------------------------------------------------------------------------
@@ -352,9 +357,9 @@ async def test_failing_task_is_dead_after_its_attempts_and_can_be_redriven(maint
     runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert (runs[JobKind.COMPACT].failures, runs[JobKind.COMPACT].succeeded_ms) == (1, None)
     assert [kind for kind, _ in await maintained.events()][-1] == "Dead"
-    caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
+    caller = user_with("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
     with pytest.raises(AccessDenied):
-        await tasks.redrive(may("lakebed:SubmitTask"), task_id)
+        await tasks.redrive(user_with("lakebed:SubmitTask"), task_id)
     assert (await tasks.redrive(caller, task_id)).task.state is TaskState.READY
     runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert runs[JobKind.COMPACT].failures == 0
