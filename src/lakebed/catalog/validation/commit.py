@@ -131,7 +131,7 @@ class _Validation:
     async def _check_snapshot(self, snapshot: Snapshot) -> SnapshotChanges:
         if snapshot.manifest_list is None:
             raise InvalidInput(
-                f"a new snapshot needs a manifest-list. snapshot={snapshot.snapshot_id}", argument="manifest-list"
+                f"a new snapshot requires a manifest-list. snapshot={snapshot.snapshot_id}", argument="manifest-list"
             )
         where = self._scope.locate(snapshot.manifest_list, "manifest list")
         await self._objects.look([where, *self._lists_before(snapshot, 1)])
