@@ -42,7 +42,7 @@ async def test_policy_is_created_with_an_event(catalog: CatalogHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request", "error"),
+    ("policy", "error"),
     [
         (NewPolicy("p", "system.nothing", ON), InvalidInput),
         (NewPolicy("p", "", ON), InvalidInput),
@@ -54,13 +54,13 @@ async def test_policy_is_created_with_an_event(catalog: CatalogHarness) -> None:
     ],
 )
 async def test_rejected_policy_leaves_nothing(
-    light_catalog: CatalogHarness, request: NewPolicy, error: type[LakebedError]
+    light_catalog: CatalogHarness, policy: NewPolicy, error: type[LakebedError]
 ) -> None:
     policing = wire_policies(light_catalog)
     await policing.create("there")
     async with light_catalog.unchanged():
         with pytest.raises(error) as refused:
-            await policing.policies.create(Mutation(ROOT), "lake", ["ns"], request, shown)
+            await policing.policies.create(Mutation(ROOT), "lake", ["ns"], policy, shown)
     assert type(refused.value) is error
 
 

@@ -127,7 +127,7 @@ async def test_other_listings_and_operations_ignore_generic_tables(catalog: Cata
 
 
 @pytest.mark.parametrize(
-    ("request", "error"),
+    ("arguments", "error"),
     [
         ({"base_location": "s3://other/g"}, InvalidInput),
         ({"base_location": "s3://lake"}, InvalidInput),
@@ -150,11 +150,11 @@ async def test_other_listings_and_operations_ignore_generic_tables(catalog: Cata
     ],
 )
 async def test_rejected_generic_table_leaves_nothing(
-    light_catalog: CatalogHarness, request: dict[str, Any], error: type[LakebedError]
+    light_catalog: CatalogHarness, arguments: dict[str, Any], error: type[LakebedError]
 ) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(error):
-            await create(light_catalog, **request)
+            await create(light_catalog, **arguments)
 
 
 async def test_generic_table_directories_never_overlap(catalog: CatalogHarness) -> None:
