@@ -183,7 +183,7 @@ def test_removed_policy_is_replaced_by_an_inherited_one() -> None:
     assert effect.why == "policy ops.p2 v0, inherited from catalog"
     [effect] = policy_effects([near], [])
     assert (effect.before, effect.after) == (near, None)
-    assert effect.why == "no other policy of compact is attached to it, or to what it is in"
+    assert effect.why == "no other policy of compact is attached to it or its parents"
 
 
 def test_same_policy_from_another_target_is_no_change() -> None:

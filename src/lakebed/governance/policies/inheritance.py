@@ -98,7 +98,7 @@ class EffectivePolicyChange(NamedTuple):
         """The reason for display."""
         if self.after is not None:
             return self.after.reason
-        return f"no other policy of {self.type} is attached to it, or to what it is in"
+        return f"no other policy of {self.type} is attached to it or its parents"
 
 
 def policy_effects(before: Sequence[EffectivePolicy], after: Sequence[EffectivePolicy]) -> list[EffectivePolicyChange]:

@@ -24,7 +24,7 @@ class AuthorizeOperation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Administrator:
-    """The caller of a management operation: all that the use cases know of the request."""
+    """The caller of a management operation, and the authorization of its request."""
 
     principal: Principal
     authorize_operation: AuthorizeOperation

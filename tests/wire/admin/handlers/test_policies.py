@@ -69,7 +69,7 @@ async def test_effect_has_the_policies_before_and_after_and_the_reason(admin: Ad
     detached = (await admin.call("GET", "/policies/lake/ns/q/effect?change=detach")).document
     [change] = detached["affected"][0]["changes"]
     assert (change["from"]["name"], change["to"]) == ("q", None)
-    assert change["why"] == f"no other policy of {COMPACTION} is attached to it, or to what it is in"
+    assert change["why"] == f"no other policy of {COMPACTION} is attached to it or its parents"
 
 
 async def test_effects_are_paged(admin: Admin) -> None:
