@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from lakebed.core import errors
 from lakebed.core.errors import LakebedError
@@ -10,7 +10,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 
 from . import messages_pb2 as pb
 
-__all__ = ["UNKNOWN", "error_code", "failure_message"]
+__all__ = ["UNKNOWN", "error_code", "failure_message", "set_failure"]
 
 UNKNOWN: Final = -1
 
@@ -39,3 +39,14 @@ def failure_message(error: LakebedError) -> pb.Failure:
     """The error response of a call."""
     code = error_code(error)
     return pb.Failure(error_code=code, error_message="internal error" if code == UNKNOWN else str(error))
+
+
+class _Result(Protocol):
+    error_code: int
+    error_message: str
+
+
+def set_failure(result: _Result, error: LakebedError) -> None:
+    """Set the error of one result of a call."""
+    failure = failure_message(error)
+    result.error_code, result.error_message = failure.error_code, failure.error_message

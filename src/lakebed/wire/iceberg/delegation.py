@@ -16,9 +16,8 @@ from lakebed.catalog.identifiers import SEPARATOR, Identifier
 from lakebed.catalog.model import Catalog, Entry
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
-from lakebed.governance.delegation.delegations import DelegationKind
 from lakebed.wire.json.request import JsonRequest
-from lakebed.wire.json.table_access import access_purpose, allowed_delegation, credential_settings
+from lakebed.wire.json.table_access import allowed_delegation, credential_settings, vend_for_table
 
 from .services import IcebergServices
 from .unregistered_table_hint import UnregisteredTableHint
@@ -145,14 +144,7 @@ def vend_credentials(
     There is one entry, for the table's location, even if the credentials cover further directories: clients that
     refresh credentials require exactly one. They get the credentials for other directories from the table's settings.
     """
-    key = services.vending.vend(
-        request.caller.principal,
-        access_purpose(request, DelegationKind.VENDED, catalog, identifier),
-        table=data.table,
-        bucket=data.bucket,
-        directories=data.directories,
-        writes=data.writes,
-    )
+    key = vend_for_table(services.vending, request, catalog, identifier, data)
     expires_ms = key.session.expires_ms
     prefix = f"s3://{data.bucket}/{data.location.directory}"
     description = scope_settings(prefix, vends=True) | {
@@ -187,14 +179,7 @@ def vend_copy_credentials(
     They cannot be refreshed: after their expiry the client plans again.
     """
     data = services.data_access.of_copy(copy)
-    key = services.vending.vend(
-        request.caller.principal,
-        access_purpose(request, DelegationKind.VENDED, catalog, request.table),
-        table=data.table,
-        bucket=data.bucket,
-        directories=data.directories,
-        writes=False,
-    )
+    key = vend_for_table(services.vending, request, catalog, request.table, data)
     return {
         "prefix": f"s3://{data.bucket}/{data.location.directory}",
         "config": credential_settings(key, services.store, request.http),

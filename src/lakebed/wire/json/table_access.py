@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from lakebed.catalog.access.data_access import TableData
 from lakebed.catalog.catalogs.service import access_delegation
 from lakebed.catalog.identifiers import Identifier, path_of
 from lakebed.catalog.model import Catalog
 from lakebed.core.delegation import AccessDelegation
 from lakebed.governance.credentials.sessions import TemporaryKey
 from lakebed.governance.delegation.delegations import DelegationKind, DelegationPurpose
+from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.message import Request
 
@@ -39,6 +41,20 @@ def access_purpose(
         identifier.name,
         method,
         target,
+    )
+
+
+def vend_for_table(
+    vending: CredentialVending, request: JsonRequest, catalog: Catalog, identifier: Identifier, data: TableData
+) -> TemporaryKey:
+    """Vend credentials for the files of a table."""
+    return vending.vend(
+        request.caller.principal,
+        access_purpose(request, DelegationKind.VENDED, catalog, identifier),
+        table=data.table,
+        bucket=data.bucket,
+        directories=data.directories,
+        writes=data.writes,
     )
 
 

@@ -9,7 +9,7 @@ from lakebed.streams.admin.acls import Acl, AclFilter, Acls
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
-from ..errors import failure_message
+from ..errors import set_failure
 
 __all__ = ["acl_calls"]
 
@@ -25,8 +25,7 @@ def acl_calls(acls: Acls) -> tuple[AnyCall, ...]:
             try:
                 await acls.create(caller, _acl(message))
             except LakebedError as error:
-                failure = failure_message(_with_code(error))
-                result.error_code, result.error_message = failure.error_code, failure.error_message
+                set_failure(result, _with_code(error))
         return response
 
     async def list_all(caller: Caller, request: pb.ListAclsRequest) -> pb.ListAclsResponse:
@@ -43,8 +42,7 @@ def acl_calls(acls: Acls) -> tuple[AnyCall, ...]:
                 for each in await acls.drop(caller, _filter(message)):
                     result.matching_acls.add(acl=_acl_message(each))
             except LakebedError as error:
-                failure = failure_message(_with_code(error))
-                result.error_code, result.error_message = failure.error_code, failure.error_message
+                set_failure(result, _with_code(error))
         return response
 
     return (

@@ -9,7 +9,7 @@ from lakebed.streams.cluster_configs import ClusterConfigs
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
-from ..errors import failure_message
+from ..errors import set_failure
 from .altering import option_changes
 
 __all__ = ["config_calls", "server_calls", "stats_calls"]
@@ -76,12 +76,9 @@ def stats_calls(stats: TableStats) -> tuple[AnyCall, ...]:
         ]
         response = pb.GetTableStatsResponse()
         for found in await stats.table(caller, request.table_id, buckets):
-            added = response.buckets.add(bucket_id=found.bucket)
-            if found.partition_id is not None:
-                added.partition_id = found.partition_id
+            added = response.buckets.add(bucket_id=found.bucket, partition_id=found.partition_id)
             if found.failure is not None:
-                failure = failure_message(found.failure)
-                added.error_code, added.error_message = failure.error_code, failure.error_message
+                set_failure(added, found.failure)
             elif found.rows is not None:
                 added.row_count = found.rows
         return response

@@ -113,9 +113,7 @@ class KvCalls:
     async def _put(
         self, table: StreamTable, part: BucketRecords, put: KvPut, acks: Acks, timeout_ms: int
     ) -> pb.PutBucket:
-        result = pb.PutBucket(bucket_id=part.bucket)
-        if part.partition_id is not None:
-            result.partition_id = part.partition_id
+        result = pb.PutBucket(bucket_id=part.bucket, partition_id=part.partition_id)
         try:
             async with CallTimeout(timeout_ms), self._kv(table, part.partition_id, part.bucket) as kv:
                 result.log_end_offset = await kv.put(put, acks)
@@ -160,10 +158,11 @@ class KvCalls:
             except LakebedError as error:
                 self._traffic.record_failure(table.id, _LOOKUP)
                 failed = pb.LookedUpBucket(
-                    bucket_id=part.bucket_id, error_code=error_code(error), error_message=str(error)
+                    bucket_id=part.bucket_id,
+                    partition_id=partition_id,
+                    error_code=error_code(error),
+                    error_message=str(error),
                 )
-                if partition_id is not None:
-                    failed.partition_id = partition_id
                 response.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
         return response
 
@@ -177,10 +176,8 @@ class KvCalls:
         response = pb.PrefixLookupResponse()
         left = MAX_ROWS_BYTES
         for part in request.buckets:
-            found = response.buckets.add(bucket_id=part.bucket_id)
-            partition_id = None
-            if part.HasField("partition_id"):
-                partition_id = found.partition_id = part.partition_id
+            partition_id = part.partition_id if part.HasField("partition_id") else None
+            found = response.buckets.add(bucket_id=part.bucket_id, partition_id=partition_id)
             try:
                 before = left
                 async with self._kv(table, partition_id, part.bucket_id) as kv:
@@ -246,10 +243,12 @@ def _require_kv(table: StreamTable, opened: OpenBucket) -> BucketKv:
 
 
 def _refused(part: BucketRecords, error: LakebedError) -> pb.PutBucket:
-    result = pb.PutBucket(bucket_id=part.bucket, error_code=error_code(error), error_message=str(error))
-    if part.partition_id is not None:
-        result.partition_id = part.partition_id
-    return result
+    return pb.PutBucket(
+        bucket_id=part.bucket,
+        partition_id=part.partition_id,
+        error_code=error_code(error),
+        error_message=str(error),
+    )
 
 
 def _scan_request(request: pb.ScanKvRequest) -> KvScanRequest:

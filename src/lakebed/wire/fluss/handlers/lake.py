@@ -12,7 +12,7 @@ from lakebed.streams.partitions import StreamPartitions
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
-from ..errors import failure_message
+from ..errors import failure_message, set_failure
 
 __all__ = ["lake_calls"]
 
@@ -28,14 +28,14 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
             request.snapshot_id if request.HasField("snapshot_id") else None,
             readable=request.readable,
         )
-        names = {each.id: each.name for each in await partitions.of(table)} if table.is_partitioned else {}
+        names: dict[int | None, str] = {}
+        if table.is_partitioned:
+            names |= {each.id: each.name for each in await partitions.of(table)}
         response = pb.GetLakeSnapshotResponse(table_id=table.id, snapshot_id=found.snapshot_id)
         for (partition_id, bucket), offset in found.offsets.items():
-            added = response.bucket_snapshots.add(bucket_id=bucket, log_offset=offset)
-            if partition_id is not None:
-                added.partition_id = partition_id
-                if partition_id in names:
-                    added.partition_name = names[partition_id]
+            response.bucket_snapshots.add(
+                bucket_id=bucket, log_offset=offset, partition_id=partition_id, partition_name=names.get(partition_id)
+            )
         return response
 
     async def prepare(
@@ -53,8 +53,7 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
                     from_nothing=request.ignore_previous_table_offsets,
                 )
             except LakebedError as error:
-                failure = failure_message(error)
-                added.error_code, added.error_message = failure.error_code, failure.error_message
+                set_failure(added, error)
         return response
 
     async def commit(caller: Caller, request: pb.CommitLakeTableSnapshotRequest) -> pb.CommitLakeTableSnapshotResponse:
@@ -73,8 +72,7 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
                     each.earliest_snapshot_id_to_keep if each.HasField("earliest_snapshot_id_to_keep") else None,
                 )
             except LakebedError as error:
-                failure = failure_message(error)
-                added.error_code, added.error_message = failure.error_code, failure.error_message
+                set_failure(added, error)
         for old in request.tables:
             # The fields of older jobs; newer jobs send both.
             if old.table_id in committed:
@@ -84,8 +82,7 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
                 name = await lake.prepare(caller, old.table_id, _offsets(old.buckets))
                 await lake.commit(caller, old.table_id, old.snapshot_id, name, name)
             except LakebedError as error:
-                failure = failure_message(error)
-                added.error_code, added.error_message = failure.error_code, failure.error_message
+                set_failure(added, error)
         return response
 
     async def heartbeat(caller: Caller, request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse:

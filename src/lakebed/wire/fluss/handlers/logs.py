@@ -142,9 +142,7 @@ class LogCalls:
         return table
 
     async def _append(self, table: StreamTable, part: BucketRecords, acks: Acks, timeout_ms: int) -> pb.ProducedBucket:
-        produced = pb.ProducedBucket(bucket_id=part.bucket)
-        if part.partition_id is not None:
-            produced.partition_id = part.partition_id
+        produced = pb.ProducedBucket(bucket_id=part.bucket, partition_id=part.partition_id)
         try:
             # No await between opening the bucket and the append: batches keep the order of their arrival.
             async with CallTimeout(timeout_ms), self._buckets.using(table, part.partition_id, part.bucket) as opened:
@@ -388,9 +386,7 @@ async def _wait(parts: Sequence[_BucketFetch], deadline: float) -> bool:
 
 
 def _refused(part: BucketRecords, error: LakebedError) -> pb.ProducedBucket:
-    produced = pb.ProducedBucket(bucket_id=part.bucket)
-    if part.partition_id is not None:
-        produced.partition_id = part.partition_id
+    produced = pb.ProducedBucket(bucket_id=part.bucket, partition_id=part.partition_id)
     _set_error(produced, error)
     return produced
 

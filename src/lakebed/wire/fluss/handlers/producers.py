@@ -49,9 +49,9 @@ def producer_calls(producers: ProducerOffsets) -> tuple[AnyCall, ...]:
             bucket = end.bucket
             if bucket.table_id not in tables:
                 tables[bucket.table_id] = response.table_offsets.add(table_id=bucket.table_id)
-            added = tables[bucket.table_id].bucket_offsets.add(bucket_id=bucket.bucket, log_end_offset=end.offset)
-            if bucket.partition_id is not None:
-                added.partition_id = bucket.partition_id
+            tables[bucket.table_id].bucket_offsets.add(
+                bucket_id=bucket.bucket, partition_id=bucket.partition_id, log_end_offset=end.offset
+            )
         return response
 
     async def delete(caller: Caller, request: pb.DeleteProducerOffsetsRequest) -> pb.DeleteProducerOffsetsResponse:

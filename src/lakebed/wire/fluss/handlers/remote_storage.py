@@ -74,9 +74,7 @@ def remote_log_calls(authorizer: StreamAuthorizer, tables: StreamTables, remotes
         partition_id = request.partition_id if request.HasField("partition_id") else None
         response = pb.ListRemoteLogManifestsResponse()
         for bucket, manifest, end in await remotes.ends(table.id, partition_id):
-            table_bucket = pb.TableBucket(table_id=table.id, bucket_id=bucket.bucket)
-            if partition_id is not None:
-                table_bucket.partition_id = partition_id
+            table_bucket = pb.TableBucket(table_id=table.id, partition_id=partition_id, bucket_id=bucket.bucket)
             response.manifests.add(
                 table_bucket=table_bucket, manifest_path=remotes.address_of(manifest), end_offset=end
             )

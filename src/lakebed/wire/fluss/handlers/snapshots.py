@@ -101,9 +101,7 @@ class SnapshotCalls:
         """The snapshots of a table or partition. Error codes: UNKNOWN_TABLE_OR_BUCKET, NON_PRIMARY_KEY_TABLE."""
         _require_primary_key(await self._authorized_table(caller, StreamOperation.DESCRIBE, request.table_id))
         partition_id = request.partition_id if request.HasField("partition_id") else None
-        response = pb.ListKvSnapshotsResponse(table_id=request.table_id)
-        if partition_id is not None:
-            response.partition_id = partition_id
+        response = pb.ListKvSnapshotsResponse(table_id=request.table_id, partition_id=partition_id)
         for each in await self._snapshots.listed(request.table_id, partition_id):
             response.active_snapshots.add(bucket_id=each.bucket.bucket, snapshot_id=each.id, log_offset=each.log_offset)
         return response
@@ -126,9 +124,9 @@ class SnapshotCalls:
         for bucket, snapshot_id in await self._snapshots.lease(request.lease_id, request.lease_duration_ms, requested):
             if bucket.table_id not in tables:
                 tables[bucket.table_id] = response.unavailable_snapshots.add(table_id=bucket.table_id)
-            added = tables[bucket.table_id].bucket_snapshots.add(bucket_id=bucket.bucket, snapshot_id=snapshot_id)
-            if bucket.partition_id is not None:
-                added.partition_id = bucket.partition_id
+            tables[bucket.table_id].bucket_snapshots.add(
+                bucket_id=bucket.bucket, partition_id=bucket.partition_id, snapshot_id=snapshot_id
+            )
         return response
 
     async def release(

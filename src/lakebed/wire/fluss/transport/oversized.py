@@ -60,11 +60,12 @@ class OversizedRequest:
             raise self._failure from None
         response = self._write.response()
         for partition_id, bucket in self._buckets.found:
-            refused = response.buckets.add(
-                bucket_id=bucket, error_code=error_code(self._failure), error_message=str(self._failure)
+            response.buckets.add(
+                bucket_id=bucket,
+                partition_id=partition_id,
+                error_code=error_code(self._failure),
+                error_message=str(self._failure),
             )
-            if partition_id is not None:
-                refused.partition_id = partition_id
         return response
 
 

@@ -13,7 +13,7 @@ from lakebed.wire.json.documents import StrictDocument, read_strict_document
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
-from lakebed.wire.json.routing import Route
+from lakebed.wire.json.routing import Handler, Route
 
 from ..services import IcebergServices
 from .tables import TABLE_PATH
@@ -70,43 +70,27 @@ async def purge_dropped(services: IcebergServices, request: JsonRequest) -> Resp
     return no_content()
 
 
-async def get_table_protection(services: IcebergServices, request: JsonRequest) -> Response:
-    """Whether a table is protected."""
-    return await _protection(services, request, request.table, EntryKind.TABLE)
+def _get_protection(kind: EntryKind) -> Handler[IcebergServices]:
+    async def handle(services: IcebergServices, request: JsonRequest) -> Response:
+        identifier = request.table if kind is EntryKind.TABLE else request.view
+        found = await services.entries.get(request.caller, request.catalog, identifier, kind, Action.GET_TABLE)
+        entry = found.live
+        assert entry is not None  # noqa: S101  # `get` raises otherwise
+        return ok(_entry_document(identifier, entry))
+
+    return handle
 
 
-async def get_view_protection(services: IcebergServices, request: JsonRequest) -> Response:
-    """Whether a view is protected."""
-    return await _protection(services, request, request.view, EntryKind.VIEW)
+def _protect(kind: EntryKind) -> Handler[IcebergServices]:
+    async def handle(services: IcebergServices, request: JsonRequest) -> Response:
+        identifier = request.table if kind is EntryKind.TABLE else request.view
+        document = await read_strict_document(request, Protection)
+        entry = await services.dropping.protect(
+            request.mutation, request.catalog, identifier, kind, protected=document.protected
+        )
+        return ok(_entry_document(identifier, entry))
 
-
-async def protect_table(services: IcebergServices, request: JsonRequest) -> Response:
-    """Switch a table's protection on or off."""
-    return await _protect(services, request, request.table, EntryKind.TABLE)
-
-
-async def protect_view(services: IcebergServices, request: JsonRequest) -> Response:
-    """Switch a view's protection on or off."""
-    return await _protect(services, request, request.view, EntryKind.VIEW)
-
-
-async def _protection(
-    services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
-) -> Response:
-    found = await services.entries.get(request.caller, request.catalog, identifier, kind, Action.GET_TABLE)
-    entry = found.live
-    assert entry is not None  # noqa: S101  # `get` raises otherwise
-    return ok(_entry_document(identifier, entry))
-
-
-async def _protect(
-    services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
-) -> Response:
-    document = await read_strict_document(request, Protection)
-    entry = await services.dropping.protect(
-        request.mutation, request.catalog, identifier, kind, protected=document.protected
-    )
-    return ok(_entry_document(identifier, entry))
+    return handle
 
 
 async def replay_named(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
@@ -157,8 +141,10 @@ ROUTES = (
         replay=replay_named,
     ),
     Route("purgeDropped", "POST", _DROPPED + "/purge", purge_dropped, is_standard=False, changes=True),
-    Route("getTableProtection", "GET", _TABLE, get_table_protection, is_standard=False),
-    Route("protectTable", "PUT", _TABLE, protect_table, is_standard=False, changes=True, replay=replay_named),
-    Route("getViewProtection", "GET", _VIEW, get_view_protection, is_standard=False),
-    Route("protectView", "PUT", _VIEW, protect_view, is_standard=False, changes=True, replay=replay_named),
+    Route("getTableProtection", "GET", _TABLE, _get_protection(EntryKind.TABLE), is_standard=False),
+    Route(
+        "protectTable", "PUT", _TABLE, _protect(EntryKind.TABLE), is_standard=False, changes=True, replay=replay_named
+    ),
+    Route("getViewProtection", "GET", _VIEW, _get_protection(EntryKind.VIEW), is_standard=False),
+    Route("protectView", "PUT", _VIEW, _protect(EntryKind.VIEW), is_standard=False, changes=True, replay=replay_named),
 )

@@ -11,12 +11,11 @@ from lakebed.catalog.identifiers import Identifier, check_identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables.generic_tables import GenericTable, NewGenericTable, check_has_files
 from lakebed.core.errors import InvalidInput
-from lakebed.governance.delegation.delegations import DelegationKind
 from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import list_entries, no_content, ok
 from lakebed.wire.json.routing import Route
-from lakebed.wire.json.table_access import access_purpose, allowed_delegation, credential_settings
+from lakebed.wire.json.table_access import allowed_delegation, credential_settings, vend_for_table
 
 from ..services import PolarisServices
 
@@ -104,14 +103,7 @@ async def _access(services: PolarisServices, request: JsonRequest, table: Generi
     """
     namespace = table.identifier.namespace
     data = await services.data_access.of_entry(request.caller, table.catalog, namespace, table.entry)
-    key = services.vending.vend(
-        request.caller.principal,
-        access_purpose(request, DelegationKind.VENDED, table.catalog, table.identifier),
-        table=data.table,
-        bucket=data.bucket,
-        directories=data.directories,
-        writes=data.writes,
-    )
+    key = vend_for_table(services.vending, request, table.catalog, table.identifier, data)
     return {
         "prefix": f"s3://{data.bucket}/{data.location.directory}",
         "config": {
