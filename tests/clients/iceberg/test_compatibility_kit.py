@@ -83,7 +83,7 @@ def settings_of(lake: Lake, *, places_files: bool) -> dict[str, str]:
 def test_every_test_of_the_kit_does_as_expected(run: KitRun, subtests: pytest.Subtests) -> None:
     for outcome in run.outcomes:
         with subtests.test(outcome.name):
-            assert outcome.verdict is run.expected.get(outcome.name, Verdict.PASSED), outcome.told
+            assert outcome.verdict is run.expected.get(outcome.name, Verdict.PASSED), outcome.message
 
 
 def test_all_tests_were_found_and_every_expectation_is_of_one(run: KitRun) -> None:
@@ -95,7 +95,7 @@ def test_all_tests_were_found_and_every_expectation_is_of_one(run: KitRun) -> No
 
 
 def test_files_that_nobody_wrote_are_what_commits_are_refused_for(run: KitRun) -> None:
-    told = {outcome.name: outcome.told for outcome in run.outcomes if outcome.name in FILES_NOBODY_WROTE}
+    told = {outcome.name: outcome.message for outcome in run.outcomes if outcome.name in FILES_NOBODY_WROTE}
     wrong = ("is outside the table's directories", "size of the file differs from its manifest")
     refused = {name for name, text in told.items() if text and any(why in text for why in wrong)}
     assert refused == (set() if run.places_files else set(FILES_NOBODY_WROTE))
